@@ -211,7 +211,7 @@ class MechanismOptimizer(DPOptimizer):  # type: ignore[misc]
             self._layers.forget_passes()
 
     @property
-    def params(self) -> Tensors:
+    def params(self) -> list[Any]:
         """The trained parameters, in the order of the module, whichever groups of the optimizer hold them."""
         order = {id(p): place for place, p in enumerate(self._names)}
         return sorted(super().params, key=lambda p: order.get(id(p), len(order)))

@@ -82,9 +82,9 @@ def make_private(
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "hooks" or "functorch".
-        loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides by
-            weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not hold,
-            and nothing here can see it: take ``reduction="none"``, a mean of your own for each example, then ``.mean()``.
+        loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
+            by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
+            hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
         noise_generator: on the model's device; for runs that can be repeated.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
