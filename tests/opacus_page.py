@@ -487,6 +487,11 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 - **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
 - **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
   when, must not be decided by looking at the data, other than at what was released.
+- **A penalty in the loss is refused**, as is everything by which the sum of per-sample gradients differs from `p.grad`: Opacus
+  leaves it out of the step without a word. Take `weight_decay`.
+- **The same, and not seen by either**: a "mean" must divide by the number of examples only. `CrossEntropyLoss(weight=...)` and
+  `ignore_index` divide by what depends on the batch, and epsilon does not hold. With weights or padding take
+  `reduction="none"`, a mean for each example, then `.mean()`.
 - **Not here**: ghost clipping, clipping per layer, models without a wrapper, accountants to choose from, several
   runs of one engine. Each is refused in the line that the table shows.
 - **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works

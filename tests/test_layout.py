@@ -293,6 +293,7 @@ TESTED_IN = {
     "training.engine._noise": "training/mechanisms/test_mechanisms.py",
     "training.engine._uncopied": "training/engine/test_optimizer_state.py",
     "training.engine._privacy_report": "training/engine/test_private.py",
+    "training.engine._sample_gradients": "training/engine/test_optimizer.py",
     "training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
     "training.networks._small_cnn": "training/engine/test_optimizer.py",
     "training.probe._drawn_errors": "training/probe/test_measurement.py",

@@ -1,11 +1,15 @@
 """The layers of a private model: which of them treat samples apart, and Opacus's hooks on those that are trained."""
 
+from collections.abc import Iterable
+
 import torch
 from opacus import GradSampleModule
 from opacus.validators import ModuleValidator
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
+
+from training.engine._misread_layers import misread_kinds, read_by_functorch
 
 
 def check_layers(module: nn.Module) -> None:
@@ -27,6 +31,7 @@ def check_statistics(module: nn.Module) -> None:
     """See that no layer takes statistics over the batch, or of it: frozen batch normalisation in training mode does both.
 
     Every gradient then depends on the other examples of the batch, and the running statistics are private data without noise.
+    So are the rows that an embedding with ``max_norm`` scales down in the forward pass: those of the tokens of the batch.
 
     Raises:
         ValueError: a layer does.
@@ -38,6 +43,35 @@ def check_statistics(module: nn.Module) -> None:
                 f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with statistics of the batch: "
                 "call its eval() after every train() of the model, or replace it by group normalisation"
             )
+        if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.scale_grad_by_freq and m.weight.requires_grad:
+            raise ValueError(
+                f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with scale_grad_by_freq=True, "
+                "which divides by counts of the whole batch: build it without"
+            )
+        if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
+            raise ValueError(
+                f"module must not write to its weights, got {name or 'a layer'} ({type(m).__name__}) with "
+                f"max_norm={m.max_norm!r}, which scales down the rows of the tokens of a batch, without noise: build it "
+                "without max_norm"
+            )
+
+
+def check_held(module: nn.Module, held: Iterable[torch.Tensor]) -> None:
+    """See that the optimizer holds all parameters that are trained.
+
+    ``backward()`` leaves the bare gradient of the batch at any other, for whatever steps it.
+
+    Raises:
+        ValueError: it does not.
+    """
+    known = {id(p) for p in held}
+    others = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in known]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise ValueError(
+            f"optimizer must hold every parameter of module that has requires_grad, got none for {others[0]}{more}, where "
+            "backward() leaves a gradient without clip and noise: hand them to it, or freeze them with requires_grad_(False)"
+        )
 
 
 class HookedLayers:
@@ -48,23 +82,33 @@ class HookedLayers:
 
     Args:
         private: the wrapped model, whose hooks are as ``requires_grad`` says now.
+        optimizer: that holds its trained parameters.
     """
 
-    def __init__(self, private: GradSampleModule) -> None:
+    def __init__(self, private: GradSampleModule, optimizer: torch.optim.Optimizer) -> None:
+        if misread_kinds(private._module):
+            private.remove_hooks()
+            _add_hooks(private)
         self._private = private
+        self._optimizer = optimizer
         self._parameters = list(private._module.parameters())
         self._trained = self._flags()
 
-    def follow(self) -> None:
+    def follow(self) -> bool:
         """Put the hooks on anew where ``requires_grad`` has changed.
 
+        Returns:
+            Whether it has.
+
         Raises:
-            ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus.
+            ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus, or the
+                optimizer does not hold its parameters.
         """
         check_statistics(self._private._module)
         flags = self._flags()
         if flags == self._trained:
-            return
+            return False
+        check_held(self._private._module, (p for group in self._optimizer.param_groups for p in group["params"]))
         check_layers(self._private._module)
         unknown = GradSampleModule.validate(module=self._private._module, strict=False)
         if unknown:
@@ -72,10 +116,10 @@ class HookedLayers:
         for p in self._parameters:
             p.grad_sample, p._forward_counter = None, 0
             p.summed_grad = None
-        hooks = {"loss_reduction": self._private.loss_reduction, "batch_first": self._private.batch_first}
         self._private.remove_hooks()
-        self._private.add_hooks(**hooks, force_functorch=self._private.force_functorch)
+        _add_hooks(self._private)
         self._trained = flags
+        return True
 
     def forget_passes(self) -> None:
         """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come."""
@@ -89,6 +133,13 @@ class HookedLayers:
 
     def _flags(self) -> list[bool]:
         return [p.requires_grad for p in self._parameters]
+
+
+def _add_hooks(private: GradSampleModule) -> None:
+    read_by_functorch(private)
+    private.add_hooks(
+        loss_reduction=private.loss_reduction, batch_first=private.batch_first, force_functorch=private.force_functorch
+    )
 
 
 def without_gradient(optimizer: torch.optim.Optimizer) -> None:

@@ -10,8 +10,8 @@ class LogicalBatch:
 
     A batch begins where it is drawn. Each part needs a signal whether more follow, and each signal is good for one part: so no
     part is added twice. What a batch has left when the next one begins is dropped: so no total holds parts of two batches.
-    Where the size of a batch is known, its parts together have no more rows of gradients than it has examples, and one step is
-    made of it.
+    Where the size of a batch is known, its parts together have as many rows of gradients as it has examples, and one step is made
+    of it.
 
     Attributes:
         under_way: parts have been added, and more are to come.
@@ -73,7 +73,8 @@ class LogicalBatch:
         """See whether a part of so many rows may be added.
 
         Raises:
-            ValueError: it has no signal of its own, no batch was drawn for it, or it has more rows than the batch has examples.
+            ValueError: it has no signal of its own, no batch was drawn for it, or the parts together have not one row for each
+                example.
         """
         if self.under_way and self._more_follow is None:
             raise ValueError(
@@ -84,14 +85,17 @@ class LogicalBatch:
             return
         if not self._sizes:
             raise ValueError(
-                "step() needs a batch of its own: none was drawn since the last step (who draws batches apart from the loader "
-                "of make_private uses attach)"
+                "step() needs a batch of its own: none was drawn since the last step; go over the loader that make_private "
+                "returned, not over the one it was given (who draws batches apart from it uses attach)"
             )
         rows += self.rows if self.under_way else 0
-        if rows > max(*self._sizes, 1):  # Opacus makes one row of zeros of no example
+        matched = rows <= max(*self._sizes, 1) if self._more_follow else any(_is_of(rows, size) for size in self._sizes)
+        if not matched:
+            drawn = " or ".join(map(str, sorted(set(self._sizes))))
             raise ValueError(
-                f"per-sample gradients must be one row for each example of the batch, got {rows} rows where at most "
-                f"{max(self._sizes)} were drawn: an example that is in several rows is clipped in each"
+                f"per-sample gradients must be one row for each example of the batch, got {rows} rows where {drawn} were drawn: "
+                "hand every example once to one forward pass, of a batch in parts every part; an example in several rows is "
+                "clipped in each, and several in one row are clipped together"
             )
 
     def add(self, rows: int) -> bool:
@@ -104,10 +108,15 @@ class LogicalBatch:
         self.under_way, self._more_follow = bool(self._more_follow), None
         if not self.under_way:
             self._begun = False
-            while self._sizes and self._sizes.popleft() < self.rows:
+            while self._sizes and not _is_of(self.rows, self._sizes.popleft()):
                 continue  # the loop has left that batch out
         return self.under_way
 
     def drop(self) -> None:
         """Leave out what has not been released."""
         self.under_way, self._more_follow = False, None
+
+
+def _is_of(rows: int, size: int) -> bool:
+    """Whether a batch of that size gives so many rows; of no example Opacus makes one row of zeros, or none."""
+    return rows == size or (size == 0 and rows == 1)

@@ -7,16 +7,18 @@ import torch
 from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
-from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
+from opacus.optimizers.optimizer import _mark_as_processed
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
 from training.engine import _optimizer_state
 from training.engine._accountant import PrivacyAccountant
+from training.engine._gradient_sums import GradientSums
 from training.engine._hooked_layers import HookedLayers, without_gradient
 from training.engine._logical_batch import LogicalBatch
 from training.engine._noise import generator_noise, secure_noise
 from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
+from training.engine._sample_gradients import of_one_batch
 from training.engine._statement import stated
 from training.engine._uncopied import Uncopied
 from training.mechanisms import Mechanism, Noise, StepCost, Tensors
@@ -40,12 +42,12 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         optimizer: any torch optimizer.
         mechanism: the algorithm.
         sampling_rate: of the Poisson batches, in (0, 1].
-        names: of the parameters, for errors.
+        names: of the parameters, in the order of the module: mechanisms take them in it.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
-        max_grad_norm: clip C in [1e-15, 1e15].
+        max_grad_norm: clip C in [1e-15, 1e15]; a schedule may change it, from the next batch on.
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
             number of examples.
-        loss_reduction: "mean" or "sum".
+        loss_reduction: "mean" (over the number of examples only, as for :func:`training.make_private`) or "sum".
         generator: of the noise; None for torch's global one.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
@@ -99,6 +101,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)
         accountant = PrivacyAccountant(sampling_rate)
+        self._names = names
         super().__init__(
             optimizer,
             noise_multiplier=noise_multiplier,
@@ -112,15 +115,16 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self.secure = secure
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
+        self._clip = clip  # of the batch under way
         self._adjacency = adjacency
         accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
         self._noise: Noise = secure_noise if secure else generator_noise(generator)
-        self._names = names
         self._released: Tensors = []
         self._nonfinite = 0
         self._summed: Tensors = []  # the parameters whose totals these are
         self._batch = LogicalBatch()
         self._layers: HookedLayers | None = None
+        self._sums = GradientSums(names, mean=self.loss_reduction == "mean")
         self._gradients_cleared = False  # since the last forward pass
 
     @property
@@ -169,8 +173,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         """Say that a batch was drawn, whose first part comes next; what an earlier one has left is dropped.
 
         Args:
-            size: number of its examples, >= 0. Where it is given, a step that sees more rows of gradients is refused, and so is a
-                second step on the same batch.
+            size: number of its examples, >= 0. Where it is given, a step that sees another number of rows of gradients is
+                refused, and so is a second step on the same batch.
         """
         self._batch.begin(size)
         self._forget_passes()
@@ -199,11 +203,13 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
 
     def track(self, private: GradSampleModule) -> None:
         """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
-        layers = self._layers = HookedLayers(private)
+        layers = self._layers = HookedLayers(private, self)
 
         def before_forward(module: torch.nn.Module, _: object) -> None:
             if module.training and torch.is_grad_enabled():
-                layers.follow()
+                if layers.follow():
+                    self._sums.start_again()
+                self._sums.before_forward(self.params)
                 if self._gradients_cleared:
                     self._forget_passes()  # one that failed, for instance for want of memory
 
@@ -216,51 +222,36 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             self._layers.forget_passes()
 
     @property
+    def params(self) -> list[Any]:
+        """The trained parameters, in the order of the module, whichever groups of the optimizer hold them."""
+        order = {id(p): place for place, p in enumerate(self._names)}
+        return sorted(super().params, key=lambda p: order.get(id(p), len(order)))
+
+    @property
     def grad_samples(self) -> Tensors:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
-        samples = []
-        for p in self.params:
-            name = self._names.get(p, "a parameter")
-            found = getattr(p, "grad_sample", None)
-            if found is None:
-                raise ValueError(
-                    f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
-                    f"use it in the model, or freeze it with requires_grad_(False); unfreeze it before a forward pass"
-                )
-            if isinstance(found, list):
-                raise ValueError(
-                    f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own"
-                )
-            _check_processed_flag(found)
-            samples.append(self._get_flat_grad_sample(p))
-        size = max(
-            len(s) for s in samples
-        )  # of an empty batch Opacus gives one row of zeros for some layers, none for others
-        if any(len(s) not in (0, size) for s in samples):
-            sizes = {self._names.get(p, "?"): len(s) for p, s in zip(self.params, samples, strict=True)}
-            raise ValueError(
-                f"per-sample gradients must come from one batch, got {sizes} samples; a layer that sees some of the examples "
-                "only cannot be matched with them: hand it all, and multiply by zero what it is not to see"
-            )
-        return [s if len(s) == size else s.new_zeros(size, *s.shape[1:]) for s in samples]
+        return of_one_batch(self.params, self._names, self._get_flat_grad_sample)
 
     def clip_and_accumulate(self) -> None:
         """Clip what the backward pass left, and add it to the totals of the step.
 
         Raises:
-            ValueError: no gradients, or such as do not belong to the batch under way; the totals stay as they are.
+            ValueError: no gradients, or such as do not belong to the batch under way, or ``max_grad_norm`` outside its range; the
+                totals stay as they are.
         """
         samples = self.grad_samples
         self._batch.check(len(samples[0]))
         params = self.params
+        self._sums.check(params, samples)
         if not self._batch.under_way:
+            self._clip = self._clip_of_a_batch()
             self._begin_step([p.detach() for p in params])
             self.clipped_total, self._nonfinite, self._summed = None, 0, params
         elif [id(p) for p in params] != [id(p) for p in self._summed]:
             raise ValueError(
                 "requires_grad must stay as it is between the parts of a batch, got other trained parameters"
             )
-        found = self.mechanism.contribute(samples, self.max_grad_norm)
+        found = self.mechanism.contribute(samples, self._clip)
         if self.clipped_total is None:
             self.clipped_total = found.total
         else:
@@ -300,9 +291,15 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         result: float | None = super().step(closure)
         if not self._is_last_step_skipped:
             self.nonfinite_samples += self._nonfinite
-            self.mechanism.end_step(self._released, self.noise_multiplier * self.max_grad_norm)
+            self.mechanism.end_step(self._released, self.noise_multiplier * self._clip)
             self._released = []
         return result
+
+    def _clip_of_a_batch(self) -> float:
+        """The clip of a batch that begins; all of its parts and its noise keep it, also where a schedule moves on between."""
+        clip = _validate.real("max_grad_norm", self.max_grad_norm, SMALLEST, LARGEST)
+        self.mechanism.check_clip(clip)
+        return clip
 
     def _begin_step(self, params: Tensors) -> None:
         self.mechanism.begin_step(params)
@@ -319,7 +316,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self.accountant.clear(cost)
         self.accountant.record(cost)
         return self.mechanism.release(
-            self.clipped_total, noise_multiplier=self.noise_multiplier, clip_norm=self.max_grad_norm, noise=self._noise
+            self.clipped_total, noise_multiplier=self.noise_multiplier, clip_norm=self._clip, noise=self._noise
         )
 
     def _store(self, released: Tensors) -> None:

@@ -22,7 +22,8 @@ from torch.utils.data import (
 
 from dptheory import _validate
 from training.engine import _distributed
-from training.engine._hooked_layers import check_layers
+from training.engine._forward_writes import refuse_writes
+from training.engine._hooked_layers import check_held, check_layers
 from training.engine._memory_order import lay_down_anew
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
@@ -73,14 +74,17 @@ def make_private(
     A call that fails leaves the module as it was.
 
     Args:
-        module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
-        optimizer: any torch optimizer over its parameters but LBFGS and SparseAdam.
+        module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it, and no
+            other.
+        optimizer: any torch optimizer over its trainable parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
         mechanism: see :mod:`training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "hooks" or "functorch".
-        loss_reduction: "mean" or "sum", as the loss does it.
+        loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
+            by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
+            hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
         noise_generator: on the model's device; for runs that can be repeated.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
@@ -93,9 +97,9 @@ def make_private(
         that rests on), and the Poisson-sampling loader.
 
     Raises:
-        ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation), a loader that
-            does not draw uniformly, an optimizer that cannot take a released gradient, or a seed or generator together with
-            ``secure``.
+        ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation) or writes to its
+            own weights (an embedding with ``max_norm``), a loader that does not draw uniformly, an optimizer that cannot take a
+            released gradient or leaves trainable parameters out, or a seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
 
     Example: one pass over forty examples in batches of about twenty.
@@ -147,6 +151,7 @@ def make_private(
         expected_batch_size=batch_size if public else expected_batch_size,
     )
     wrapped.sampler = POISSON
+    wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
     return private, wrapped, _poisson_loader(data_loader, collate, batches, rate, place, wrapped)
 
@@ -246,6 +251,7 @@ def attach(
         private.forbid_grad_accumulation()
         lay_down_anew(module)
         wrapped.track(private)
+        refuse_writes(private)
         mechanism.belong(private)
     if partition:
         wrapped.sampler = PARTITION
@@ -260,6 +266,7 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError(
             "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
         )
+    _check_processes(module)
     for kind, why in _REFUSED.items():
         if isinstance(optimizer, kind):
             raise ValueError(
@@ -271,7 +278,18 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ValueError("optimizer must hold parameters of module only, got others")
     if not any(p.requires_grad for p in held):
         raise ValueError("optimizer must hold a parameter with requires_grad, got none")
+    check_held(module, held)
     check_layers(module)
+
+
+def _check_processes(module: nn.Module) -> None:
+    """See that several processes add up their clipped totals, draw noise once and keep one set of weights."""
+    alone = not isinstance(module, DifferentiallyPrivateDistributedDataParallel) and _distributed.place()[1] > 1
+    if alone or isinstance(module, nn.parallel.DistributedDataParallel):
+        raise ValueError(
+            "module must be Opacus's DifferentiallyPrivateDistributedDataParallel around the model where several processes "
+            f"train it, got {type(module).__name__}: each would make steps and weights of its own"
+        )
 
 
 @contextmanager

@@ -115,6 +115,32 @@ def test_one_of_two_processes(reduction: str, divisor: float, monkeypatch: pytes
     torch.testing.assert_close(before - model.weight.detach(), total / divisor)
 
 
+def plain_attach(module: torch.nn.Module):
+    return engine.attach(
+        module=module, optimizer=torch.optim.SGD(module.parameters(), lr=1.0), mechanism=m.DpSgd(), sampling_rate=0.5,
+        train_size=20, noise_multiplier=1.0, max_grad_norm=0.5,
+    )  # fmt: skip
+
+
+def test_several_processes_need_the_wrapper_of_opacus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it each would draw noise, and step, by itself."""
+    Group(monkeypatch)
+    with pytest.raises(ValueError, match=r"DifferentiallyPrivateDistributedDataParallel.*got Linear"):
+        plain_attach(torch.nn.Linear(3, 2))
+    plain_attach(DifferentiallyPrivateDistributedDataParallel(torch.nn.Linear(3, 2)))
+
+
+def test_the_wrapper_of_torch_is_refused() -> None:
+    """Its processes sum up gradients that nobody takes: also in a group of one."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(ValueError, match="got DistributedDataParallel"):
+            plain_attach(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2)))
+        plain_attach(torch.nn.Linear(3, 2))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 @pytest.mark.filterwarnings("ignore:Full backward hook")
 def test_one_of_two_processes_with_one_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     group = Group(monkeypatch)

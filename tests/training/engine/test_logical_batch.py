@@ -102,7 +102,7 @@ def test_totals_hold_examples_of_one_batch_once(seed: int, in_parts: bool) -> No
         return loop.parts() if in_parts else iter(loop.batches)
 
     batches, rows = new_pass(), None
-    for action in rng.choice(ACTIONS, 250):
+    for action in rng.choice(ACTIONS, 800 if in_parts else 250):
         count = len(loop.mechanism.totals)
         try:
             if action == "break" or rows is None:
@@ -139,7 +139,7 @@ def test_totals_hold_examples_of_one_batch_once(seed: int, in_parts: bool) -> No
         for total in loop.mechanism.totals[count:]:
             assert total.max() <= 1.0
             held = set(np.flatnonzero(total))
-            assert held <= loop.drawn[-1] if in_parts else any(held <= batch for batch in loop.drawn)
+            assert held == loop.drawn[-1] if in_parts else held in loop.drawn
     assert len(loop.mechanism.totals) > 5 and refused > 5
     assert loop.optimizer.accountant.steps == len(loop.mechanism.totals) <= len(loop.drawn)
 
@@ -214,14 +214,29 @@ def test_an_update_that_fails_has_been_counted() -> None:
     [
         (lambda rows: torch.cat([rows, rows]), "one row for each example"),
         (lambda rows: rows.repeat_interleave(3, 0), "one row for each example"),
+        (lambda rows: rows[:-1], "one row for each example"),
     ],
 )
-def test_more_rows_than_examples_are_refused(rows, says: str) -> None:
+def test_other_numbers_of_rows_than_examples_are_refused(rows, says: str) -> None:
     """Two batches at once, or several rows of one example: each row would be clipped to C."""
     loop = Loop()
     (drawn,) = next(iter(loop.batches))
     with pytest.raises(ValueError, match=says):
         loop.step(rows(drawn))
+    assert not loop.mechanism.totals
+
+
+def test_two_forward_passes_in_one_backward_are_refused() -> None:
+    """Opacus adds them up row by row: an example of the one and an example of the other are clipped together."""
+    loop = Loop()
+    (drawn,) = next(iter(loop.batches))
+    drawn = drawn[: len(drawn) // 2 * 2]
+    loop.optimizer.begin_batch(len(drawn))
+    loop.optimizer.zero_grad()
+    first, second = drawn.chunk(2)
+    ((loop.private(first).mean() + loop.private(second).mean()) / 2).backward()
+    with pytest.raises(ValueError, match=f"got {len(first)} rows where {len(drawn)} were drawn.*one forward pass"):
+        loop.optimizer.step()
     assert not loop.mechanism.totals
 
 
@@ -235,6 +250,26 @@ def test_one_batch_makes_one_step() -> None:
     for rows in ahead:
         loop.step(rows)
     assert len(loop.mechanism.totals) == 3
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_the_plain_loader_is_refused_from_the_start(in_parts: bool) -> None:
+    """Its batches are no Poisson batches: the report would say of them what it says of those of the private loader."""
+    loop = Loop()
+    plain = DataLoader(TensorDataset(torch.eye(N)), batch_size=EXPECTED)
+    if in_parts:
+        with (
+            BatchMemoryManager(data_loader=plain, max_physical_batch_size=PART, optimizer=loop.optimizer) as small,
+            pytest.raises(ValueError, match="needs begin_batch"),
+        ):
+            next(iter(small))
+    else:
+        with pytest.raises(ValueError, match=r"needs a batch of its own.*not over the one it was given"):
+            loop.step(next(iter(plain))[0])
+    assert not loop.mechanism.totals and loop.optimizer.accountant.steps == 0
+    (rows,) = next(iter(loop.batches))
+    loop.step(rows)
+    assert len(loop.mechanism.totals) == 1
 
 
 class Rows(Dataset):
@@ -366,15 +401,22 @@ def part(batch: LogicalBatch, rows: int, more_follow: bool | None = None) -> boo
     return batch.add(rows)
 
 
-def test_rows_of_all_parts_together_are_the_examples_at_most() -> None:
+def test_rows_of_all_parts_together_are_the_examples() -> None:
     batch = LogicalBatch()
     batch.begin(6)
     assert part(batch, 4, True) and batch.under_way and batch.rows == 4
-    with pytest.raises(ValueError, match="got 7 rows where at most 6 were drawn"):
+    with pytest.raises(ValueError, match="got 7 rows where 6 were drawn"):
         part(batch, 3, False)
+    with pytest.raises(ValueError, match="got 5 rows where 6 were drawn"):
+        part(batch, 1, False)
     assert not part(batch, 2) and batch.rows == 6
     batch.begin(0)
     assert not part(batch, 1, False)  # one row of zeros of no example
+    batch.begin(0)
+    assert not part(batch, 0)
+    batch.begin(2)
+    with pytest.raises(ValueError, match="got 1 rows where 2 were drawn"):
+        part(batch, 1)
 
 
 def test_a_batch_in_parts_is_held_against_its_own_size() -> None:
@@ -384,7 +426,7 @@ def test_a_batch_in_parts_is_held_against_its_own_size() -> None:
     for size in (20, 5):
         batch.drawn(size)
         batch.announce(True)
-    with pytest.raises(ValueError, match="at most 5"):
+    with pytest.raises(ValueError, match="6 rows where 5 were drawn"):
         part(batch, 6)
 
 

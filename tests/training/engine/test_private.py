@@ -369,6 +369,28 @@ def test_optimizers_of_other_models_are_refused() -> None:
         make_private(module=frozen, optimizer=torch.optim.SGD(frozen.parameters(), lr=0.1), **settings)
 
 
+def test_an_optimizer_that_leaves_trainable_parameters_out_is_refused() -> None:
+    """Another optimizer would step them by the bare gradient of the batch."""
+    model = nn.Sequential(nn.Linear(FEATURES, 4), nn.Tanh(), nn.Linear(4, 2))
+
+    def make():
+        return make_private(
+            module=model, optimizer=torch.optim.SGD(model[2].parameters(), lr=0.1), mechanism=m.DpSgd(), noise_multiplier=1.0,
+            max_grad_norm=1.0, data_loader=DataLoader(data(40), 10),
+        )  # fmt: skip
+
+    with pytest.raises(ValueError, match=r"got none for 0.weight and 1 more.*requires_grad_\(False\)"):
+        make()
+    model[0].requires_grad_(False)
+    made = make()
+    assert epoch(made).accountant.steps == 4
+    model[0].bias.requires_grad_(True)
+    with pytest.raises(ValueError, match=r"got none for 0.bias, where"):
+        epoch(made)
+    made[1].add_param_group({"params": [model[0].bias]})
+    assert epoch(made).accountant.steps == 8
+
+
 @pytest.mark.parametrize(
     ("kind", "says"),
     [(torch.optim.LBFGS, "got LBFGS, which evaluates the loss"), (torch.optim.SparseAdam, "got SparseAdam, .*sparse")],
