@@ -137,8 +137,8 @@ def _parts(engine: Engine) -> str:
     weights = []
     for most in (None, 4):
         torch.manual_seed(0)
-        model, optimizer, loader = private(engine(), network(), noise_multiplier=0.0)
-        torch.manual_seed(1)
+        batches = DataLoader(DATA, 10, generator=torch.Generator().manual_seed(1))
+        model, optimizer, loader = private(engine(), network(), loader=batches, noise_multiplier=0.0)
         if most is None:
             epoch((model, optimizer, loader))
         else:
@@ -484,6 +484,8 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 - **Epsilon is the upper end of a rigorous bracket** ([how](privacy/saddle_line.md)), in the rows above .01 to .02 below what
   Opacus's default accountant gives.
 - **The sampling rate is what was asked for.** Opacus rounds it to 1 / `len(loader)`.
+- **`torch.manual_seed` fixes neither batches nor noise**: fresh generators draw them, so that a script that seeds and resumes
+  repeats none. To repeat a run, give the loader a `generator` and `make_private` a `noise_generator`.
 - **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
 - **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
   when, must not be decided by looking at the data, other than at what was released.

@@ -75,13 +75,15 @@ def make_private(
     Args:
         module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
         optimizer: any torch optimizer over its parameters but LBFGS and SparseAdam.
-        data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
+        data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches. Its
+            generator draws them; without one a fresh one does, which ``torch.manual_seed`` does not reach.
         mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "hooks" or "functorch".
         loss_reduction: "mean" or "sum", as the loss does it.
-        noise_generator: on the model's device; for runs that can be repeated.
+        noise_generator: on the model's device; for runs that can be repeated. Without it the noise comes from a fresh one, with
+            a seed from the operating system.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.

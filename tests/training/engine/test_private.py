@@ -1,6 +1,7 @@
 """make_private: whose the rate and the divisor are, what it refuses, what it reports, and that a failure leaves no trace."""
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ from dptheory import privacy
 from tests.training.engine.passes import epoch
 from training import make_private, mechanisms
 from training import mechanisms as m
+from training._randomness import seeded
 from training.engine import MechanismOptimizer, PrivacyAccountant, attach
 from training.mechanisms import _random_sparsification
 
@@ -254,6 +256,35 @@ def test_secure_randomness_ignores_torchs_seeds() -> None:
     masks, weights = zip(*(run() for _ in range(6)), strict=True)
     assert len({tuple(mask.tolist()) for mask in masks}) > 1
     assert all(not torch.equal(weights[0], other) for other in weights[1:])
+
+
+def test_noise_and_batches_ignore_torchs_seeds_without_a_generator() -> None:
+    """A seed that is set again, by an evaluation or by a script that resumes, repeats no release."""
+
+    def released(made) -> tuple[torch.Tensor, list[tuple[int, ...]]]:
+        torch.manual_seed(0)
+        optimizer = epoch(made)
+        return optimizer.params[0].grad.clone(), [tuple(indices) for indices in made[2].batch_sampler]
+
+    found = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        made = private(noise_multiplier=1e6)
+        found += [released(made), released(made)]
+    for (noise, batches), (other, drawn) in itertools.combinations(found, 2):
+        assert (noise - other).abs().max() > 1.0 and batches != drawn
+
+
+def test_noise_and_batches_of_given_generators_are_those_of_the_seed() -> None:
+    def run() -> tuple[torch.Tensor, list[list[int]]]:
+        loader = DataLoader(data(40), 10, generator=torch.Generator().manual_seed(1))
+        made = private(
+            loader, model=seeded(0, lambda: nn.Linear(FEATURES, 2)), noise_generator=torch.Generator().manual_seed(2)
+        )
+        return epoch(made).params[0].detach().clone(), list(made[2].batch_sampler)
+
+    (weights, batches), (again, drawn) = run(), run()
+    assert torch.equal(weights, again) and batches == drawn
 
 
 def test_masks_of_a_secure_run_are_not_in_its_state_and_fresh_after_a_resume() -> None:
