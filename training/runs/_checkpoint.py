@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
 STATEMENT, STATEMENT_JSON = "statement.md", "statement.json"
+_FILES = (STATE, CSV, JSON, STATEMENT, STATEMENT_JSON)
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
 _MAY_DIFFER = ("physical_batch_size",)
 """What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
@@ -68,6 +69,17 @@ def _lock(folder: Path) -> int:
     return held
 
 
+def save_all(run: "Run", folder: Path) -> None:
+    """Write what the run has spent, and then its state: no file says less than the state has spent, wherever it stops.
+
+    A statement of fewer steps goes: a new one takes seconds, and is written at the end.
+    """
+    for name in (STATEMENT, STATEMENT_JSON):
+        (folder / name).unlink(missing_ok=True)
+    write_metrics(run, folder)
+    save(run, folder)
+
+
 def save(run: "Run", folder: Path) -> None:
     """Write all that the rest of the run depends on. The state of a secure run is secret: only its owner can read the file."""
     state = {
@@ -90,11 +102,16 @@ def refuse_to_overwrite(folder: Path) -> None:
     """Keep what an earlier run has finished.
 
     Raises:
-        ValueError: the folder holds the state of a run.
+        ValueError: the folder holds a file of a run.
     """
     if (folder / STATE).exists():
         raise ValueError(
             f"out={folder} holds the state of a run; go on with --resume, or name another folder with --out"
+        )
+    left = [name for name in _FILES if (folder / name).exists()]
+    if left:
+        raise ValueError(
+            f"out={folder} holds {', '.join(left)} of an earlier run; name another folder with --out, or remove them"
         )
 
 
