@@ -345,7 +345,9 @@ def ended(**changes: Any) -> SimpleNamespace:
     ]
     told = SimpleNamespace(mechanism=mechanism, privacy=lambda delta: report)
     config = SimpleNamespace(delta=1e-5, secure=False)
-    return SimpleNamespace(**({"rows": rows, "optimizer": told, "config": config, "spent": False} | changes))
+    return SimpleNamespace(
+        **({"rows": rows, "optimizer": told, "config": config, "spent": False, "step": 43} | changes)
+    )
 
 
 def printed(done: SimpleNamespace) -> list[str]:

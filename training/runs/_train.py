@@ -29,8 +29,9 @@ from training.runs._trained_outputs import trained_outputs
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
     """Run to the end, to the budget, or to Ctrl-C or SIGTERM, which leave a state that ``resume`` continues.
 
-    Writes ``metrics.csv``, ``metrics.json`` and then ``checkpoint.pt`` into ``out`` after every epoch (the first process does),
-    and keeps other runs out of it. A privacy statement of fewer steps is removed; :func:`write_statement` writes a new one.
+    Writes ``metrics.csv``, ``metrics.json`` and then ``checkpoint.pt`` into ``out`` after every epoch (the first process does;
+    nothing before the first step), and keeps other runs out of it. A privacy statement of fewer steps is removed;
+    :func:`write_statement` writes a new one.
 
     Args:
         config: of the run.
@@ -80,7 +81,7 @@ def _train(run: Run, out: Path) -> None:
             while run.step < run.steps and not run.spent and not interrupted():
                 _epoch(run, interrupted, lambda: progress.update(task, completed=run.step))
                 progress.update(task, description=f"epsilon {run.rows[-1]['epsilon']:.3g}" if run.rows else "training")
-                if engine.first():
+                if engine.first() and run.step:
                     _checkpoint.save_all(run, out)
     if engine.first() and run.rows:  # also where no step was left to make
         _checkpoint.write_metrics(run, out)
