@@ -26,6 +26,7 @@ from training.engine._hooked_layers import check_layers
 from training.engine._memory_order import lay_down_anew
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
+from training.engine._repeated_records import check_records
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
 
@@ -75,8 +76,9 @@ def make_private(
     Args:
         module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it.
         optimizer: any torch optimizer over its parameters but LBFGS and SparseAdam.
-        data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches. Its
-            generator draws them; without one a fresh one does, which ``torch.manual_seed`` does not reach.
+        data_loader: over a data set with a length, in order or shuffled, in which every record stands once. ``drop_last`` means
+            nothing to Poisson batches. Its generator draws them; without one a fresh one does, which ``torch.manual_seed`` does
+            not reach.
         mechanism: see :mod:`training.mechanisms`; seeded alike in every process of a distributed run.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
@@ -95,8 +97,9 @@ def make_private(
         that rests on), and the Poisson-sampling loader.
 
     Raises:
-        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly, an
-            optimizer that cannot take a released gradient, or a seed or generator together with ``secure``.
+        ValueError: a bad argument, a layer that mixes samples (batch normalisation), a loader that does not draw uniformly or
+            whose data set visibly holds a record twice, an optimizer that cannot take a released gradient, or a seed or
+            generator together with ``secure``.
         TypeError: a mechanism that is none.
 
     Example: one pass over forty examples in batches of about twenty.
@@ -326,6 +329,7 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
         )
     if examples == 0:
         raise ValueError("data_loader must have at least one example, got none")
+    check_records(loader.dataset)
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 
 
