@@ -489,6 +489,22 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 - **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
 - **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
   when, must not be decided by looking at the data, other than at what was released.
+- **Every batch is stepped once.** Where the loader draws as the loop goes, a second step on a batch is refused. With workers,
+  or in a loop over `list(loader)`, batches are drawn ahead and only counted: no more steps than batches, none with more rows
+  than one that waits. That a batch is stepped in place of another then goes unnoticed, and epsilon does not hold.
+- **A Poisson batch may be empty**, and its step must be made: its noise is part of the guarantee. Some models fail on no rows
+  (functorch convolutions, attention), with an error of torch's in the forward or the backward pass. In place of both,
+  give such a batch per-sample gradients of no example:
+
+  ```py
+  optimizer.zero_grad()
+  if len(labels):
+      criterion(model(features), labels).backward()
+  else:
+      for p in optimizer.params:
+          p.grad_sample = p.new_zeros(0, *p.shape)
+  optimizer.step()
+  ```
 - **Not here**: ghost clipping, clipping per layer, models without a wrapper, accountants to choose from, several
   runs of one engine. Each is refused in the line that the table shows.
 - **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works

@@ -3,6 +3,8 @@
 import copy
 import itertools
 import math
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,6 +124,24 @@ def test_an_empty_first_batch_of_any_structure() -> None:
     nn.functional.cross_entropy(model(batch["features"]), batch["label"]).backward()
     optimizer.step()
     assert optimizer.accountant.steps == 1
+
+
+def test_the_recipe_for_empty_batches_of_models_that_fail_on_them() -> None:
+    """As ``proofs/opacus.md`` has it, here for functorch's convolutions."""
+    page = Path(__file__).parents[3] / "proofs" / "opacus.md"
+    recipe = textwrap.dedent(page.read_text(encoding="utf-8").split("```py\n")[1].split("  ```")[0])
+    images = DataLoader(TensorDataset(torch.randn(40, 1, 4, 4), torch.arange(40) % 2), 2)
+    model, optimizer, loader = private(
+        images, model=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)), grad_sample_mode="functorch",
+        sampling_rate=1e-6, expected_batch_size=2.0,
+    )  # fmt: skip
+    features, labels = next(iter(loader))
+    assert len(labels) == 0
+    with pytest.raises(RuntimeError, match="expected groups to be greater than 0"):
+        nn.functional.cross_entropy(model(features), labels).backward()
+    given = {"features": features, "labels": labels, "model": model, "optimizer": optimizer}
+    exec(recipe, given | {"criterion": nn.functional.cross_entropy})
+    assert optimizer.accountant.steps == 1 and optimizer.params[0].grad.any()  # noise alone
 
 
 class Stream(IterableDataset):
