@@ -137,8 +137,8 @@ def _parts(engine: Engine) -> str:
     weights = []
     for most in (None, 4):
         torch.manual_seed(0)
-        model, optimizer, loader = private(engine(), network(), noise_multiplier=0.0)
-        torch.manual_seed(1)
+        batches = DataLoader(DATA, 10, generator=torch.Generator().manual_seed(1))
+        model, optimizer, loader = private(engine(), network(), loader=batches, noise_multiplier=0.0)
         if most is None:
             epoch((model, optimizer, loader))
         else:
@@ -484,6 +484,8 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 - **Epsilon is the upper end of a rigorous bracket** ([how](privacy/saddle_line.md)), in the rows above .01 to .02 below what
   Opacus's default accountant gives.
 - **The sampling rate is what was asked for.** Opacus rounds it to 1 / `len(loader)`.
+- **`torch.manual_seed` fixes neither batches nor noise**: fresh generators draw them, so that a script that seeds and resumes
+  repeats none. To repeat a run, give the loader a `generator` and `make_private` a `noise_generator`.
 - **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
 - **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
   when, must not be decided by looking at the data, other than at what was released.
@@ -492,6 +494,22 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 - **The same, and not seen by either**: a "mean" must divide by the number of examples only. `CrossEntropyLoss(weight=...)` and
   `ignore_index` divide by what depends on the batch, and epsilon does not hold. With weights or padding take
   `reduction="none"`, a mean for each example, then `.mean()`.
+- **Every batch is stepped once.** Where the loader draws as the loop goes, a second step on a batch is refused. With workers,
+  or in a loop over `list(loader)`, batches are drawn ahead and only counted: no more steps than batches, none with more rows
+  than one that waits. That a batch is stepped in place of another then goes unnoticed, and epsilon does not hold.
+- **A Poisson batch may be empty**, and its step must be made: its noise is part of the guarantee. Some models fail on no rows
+  (functorch convolutions, attention), with an error of torch's in the forward or the backward pass. In place of both,
+  give such a batch per-sample gradients of no example:
+
+  ```py
+  optimizer.zero_grad()
+  if len(labels):
+      criterion(model(features), labels).backward()
+  else:
+      for p in optimizer.params:
+          p.grad_sample = p.new_zeros(0, *p.shape)
+  optimizer.step()
+  ```
 - **Not here**: ghost clipping, clipping per layer, models without a wrapper, accountants to choose from, several
   runs of one engine. Each is refused in the line that the table shows.
 - **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works

@@ -123,6 +123,7 @@ def run(
             settings = read_config(config, changes=set or ())
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
+                _require_a_step(done)
                 if engine.first():
                     write_statement(done, out)
                     _print_end(done, out)
@@ -301,6 +302,14 @@ def audit(
 
     if not report(seed, long, typer.echo):
         raise typer.Exit(1)
+
+
+def _require_a_step(done: "Run") -> None:
+    if done.step == 0:
+        raise ValueError(
+            f"epsilon must afford a step, got {done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: "
+            "take a larger budget, more noise or smaller batches"
+        )
 
 
 def _print_end(done: "Run", out: Path) -> None:

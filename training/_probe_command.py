@@ -42,7 +42,10 @@ def probe(
     ),
     stats: Annotated[
         Path | None,
-        typer.Option(help="measure what dptheory plan takes instead, on the images, which are public, into this file"),
+        typer.Option(
+            help="measure what dptheory plan takes instead, on the images, which are public, into this file; one that holds "
+            "private statistics is not overwritten"
+        ),
     ] = None,
     examples: Annotated[int, typer.Option(help="of --stats: images whose gradients are measured")] = 200,
     model: Annotated[
@@ -93,6 +96,7 @@ def probe(
         chosen = pick_device(device)
         if private and stats is not None:
             assert epsilon is not None
+            _keep_private_statistics(stats)
             require_writable(stats)
             released = run_private_statistics(
                 data=data, model=model, epsilon=epsilon, delta=delta, share=share, seed=seed, device=chosen
@@ -109,6 +113,7 @@ def probe(
             seed=0 if seed is None else seed,
         )
         if stats is not None:
+            _keep_private_statistics(stats)
             require_writable(stats)
             measured = run_statistics(data=data, model=model, training=settings, examples=examples, device=chosen)
             write_atomically(stats, statistics_text(measured))
@@ -135,6 +140,28 @@ def probe(
             f"written to {out}: probe.json, gradients.npz, probe.png",
             markup=False,
             soft_wrap=True,
+        )
+
+
+def _keep_private_statistics(path: Path) -> None:
+    """Refuse a file that holds a release of private records: what it has spent must be counted, and stands nowhere else.
+
+    Raises:
+        ValueError: there is such a file.
+        OSError: it cannot be read.
+    """
+    from dptheory.planning import PrivateStats, read_statistics
+
+    if not path.is_file():
+        return
+    try:
+        held = read_statistics(path)
+    except ValueError:  # another file
+        return
+    if isinstance(held, PrivateStats):
+        raise ValueError(
+            f"--stats must be a file without private statistics, got {path}: they have spent part of the budget of their "
+            "records, and a plan must count them; go on with that file, or name another and count both releases"
         )
 
 

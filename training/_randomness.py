@@ -21,6 +21,11 @@ def own_generator(seed: int | None) -> torch.Generator | None:
     return None if seed is None else torch.Generator().manual_seed(_argument_ranges.seed("seed", seed))
 
 
+def fresh_generator(device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator whose seed comes from the operating system now: ``torch.manual_seed`` does not reach it."""
+    return torch.Generator(device).manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+
+
 def seeded(seed: int, build: Callable[[], _T]) -> _T:
     """What ``build`` makes with torch's global random state at the seed, in 0..2^64 - 1; that state is left as it was."""
     seed = _argument_ranges.stream("seed", seed)

@@ -222,7 +222,8 @@ def test_statistics_of_private_images(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert asked == [given | {"seed": 4}]
     assert path.read_text() == statistics_text(PRIVATE)
     assert text.strip().split("\n") == [*private_lines(PRIVATE, delta=1e-6), f"written to {path}"]
-    code, text = call("probe", "--private", "--epsilon", "1", "--stats", str(path), "--model", "linear-probe")
+    other = tmp_path / "other.json"
+    code, text = call("probe", "--private", "--epsilon", "1", "--stats", str(other), "--model", "linear-probe")
     assert code == 0 and asked[1]["seed"] is None and (asked[1]["delta"], asked[1]["share"]) == (1e-5, 0.1)
     for options, message in (
         (["--private", "--epsilon", "1"], "--private must come with --stats"),
@@ -234,6 +235,22 @@ def test_statistics_of_private_images(monkeypatch: pytest.MonkeyPatch, tmp_path:
     ):
         code, text = call("probe", *options)
         assert code == 2 and message in text and len(asked) == 2, (options, text)
+
+
+@pytest.mark.parametrize("options", [["--private", "--epsilon", "2"], []])
+def test_released_statistics_are_not_overwritten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options) -> None:
+    """What they have spent stands in their file alone."""
+    monkeypatch.setattr(training.probe, "run_private_statistics", lambda **_: PRIVATE)
+    monkeypatch.setattr(training.probe, "run_statistics", lambda **_: STATS)
+    path = tmp_path / "stats.json"
+    for before in ("no statistics", statistics_text(STATS)):
+        path.write_text(before)
+        assert call("probe", *options, "--stats", str(path))[0] == 0
+    path.write_text(statistics_text(PRIVATE))
+    code, text = call("probe", *options, "--stats", str(path))
+    assert code == 2 and "--stats must be a file without private statistics, got " in text and text.count("\n") == 1
+    assert "go on with that file, or name another and count both releases" in text
+    assert path.read_text() == statistics_text(PRIVATE)
 
 
 def test_released_statistics_in_words() -> None:
@@ -328,7 +345,9 @@ def ended(**changes: Any) -> SimpleNamespace:
     ]
     told = SimpleNamespace(mechanism=mechanism, privacy=lambda delta: report)
     config = SimpleNamespace(delta=1e-5, secure=False)
-    return SimpleNamespace(**({"rows": rows, "optimizer": told, "config": config, "spent": False} | changes))
+    return SimpleNamespace(
+        **({"rows": rows, "optimizer": told, "config": config, "spent": False, "step": 43} | changes)
+    )
 
 
 def printed(done: SimpleNamespace) -> list[str]:

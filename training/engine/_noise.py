@@ -3,7 +3,7 @@
 import torch
 
 from dptheory import _validate
-from training._randomness import secure_normal
+from training._randomness import fresh_generator, secure_normal
 from training.mechanisms import Noise
 
 
@@ -11,7 +11,8 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
     """Gaussian noise N(0, std^2) from a torch generator. Good for measuring, not for releasing a model.
 
     Args:
-        generator: on the device of the gradients; None for torch's global one.
+        generator: on the device of the gradients; None for one of its own on each device, with a seed from the operating
+            system: ``torch.manual_seed`` does not reach it.
 
     Returns:
         ``noise(like, std)``: independent entries in the shape, type and device of ``like``; zeros where std is 0.
@@ -29,11 +30,15 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
 
     if generator is not None:
         _validate.instance("generator", generator, torch.Generator)
+    own: dict[torch.device, torch.Generator] = {}
 
     def noise(like: torch.Tensor, std: float) -> torch.Tensor:
         if std == 0:
             return torch.zeros_like(like)
-        return torch.normal(0.0, std, like.shape, generator=generator, device=like.device, dtype=like.dtype)
+        if generator is None and like.device not in own:
+            own[like.device] = fresh_generator(like.device)
+        source = own[like.device] if generator is None else generator
+        return torch.normal(0.0, std, like.shape, generator=source, device=like.device, dtype=like.dtype)
 
     return noise
 

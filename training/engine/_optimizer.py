@@ -48,7 +48,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
             number of examples.
         loss_reduction: "mean" (over the number of examples only, as for :func:`training.make_private`) or "sum".
-        generator: of the noise; None for torch's global one.
+        generator: of the noise; None for one of its own, with a seed from the operating system.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.

@@ -27,6 +27,7 @@ from training.engine._hooked_layers import check_held, check_layers
 from training.engine._memory_order import lay_down_anew
 from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
+from training.engine._repeated_records import check_records
 from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from training.mechanisms import Mechanism
 
@@ -77,7 +78,9 @@ def make_private(
         module: the model; for several processes, Opacus's ``DifferentiallyPrivateDistributedDataParallel`` around it, and no
             other.
         optimizer: any torch optimizer over its trainable parameters but LBFGS and SparseAdam.
-        data_loader: over a data set with a length, in order or shuffled. ``drop_last`` means nothing to Poisson batches.
+        data_loader: over a data set with a length, in order or shuffled, in which every record stands once. ``drop_last`` means
+            nothing to Poisson batches. Its generator draws them; without one a fresh one does, which ``torch.manual_seed`` does
+            not reach.
         mechanism: see :mod:`training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
@@ -85,7 +88,8 @@ def make_private(
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
             hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
-        noise_generator: on the model's device; for runs that can be repeated.
+        noise_generator: on the model's device; for runs that can be repeated. Without it the noise comes from a fresh one, with
+            a seed from the operating system.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.
@@ -97,9 +101,10 @@ def make_private(
         that rests on), and the Poisson-sampling loader.
 
     Raises:
-        ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation) or writes to its
-            own weights (an embedding with ``max_norm``), a loader that does not draw uniformly, an optimizer that cannot take a
-            released gradient or leaves trainable parameters out, or a seed or generator together with ``secure``.
+        ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation) or writes to
+            its own weights (an embedding with ``max_norm``), a loader that does not draw uniformly or whose data set visibly
+            holds a record twice, an optimizer that cannot take a released gradient or leaves trainable parameters out, or a
+            seed or generator together with ``secure``.
         TypeError: a mechanism that is none.
 
     Example: one pass over forty examples in batches of about twenty.
@@ -343,6 +348,7 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
         )
     if examples == 0:
         raise ValueError("data_loader must have at least one example, got none")
+    check_records(loader.dataset)
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 
 

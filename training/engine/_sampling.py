@@ -11,6 +11,7 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
 from training import _argument_ranges
+from training._randomness import fresh_generator
 
 _BITS = 53
 _MOST_EXAMPLES = 10**9
@@ -156,7 +157,8 @@ class GeneratorBatches:
     Args:
         train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
         sampling_rate: in (0, 1].
-        generator: of the CPU; None for torch's global one. Processes whose generators are seeded alike draw one batch together.
+        generator: of the CPU; None for one of its own, with a seed from the operating system. Processes whose generators are
+            seeded alike draw one batch together.
 
     Raises:
         ValueError: an argument outside its range.
@@ -177,9 +179,10 @@ class GeneratorBatches:
 
     def __post_init__(self) -> None:
         examples, rate = _checked(self.train_size, self.sampling_rate)
-        _validate.store(self, train_size=examples, sampling_rate=rate)
         if self.generator is not None:
             _validate.instance("generator", self.generator, torch.Generator)
+        source = fresh_generator() if self.generator is None else self.generator
+        _validate.store(self, train_size=examples, sampling_rate=rate, generator=source)
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of the next batch's examples part, part + parts, part + 2 parts, ..."""

@@ -75,7 +75,8 @@ class AnchorGradients:
             scores = functional_call(self._function, trainable | fixed, (image[None],))
             return nn.functional.cross_entropy(scores, label[None])
 
-        found = vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=self._chunk)(
+        # dropout draws for each image anew, as in training
+        found = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different", chunk_size=self._chunk)(
             named, self._pixels.to(device), labels.to(device)
         )
         return list(found.values())

@@ -114,9 +114,16 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
         there = f"there are {', '.join(wanted)}" if wanted else "it takes none"
         raise ValueError(f"mechanism {name!r} has no argument {', '.join(unknown)}; {there}")
     try:
-        return builder(setting, **arguments)
+        inspect.signature(builder).bind(setting, **arguments)  # whose error names no function
+        built = builder(setting, **arguments)
+        built.check_clip(setting.run.max_grad_norm)
     except TypeError as error:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
+    except ValueError as error:
+        if str(error).split(maxsplit=1)[0] in arguments:  # as a mechanism calls its own argument
+            raise ValueError(f"mechanism.{error}") from None
+        raise
+    return built
 
 
 def _sparsification_rate(setting: MechanismSetting, drop_rate: float, cooling_epochs: int) -> Schedule:
@@ -211,6 +218,8 @@ def _first_step(setting: MechanismSetting, after: float) -> int:
 
 def _lower(setting: MechanismSetting, count: int) -> int:
     found = len(layers(setting.model))
+    if found < 2:
+        raise ValueError(f"model must have two layers or more, some of which train on, got one with {found}")
     return _validate.integer("mechanism.frozen_layers", count, 0, found - 1) or found // 2
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
 STATEMENT, STATEMENT_JSON = "statement.md", "statement.json"
+_FILES = (STATE, CSV, JSON, STATEMENT, STATEMENT_JSON)
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
 _MAY_DIFFER = ("physical_batch_size",)
 """What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
@@ -54,7 +55,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"out={folder} must be a folder, or one that can be made: {error.strerror}") from None
     held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,6 +70,17 @@ def _lock(folder: Path) -> int:
             f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out"
         ) from None
     return held
+
+
+def save_all(run: "Run", folder: Path) -> None:
+    """Write what the run has spent, and then its state: no file says less than the state has spent, wherever it stops.
+
+    A statement of fewer steps goes: a new one takes seconds, and is written at the end.
+    """
+    for name in (STATEMENT, STATEMENT_JSON):
+        (folder / name).unlink(missing_ok=True)
+    write_metrics(run, folder)
+    save(run, folder)
 
 
 def save(run: "Run", folder: Path) -> None:
@@ -90,11 +105,16 @@ def refuse_to_overwrite(folder: Path) -> None:
     """Keep what an earlier run has finished.
 
     Raises:
-        ValueError: the folder holds the state of a run.
+        ValueError: the folder holds a file of a run.
     """
     if (folder / STATE).exists():
         raise ValueError(
             f"out={folder} holds the state of a run; go on with --resume, or name another folder with --out"
+        )
+    left = [name for name in _FILES if (folder / name).exists()]
+    if left:
+        raise ValueError(
+            f"out={folder} holds {', '.join(left)} of an earlier run; name another folder with --out, or remove them"
         )
 
 

@@ -202,7 +202,7 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
         The configuration.
 
     Raises:
-        ValueError: not TOML, a key that there is none of, or a value outside its range.
+        ValueError: a folder, not TOML, a key that there is none of, or a value outside its range.
         OSError: no such file.
 
     Example: a shipped configuration, with another data set and another drop rate.
@@ -217,6 +217,8 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
     if not found.exists():
         known = ", ".join(str(run.relative_to(_HERE)) for run in run_files(_HERE))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
+    if found.is_dir():
+        raise ValueError(f"config must be a TOML file, got the folder {path}")
     table = read_toml(found)
     for change in changes:
         _apply(table, change)

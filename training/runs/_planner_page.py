@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dptheory.files import write_atomically
-from training.runs import _measured, _planner, _verdicts
+from training.runs import _measured, _planner, _results, _verdicts
 from training.runs._instruments import read_instruments
 from training.runs._planner import LEAST_PAIRS, Held, share_interval
 from training.runs._results import Result
@@ -40,7 +40,7 @@ def write_planner(results: Path, page: Path) -> str:
         The summary: one line each of regret, order and coverage.
 
     Raises:
-        ValueError: a study or a result file that is none.
+        ValueError: a study or a result file that is none, or a folder that is not there.
         OSError: the file cannot be written.
 
     Example: without results nothing is decided.
@@ -48,9 +48,10 @@ def write_planner(results: Path, page: Path) -> str:
         >>> from pathlib import Path
         >>> from training.runs import write_planner
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     print(write_planner(Path(folder) / "nothing", Path(folder) / "page.md").splitlines()[0])
+        ...     print(write_planner(Path(folder), Path(folder) / "page.md").splitlines()[0])
         Regret: 0 of 6 settings measured.
     """
+    _results.require_folder(results)
     found = _held(results)
     write_atomically(page.with_suffix(".json"), tables(found))
     write_atomically(page, planner_page(found))

@@ -101,6 +101,16 @@ def code_that_counts(*, allow_dirty: bool) -> dict[str, Any]:
     return code
 
 
+def require_folder(results: Path) -> None:
+    """Tell a folder that is not there from one without results, which would empty what was said so far.
+
+    Raises:
+        ValueError: there is no such folder.
+    """
+    if not results.is_dir():
+        raise ValueError(f"results must be a folder that there is (of the repository's root), got {str(results)!r}")
+
+
 def path_of(folder: Path, study: str, run: str) -> Path:
     """Where the result of a run lies."""
     return folder / study / f"{run}.json"

@@ -34,7 +34,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
         How many claims are in each state.
 
     Raises:
-        ValueError: a study, a rule or a result file that is none; a file in a folder that is not there.
+        ValueError: a study, a rule or a result file that is none; a folder, or one of a file, that is not there.
         OSError: a file cannot be written.
 
     Example: a folder without results still gives a page.
@@ -43,10 +43,11 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
         >>> from training.runs import write_answers
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     out, page = Path(folder) / "answers.json", Path(folder) / "page.md"
-        ...     states = write_answers(Path(folder) / "nothing", out, page)
+        ...     states = write_answers(Path(folder), out, page)
         ...     "What our own runs say" in page.read_text(encoding="utf-8"), sum(states.values()) > 0
         (True, True)
     """
+    _results.require_folder(results)
     for name, path in (("out", out), ("page", page)):
         if not path.parent.is_dir():
             raise ValueError(f"{name} must lie in a folder that there is (of the repository's root), got {str(path)!r}")

@@ -30,13 +30,14 @@ from training.runs._trained_outputs import trained_outputs
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
     """Run to the end, to the budget, or to Ctrl-C or SIGTERM, which leave a state that ``resume`` continues.
 
-    Writes ``metrics.csv``, ``metrics.json`` and ``checkpoint.pt`` into ``out`` after every epoch (the first process does), and
-    keeps other runs out of it.
+    Writes ``metrics.csv``, ``metrics.json`` and then ``checkpoint.pt`` into ``out`` after every epoch (the first process does;
+    nothing before the first step), and keeps other runs out of it. A privacy statement of fewer steps is removed;
+    :func:`write_statement` writes a new one.
 
     Args:
         config: of the run.
         device: where to train.
-        out: folder, made where it is not there; without ``resume`` it must hold no state.
+        out: folder, made where it is not there; without ``resume`` it must hold no file of a run.
         resume: go on from the state that the folder holds.
 
     Returns:
@@ -45,7 +46,7 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
     Raises:
         KeyboardInterrupt: after the state was saved.
         ValueError, OSError: as :func:`prepare`; a folder that another run is using, a state that belongs to another
-            configuration, or one that would be lost.
+            configuration, or files of an earlier run, which would be lost.
 
     Example: one epoch of two steps, and its file.
         >>> import tempfile
@@ -83,10 +84,9 @@ def _train(run: Run, out: Path) -> None:
                 progress.update(
                     task, description=f"epsilon {rounded_up(run.rows[-1]['epsilon'])}" if run.rows else "training"
                 )
-                if engine.first():
-                    _checkpoint.save(run, out)
-                    _checkpoint.write_metrics(run, out)
-    if engine.first() and run.rows:  # also where an interruption fell between the two files
+                if engine.first() and run.step:
+                    _checkpoint.save_all(run, out)
+    if engine.first() and run.rows:  # also where no step was left to make
         _checkpoint.write_metrics(run, out)
     if run.step < run.steps and not run.spent:
         raise KeyboardInterrupt

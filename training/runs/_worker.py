@@ -84,7 +84,10 @@ def make(task: Task) -> None:
         if not (folder / _TASK).exists() or (folder / _TASK).read_text() != same:
             shutil.rmtree(state, ignore_errors=True)
             write_atomically(folder / _TASK, same)
-        run = train(from_dict(task.config), device, state, resume=(state / _checkpoint.STATE).exists())
+        resume = (state / _checkpoint.STATE).exists()
+        if not resume:  # metrics of a worker that was killed before it had a state
+            shutil.rmtree(state, ignore_errors=True)
+        run = train(from_dict(task.config), device, state, resume=resume)
         found = _checkpoint.metrics(run)
         found["privacy"] = _results.settled(found["privacy"])
         rows = found.pop("epochs")

@@ -28,7 +28,13 @@ def run(engine, **options):
     torch.manual_seed(0)
     model = nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    return engine.make_private(module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), **(NOISE | options))
+    return engine.make_private(
+        **({"module": model, "optimizer": optimizer, "data_loader": DataLoader(DATA, 10)} | NOISE | options)
+    )
+
+
+def batches(seed: int) -> DataLoader:
+    return DataLoader(DATA, 10, generator=torch.Generator().manual_seed(seed))
 
 
 def sparse() -> PrivacyEngine:
@@ -99,20 +105,44 @@ def test_one_engine_has_one_run() -> None:
 def test_a_checkpoint_goes_round(tmp_path: Path) -> None:
     """Weights, momentum, masks, steps and what else was kept; a pass after it is the same pass."""
     path, engine, noise = tmp_path / "one.pt", sparse(), torch.Generator().manual_seed(1)
-    made = run(engine, noise_generator=noise)
+    made = run(engine, noise_generator=noise, data_loader=batches(1))
     epoch(made)
     engine.save_checkpoint(path=path, module=made[0], optimizer=made[1], checkpoint_dict={"epoch": 3})
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     other = sparse()
-    again = run(other, noise_generator=torch.Generator().manual_seed(2))
+    again = run(other, noise_generator=torch.Generator().manual_seed(2), data_loader=batches(2))
     again[0]._module.weight.data.zero_()
     assert other.load_checkpoint(path=str(path), module=again[0], optimizer=again[1]) == {"epoch": 3}
     assert other.get_epsilon(DELTA) == engine.get_epsilon(DELTA)
     for one in (made, again):
-        torch.manual_seed(5)  # of the batches
         epoch(one)
     assert all(torch.equal(a, b) for a, b in zip(made[0].parameters(), again[0].parameters(), strict=True))
     assert other.accountant.steps == 8
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_script_that_seeds_and_resumes_repeats_no_batch_and_no_noise(tmp_path: Path, given: bool) -> None:
+    """Also where the script seeds its generators, and where the optimizer is left out of the checkpoint."""
+
+    def made(engine):
+        if not given:
+            return run(engine, noise_multiplier=1e6)
+        noise = torch.Generator().manual_seed(1)
+        return run(engine, noise_multiplier=1e6, noise_generator=noise, data_loader=batches(1))
+
+    def passed(private) -> tuple[torch.Tensor, list[list[int]]]:
+        drawn = list(private[2].batch_sampler)
+        epoch(private)
+        return private[1].params[0].grad.clone(), drawn
+
+    first, second = PrivacyEngine(m.DpSgd()), PrivacyEngine(m.DpSgd())
+    before = made(first)
+    noise, drawn = passed(before)
+    first.save_checkpoint(path=tmp_path / "one.pt", module=before[0])
+    after = made(second)
+    assert second.load_checkpoint(path=tmp_path / "one.pt", module=after[0]) == {}
+    other, others = passed(after)
+    assert (noise - other).abs().max() > 1.0 and drawn != others
 
 
 def test_a_checkpoint_without_the_optimizer_has_weights_and_steps(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 import copy
 import dataclasses
+import itertools
 import math
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +29,7 @@ from dptheory._rounding import rounded_up
 from tests.training.engine.passes import epoch
 from training import make_private, mechanisms
 from training import mechanisms as m
+from training._randomness import seeded
 from training.engine import MechanismOptimizer, PrivacyAccountant, attach
 from training.mechanisms import _random_sparsification
 
@@ -122,6 +126,24 @@ def test_an_empty_first_batch_of_any_structure() -> None:
     nn.functional.cross_entropy(model(batch["features"]), batch["label"]).backward()
     optimizer.step()
     assert optimizer.accountant.steps == 1
+
+
+def test_the_recipe_for_empty_batches_of_models_that_fail_on_them() -> None:
+    """As ``proofs/opacus.md`` has it, here for functorch's convolutions."""
+    page = Path(__file__).parents[3] / "proofs" / "opacus.md"
+    recipe = textwrap.dedent(page.read_text(encoding="utf-8").split("```py\n")[1].split("  ```")[0])
+    images = DataLoader(TensorDataset(torch.randn(40, 1, 4, 4), torch.arange(40) % 2), 2)
+    model, optimizer, loader = private(
+        images, model=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)), grad_sample_mode="functorch",
+        sampling_rate=1e-6, expected_batch_size=2.0,
+    )  # fmt: skip
+    features, labels = next(iter(loader))
+    assert len(labels) == 0
+    with pytest.raises(RuntimeError, match="expected groups to be greater than 0"):
+        nn.functional.cross_entropy(model(features), labels).backward()
+    given = {"features": features, "labels": labels, "model": model, "optimizer": optimizer}
+    exec(recipe, given | {"criterion": nn.functional.cross_entropy})
+    assert optimizer.accountant.steps == 1 and optimizer.params[0].grad.any()  # noise alone
 
 
 class Stream(IterableDataset):
@@ -256,6 +278,35 @@ def test_secure_randomness_ignores_torchs_seeds() -> None:
     masks, weights = zip(*(run() for _ in range(6)), strict=True)
     assert len({tuple(mask.tolist()) for mask in masks}) > 1
     assert all(not torch.equal(weights[0], other) for other in weights[1:])
+
+
+def test_noise_and_batches_ignore_torchs_seeds_without_a_generator() -> None:
+    """A seed that is set again, by an evaluation or by a script that resumes, repeats no release."""
+
+    def released(made) -> tuple[torch.Tensor, list[tuple[int, ...]]]:
+        torch.manual_seed(0)
+        optimizer = epoch(made)
+        return optimizer.params[0].grad.clone(), [tuple(indices) for indices in made[2].batch_sampler]
+
+    found = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        made = private(noise_multiplier=1e6)
+        found += [released(made), released(made)]
+    for (noise, batches), (other, drawn) in itertools.combinations(found, 2):
+        assert (noise - other).abs().max() > 1.0 and batches != drawn
+
+
+def test_noise_and_batches_of_given_generators_are_those_of_the_seed() -> None:
+    def run() -> tuple[torch.Tensor, list[list[int]]]:
+        loader = DataLoader(data(40), 10, generator=torch.Generator().manual_seed(1))
+        made = private(
+            loader, model=seeded(0, lambda: nn.Linear(FEATURES, 2)), noise_generator=torch.Generator().manual_seed(2)
+        )
+        return epoch(made).params[0].detach().clone(), list(made[2].batch_sampler)
+
+    (weights, batches), (again, drawn) = run(), run()
+    assert torch.equal(weights, again) and batches == drawn
 
 
 def test_masks_of_a_secure_run_are_not_in_its_state_and_fresh_after_a_resume() -> None:

@@ -27,6 +27,16 @@ def test_gradients_of_the_trainable_parameters_for_random_labels() -> None:
             model[2].weight += 1.0  # the present weights count
 
 
+def test_dropout_draws_for_every_image() -> None:
+    """In training mode; in ``eval()`` it does nothing."""
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 5))
+    ones, labels = torch.ones(64, 3), torch.zeros(64, dtype=torch.int64)
+    weights = AnchorGradients(model, ones, classes=5, seed=11, labels=labels, chunk=20)()[0]
+    assert len(weights[:, 0].ne(0).unique(dim=0)) > 4  # of 8 ways to drop three features
+    still = AnchorGradients(model.eval(), ones, classes=5, seed=11, labels=labels)()[0]
+    assert torch.equal(still, still[:1].expand_as(still))
+
+
 def test_given_labels_stay() -> None:
     model, labels = nn.Linear(3, 5), torch.tensor([4, 0, 1, 2, 3, 4, 4])
     anchors = AnchorGradients(model, PIXELS, classes=5, seed=11, labels=labels)

@@ -10,7 +10,7 @@ import torch
 
 from tests.training.tiny import tiny_config, tiny_load
 from training import runs
-from training.runs import STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
+from training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
 
 CPU = torch.device("cpu")
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
@@ -209,6 +209,34 @@ def test_a_state_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds the state of a run; go on with --resume"):
         runs.train(tiny_config(MECHANISMS["dp-sgd"]), CPU, tmp_path, resume=False)
     assert (tmp_path / STATE).read_bytes() == before
+
+
+@pytest.mark.parametrize("left", [CSV, JSON, STATEMENT, STATEMENT_JSON])
+def test_no_file_of_an_earlier_run_is_overwritten(tmp_path: Path, left: str) -> None:
+    """It may say what was spent, also where its state was removed."""
+    (tmp_path / left).write_text("of an earlier run")
+    with pytest.raises(ValueError, match=rf"holds {left} of an earlier run; name another folder with --out, or remove"):
+        runs.train(tiny_config(), CPU, tmp_path, resume=False)
+    assert (tmp_path / left).read_text() == "of an earlier run"
+
+
+@pytest.mark.parametrize("broken", ["write_metrics", "save"])
+def test_no_file_says_less_than_the_state_has_spent(tmp_path: Path, monkeypatch, broken: str) -> None:
+    """Where the second epoch's files are not all written, and no statement is left of the first."""
+    run = go(start(tiny_config()), 2)
+    _checkpoint.save_all(run, tmp_path)
+    runs.write_statement(run, tmp_path)
+    go(run, 2)
+
+    def full(*_: object) -> None:
+        raise OSError("full")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+        patch.setattr(_checkpoint, broken, full)
+        _checkpoint.save_all(run, tmp_path)
+    state = torch.load(tmp_path / STATE, weights_only=True)
+    assert json.loads((tmp_path / JSON).read_text())["privacy"]["steps"] >= state["step"] == run.step - 2
+    assert not (tmp_path / STATEMENT).exists() and not (tmp_path / STATEMENT_JSON).exists()
 
 
 def test_a_folder_is_locked_for_one_and_free_again(tmp_path: Path) -> None:

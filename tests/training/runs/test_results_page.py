@@ -9,7 +9,7 @@ import pytest
 
 from dptheory import claims
 from tests.training.runs.test_verdicts import CELL, WANTED, asked, written
-from training.runs import _results_page, _verdicts, write_answers
+from training.runs import _results_page, _verdicts, write_answers, write_planner
 from training.runs._forecast_table import ForecastRow
 from training.runs._rules import Condition, Rule
 
@@ -46,6 +46,10 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"^{says} must lie in a folder that there is"):
             write_answers(tmp_path, out, text)
+    with pytest.raises(ValueError, match=r"^results must be a folder that there is"):
+        write_answers(tmp_path / "typo", tmp_path / "a", tmp_path / "b")
+    with pytest.raises(ValueError, match=r"^results must be a folder that there is"):
+        write_planner(tmp_path / "typo", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 

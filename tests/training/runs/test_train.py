@@ -345,7 +345,22 @@ def test_bad_values_on_the_command_line_are_answered_in_one_line(tmp_path: Path,
 def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
     (tmp_path / "a file").write_text("")
     done = CliRunner().invoke(app, small_run(tmp_path / out))
-    assert done.exit_code == 2 and done.output.startswith("Error: ") and done.output.count("\n") == 1, done.output
+    assert done.exit_code == 2 and done.output.count("\n") == 1, done.output
+    assert done.output.startswith(f"Error: out={tmp_path / out} must be a folder, or one that can be made: ")
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert (done.exit_code, done.output) == (2, f"Error: config must be a TOML file, got the folder {tmp_path}\n")
+
+
+def test_a_budget_for_no_step_is_an_error_of_the_command(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, small_run(tmp_path, noise_multiplier=0, epsilon=1))
+    says = (
+        "Error: epsilon must afford a step, got 1.0 at noise multiplier 0: take a larger budget, more noise or smaller"
+    )
+    assert done.exit_code == 2 and done.output.startswith(says) and done.output.count("\n") == 1, done.output
+    assert [path.name for path in tmp_path.iterdir()] == [_checkpoint.LOCK]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -376,7 +391,7 @@ def test_command_line(tmp_path: Path) -> None:
     report = json.loads((tmp_path / JSON).read_text())["privacy"]
     assert f"epsilon = {report['epsilon']:.6g} at delta = 1e-05 after {report['steps']} steps." in done.output
     assert "Neighbours (zero-out)" in done.output and "Simulation: seeded" in done.output
-    spent = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path / "b"), "--set", "epsilon=1"])
+    spent = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path / "b"), "--set", "epsilon=3"])
     assert spent.exit_code == 0 and "stopped: one more step would exceed the budget" in spent.output
     other = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path), "--set", "seed=9", "--resume"])
     assert other.exit_code == 2 and "belongs to another run: seed differ" in other.output

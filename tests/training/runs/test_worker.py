@@ -18,7 +18,7 @@ import torch
 from tests.training.tiny import tiny_config, tiny_load
 from training import runs
 from training._machine import versions
-from training.runs import STATE, _prepare, _results, _train, _worker
+from training.runs import CSV, STATE, _prepare, _results, _train, _worker
 from training.runs._locks import only_here
 from training.runs._worker import Task
 
@@ -126,7 +126,9 @@ def test_which_state_is_gone_on_with(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert made(CODE, dataclasses.replace(more, config=turned)) == goes_on  # the order of the keys means nothing
     assert made({"package": "1"}) == fresh and made({"package": "1"}) == goes_on and made({"package": "2"}) == fresh
     (Path(task.folder) / "run" / STATE).unlink()
-    assert made({"package": "2"}) == fresh
+    metrics = Path(task.folder) / "run" / CSV  # which a new run would refuse to overwrite
+    metrics.touch()
+    assert made({"package": "2"}) == fresh and not metrics.exists()
     shutil.rmtree(Path(task.folder) / "run")
     assert made({"package": "2"}) == fresh
     monkeypatch.setattr("training.runs._plain_dp_sgd.pick_device", lambda wanted: torch.device("cuda"))
