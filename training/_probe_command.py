@@ -74,6 +74,8 @@ def probe(
     Of private images: [bold]python -m training probe --data fashion-mnist --stats stats.json --private --epsilon 3[/bold]
     """
     # torch, Opacus and matplotlib take seconds to import: not for --help
+    import torch
+
     from dptheory.planning import statistics_text
     from training._machine import device_name
     from training.probe import (
@@ -91,6 +93,7 @@ def probe(
     from training.runs import DpSgdSettings, pick_device
 
     started = time.perf_counter()
+    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
     with user_errors(wanted="device"):
         _only_together(context, stats=stats, private=private, epsilon=epsilon)
         chosen = pick_device(device)

@@ -19,7 +19,8 @@ _PAGE = """<!DOCTYPE html>
 <title>{title}</title><base href="{base}/">
 <style>
 body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 sans-serif; }}
-pre, table, math[display="block"] {{ display: block; overflow-x: auto; max-width: 100%; }}
+pre, table {{ display: block; overflow-x: auto; max-width: 100%; }}
+math[display="block"] {{ display: block math; overflow-x: auto; max-width: 100%; }}
 pre {{ background: #f4f4f4; padding: 0.7rem; }} td, th {{ border: 1px solid #ccc; padding: 0.2rem 0.5rem; }}
 table {{ border-collapse: collapse; }} img {{ max-width: 100%; }} math {{ font-family: "STIX Two Math", math; }}
 </style></head><body>

@@ -85,6 +85,7 @@ def make_plan(
         found = answer.plan
         if write is not None and data is not None and model is not None:
             write_atomically(write, planning.config_text(found, data=data, model=model))
+            typer.echo(f"configuration written to {write}", err=True)
         if plot is not None:
             _draw(found, plot)
     if as_json:

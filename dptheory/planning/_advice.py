@@ -13,8 +13,8 @@ from dptheory.sparsification import least_kappa_tuned
 _WORTH = 1.05
 _MODEL = (
     "Choices rest on a bound for gradients of one kind; that a whole training has such is a model. Forecasts are of one step at "
-    "its best learning rate. The noise multiplier is exact: neighbours are add-remove, batches Poisson, the number of records "
-    "public."
+    "its best learning rate. The noise multiplier is exact: batches are Poisson, and neighbours add-remove; a run that takes its "
+    "rate from a public number of records keeps the same epsilon for zero-out neighbours."
 )
 
 
@@ -86,6 +86,8 @@ def advice(plan: Plan) -> tuple[Advice, ...]:
     found += [_regret(plan)] if free else []
     found += [_range(plan, choice) for choice in free]
     found += [_scale(plan), *(_about(plan, one) for one in plan.methods if one.method != "dp-sgd")]
+    if plan.setup.layer_sizes is None:
+        found.append(Advice(text="layer-freezing: no forecast without layer_sizes.", claims=()))
     if plan.borrowed:
         text = f"The statistics are borrowed from {plan.statistics}: measure your own before you trust a decision that is close."
         if plan.measured_dim != plan.setup.entries:
@@ -242,7 +244,11 @@ def _scale(plan: Plan) -> Advice:
 
 
 def _over(moments: tuple[str, ...]) -> str:
-    return f"at the moment {moments[0]}" if len(moments) == 1 else f"over the moments {', '.join(moments)}"
+    return (
+        f"at the moment {moments[0]}"
+        if len(moments) == 1
+        else f"over those of the moments {', '.join(moments)} that have one"
+    )
 
 
 def _about(plan: Plan, one: MethodForecast) -> Advice:
@@ -251,7 +257,8 @@ def _about(plan: Plan, one: MethodForecast) -> Advice:
     found = f"{one.method}{_setting(one)}: {one.verdict}, {what}."
     if known and one.curved_descent is None:
         found += (
-            " That is the guarantee for a loss that curves alike in all directions; the curvature was not measured."
+            " That is the guarantee for a loss that curves alike in all directions; with the real curvature there is none, as it "
+            "was not measured for this method or is not positive at some moment."
         )
     claims = one.descent.claims
     if one.method == "random-sparsification" and plan.statistics is None:

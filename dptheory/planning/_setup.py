@@ -16,7 +16,7 @@ class TrainingSetup:
     Args:
         num_examples: training records N, 2..1e9; taken as public, as the sampling rate is batch_size / N.
         epsilon: the budget, in [0.01, 1000]; neighbours are add-remove, batches Poisson.
-        delta: of the budget, in [1e-15, 0.1].
+        delta: of the budget, in [1e-30, 0.99].
         dim: number of parameters d, 2..1e9; may be left out where ``layer_sizes`` are given.
         layer_sizes: parameters of each layer, from the input on; needed to forecast layer freezing.
         batch_size: expected size B of the Poisson batches, 1..N.

@@ -54,3 +54,19 @@ def test_no_page_is_left_with_a_raw_formula() -> None:
         if "$" in text or "\\frac" in text or "\ue000" in text:
             left[page.id] = text
     assert list(left) == []
+
+
+def test_a_large_closing_bracket_with_an_exponent_is_drawn_as_closing() -> None:
+    pytest.importorskip("math_core", reason="needs the extra docs")
+    from dptheory.cli._mathml import mathml
+
+    found = mathml(r"\big(a+b\big)^2", display=False)
+    assert '<msup><mrow><mo form="postfix" minsize="1.2em" maxsize="1.2em">)</mo></mrow><mn>2</mn></msup>' in found
+    assert mathml(r"(a)^2", display=False).count("postfix") == 0
+
+
+def test_displayed_formulas_keep_the_layout_of_mathematics() -> None:
+    """With display: block a browser sets each sign of a formula on a line of its own."""
+    pytest.importorskip("math_core", reason="needs the extra docs")
+    text = _open.page_html("x", "$$a+b$$", Path())
+    assert 'math[display="block"] { display: block math;' in text and '<math display="block">' in text

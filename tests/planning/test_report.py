@@ -146,7 +146,7 @@ def test_a_clip_at_the_end_of_those_measured_is_named() -> None:
 
 
 def test_moments_and_what_is_left_out_are_named() -> None:
-    assert "over the moments start, end. " in _texts(measured())
+    assert "over those of the moments start, end that have one. " in _texts(measured())
     assert "Left out" not in _texts(measured())
     said = _texts(dataclasses.replace(measured(), left_out=("middle",)))
     assert "Left out, as DP-SGD is not seen to descend there at this clip: middle." in said
