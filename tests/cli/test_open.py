@@ -65,8 +65,8 @@ def test_a_large_closing_bracket_with_an_exponent_is_drawn_as_closing() -> None:
     assert mathml(r"(a)^2", display=False).count("postfix") == 0
 
 
-def test_displayed_formulas_keep_the_layout_of_mathematics() -> None:
+def test_displayed_formulas_keep_the_layout_of_mathematics(tmp_path: Path) -> None:
     """With display: block a browser sets each sign of a formula on a line of its own."""
     pytest.importorskip("math_core", reason="needs the extra docs")
-    text = _open.page_html("x", "$$a+b$$", Path())
+    text = _open.page_html("x", "$$a+b$$", tmp_path)
     assert 'math[display="block"] { display: block math;' in text and '<math display="block">' in text
