@@ -1,5 +1,6 @@
 """One run in a fresh process, watched: started again where it is killed, stopped where its time is over."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -105,8 +106,9 @@ def _watched(task: Task, deadline: float | None, stop: Callable[[], bool] | None
         try:
             process.stdin.write((json.dumps(asdict(task)) + "\n").encode())
             process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it died at once; its exit code tells
+        except BrokenPipeError:  # it died at once; its exit code tells
+            with contextlib.suppress(BrokenPipeError):  # again, as closing sends what is left
+                process.stdin.close()
         while process.poll() is None:
             if not told and _over(deadline, stop):
                 process.stdin.close()

@@ -497,8 +497,9 @@ class FixedAnchors:
 def test_a_parameter_of_shape_nothing_is_trained_like_any_other(mechanism: m.Mechanism) -> None:
     """Its per-sample gradients have the shape (n,): one entry each."""
     torch.manual_seed(0)
-    model = Scaled()
-    optimizer = epoch(private(model=model, mechanism=mechanism))
+    model, (of_batches, of_noise) = Scaled(), (torch.Generator().manual_seed(seed) for seed in (1, 101))
+    loader = DataLoader(data(40), 10, generator=of_batches)
+    optimizer = epoch(private(loader, model, mechanism=mechanism, noise_generator=of_noise))
     assert optimizer.accountant.steps == 4 and model.scale.shape == ()
     assert model.scale.item() != 2.0 and math.isfinite(model.scale.item())
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,6 +180,17 @@ def test_only_this_package_where_no_path_is_set(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.delenv("PYTHONPATH", raising=False)
     assert watched(monkeypatch, task, "import os; print(os.environ['PYTHONPATH'])") == (0, False)
     assert (Path(task.folder) / "log.txt").read_text() == f"{ROOT}\n"
+
+
+def test_a_worker_that_ends_before_it_is_told_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dumps = json.dumps
+
+    def late(value: object) -> str:
+        time.sleep(1.0)
+        return dumps(value)
+
+    monkeypatch.setattr(_processes.json, "dumps", late)
+    assert watched(monkeypatch, a_task(tmp_path), "import sys; sys.exit(3)") == (3, False)
 
 
 def test_the_end_of_what_a_worker_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
