@@ -43,7 +43,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
     except TypeError:
         number = low - 1
     if (
-        isinstance(plain, bool | np.bool_)
+        isinstance(plain, bool | np.bool_ | np.timedelta64 | np.ma.MaskedArray)
         or getattr(plain, "ndim", None) not in (None, 0)
         or number < low
         or (high is not None and number > high)
@@ -67,8 +67,9 @@ def integer_or_infinity(name: str, value: SupportsIndex | float, low: int, high:
 
 def integers(name: str, value: object, low: int, high: int) -> list[int]:
     """``value``, a row of one or more integers within ``low..high``, as a list."""
+    rows = () if isinstance(value, bytes | bytearray | set | frozenset | dict | np.ma.MaskedArray) else value
     try:
-        found = [integer(name, one, low, high) for one in value]  # type: ignore[attr-defined]
+        found = [integer(name, one, low, high) for one in rows]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         found = []
     if not found:
@@ -83,7 +84,7 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     left, right = ends[0], ends[1]
     plain = _scalar(value)
     number = math.nan
-    if not isinstance(plain, bool | np.bool_) and isinstance(plain, numbers.Real):
+    if not isinstance(plain, bool | np.bool_ | np.timedelta64) and isinstance(plain, numbers.Real):
         try:
             number = float(plain)
         except OverflowError:

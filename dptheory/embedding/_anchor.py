@@ -21,6 +21,7 @@ _SERIES_FROM = 1000
 _LARGEST = 1e75
 _LARGEST_ENTRY = 1e140  # squares of such numbers add up without overflow
 _MOST_COUNT = 10**18
+_MOST_ANCHORS = 10**15  # beyond, the incomplete beta function of SciPy can be NaN
 _MOST_ITERATIONS = 10**6
 
 
@@ -169,8 +170,8 @@ def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0
     mass at 0 it is 1 for m >= k and 0 below. For any law it is at most 1 - max P(xi in M)^m over the proper subspaces M.
 
     Args:
-        rank: k in 1..10^18, rank of Sigma.
-        anchors: m in 0..10^18.
+        rank: k in 1..10^15, rank of Sigma.
+        anchors: m in 0..10^15.
         zero_probability: z in [0, 1): the share of anchors with gradient 0 (dead units, zero loss).
 
     Returns:
@@ -186,8 +187,8 @@ def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0
         >>> [round(recovery_probability(rank=1000, anchors=m, zero_probability=0.1), 3) for m in (1000, 1111, 2000)]
         [0.0, 0.521, 1.0]
     """
-    rank = _validate.integer("rank", rank, 1, _MOST_COUNT)
-    anchors = _validate.integer("anchors", anchors, 0, _MOST_COUNT)
+    rank = _validate.integer("rank", rank, 1, _MOST_ANCHORS)
+    anchors = _validate.integer("anchors", anchors, 0, _MOST_ANCHORS)
     zero = _validate.real("zero_probability", zero_probability, 0.0, 1.0, ends="[)")
     return 0.0 if anchors < rank else float(betaincc(anchors - rank + 1, rank, zero))
 

@@ -76,8 +76,14 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
         energy=share * clip**2,
         energy_bound=_largest_mean(share, -math.log(failure) / count) * clip**2,
         clip_probability=(clipped + 1) / (count + 1),
-        clip_probability_bound=1.0 if clipped == count else float(betainccinv(clipped + 1, count - clipped, failure)),
+        clip_probability_bound=_largest_chance(clipped, count, failure),
     )
+
+
+def _largest_chance(clipped: int, count: int, failure: float) -> float:
+    """The chance with which so few are clipped with probability ``failure``."""
+    found = 1.0 if clipped == count else float(betainccinv(clipped + 1, count - clipped, failure))
+    return 1.0 if math.isnan(found) else found  # next to 1, where the inversion finds no number
 
 
 def _largest_mean(share: float, nats: float) -> float:

@@ -112,7 +112,8 @@ def delta_bounds(
 
     .. math:: \delta(\epsilon) = \sup_S\, P(S) - e^\epsilon Q(S)
 
-    The integral that :func:`epsilon_bounds` inverts; as narrow as is said there.
+    The integral that :func:`epsilon_bounds` inverts; as narrow as is said there. The upper end for several batches of a fixed
+    size is that of Renyi curves, far wider: there ask :func:`epsilon_bounds`.
 
     Args:
         noise_multiplier, sampling_rate, steps, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.

@@ -249,7 +249,7 @@ def delta_bracketed(asked: Run, epsilon: float, certified: bool = False) -> Prob
     name = "Gaussian" if asked.sampling_rate == 1.0 else "one step" if asked.steps == 1 else "saddle line"
     found = [_delta(asked, direction, epsilon) for direction in asked.directions]
     lower, upper = max(low for low, _ in found), max(high for _, high in found)
-    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0:
+    if asked.sampling == "without replacement" and asked.sampling_rate < 1.0 and asked.steps > 1:
         upper, name = fixed_size_rdp_delta(_replaced(asked), asked.steps, epsilon), f"{name}, RDP"
     return ProbabilityBounds(lower=lower, upper=upper, method=name)
 

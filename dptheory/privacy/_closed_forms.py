@@ -36,7 +36,8 @@ def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
         return float(brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
 
     # Near delta(0) a small error of delta is a large one of epsilon.
-    return root(-DELTA_ERROR) * (1 - _ROOT), root(DELTA_ERROR) * (1 + _ROOT)
+    low, high = root(-DELTA_ERROR) * (1 - _ROOT), root(DELTA_ERROR) * (1 + _ROOT)
+    return max(0.0, low - loss.rounding(low)), high + loss.rounding(high)
 
 
 def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta: float) -> float:

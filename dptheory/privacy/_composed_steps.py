@@ -8,11 +8,12 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-from dptheory.privacy._bound_names import ADDED, GRID, NONE, RENYI, Found
+from dptheory.privacy._bound_names import ADDED, CHANCE, GRID, NONE, RENYI, Found
 from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy._joint import IndexSteps, joint_epsilon
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
+from dptheory.privacy._saddle_brackets import chance
 from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
 from dptheory.privacy._values_bounds import values_delta, values_epsilon, values_of
 
@@ -41,6 +42,8 @@ def _around(parts: tuple[Part, ...], direction: Direction, epsilon: float) -> Fo
     outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
     pure = index_epsilon(parts)
     found = Found(0.0, 1.0, NONE, NONE)
+    if _within_samples(parts):
+        found = found.with_upper(chance(outer), CHANCE)
     if inner:
         alone = values_delta(inner, direction, epsilon)
         found = found.with_lower(alone.lower, f"{alone.below} of the values")
@@ -79,6 +82,8 @@ def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: flo
     outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
     if _only_values(parts):
         return values_epsilon(outer, direction, delta)
+    if _within_samples(parts) and chance(outer) <= delta:
+        return Found(0.0, 0.0, CHANCE, CHANCE)
     pure = index_epsilon(parts)
     found = Found(0.0, math.inf, NONE, NONE)
     values = functools.cache(lambda share: values_epsilon(outer, direction, share))
@@ -100,6 +105,11 @@ def _direction_epsilon(parts: tuple[Part, ...], direction: Direction, delta: flo
         lower, upper = grid_epsilon(parts, direction, delta)
         found = found.with_lower(lower, GRID).with_upper(upper, GRID)
     return found
+
+
+def _within_samples(parts: tuple[Part, ...]) -> bool:
+    """Whether nothing is released of a record that is in no sample."""
+    return not any(isinstance(part, IndexSteps) for part in parts)
 
 
 def _only_values(parts: tuple[Part, ...]) -> bool:

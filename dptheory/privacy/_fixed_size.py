@@ -27,6 +27,7 @@ from dptheory.privacy._sampled_loss import Loss
 Array = NDArray[np.float64]
 
 _TOUCH = np.linspace(0.01, 0.99, 197)
+_HELD = 1e-290  # probabilities below lose digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,9 @@ def _cells(step: Loss, spacing: float, largest: float) -> _Cells:
 
 def _split(by_p: Array, by_q: Array, lower: Array, spacing: float) -> tuple[Array, Array]:
     """A cell's probability by P, put on the lower and the upper edge so that the probability by Q is kept as well."""
-    upper = (by_p - by_q * np.exp(lower)) / -math.expm1(-spacing)
+    with np.errstate(divide="ignore"):  # where the probability by Q is not held, nothing is taken off: more is revealed
+        moved = np.where(by_q > _HELD, np.exp(np.log(by_q) + lower), 0.0)
+    upper = (by_p - moved) / -math.expm1(-spacing)
     upper = np.clip(upper, 0.0, by_p)
     return by_p - upper, upper
 

@@ -108,16 +108,24 @@ def powered_atoms(low: int, pmf: Array, spacing: float, groups: int) -> Atoms:
         if max(law.size, result.size) > 2 * _MOST_VALUES:
             raise Unresolved(f"the index sets of {groups} groups take too many values for a grid")
     log_ratio = spacing * (first + np.arange(result.size, dtype=np.float64))
-    without = result * np.exp(-log_ratio)
+    without = _without(result, log_ratio)
     some = (result > 0) & (without > 0)
+    if not some.any():
+        raise Unresolved(f"the index sets of {groups} groups say too much for a grid")
     # a product of g laws holds what was left out of one g times; at most two trims per doubling
-    missing = 8.0 * groups * _MOST_VALUES * math.exp(-_TRIM)
+    missing = 8.0 * groups * _MOST_VALUES * math.exp(-_TRIM) + float(result[~some].sum())
     return Atoms(log_ratio[some], without[some], missing)
+
+
+def _without(law: Array, log_ratio: Array) -> Array:
+    """The masses without the record, of those with it."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.exp(np.log(law) - log_ratio))
 
 
 def _trimmed(law: Array, start: int, spacing: float) -> tuple[Array, int]:
     """Without the ends that are rare under both laws."""
-    without = law * np.exp(-spacing * (start + np.arange(law.size, dtype=np.float64)))
+    without = _without(law, spacing * (start + np.arange(law.size, dtype=np.float64)))
     level = math.exp(-_TRIM)
     kept = np.flatnonzero((law > law.max() * level) | (without > without.max() * level))
     return law[kept[0] : kept[-1] + 1], start + int(kept[0])

@@ -22,9 +22,12 @@ _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
 _WRAP = 34.0  # nats: tilted mass outside the window
 _FEWEST, _MOST = 2**15, 2**21
 _CELLS = 30_000.0
+_FINEST = 1e-300
 _MOST_PRODUCTS = 20_000_000  # cells times atoms of all kinds: some seconds
 _DEEPEST = -300.0
 _EXTRA_TILTS = (math.log(1e-2), math.log(1e4))  # logs, over the window
+_ROUNDED = 2.0**-50  # a step's loss, in its mean: differences of masses are rounded, and a cell's split with them
+_LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,8 @@ class TiltedLaw:
         cls, losses: Array, log_tilted: Array, spacing: float, tilt: float, *, left_out: float, wrong: float
     ) -> "TiltedLaw":
         """One loss on places of its own, given by the logs of its tilted masses: split to the ends of the grid's cells."""
+        if tilt * spacing > _LARGEST_EXPONENT:
+            raise Unresolved("the tilt is too large for a grid")
         cell = np.floor(losses / spacing)
         from_low = losses - cell * spacing
         up = np.clip(-np.expm1(-from_low) / -math.expm1(-spacing), 0.0, 1.0)
@@ -115,7 +120,7 @@ class GridSum:
 
     def upper(self, epsilon: float) -> float:
         """At least delta(epsilon)."""
-        value, error = self._value(epsilon)
+        value, error = self._value(epsilon - self.steps * _ROUNDED)
         return min(1.0, value + error + self.missing)
 
     def lower(self, epsilon: float, eta: float) -> float:
@@ -124,13 +129,13 @@ class GridSum:
         moved = self.spacing * (self.steps * self.spacing / 8 + math.sqrt(self.steps * math.log(1 / eta) / 2))
         if moved >= most:
             moved, eta = most, 0.0
-        value, error = self._value(epsilon + moved)
+        value, error = self._value(epsilon + moved + self.steps * _ROUNDED)
         return max(0.0, value - error - self.raised - eta)
 
     def _value(self, epsilon: float) -> tuple[float, float]:
         first = int(np.searchsorted(self.losses, epsilon, side="right"))
         scale = self.log_moment - self.tilt * epsilon
-        if scale > 700.0:
+        if scale > _LARGEST_EXPONENT:
             return 0.0, 1.0
         x = self.losses[first:] - epsilon
         kernel = np.exp(-self.tilt * x) * -np.expm1(-x)
@@ -156,6 +161,8 @@ def grid_sum(
     steps = sum(kind.count for kind in kinds) + len(indices)
     size = next_fast_len(int(min(max(_FEWEST, _CELLS * math.sqrt(steps)), _MOST)), real=True)
     spacing = (high - low) / (size - 4)
+    if not _FINEST <= spacing < math.inf:
+        raise Unresolved("the losses are too small or too large for a grid")
     products = sum(
         (top - bottom) / spacing * k.atoms.mass.size for k, (bottom, top) in zip(kinds, cumulants.ends, strict=True)
     )

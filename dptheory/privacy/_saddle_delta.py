@@ -17,7 +17,7 @@ from dptheory.privacy._measures import Product, bands, law, least_point, log_che
 from dptheory.privacy._moments import StepLoss, Unresolved
 from dptheory.privacy._saddle_line import MOST, Line, line_at
 from dptheory.privacy._saddle_points import LEFT_OUT, Saddle, Steps, cut, saddle_at
-from dptheory.privacy._sampled_loss import DELTA_ERROR, Loss
+from dptheory.privacy._sampled_loss import Loss
 
 WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
@@ -160,8 +160,8 @@ def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
     It is close with little noise, where most outputs give the largest loss.
     """
     if len(steps) == steps[0].count == 1:
-        delta = one_step_delta(steps[0], epsilon)
-        return delta * (1 - DELTA_ERROR), delta * (1 + DELTA_ERROR) + _LEAST
+        low, high = Loss(steps[0].direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta_bounds(epsilon)
+        return low, high + _LEAST
     high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
     largest = largest_loss(steps)
     if largest == math.inf:

@@ -71,7 +71,7 @@ def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     """By lines with few nodes to where epsilon is about, then by one line."""
     mu = gaussian_mu(steps)
     if mu is not None:
-        return _gaussian(mu, delta)
+        return unsampled_ends(mu, delta)
     largest = largest_loss(steps)
     epsilon = _search(steps, delta, largest)
     for _ in range(_AGAIN):
@@ -86,7 +86,9 @@ def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     return lower, upper, lines.delta_bracket
 
 
-def _gaussian(mu: float, delta: float) -> tuple[float, float, Bracket]:
+def unsampled_ends(mu: float, delta: float) -> tuple[float, float, Bracket]:
+    """Bounds of epsilon of a Gaussian mechanism, and the bracket of delta that they come from."""
+
     def bracket(epsilon: float) -> tuple[float, float]:
         return gaussian_bracket(mu, epsilon)
 

@@ -24,6 +24,7 @@ _TAIL = 39.0  # N(0, 1) holds no double beyond
 _PANEL = 0.25
 DELTA_ERROR = 1e-11
 """Relative error of :meth:`Loss.delta`, generously."""
+_ULPS = 2.0**-50
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -77,6 +78,18 @@ class Loss:
         z, weights = self._rule(left, max(left, _TAIL + 1.0 / self.noise_multiplier))
         return float(weights @ -np.expm1(np.minimum(epsilon - self.at(z), 0.0)))
 
+    def rounding(self, epsilon: float) -> float:
+        """How far epsilon may be off in :meth:`delta`: near the largest loss, log 1 / (1 - q) of "add", it cancels."""
+        if self.direction != "add" or self.sampling_rate == 1.0:
+            return 0.0
+        return _ULPS * (epsilon - math.log1p(-self.sampling_rate))
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Bounds of :meth:`delta` that allow for its errors."""
+        rounding = self.rounding(epsilon)
+        low, high = self.delta(epsilon + rounding), self.delta(epsilon - rounding)
+        return low * (1 - DELTA_ERROR), high * (1 + DELTA_ERROR)
+
     def nodes(self) -> tuple[Array, Array, Array]:
         """A quadrature rule for the loss: outputs, losses and log weights."""
         z, weights = self._rule(-_TAIL, _TAIL + 1.0 / self.noise_multiplier)
@@ -111,7 +124,11 @@ class Loss:
         with np.errstate(divide="ignore"):
             near = np.log1p(np.maximum(inside, -1.0))
         far = loss - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-np.maximum(loss, 0.5)))
-        return np.where(loss < 1.0, near, far) / s + s / 2
+        # near log(1 - q), the least loss, e^loss - (1 - q) cancels; the difference of the logarithms does not
+        above = np.maximum(loss - math.log1p(-q), 0.0)
+        with np.errstate(divide="ignore"):
+            deep = np.minimum(loss, 0.0) - math.log(q) + np.log(-np.expm1(-above))
+        return np.where(loss < -0.5, deep, np.where(loss < 1.0, near, far)) / s + s / 2
 
     def _inverse_replace(self, loss: Array) -> Array:
         s, q = 1.0 / self.noise_multiplier, self.sampling_rate

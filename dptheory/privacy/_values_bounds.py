@@ -16,6 +16,8 @@ from dptheory.privacy._joint import IndexSteps
 from dptheory.privacy._moments import Direction, Unresolved
 from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
 from dptheory.privacy._saddle_brackets import SampledGaussian, chance, direction_delta, direction_epsilon
+from dptheory.privacy._saddle_delta import gaussian_bracket
+from dptheory.privacy._saddle_epsilon import unsampled_ends
 from dptheory.privacy._sampled_loss import Loss
 from dptheory.privacy._steps import MaskedStep, Part, Step
 
@@ -46,16 +48,18 @@ def values_of(parts: tuple[Part, ...], *, hidden: bool) -> Steps:
 def values_delta(steps: Steps, direction: Direction, epsilon: float) -> Found:
     if not steps:
         return Found(0.0, 0.0, CLOSED, CLOSED)
+    if _unsampled(steps, direction):
+        return Found(*gaussian_bracket(unsampled_mu(steps, direction), epsilon), CLOSED, CLOSED)
     if sum(step.count for step in steps) == 1 and _closed(steps[0]):
-        delta = Loss(direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta(epsilon)
-        return Found(max(0.0, delta * (1 - _INTEGRAL)), min(1.0, delta * (1 + _INTEGRAL)), ONE, ONE)
+        low, high = Loss(direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta_bounds(epsilon)
+        return Found(max(0.0, low * (1 - _INTEGRAL)), min(1.0, high * (1 + _INTEGRAL)), ONE, ONE)
     found = Found(0.0, 1.0, NONE, NONE)
     for bound in (False, True):
         binned = bins(steps, upper=bound)
         if on_line(binned):
-            low, high, name = _line_delta(binned, direction, epsilon)
-            found = found.with_upper(high, name) if bound or binned == steps else found
-            found = found.with_lower(low, name) if not bound or binned == steps else found
+            low, high = _line_delta(binned, direction, epsilon)
+            found = found.with_upper(high, LINE) if bound or binned == steps else found
+            found = found.with_lower(low, LINE) if not bound or binned == steps else found
         if binned == steps:
             break
     if found.upper - found.lower <= _NARROW * found.upper or (found.method == LINE and binned != steps):
@@ -70,18 +74,22 @@ def values_delta(steps: Steps, direction: Direction, epsilon: float) -> Found:
     return found
 
 
-def _line_delta(steps: Steps, direction: Direction, epsilon: float) -> tuple[float, float, str]:
-    name = CLOSED if all(step.sampling_rate == 1.0 for step in steps) else LINE
+def _line_delta(steps: Steps, direction: Direction, epsilon: float) -> tuple[float, float]:
     try:
-        return *direction_delta(steps, epsilon=epsilon, direction=direction), name
+        return direction_delta(steps, epsilon=epsilon, direction=direction)
     except Unresolved as refused:
-        return max(0.0, refused.lower), min(1.0, refused.upper), name
+        return max(0.0, refused.lower), min(1.0, refused.upper)
 
 
 def values_epsilon(steps: Steps, direction: Direction, delta: float) -> Found:
     if not steps:
         return Found(0.0, 0.0, CLOSED, CLOSED)
     found = Found(0.0, math.inf, NONE, NONE)
+    if _unsampled(steps, direction):
+        mu = unsampled_mu(steps, direction)
+        covered = gaussian_bracket(mu, 0.0)[1] <= delta
+        lower, upper, _ = (0.0, 0.0, None) if covered else unsampled_ends(mu, delta)
+        return Found(lower, upper, CLOSED, CLOSED)
     if chance(steps) <= delta:
         return Found(0.0, 0.0, CHANCE, CHANCE)
     for bound in (False, True):
@@ -91,9 +99,8 @@ def values_epsilon(steps: Steps, direction: Direction, delta: float) -> Found:
                 low, high = direction_epsilon(binned, delta=delta, direction=direction)
             except Unresolved:
                 continue
-            name = CLOSED if all(step.sampling_rate == 1.0 for step in steps) else LINE
-            found = found.with_upper(high, name) if bound or binned == steps else found
-            found = found.with_lower(low, name) if not bound or binned == steps else found
+            found = found.with_upper(high, LINE) if bound or binned == steps else found
+            found = found.with_lower(low, LINE) if not bound or binned == steps else found
         if binned == steps:
             break
     if found.upper < math.inf:
@@ -106,6 +113,11 @@ def values_epsilon(steps: Steps, direction: Direction, delta: float) -> Found:
         lower, upper = grid_epsilon(parts, direction, delta)
         found = found.with_lower(lower, GRID).with_upper(upper, GRID)
     return found
+
+
+def _unsampled(steps: Steps, direction: Direction) -> bool:
+    """Whether the steps are one Gaussian mechanism, whatever their noise and number."""
+    return all(step.sampling_rate == 1.0 for step in steps) and unsampled_mu(steps, direction) <= _MAX_SHIFT
 
 
 def _closed(step: SampledGaussian) -> bool:

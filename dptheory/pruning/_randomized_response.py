@@ -57,7 +57,11 @@ def randomized_response_probability(*, epsilon: float, distance: int) -> float:
         0.5048
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-    return float(expit(epsilon / _validate.integer("distance", distance, 1, _MOST_BITS)))
+    distance = _validate.integer("distance", distance, 1, _MOST_BITS)
+    probability = min(float(expit(epsilon / distance)), 1.0 - 2.0**-53)
+    while probability > 0.5 and randomized_response_epsilon(probability=probability, distance=distance) > epsilon:
+        probability = math.nextafter(probability, 0.0)
+    return probability
 
 
 def mallows_theta(probability: float) -> float:

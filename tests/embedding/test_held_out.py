@@ -61,3 +61,9 @@ def test_failure_probability_stays_where_the_quantile_is_exact() -> None:
     """At 1e-300 SciPy's inverse Beta function, and with it the bound, is 3 % too small (10 clipped of 100,000)."""
     with pytest.raises(ValueError, match="failure_probability"):
         held_out_residual(residuals=_ROWS, residual_clip=1.0, failure_probability=1e-300)
+
+
+@pytest.mark.parametrize("failure", [1e-150, 1e-199])
+def test_a_chance_that_is_one_for_all_a_double_can_say(failure: float) -> None:
+    found = held_out_residual(residuals=[[2.0]] + [[0.5]] * 4, residual_clip=1.0, failure_probability=failure)
+    assert found.clip_probability_bound == 1.0

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import mpmath
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -35,6 +36,10 @@ GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
 
 def step(noise: float, rate: float, count: int) -> Step:
     return Step(noise_multiplier=noise, sampling_rate=rate, count=count)
+
+
+def joint(noise: float, rate: float, mechanism: SubsetMallows, groups: int) -> JointStep:
+    return JointStep(noise_multiplier=noise, sampling_rate=rate, mechanism=mechanism, groups=groups, count=1)
 
 
 def holds(found: ProbabilityBounds, truth: float, width: float) -> bool:
@@ -115,7 +120,66 @@ def test_any_step_has_bounds(noise: float, rate: float, count: int) -> None:
     assert 0.0 <= spent.lower <= spent.upper
     chance = run.delta(1.0)
     assert 0.0 <= chance.lower <= chance.upper <= min(1.0, rate * count)
-    assert chance.upper <= gaussian_delta(min(math.sqrt(count) / noise, 1e100), 1.0) * (1 + 1e-8)
+    least = math.ulp(0.0)  # an upper end is never rounded down to 0
+    assert chance.upper <= max(gaussian_delta(min(math.sqrt(count) / noise, 1e100), 1.0) * (1 + 1e-8), least)
+
+
+@pytest.mark.parametrize(
+    ("noise", "count"), [(1e15, 10**6), (1e12, 10**6), (1e8, 1), (1e4, 10**8), (1001.0, 10**8), (1.0, 3)]
+)
+def test_full_batches_have_the_closed_form_at_both_ends(noise: float, count: int) -> None:
+    run, mu = Composition([step(noise, 1.0, count)]), math.sqrt(count) / noise
+    assert holds(run.delta(0.0), math.erf(mu / math.sqrt(8)), 1e-8)
+    found, truth = run.epsilon(1e-5), gaussian_epsilon(mu, 1e-5)
+    assert found.lower <= truth <= found.upper <= truth * (1 + 1e-9)
+    tiny = run.epsilon(1e-14)
+    assert tiny.lower <= gaussian_epsilon(mu, 1e-14) <= tiny.upper
+
+
+def test_a_grid_allows_for_the_rounding_of_tiny_losses() -> None:
+    """delta of one step at epsilon = 4.881922447914422e-13 is 1.000357e-20, above 1e-20 (mpmath, 60 digits)."""
+    with mpmath.workdps(60):
+        noise, rate, epsilon = mpmath.mpf(10) ** 9, mpmath.mpf(1e-4), mpmath.mpf(4.881922447914422e-13)
+        z = (mpmath.log1p(mpmath.expm1(epsilon) / rate) + 1 / (2 * noise**2)) * noise
+        with_record = (1 - rate) * mpmath.ncdf(-z) + rate * mpmath.ncdf(1 / noise - z)
+        truth = float(with_record - mpmath.exp(epsilon) * mpmath.ncdf(-z))
+    assert truth > 1e-20
+    run = Composition([step(1e9, 1e-4, 1)])
+    assert run.epsilon(1e-20).upper > 4.881922447914422e-13
+    found = run.delta(4.881922447914422e-13)
+    assert found.lower <= truth <= found.upper
+
+
+@pytest.mark.parametrize(
+    ("parts", "epsilon", "most"),
+    [
+        ([joint(1.0, 0.02, SubsetMallows(256, 26, theta=5.0), 10)], 3.0, 0.02),
+        ([joint(2.2, 0.9, SubsetMallows(3, 1, theta=4.47), 10)], 1.0, 0.9),
+        ([joint(1.0, 1.0, SubsetMallows(10_000, 5000, theta=1.0), 1)], 1.0, 1.0),
+        ([joint(1.0, 0.02, SubsetMallows(256, 26, theta=math.inf), 1)], 1.0, 0.02),
+        ([IndexSteps(steps=2, mechanism=SubsetMallows(2, 1, theta=0.003936557644458673), groups=3),
+          step(2.5135567022435588, 0.1, 1)], 3.0, 1e-40),
+    ],
+)  # fmt: skip
+def test_index_sets_that_no_grid_holds_have_wide_bounds(
+    parts: list[Step | JointStep | IndexSteps], epsilon: float, most: float
+) -> None:
+    found = Composition(parts).delta(epsilon)
+    assert 0.0 <= found.lower <= found.upper <= most
+
+
+def test_two_steps_of_little_noise_have_bounds() -> None:
+    """epsilon of two steps of noise .04 and rate 1e-5 at delta 1e-5 is 299.98755 (integral over both outputs)."""
+    found = Composition([step(0.04, 1e-5, 2)]).epsilon(1e-5)
+    assert found.lower <= 299.98755 <= found.upper < math.inf
+
+
+def test_a_record_in_no_sample_shows_nothing_in_its_index_sets_either() -> None:
+    for theta in (0.1, math.inf):
+        rare = Composition([joint(1.0, 1e-6, SubsetMallows(256, 26, theta=theta), 10)])
+        assert rare.epsilon(1e-3).upper == 0.0 and rare.delta(0.0).upper <= 1e-6
+    batches_given = [IndexSteps(steps=1, mechanism=SubsetMallows(256, 26, theta=0.1), groups=1), step(1.0, 1e-6, 1)]
+    assert Composition(batches_given).delta(0.0).upper > 1e-3
 
 
 # --- the trade-off curve --------------------------------------------------------------------------------------------------

@@ -239,3 +239,31 @@ def test_the_tilted_sum_of_two_losses() -> None:
     value, wrong = total.expectation(lambda over: np.maximum(over, 0.0), 0.0, 1.0)
     assert value == pytest.approx(2 * 3 * 0.75**2 * 0.25 + 5 * 0.75**3, rel=1e-10)
     assert wrong < 1e-9
+
+
+def test_little_noise_has_bounds() -> None:
+    """Probabilities that a double does not hold beside their likelihood ratio are left where they are."""
+    asked = {
+        "adjacency": "replace-one",
+        "sampling": "without replacement",
+        "delta": 1e-5,
+        "sampling_rate": 0.01,
+        "steps": 2,
+    }
+    before = math.inf
+    for noise in (0.05, 0.055, 0.06, 0.065, 0.1):
+        found = privacy.epsilon_bounds(noise_multiplier=noise, **asked)
+        assert 0.0 < found.lower <= found.upper < min(before, found.lower * 1.01)
+        before = found.upper
+
+
+def test_delta_of_one_step_is_the_integral() -> None:
+    asked = {
+        "adjacency": "replace-one",
+        "sampling": "without replacement",
+        "noise_multiplier": 1.0,
+        "sampling_rate": 0.02,
+    }
+    spent = privacy.epsilon_bounds(delta=1e-5, steps=1, **asked).upper
+    found = privacy.delta_bounds(epsilon=spent, steps=1, **asked)
+    assert found.upper == pytest.approx(1e-5, rel=1e-9)

@@ -3,8 +3,10 @@
 import math
 import random
 
+import mpmath
 import pytest
 
+from dptheory import privacy
 from dptheory.privacy import _measures, _saddle_brackets, _saddle_delta, gaussian_delta, gaussian_epsilon, gaussian_mu
 from dptheory.privacy._dp_accounting import pld_bracket
 from dptheory.privacy._moment_rule import moment_rule
@@ -286,3 +288,24 @@ def test_one_step_over_the_whole_range(seed: int) -> None:
     except Unresolved as refused:
         low, high = refused.lower, refused.upper
     assert low <= exact * (1 + 1e-9) and exact * (1 - 1e-9) <= high
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "epsilon"),
+    [
+        (0.05, 1 - 1e-12, 27.631042237893357), (0.5, 0.9, 2.3025840929940458), (0.1, 1 - 1e-13, 29.9327405271),
+        (1.0, 1 - 1e-9, 20.7), (1.0, 0.01, 0.010050335), (3.0, 0.3, 0.2),
+    ],
+)  # fmt: skip
+def test_one_step_near_the_largest_loss(noise: float, rate: float, epsilon: float) -> None:
+    """Of "add" no loss exceeds log 1 / (1 - q); next to it the output at which it is reached cancels."""
+    with mpmath.workdps(60):
+        s, q, e = 1 / mpmath.mpf(noise), mpmath.mpf(rate), mpmath.mpf(epsilon)
+        z = mpmath.log((mpmath.exp(-e) - (1 - q)) / q) / s + s / 2
+        truth = mpmath.ncdf(z) - mpmath.exp(e) * ((1 - q) * mpmath.ncdf(z) + q * mpmath.ncdf(z - s))
+    asked = {"noise_multiplier": noise, "sampling_rate": rate, "steps": 1, "direction": "add"}
+    found = privacy.delta_bounds(epsilon=epsilon, **asked)
+    assert found.lower <= float(truth) <= found.upper <= float(truth) * (1 + 1e-5)
+    if truth >= 1e-30:
+        spent = privacy.epsilon_bounds(delta=float(truth), **asked)
+        assert spent.lower <= epsilon <= spent.upper <= epsilon * (1 + 1e-9)

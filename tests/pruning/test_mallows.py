@@ -145,6 +145,16 @@ def test_epsilon_of_a_pair() -> None:
     assert SubsetMallows(10, 3, theta=math.inf).epsilon(2) == math.inf
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "distance"), [(40.0, 1), (700.0, 10**18), (1e-10, 52), (1.0, 52), (36.0, 1), (1e6, 7)]
+)
+def test_the_chance_of_a_budget_keeps_it(epsilon: float, distance: int) -> None:
+    found = pruning.randomized_response_probability(epsilon=epsilon, distance=distance)
+    assert pruning.randomized_response_epsilon(probability=found, distance=distance) <= epsilon
+    larger = math.nextafter(found, 2.0)  # and hardly one above it does
+    assert pruning.randomized_response_epsilon(probability=math.nextafter(larger, 1.0), distance=distance) > epsilon
+
+
 def test_randomized_response_is_mallows_in_budget() -> None:
     theta = pruning.mallows_theta(0.7)
     assert pruning.randomized_response_epsilon(probability=0.7, distance=6) == pytest.approx(
