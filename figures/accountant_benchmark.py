@@ -1,4 +1,4 @@
-"""Time of an answer and its distance from the certified epsilon, for every accountant of ``python -m training.benchmarks``."""
+"""Time of an answer and its distance from the certified epsilon, for every accountant of ``python -m dptheory.training.benchmarks``."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from figures._table import Data
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "figures" / "accountant_benchmark.json"
-"""Written by ``python -m training.benchmarks accountants --out proofs/figures/accountant_benchmark.json``."""
+"""Written by ``python -m dptheory.training.benchmarks accountants --out proofs/figures/accountant_benchmark.json``."""
 
 FLOOR = 1e-15
 MARKS = "osDv^P<>"

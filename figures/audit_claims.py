@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from figures._table import Data
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "figures" / "audit_claims.json"
-"""Written by ``python -m training.audits proofs/figures/audit_claims.json``."""
+"""Written by ``python -m dptheory.training.audits proofs/figures/audit_claims.json``."""
 
 
 def data() -> Data:

@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from dptheory.files import write_atomically
-from training import PrivacyEngine, mechanisms
+from dptheory.training import PrivacyEngine, mechanisms
 
 PAGE = Path(__file__).parents[1] / "proofs" / "opacus.md"
 DELTA, LONGEST = 1e-5, 170
@@ -459,13 +459,13 @@ A script for Opacus moves over by its import and its constructor:
 
 ```diff
 -from opacus import PrivacyEngine
-+from training import PrivacyEngine, mechanisms
++from dptheory.training import PrivacyEngine, mechanisms
  ...
 -engine = PrivacyEngine()
 +engine = PrivacyEngine(mechanisms.RandomSparsification(mechanisms.Constant(0.5), seed=0))
 ```
 
-Every cell below is what one and the same code did with Opacus {version} and with `training.PrivacyEngine(mechanisms.DpSgd())`;
+Every cell below is what one and the same code did with Opacus {version} and with `dptheory.training.PrivacyEngine(mechanisms.DpSgd())`;
 an error stands as it was raised, long ones cut. All runs have 40 examples, `batch_size=10`, delta 1e-5 and, where nothing else is
 said, sigma 1.1 and one pass. `python -m tests.opacus_page` makes this page, and a test makes it again and compares.
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-import training
+import dptheory.training
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
@@ -26,7 +26,7 @@ _LEFT_OUT = re.compile(
     r"|mechanisms\.(AnchorSource|Schedule|Checked|Noise|Contribution|Mechanism|StepCost)(\..*)?"
     r"|engine\.(Distributed)?MechanismOptimizer(\.(?!epsilon|privacy|begin_batch)\w+)?"  # make_private makes it
     r"|engine\.((Batches|PoissonSampler|PrivacyReport).*"
-    r"|active|place|first|summed|communicating|process_group)"  # parts of `python -m training run`: tests/training/engine
+    r"|active|place|first|summed|communicating|process_group)"  # parts of `dptheory run`: tests/training/engine
     r"|engine\.PrivacyEngine\.make_private\w*"  # hand their arguments on: tests/training/engine/test_privacy_engine.py
     r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
     r"|runs\.(build_(?!model)\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
@@ -38,17 +38,17 @@ _LEFT_OUT = re.compile(
     r"|runs\.(Rerun|rerun|seconds_taken)"  # tests/training/runs/test_rerun.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts|ratio_of_gains)|instrument\.measure"
-    # what a file of instruments holds, and parts of `python -m training instrument`: tests/training/instrument
+    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/instrument
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|probe\.(run_statistics|moment_statistics)"  # tests/training/probe/test_statistics.py
     r"|probe\.(run_private_statistics|private_statistics|private_lines)"  # tests/training/probe/test_private_statistics.py
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
-    r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `python -m training validate`
+    r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `dptheory validate`
     r"|audits\.(?!StepAudit\.run$)\w+.*"  # audits run what they are given
     r")"
 )
-_ALL = callables([one for one in modules(training) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())
+_ALL = callables([one for one in modules(dptheory.training) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())
 CALLABLES = {name: value for name, value in _ALL.items() if not _LEFT_OUT.fullmatch(name)}
 
 

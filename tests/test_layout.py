@@ -15,7 +15,9 @@ import pytest
 import dptheory
 
 ROOT = Path(__file__).parents[1]
-TOPS = ("dptheory", "training", "figures")
+TOPS = ("dptheory", "figures")
+TRAINING = "dptheory.training"
+"""Imported under this name, which no folder of a user hides; the folder itself is ``training/``."""
 LONGEST = 400
 
 FLOORS: tuple[frozenset[str], ...] = tuple(
@@ -31,12 +33,13 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         ("planning",),
         ("claims",),
         ("cli",),
+        ("__main__",),
     )
 )
 """The rooms of the theory, the lowest first: a room imports from floors below its own alone."""
 
 TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
-    frozenset(f"training.{room}" for room in rooms)
+    frozenset(f"{TRAINING}.{room}" for room in rooms)
     for rooms in (
         ("_argument_ranges", "_machine"),
         ("_randomness", "data"),
@@ -45,14 +48,16 @@ TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
         ("runs",),
         ("probe", "audits", "instrument"),
         ("validate", "benchmarks", "_probe_command"),
-        ("__main__",),
+        ("_commands",),
     )
 )
 
 
 def modules(top: str) -> Iterator[tuple[str, Path]]:
     """Dotted name and path of every module of a package."""
-    for path in sorted((ROOT / top).rglob("*.py")):
+    folder = ROOT / top
+    through_the_link = folder / "training"  # which rglob leaves out
+    for path in sorted([*folder.rglob("*.py"), *through_the_link.rglob("*.py")]):
         parts = path.relative_to(ROOT).with_suffix("").parts
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
@@ -77,8 +82,8 @@ def _exists(module: str, name: str) -> bool:
 
 
 def room(module: str) -> str:
-    """The first two parts: the package of a module of the theory or of training."""
-    return ".".join(module.split(".")[:2])
+    """The first two parts, or three of training: the package of a module."""
+    return ".".join(module.split(".")[: 3 if module.startswith(TRAINING) else 2])
 
 
 ALL = {name: path for top in TOPS for name, path in modules(top)}
@@ -91,16 +96,16 @@ def arrows() -> frozenset[tuple[str, str]]:
 
 
 def test_the_theory_knows_neither_training_nor_figures_and_figures_know_no_training() -> None:
-    assert {a for a in arrows() if a[0].startswith("dptheory") and not a[1].startswith("dptheory")} == set()
-    assert {a for a in arrows() if a[0].startswith("figures") and a[1].startswith("training")} == set()
-    assert {a for a in arrows() if a[0].startswith("training") and a[1].startswith("figures")} == set()
+    crossing = {a for a in arrows() if not a[0].startswith(TRAINING) and a[1].startswith(TRAINING)}
+    assert {a for a in crossing if a[0].startswith(("dptheory", "figures"))} == set()
+    assert {a for a in arrows() if a[0].startswith("dptheory") and a[1].startswith("figures")} == set()
 
 
 @pytest.mark.parametrize("floors", [FLOORS, TRAINING_FLOORS], ids=["dptheory", "training"])
 def test_rooms_import_from_lower_floors_alone(floors: tuple[frozenset[str], ...]) -> None:
     level = {one: floor for floor, rooms in enumerate(floors) for one in rooms}
-    top = next(iter(level)).split(".")[0]
-    known = {room(name) for name in ALL if name.startswith(f"{top}.")}
+    inside = next(iter(level)).rpartition(".")[0]
+    known = {room(name) for name in ALL if room(name).rpartition(".")[0] == inside} - {TRAINING}
     assert known == set(level), "every room has its floor, and every floor its rooms"
     wrong = {
         (name, one)
@@ -122,18 +127,22 @@ def test_modules_of_a_package_are_private_and_its_names_stand_in_all() -> None:
     open_doors = {
         name
         for name, path in ALL.items()
-        if name.count(".") == 2 and path.name != "__init__.py" and not name.rsplit(".", 1)[1].startswith("_")
+        if name.count(".") == room(name).count(".") + 1
+        and path.name != "__init__.py"
+        and not name.rsplit(".", 1)[1].startswith("_")
     }
     assert {one for one in open_doors if room(one) not in ("dptheory.claims",)} == set()
     for name, path in ALL.items():
-        if path.name == "__init__.py" and name.count(".") == 1 and name != "training.benchmarks":  # which only runs
+        if (
+            path.name == "__init__.py" and name == room(name) and name not in ("dptheory", f"{TRAINING}.benchmarks")
+        ):  # which only runs
             package = importlib.import_module(name)
             assert package.__doc__ and set(package.__all__) <= set(vars(package)), name
 
 
 def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() -> None:
     """Claims look at parts on purpose; the command lines of training and figures print like that of the theory."""
-    private = {a for a in arrows() if room(a[0]) != room(a[1]) and "._" in a[1] and a[1].count(".") >= 2}
+    private = {a for a in arrows() if room(a[0]) != room(a[1]) and "._" in a[1].removeprefix(room(a[1]))}
     allowed = {a for a in private if room(a[0]) == "dptheory.claims" or a[1] == "dptheory.cli._common"}
     assert private - allowed == set()
 
@@ -155,19 +164,14 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
 def test_everything_goes_into_the_wheel() -> None:
     """Printed numbers, configurations, the excerpt: each is named by ``package-data``; and every module is in a package."""
     named = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
-    for package in ("dptheory", "training"):
-        data = {
-            path
-            for path in (ROOT / package).rglob("*")
-            if path.is_file() and path.suffix not in (".py", ".pyc", ".pyi")
-        }
-        carried = {path for pattern in named[package] for path in (ROOT / package).glob(pattern)}
+    for package in ("dptheory", TRAINING):
+        folder = ROOT / package.rpartition(".")[2]
+        data = {path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc", ".pyi")}
+        carried = {path for pattern in named[package] for path in folder.glob(pattern)}
         assert data - carried == set()
-        without = {path.parent for path in (ROOT / package).rglob("*.py")} - {
-            path.parent for path in (ROOT / package).rglob("__init__.py")
-        }
+        without = {path.parent for path in folder.rglob("*.py")} - {path.parent for path in folder.rglob("__init__.py")}
         assert without == set(), "setuptools leaves out folders without __init__.py"
-        assert len(data) >= {"dptheory": 7, "training": 50}[package]
+        assert len(data) >= {"dptheory": 7, TRAINING: 50}[package]
 
 
 # --- the mirror ---------------------------------------------------------------------------------------------------------
@@ -178,7 +182,7 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 """Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
 
 TESTED_IN = {
-    "training.runs._planner_page": "training/runs/test_planner.py",
+    "dptheory.training.runs._planner_page": "training/runs/test_planner.py",
     "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
@@ -194,7 +198,7 @@ TESTED_IN = {
     "dptheory.privacy._tradeoff": "privacy/test_composition.py",
     "dptheory.privacy._tradeoff_plot": "privacy/test_composition.py",
     "dptheory.privacy._values_bounds": "privacy/test_composition.py",
-    "training.engine._composed": "training/engine/test_accountant.py",
+    "dptheory.training.engine._composed": "training/engine/test_accountant.py",
     "dptheory._adjacency": "embedding/test_calibration.py",
     "dptheory._rounding": "planning/test_report.py",
     "dptheory._validate": "test_bad_input.py",
@@ -275,41 +279,41 @@ TESTED_IN = {
     "dptheory.pruning._index_budget": "pruning/test_mallows.py",
     "dptheory.pruning._randomized_response": "pruning/test_mallows.py",
     "dptheory.sparsification._masked_rows": "sparsification/test_kappa.py",
-    "training.__main__": "training/test_command_line.py",
-    "training._argument_ranges": "training/test_ranges.py",
-    "training._machine": "training/test_randomness.py",
-    "training.audits._attacks": "training/audits/test_findings.py",
-    "training.audits._board": "training/audits/test_findings.py",
-    "training.audits._cases": "training/audits/test_findings.py",
-    "training.audits._laws": "training/audits/test_findings.py",
-    "training.audits._measure": "training/audits/test_findings.py",
-    "training.audits._report": "training/audits/test_findings.py",
-    "training.audits._runs": "training/audits/test_findings.py",
-    "training.audits._worlds": "training/audits/test_steps.py",
-    "training.benchmarks._calculators": "training/benchmarks/test_timing.py",
-    "training.benchmarks._mechanisms": "training/benchmarks/test_timing.py",
-    "training.data._files": "training/data/test_images.py",
-    "training.data._formats": "training/data/test_images.py",
-    "training.engine._noise": "training/mechanisms/test_mechanisms.py",
-    "training.engine._uncopied": "training/engine/test_optimizer_state.py",
-    "training.engine._privacy_report": "training/engine/test_private.py",
-    "training.engine._sample_gradients": "training/engine/test_optimizer.py",
-    "training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
-    "training.networks._small_cnn": "training/engine/test_optimizer.py",
-    "training.probe._drawn_errors": "training/probe/test_measurement.py",
-    "training._probe_command": "training/test_command_line.py",
-    "training.probe._figure": "training/test_training_figures.py",
-    "training.probe._method_moments": "training/probe/test_statistics.py",
-    "training.probe._gradient_shape": "training/probe/test_measurement.py",
-    "training.validate._figure": "training/test_training_figures.py",
-    "training.validate._report": "training/validate/test_run.py",
-    "training.validate._rows_angles": "training/validate/test_rows.py",
-    "training.validate._rows_attack": "training/validate/test_rows.py",
-    "training.validate._rows_clipping": "training/validate/test_rows.py",
-    "training.validate._rows_embedding": "training/validate/test_rows.py",
-    "training.validate._rows_mse": "training/validate/test_rows.py",
-    "training.validate._rows_pruning": "training/validate/test_rows.py",
-    "training.validate._snapshot": "training/validate/test_run.py",
+    "dptheory.training._commands": "training/test_command_line.py",
+    "dptheory.training._argument_ranges": "training/test_ranges.py",
+    "dptheory.training._machine": "training/test_randomness.py",
+    "dptheory.training.audits._attacks": "training/audits/test_findings.py",
+    "dptheory.training.audits._board": "training/audits/test_findings.py",
+    "dptheory.training.audits._cases": "training/audits/test_findings.py",
+    "dptheory.training.audits._laws": "training/audits/test_findings.py",
+    "dptheory.training.audits._measure": "training/audits/test_findings.py",
+    "dptheory.training.audits._report": "training/audits/test_findings.py",
+    "dptheory.training.audits._runs": "training/audits/test_findings.py",
+    "dptheory.training.audits._worlds": "training/audits/test_steps.py",
+    "dptheory.training.benchmarks._calculators": "training/benchmarks/test_timing.py",
+    "dptheory.training.benchmarks._mechanisms": "training/benchmarks/test_timing.py",
+    "dptheory.training.data._files": "training/data/test_images.py",
+    "dptheory.training.data._formats": "training/data/test_images.py",
+    "dptheory.training.engine._noise": "training/mechanisms/test_mechanisms.py",
+    "dptheory.training.engine._uncopied": "training/engine/test_optimizer_state.py",
+    "dptheory.training.engine._privacy_report": "training/engine/test_private.py",
+    "dptheory.training.engine._sample_gradients": "training/engine/test_optimizer.py",
+    "dptheory.training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
+    "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
+    "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
+    "dptheory.training._probe_command": "training/test_command_line.py",
+    "dptheory.training.probe._figure": "training/test_training_figures.py",
+    "dptheory.training.probe._method_moments": "training/probe/test_statistics.py",
+    "dptheory.training.probe._gradient_shape": "training/probe/test_measurement.py",
+    "dptheory.training.validate._figure": "training/test_training_figures.py",
+    "dptheory.training.validate._report": "training/validate/test_run.py",
+    "dptheory.training.validate._rows_angles": "training/validate/test_rows.py",
+    "dptheory.training.validate._rows_attack": "training/validate/test_rows.py",
+    "dptheory.training.validate._rows_clipping": "training/validate/test_rows.py",
+    "dptheory.training.validate._rows_embedding": "training/validate/test_rows.py",
+    "dptheory.training.validate._rows_mse": "training/validate/test_rows.py",
+    "dptheory.training.validate._rows_pruning": "training/validate/test_rows.py",
+    "dptheory.training.validate._snapshot": "training/validate/test_run.py",
 }
 """Modules without a test file of their name, and the file in tests/ that holds them: they are parts of its subject."""
 
@@ -317,7 +321,7 @@ TESTED_IN = {
 def _test_file(module: str, path: Path) -> Path:
     """Where the mirror has the tests of a module: ``dptheory/privacy/_prv.py`` and ``tests/privacy/test_prv.py``."""
     folder = path.parent.relative_to(ROOT)
-    home = folder if module.startswith("training") else folder.relative_to("dptheory")
+    home = folder.relative_to("dptheory")
     return _TESTS / home / f"test_{path.stem.removeprefix('_')}.py"
 
 
@@ -326,7 +330,7 @@ def _mirrored() -> dict[str, Path]:
         name: _test_file(name, path)
         for name, path in ALL.items()
         if not name.startswith(("figures", *NO_MIRROR)) and path.name != "__init__.py"
-        if path.name != "__main__.py" or name == "training.__main__"
+        if path.name != "__main__.py"
     }
 
 

@@ -17,7 +17,7 @@ from dptheory import privacy
 from tests.opacus_stand_ins import EXAMPLES, stand_in, write_names
 
 SCRIPTS = Path(__file__).parent / "opacus_examples"
-IMPORT = ("from opacus import PrivacyEngine", "from training import PrivacyEngine, mechanisms")
+IMPORT = ("from opacus import PrivacyEngine", "from dptheory.training import PrivacyEngine, mechanisms")
 UNSHUFFLED = ("            poisson_sampling=False,\n", "")
 """Of imdb.py: batches that are no Poisson batches, which are refused here."""
 IN_PLACE = ("nn.LeakyReLU(0.2, inplace=True)", "nn.LeakyReLU(0.2)")

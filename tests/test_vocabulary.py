@@ -14,19 +14,19 @@ import pytest
 import typer
 
 import dptheory
-import training
+import dptheory.training
 from dptheory import cli, privacy
+from dptheory.cli._joining import _loaded, joining
 from dptheory.privacy import least_noise_multiplier
 from dptheory.pruning import top_k_mse
+from dptheory.training.probe import MeasureSettings, measure
+from dptheory.training.runs import BUILDERS, _rules, _study
 from tests.calls.walk import callables, modules
 from tests.every import every
-from training import __main__ as training_cli
-from training.probe import MeasureSettings, measure
-from training.runs import BUILDERS, _rules, _study
 
 GLOSSARY = (Path(__file__).parent.parent / "proofs" / "glossary.md").read_text(encoding="utf-8")
 _NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|checks.*|files|errors|claims\..*)")
-_PARTS = re.compile(r"training\.(__main__|benchmarks.*|audits.*)")
+_PARTS = re.compile(r"dptheory\.training\.(_commands|benchmarks.*|audits.*)")
 """Commands; their options are held below."""
 
 
@@ -59,7 +59,7 @@ def _public(package: types.ModuleType, left_out: re.Pattern[str]) -> list[types.
 
 
 THEORY = callables(_public(dptheory, _NO_CALCULATORS), ())
-TRAINING = callables(_public(training, _PARTS), ())
+TRAINING = callables(_public(dptheory.training, _PARTS), ())
 
 
 def test_a_name_has_one_row() -> None:
@@ -79,7 +79,7 @@ def _dataclasses(found: list[types.ModuleType]) -> dict[str, type]:
     }
 
 
-RESULTS = _dataclasses(_public(dptheory, _NO_CALCULATORS) + _public(training, _PARTS))
+RESULTS = _dataclasses(_public(dptheory, _NO_CALCULATORS) + _public(dptheory.training, _PARTS))
 
 
 @every(sorted(THEORY | TRAINING))
@@ -135,7 +135,7 @@ def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 
 COMMANDS = {
     **{f"dptheory {name}": one for name, one in _leaves(typer.main.get_command(cli.app))},
-    **{f"python -m training {name}": one for name, one in _leaves(typer.main.get_command(training_cli.app))},
+    **{f"dptheory {name}": _loaded(name) for name in joining()},
 }
 
 
@@ -145,7 +145,7 @@ def test_options_are_in_the_glossary(name: str) -> None:
     assert options - NAMES == set()
 
 
-_CONFIGS = sorted((Path(training.__file__).parent / "configs").rglob("*.toml"))
+_CONFIGS = sorted((Path(dptheory.training.__file__).parent / "configs").rglob("*.toml"))
 _CHOSEN = ("arms", "phases", "per_arm", "tuned_as", "measure", "methods")
 """Tables whose keys their author chooses: of a study its arms and phases; of an instrument what it measures, and on what."""
 

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from training.engine import PrivacyEngine as PrivacyEngine
-    from training.engine import make_private as make_private
-    from training.engine import make_private_with_epsilon as make_private_with_epsilon
+    from dptheory.training.engine import PrivacyEngine as PrivacyEngine
+    from dptheory.training.engine import make_private as make_private
+    from dptheory.training.engine import make_private_with_epsilon as make_private_with_epsilon
 
 _OF_THE_ENGINE = ("PrivacyEngine", "make_private", "make_private_with_epsilon")
 
@@ -13,7 +13,7 @@ _OF_THE_ENGINE = ("PrivacyEngine", "make_private", "make_private_with_epsilon")
 def __getattr__(name: str) -> Any:
     """What stands in for Opacus's engine, on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
     if name in _OF_THE_ENGINE:
-        from training import engine
+        from dptheory.training import engine
 
         return getattr(engine, name)
     raise AttributeError(f"module 'training' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""``python -m training probe``: gradients of a short run against the theory, and statistics for a plan."""
+"""``dptheory probe``: gradients of a short run against the theory, and statistics for a plan."""
 
 import time
 from pathlib import Path
@@ -67,18 +67,18 @@ def probe(
 ) -> None:
     """Train a small CNN with DP-SGD and compare predicted with measured on its clipped batch gradients.
 
-    Example: [bold]python -m training probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
+    Example: [bold]dptheory probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
 
-    Statistics for a plan: [bold]python -m training probe --data fashion-mnist --stats stats.json[/bold]
+    Statistics for a plan: [bold]dptheory probe --data fashion-mnist --stats stats.json[/bold]
 
-    Of private images: [bold]python -m training probe --data fashion-mnist --stats stats.json --private --epsilon 3[/bold]
+    Of private images: [bold]dptheory probe --data fashion-mnist --stats stats.json --private --epsilon 3[/bold]
     """
     # torch, Opacus and matplotlib take seconds to import: not for --help
     import torch
 
     from dptheory.planning import statistics_text
-    from training._machine import device_name
-    from training.probe import (
+    from dptheory.training._machine import device_name
+    from dptheory.training.probe import (
         fit_table,
         private_lines,
         row_table,
@@ -90,7 +90,7 @@ def probe(
         write_gradients,
         write_json,
     )
-    from training.runs import DpSgdSettings, pick_device
+    from dptheory.training.runs import DpSgdSettings, pick_device
 
     started = time.perf_counter()
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from training import _argument_ranges
+from dptheory.training import _argument_ranges
 
 _T = TypeVar("_T")
 

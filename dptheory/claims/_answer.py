@@ -1,4 +1,4 @@
-"""What our own runs answer to a measured claim: ``answers.json`` of this package, written by ``python -m training answers``."""
+"""What our own runs answer to a measured claim: ``answers.json`` of this package, written by ``dptheory answers``."""
 
 import functools
 import json
@@ -163,8 +163,8 @@ class Answer:
 
         Example: a claim whose runs need a GPU says how they are made.
             >>> from dptheory.claims import Answer
-            >>> Answer(state="not run", reason="needs a GPU", command="python -m training sweep x.toml").lines()
-            ['not run: needs a GPU', 'command: python -m training sweep x.toml']
+            >>> Answer(state="not run", reason="needs a GPU", command="dptheory sweep x.toml").lines()
+            ['not run: needs a GPU', 'command: dptheory sweep x.toml']
         """
         found = [f"{self.state}{f': {self.reason}' if self.reason else ''}"]
         if self.question:

@@ -29,14 +29,15 @@ from dptheory.cli import (  # noqa: F401 -- some only add commands
     _refute,
     _tables,
 )
-from dptheory.cli._common import Commands, console_for_output, parse_budget, parse_seed, user_errors
+from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
+from dptheory.cli._joining import JoinedCommands
 from dptheory.files import require_writable, write_atomically
 
 # Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(tempfile.gettempdir()) / "dptheory-hypothesis"))
 
 app = typer.Typer(
-    cls=Commands,
+    cls=JoinedCommands,
     help="Which claims about DP-SGD with pruned, masked and projected gradients to trust, and why.",
     no_args_is_help=True,
     add_completion=False,

@@ -65,7 +65,7 @@ def run_probe(console: Console, out: Path) -> bool:
     """The probe of real gradients, a command of its own; True where it ended well."""
     console.rule("4. Real gradients: predicted against measured")
     probe = subprocess.run(
-        [sys.executable, "-m", "training", "probe", "--data", "excerpt", "--out", str(out)], check=False
+        [sys.executable, "-m", "dptheory", "probe", "--data", "excerpt", "--out", str(out)], check=False
     )
     console.rule(f"Files in {out}")
     return probe.returncode == 0

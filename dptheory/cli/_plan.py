@@ -37,7 +37,7 @@ def make_plan(
     stats: Annotated[
         Path | None,
         typer.Option(
-            help="Statistics of your own network: python -m training probe --stats FILE; with --private they cost budget."
+            help="Statistics of your own network: dptheory probe --stats FILE; with --private they cost budget."
         ),
     ] = None,
     like: Annotated[
@@ -47,7 +47,7 @@ def make_plan(
         list[Path] | None, typer.Option(help="Folder of a finished run to put beside the forecast; may be repeated.")
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(help="Write a configuration for python -m training run; needs --data and --model.")
+        Path | None, typer.Option(help="Write a configuration for dptheory run; needs --data and --model.")
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="Of the configuration: fashion-mnist, mnist, cifar-10 or excerpt.")

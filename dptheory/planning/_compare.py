@@ -1,4 +1,4 @@
-"""The forecast beside finished runs: reads the folders that ``python -m training run`` writes, JSON alone."""
+"""The forecast beside finished runs: reads the folders that ``dptheory run`` writes, JSON alone."""
 
 import json
 import math
@@ -91,7 +91,7 @@ def _read(plan: Plan, file: Path) -> _Run:
     try:
         return _run(plan, json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"runs must be results of python -m training run, got {file}: {error}") from None
+        raise ValueError(f"runs must be results of dptheory run, got {file}: {error}") from None
 
 
 def _run(plan: Plan, found: Any) -> _Run:

@@ -1,4 +1,4 @@
-"""A plan as a configuration that ``python -m training run`` takes as it is."""
+"""A plan as a configuration that ``dptheory run`` takes as it is."""
 
 from dptheory import _validate
 from dptheory.planning._advice import recommended
@@ -15,7 +15,7 @@ CONFIGURED = {
 """Of each method that a plan can recommend: its parts that are keys of [mechanism]."""
 _WHOLE = ("subspace_dim", "frozen_layers")
 RUN_DATA = {"excerpt": 2000, "fashion-mnist": 60_000, "mnist": 60_000, "cifar-10": 50_000}
-"""Names of the images that ``python -m training run`` takes, and how many it trains on."""
+"""Names of the images that ``dptheory run`` takes, and how many it trains on."""
 RUN_MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
 """Names of the networks that it takes."""
 

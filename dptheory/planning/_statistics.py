@@ -110,9 +110,7 @@ def checked(stats: GradientStats) -> GradientStats:
     _validate.integers("stats.layer_sizes", stats.layer_sizes, 1, 10**9)
     _validate.integer("stats.examples", stats.examples, 2, 10**9)
     if not stats.public:
-        raise ValueError(
-            "stats.public must be true, got False: for private records there is python -m training probe --private"
-        )
+        raise ValueError("stats.public must be true, got False: for private records there is dptheory probe --private")
     clips = {_clips(moment) for moment in stats.moments}
     if len(clips) != 1 or clips == {()}:
         raise ValueError(
@@ -183,7 +181,7 @@ def read_statistics(path: Path) -> GradientStats | PrivateStats:
     """Statistics from a file.
 
     Args:
-        path: what :func:`statistics_text` or ``python -m training probe --stats`` wrote.
+        path: what :func:`statistics_text` or ``dptheory probe --stats`` wrote.
 
     Returns:
         The statistics; :class:`PrivateStats` where they were measured with ``--private``.

@@ -10,11 +10,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.privacy import Step
-from tests.calls import Call, Calls, Fresh, call, dear, used
-from training import data, make_private
-from training import mechanisms as m
-from training.audits import step_audits
-from training.engine import (
+from dptheory.training import data, make_private
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import step_audits
+from dptheory.training.engine import (
     GeneratorBatches,
     PartitionBatches,
     PoissonBatches,
@@ -22,8 +21,9 @@ from training.engine import (
     PrivacyEngine,
     SecureBatches,
 )
-from training.probe import MeasureSettings
-from training.runs import DpSgdSettings, OptimizerConfig
+from dptheory.training.probe import MeasureSettings
+from dptheory.training.runs import DpSgdSettings, OptimizerConfig
+from tests.calls import Call, Calls, Fresh, call, dear, used
 
 _FEATURES = 6
 _CPU = torch.device("cpu")
@@ -126,79 +126,79 @@ def _budgeted(**more: Any) -> Callable[[], dict[str, Any]]:
 
 
 CALLS: Calls = {
-    "training.engine.make_private_with_epsilon": [
+    "dptheory.training.engine.make_private_with_epsilon": [
         Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0), "dear"),
         Call(_budgeted(noise_generator=torch.Generator()), "dear"),
     ],
-    "training.engine.PrivacyEngine": [call(mechanism=m.DpSgd(), secure_mode=False)],
-    "training.engine.PrivacyEngine.get_epsilon": [dear(self=_engine(), delta=1e-5)],
-    "training.engine.make_private": [
+    "dptheory.training.engine.PrivacyEngine": [call(mechanism=m.DpSgd(), secure_mode=False)],
+    "dptheory.training.engine.PrivacyEngine.get_epsilon": [dear(self=_engine(), delta=1e-5)],
+    "dptheory.training.engine.make_private": [
         Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
         Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator())(), "dear"),
     ],
-    "training.engine.attach": [
+    "dptheory.training.engine.attach": [
         Call(_private(sampling_rate=0.25, train_size=40, secure=False), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
         Call(_private(sampling_rate=0.25, train_size=40, partition=True), "dear"),
     ],
-    "training.mechanisms.Constant": [used(_first_steps, value=0.5)],
-    "training.mechanisms.GradualCooling": [used(_first_steps, final_drop_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
-    "training.mechanisms.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
-    "training.mechanisms.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
-    "training.mechanisms.DpSgd": _mechanism(),
-    "training.mechanisms.NoisySgd": _mechanism(),
-    "training.mechanisms.ClippedSgd": _mechanism(),
-    "training.mechanisms.RandomSparsification": _MASKED,
-    "training.mechanisms.PosteriorFreeze": _MASKED,
-    "training.mechanisms.RankedSparsification": _RANKED,
-    "training.mechanisms.RankedByTrueGradients": _RANKED,
-    "training.mechanisms.UnnoisedVelocity": _RANKED,
-    "training.mechanisms.NoisySparsification": _MASKED,
-    "training.mechanisms.QuietLayers": [call(quiet=1, from_step=0)],
-    "training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, drop_rate=0.5, seed=0),
-    "training.mechanisms.TopKWithoutNoise": _mechanism(keep_share=0.5),
-    "training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_share=m.Constant(0.5), group_size=4),
-    "training.mechanisms.NoisyMagnitudeTopK": _mechanism(
+    "dptheory.training.mechanisms.Constant": [used(_first_steps, value=0.5)],
+    "dptheory.training.mechanisms.GradualCooling": [used(_first_steps, final_drop_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
+    "dptheory.training.mechanisms.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
+    "dptheory.training.mechanisms.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
+    "dptheory.training.mechanisms.DpSgd": _mechanism(),
+    "dptheory.training.mechanisms.NoisySgd": _mechanism(),
+    "dptheory.training.mechanisms.ClippedSgd": _mechanism(),
+    "dptheory.training.mechanisms.RandomSparsification": _MASKED,
+    "dptheory.training.mechanisms.PosteriorFreeze": _MASKED,
+    "dptheory.training.mechanisms.RankedSparsification": _RANKED,
+    "dptheory.training.mechanisms.RankedByTrueGradients": _RANKED,
+    "dptheory.training.mechanisms.UnnoisedVelocity": _RANKED,
+    "dptheory.training.mechanisms.NoisySparsification": _MASKED,
+    "dptheory.training.mechanisms.QuietLayers": [call(quiet=1, from_step=0)],
+    "dptheory.training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, drop_rate=0.5, seed=0),
+    "dptheory.training.mechanisms.TopKWithoutNoise": _mechanism(keep_share=0.5),
+    "dptheory.training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_share=m.Constant(0.5), group_size=4),
+    "dptheory.training.mechanisms.NoisyMagnitudeTopK": _mechanism(
         selection_multiplier=1.0, keep_share=m.Constant(0.5), group_size=4
     ),
-    "training.mechanisms.TopKOfReleased": _mechanism(keep_share=m.Constant(0.5), group_size=4),
-    "training.mechanisms.LayerFreezing": [
+    "dptheory.training.mechanisms.TopKOfReleased": _mechanism(keep_share=m.Constant(0.5), group_size=4),
+    "dptheory.training.mechanisms.LayerFreezing": [
         call(inner=m.DpSgd(), frozen_layers=1, from_step=0),
     ],
-    **{f"training.mechanisms.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
-    "training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
-    "training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
-    "training.engine.PrivacyAccountant.get_epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
-    "training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
-    "training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
-    "training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
-    "training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
-    "training.engine.PrivacyAccountant.record_release": [
+    **{f"dptheory.training.mechanisms.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
+    "dptheory.training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
+    "dptheory.training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "dptheory.training.engine.PrivacyAccountant.get_epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "dptheory.training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
+    "dptheory.training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
+    "dptheory.training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
+    "dptheory.training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "dptheory.training.engine.PrivacyAccountant.record_release": [
         call(self=Fresh(lambda: PrivacyAccountant(0.1)), release=Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
     ],
-    "training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
-    "training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
-    "training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
-    "training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
-    "training.engine.PoissonBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1, seed=0)],
-    "training.engine.PoissonBatches.batch": [call(self=PoissonBatches(train_size=100, sampling_rate=0.1, seed=0), **_BATCH)],
-    "training.engine.SecureBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1)],
-    "training.engine.SecureBatches.batch": [call(self=SecureBatches(train_size=100, sampling_rate=0.1), **_BATCH)],
-    "training.engine.GeneratorBatches": [
+    "dptheory.training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "dptheory.training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
+    "dptheory.training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
+    "dptheory.training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
+    "dptheory.training.engine.PoissonBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1, seed=0)],
+    "dptheory.training.engine.PoissonBatches.batch": [call(self=PoissonBatches(train_size=100, sampling_rate=0.1, seed=0), **_BATCH)],
+    "dptheory.training.engine.SecureBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1)],
+    "dptheory.training.engine.SecureBatches.batch": [call(self=SecureBatches(train_size=100, sampling_rate=0.1), **_BATCH)],
+    "dptheory.training.engine.GeneratorBatches": [
         used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1,
         generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
-    "training.engine.GeneratorBatches.batch": [
+    "dptheory.training.engine.GeneratorBatches.batch": [
         call(self=Fresh(lambda: GeneratorBatches(train_size=100, sampling_rate=0.1,
         generator=torch.Generator().manual_seed(0))), **_BATCH),
     ],
-    "training.engine.PartitionBatches": [used(lambda one: one.batch(0), train_size=100, batch_size=10, seed=0)],
-    "training.engine.PartitionBatches.batch": [call(self=PartitionBatches(train_size=100, batch_size=10, seed=0), **_BATCH)],
-    "training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
-    "training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
-    "training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
-    "training.runs.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, decay=0.0)],
-    "training.runs.RunConfig": [
+    "dptheory.training.engine.PartitionBatches": [used(lambda one: one.batch(0), train_size=100, batch_size=10, seed=0)],
+    "dptheory.training.engine.PartitionBatches.batch": [call(self=PartitionBatches(train_size=100, batch_size=10, seed=0), **_BATCH)],
+    "dptheory.training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
+    "dptheory.training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
+    "dptheory.training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
+    "dptheory.training.runs.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, decay=0.0)],
+    "dptheory.training.runs.RunConfig": [
         call(
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
@@ -206,43 +206,43 @@ CALLS: Calls = {
             statistics={"noise_multiplier": 4.0, "count": 2}, unjudged=3,
         ),
     ],
-    "training.engine.generator_noise": [
+    "dptheory.training.engine.generator_noise": [
         used(lambda noise: noise(torch.zeros(3), 1.0), generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
-    "training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
-    "training.networks.small_tanh_cnn": [dear(seed=0)],
-    "training.networks.small_colour_cnn": [dear(seed=0)],
-    "training.networks.dp_cnn": [dear(seed=0)],
-    "training.networks.resnet20": [dear(seed=0)],
-    "training.networks.wrn_16_4": [dear(seed=0)],
-    "training.networks.scattering_cnn": [dear(seed=0)],
-    "training.networks.scattering_linear": [dear(seed=0)],
-    "training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
-    "training.data.load": [dear(name="excerpt", train=False)],
-    "training.runs.build_model": [call(name="linear-probe", features=_FEATURES, seed=0)],
-    "training.runs.DpSgdSettings": [call(**_SETTINGS)],
-    "training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
-    "training.runs.pick_device": [call(wanted="cpu")],
-    "training.probe.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
-    "training.probe.measure": [
+    "dptheory.training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
+    "dptheory.training.networks.small_tanh_cnn": [dear(seed=0)],
+    "dptheory.training.networks.small_colour_cnn": [dear(seed=0)],
+    "dptheory.training.networks.dp_cnn": [dear(seed=0)],
+    "dptheory.training.networks.resnet20": [dear(seed=0)],
+    "dptheory.training.networks.wrn_16_4": [dear(seed=0)],
+    "dptheory.training.networks.scattering_cnn": [dear(seed=0)],
+    "dptheory.training.networks.scattering_linear": [dear(seed=0)],
+    "dptheory.training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
+    "dptheory.training.data.load": [dear(name="excerpt", train=False)],
+    "dptheory.training.runs.build_model": [call(name="linear-probe", features=_FEATURES, seed=0)],
+    "dptheory.training.runs.DpSgdSettings": [call(**_SETTINGS)],
+    "dptheory.training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
+    "dptheory.training.runs.pick_device": [call(wanted="cpu")],
+    "dptheory.training.probe.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
+    "dptheory.training.probe.measure": [
         dear(
             gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
             settings=MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0),
             rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
-    "training.probe.spread_steps": [call(steps=20, count=5)],
-    "training.validate.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
-    "training.validate.ValidateSettings": [
+    "dptheory.training.probe.spread_steps": [call(steps=20, count=5)],
+    "dptheory.training.validate.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
+    "dptheory.training.validate.ValidateSettings": [
         call(training=DpSgdSettings(**_SETTINGS), drop_rate=0.5, keep_shares=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
              anchors=256, window=10, draws=50),
     ],
-    "training.mechanisms.AnchorGradients": [
+    "dptheory.training.mechanisms.AnchorGradients": [
         Call(
             {"model": _model(), "pixels": torch.ones(2, _FEATURES), "classes": 2, "seed": 0, "chunk": 2,
              "labels": torch.tensor([0, 1])},
             cost="dear", use=lambda anchors: anchors(),
         ),
     ],
-    "training.audits.StepAudit.run": [dear(self=step_audits()[0], seed=0)],
+    "dptheory.training.audits.StepAudit.run": [dear(self=step_audits()[0], seed=0)],
 }  # fmt: skip

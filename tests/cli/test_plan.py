@@ -49,5 +49,5 @@ def test_a_configuration_that_cannot_run_is_not_written(changes: list[str], mess
 def test_a_run_without_a_finished_epoch_is_refused_by_its_option(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text('{"epochs": []}')
     said = refused("--dim", 200, "--epochs", 1, "--compare", tmp_path)
-    assert said.startswith("--compare must be results of python -m training run, got ")
+    assert said.startswith("--compare must be results of dptheory run, got ")
     assert said.endswith("metrics.json: it has no finished epoch")

@@ -171,7 +171,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         "[" * 10**5,
     ):
         (one / "metrics.json").write_text(text)
-        with pytest.raises(ValueError, match=r"runs must be results of python -m training run, got .*metrics\.json: "):
+        with pytest.raises(ValueError, match=r"runs must be results of dptheory run, got .*metrics\.json: "):
             compare_runs(planned(), runs=[one])
     with pytest.raises(OSError):
         compare_runs(planned(), runs=[tmp_path / "nothing"])

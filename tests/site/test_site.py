@@ -127,7 +127,9 @@ def test_modules_that_need_torch_show_what_is_public(read: dict[str, _Reader]) -
         if not name.isupper()
     }
     shown = {id for page, reader in read.items() if "/modules/training_" in page for id in reader.ids}
-    assert public - shown == {"training.mechanisms.Noise", "training.mechanisms.Tensors"}, "two names of types"
+    assert public - shown == {"dptheory.training.mechanisms.Noise", "dptheory.training.mechanisms.Tensors"}, (
+        "two names of types"
+    )
     assert len(public) > 150
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from training import engine
-from training import mechanisms as m
-from training.engine import _accountant, _noise, _optimizer
-from training.mechanisms import Contribution, clipped_sum, largest_entries
-from training.mechanisms._clipping import weighted_sum
+from dptheory.training import engine
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import _accountant, _noise, _optimizer
+from dptheory.training.mechanisms import Contribution, clipped_sum, largest_entries
+from dptheory.training.mechanisms._clipping import weighted_sum
 
 Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]
@@ -176,7 +176,7 @@ def account_of_a_secret_mask(patch: Patch) -> None:
 
 def predictable_secure_masks(patch: Patch) -> None:
     """A secure run whose masks come from a seed all the same."""
-    from training.mechanisms import _random_sparsification
+    from dptheory.training.mechanisms import _random_sparsification
 
     patch.setattr(
         _random_sparsification, "permutation", lambda dim, generator: torch.randperm(dim, generator=_constant())

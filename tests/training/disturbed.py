@@ -1,4 +1,4 @@
-"""``python -m training.runs._worker`` on small images, which kills itself, or waits to be stopped, after a step.
+"""``python -m dptheory.training.runs._worker`` on small images, which kills itself, or waits to be stopped, after a step.
 
 So no test has to be in time.
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+from dptheory.training import runs as runs
+from dptheory.training.runs import _prepare, _train, _worker
 from tests.training.tiny import tiny_load
-from training import runs as runs
-from training.runs import _prepare, _train, _worker
 
 folder = Path(os.environ["DISTURBED_FOLDER"])
 kill, stop = (int(os.environ[f"DISTURBED_{name}"]) for name in ("KILL", "STOP"))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["training.__main__", "training.runs", "torch.distributed"])
+FORKSERVER.set_forkserver_preload(["dptheory.cli", "dptheory.training.runs", "torch.distributed"])
 
 
 class Forked:

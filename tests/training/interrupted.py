@@ -1,4 +1,4 @@
-"""``python -m training`` that sends itself a signal after one of its steps, so that no test has to be in time.
+"""``dptheory`` that sends itself a signal after one of its steps, so that no test has to be in time.
 
 Usage: python -m tests.training.interrupted STEP SIGNAL ARGUMENT...; of several processes the second (RANK 1) does it.
 """
@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 
-from training import runs
-from training.__main__ import app
-from training.runs import _train
+from dptheory.cli import app
+from dptheory.training import runs
+from dptheory.training.runs import _train
 
 at, number = int(sys.argv[1]), signal.Signals[sys.argv[2]]
 step = _train.one_step

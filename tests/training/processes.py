@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
+from dptheory.training import engine, runs
+from dptheory.training.runs import _prepare, _train
 from tests.training.tiny import tiny_config, tiny_load
-from training import engine, runs
-from training.runs import _prepare, _train
 
 CLIP, SIGMA = 1.0, 2.0
 MECHANISMS = {

@@ -11,8 +11,8 @@ import pytest
 from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
-from training.engine import BudgetError, PrivacyAccountant, _accountant
-from training.mechanisms import StepCost
+from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant
+from dptheory.training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
 LAW = SubsetMallows(64, 16, theta=0.3)

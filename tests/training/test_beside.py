@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dptheory import claims, embedding, papers, privacy
-from training.runs import Difference, paired_difference, ratio_of_gains
-from training.runs._rules import HOME, read_contradicted, read_rules, read_studies
-from training.runs._statistics import rounded
+from dptheory.training.runs import Difference, paired_difference, ratio_of_gains
+from dptheory.training.runs._rules import HOME, read_contradicted, read_rules, read_studies
+from dptheory.training.runs._statistics import rounded
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
 RULES = read_rules(read_studies())

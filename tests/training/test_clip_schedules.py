@@ -9,8 +9,8 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from training import make_private
-from training.mechanisms import AnchorGradients, DpSgd, GepJoint
+from dptheory.training import make_private
+from dptheory.training.mechanisms import AnchorGradients, DpSgd, GepJoint
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 

@@ -15,19 +15,20 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import training.__main__ as commands
-import training._probe_command
-import training.audits
-import training.probe
-import training.runs
-import training.validate
+import dptheory.training._commands as commands
+import dptheory.training._probe_command
+import dptheory.training.audits
+import dptheory.training.probe
+import dptheory.training.runs
+import dptheory.training.validate
+from dptheory.cli import app
 from dptheory.planning import statistics_text
 from dptheory.privacy import Composition
+from dptheory.training.probe import MeasureSettings, ProbeResult, Record, measure, private_lines
+from dptheory.training.runs import DpSgdSettings
+from dptheory.training.validate import Moment, Row, ValidateSettings, Validation
 from tests.planning.made import STATS
 from tests.planning.test_private_statistics import PRIVATE
-from training.probe import MeasureSettings, ProbeResult, Record, measure, private_lines
-from training.runs import DpSgdSettings
-from training.validate import Moment, Row, ValidateSettings, Validation
 
 SHARED = {
     "data": "excerpt",
@@ -89,7 +90,7 @@ LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
 
 
 def call(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(commands.app, list(arguments))
+    result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.output
 
 
@@ -156,7 +157,7 @@ def probed() -> ProbeResult:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command takes 42 seconds."""
     times = itertools.count(100.0, 42.0)
-    for module in (commands, training._probe_command):
+    for module in (commands, dptheory.training._probe_command):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(times)))
 
 
@@ -164,9 +165,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        training.probe, "run_probe", lambda *a, **named: asked.append((*a, *named.values())) or probed()
+        dptheory.training.probe, "run_probe", lambda *a, **named: asked.append((*a, *named.values())) or probed()
     )
-    monkeypatch.setattr(training.probe, "write_figure", lambda result, path: path.write_bytes(b"picture"))
+    monkeypatch.setattr(dptheory.training.probe, "write_figure", lambda result, path: path.write_bytes(b"picture"))
     options = ["--record", "1,30", "--keep-shares", "0.2,0.4", "--draws", "7", "--data", "mnist"]
     out = tmp_path / LONG.strip()
     code, text = call("probe", *SETTINGS, *options, "--out", str(out))
@@ -184,8 +185,8 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("clock")
 def test_statistics_for_a_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(training.probe, "run_statistics", lambda **named: asked.append(named) or STATS)
-    monkeypatch.setattr(training.probe, "run_probe", None)
+    monkeypatch.setattr(dptheory.training.probe, "run_statistics", lambda **named: asked.append(named) or STATS)
+    monkeypatch.setattr(dptheory.training.probe, "run_probe", None)
     path = tmp_path / "stats.json"
     code, text = call(
         "probe", *SETTINGS, "--data", "mnist", "--stats", str(path), "--examples", "32", "--model", "linear-probe"
@@ -200,8 +201,10 @@ def test_statistics_for_a_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_statistics_of_private_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(training.probe, "run_private_statistics", lambda **named: asked.append(named) or PRIVATE)
-    monkeypatch.setattr(training.probe, "run_statistics", None)
+    monkeypatch.setattr(
+        dptheory.training.probe, "run_private_statistics", lambda **named: asked.append(named) or PRIVATE
+    )
+    monkeypatch.setattr(dptheory.training.probe, "run_statistics", None)
     path = tmp_path / "stats.json"
     whole = [
         "--private",
@@ -240,8 +243,8 @@ def test_statistics_of_private_images(monkeypatch: pytest.MonkeyPatch, tmp_path:
 @pytest.mark.parametrize("options", [["--private", "--epsilon", "2"], []])
 def test_released_statistics_are_not_overwritten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options) -> None:
     """What they have spent stands in their file alone."""
-    monkeypatch.setattr(training.probe, "run_private_statistics", lambda **_: PRIVATE)
-    monkeypatch.setattr(training.probe, "run_statistics", lambda **_: STATS)
+    monkeypatch.setattr(dptheory.training.probe, "run_private_statistics", lambda **_: PRIVATE)
+    monkeypatch.setattr(dptheory.training.probe, "run_statistics", lambda **_: STATS)
     path = tmp_path / "stats.json"
     for before in ("no statistics", statistics_text(STATS)):
         path.write_text(before)
@@ -288,8 +291,8 @@ def validated(broken: bool = False) -> Validation:
 def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     answers = [validated(), validated(broken=True)]
-    monkeypatch.setattr(training.validate, "validate", lambda *a: asked.append(a) or answers[len(asked) - 1])
-    monkeypatch.setattr(training.validate, "write_figure", lambda result, path: path.write_bytes(b"picture"))
+    monkeypatch.setattr(dptheory.training.validate, "validate", lambda *a: asked.append(a) or answers[len(asked) - 1])
+    monkeypatch.setattr(dptheory.training.validate, "write_figure", lambda result, path: path.write_bytes(b"picture"))
     monkeypatch.setattr(torch, "set_num_threads", lambda count: asked.append(count))
     options = [
         "--drop-rate",
@@ -315,7 +318,7 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     end = text.strip().split("\n")[-1]
     assert "; 42 s on cpu; written to " in end and end.endswith(f"{out}: validate.json, validate.png")
     assert "start: step 1" in text and "middle: step 1" in text
-    monkeypatch.setattr(training.validate, "validate", lambda *a: validated())
+    monkeypatch.setattr(dptheory.training.validate, "validate", lambda *a: validated())
     assert call("validate", *SETTINGS, "--out", str(out))[0] == 0
 
 
@@ -328,7 +331,7 @@ def test_audit(answer: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None
         say("a line")
         return answer
 
-    monkeypatch.setattr(training.audits, "report", report)
+    monkeypatch.setattr(dptheory.training.audits, "report", report)
     assert call("audit") == (code, "a line\n")
     assert call("audit", "--seed", "4", "--long") == (code, "a line\n")
     assert asked == [(0, False), (4, True)] and type(asked[0][1]) is bool
@@ -373,9 +376,9 @@ def test_the_end_of_a_run() -> None:
 
 def test_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(training.runs, "train", lambda *a: asked.append(a) or ended())
+    monkeypatch.setattr(dptheory.training.runs, "train", lambda *a: asked.append(a) or ended())
     stated: list[Any] = []
-    monkeypatch.setattr(training.runs, "write_statement", lambda done, out: stated.append(out))
+    monkeypatch.setattr(dptheory.training.runs, "write_statement", lambda done, out: stated.append(out))
     path = tmp_path / "run.toml"
     path.write_text(
         'data = "excerpt"\nmodel = "small-cnn"\nepochs = 2\nbatch_size = 5\nmax_grad_norm = 1.0\nepsilon = 3.0\n'
@@ -388,7 +391,7 @@ def test_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (settings.epochs, settings.batch_size, device, out, resume) == (4, 5, CPU, tmp_path / "out", True)
     assert call("run", str(path), "--device", "cpu")[0] == 0
     assert asked[1][0].epochs == 2 and asked[1][2:] == (Path("run"), False)
-    monkeypatch.setattr(training.engine, "first", lambda: False)
+    monkeypatch.setattr(dptheory.training.engine, "first", lambda: False)
     assert call("run", str(path), "--device", "cpu") == (0, "")
 
 
@@ -396,16 +399,16 @@ def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, t
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training.runs, "train", interrupted)
+    monkeypatch.setattr(dptheory.training.runs, "train", interrupted)
     path = tmp_path / "run.toml"
     path.write_text(
         'data = "excerpt"\nmodel = "small-cnn"\nepochs = 2\nbatch_size = 5\nmax_grad_norm = 1.0\nepsilon = 3.0\n'
     )
     arguments = ["run", str(path), "--out", str(tmp_path), "--device", "cpu"]
-    found = CliRunner().invoke(commands.app, arguments)
+    found = CliRunner().invoke(app, arguments)
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; before the first step\n")
     (tmp_path / "checkpoint.pt").touch()
-    assert CliRunner().invoke(commands.app, arguments).stderr == (
+    assert CliRunner().invoke(app, arguments).stderr == (
         f"interrupted; the same command with --resume goes on from {tmp_path}\n"
     )
 
@@ -424,37 +427,35 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         failed, complete = ends[len(asked) - 1]
         return SimpleNamespace(failed=failed, complete=complete)
 
-    monkeypatch.setattr(training.runs, "sweep", swept)
+    monkeypatch.setattr(dptheory.training.runs, "sweep", swept)
     monkeypatch.setattr(
-        training.runs, "standing", lambda study, places: asked_standing.append((study.name, places)) or start
+        dptheory.training.runs, "standing", lambda study, places: asked_standing.append((study.name, places)) or start
     )
     asked_standing: list[Any] = []
-    places = training.runs.Places(results=Path("a"), state=Path("b"))
-    done = CliRunner().invoke(commands.app, STUDY)
+    places = dptheory.training.runs.Places(results=Path("a"), state=Path("b"))
+    done = CliRunner().invoke(app, STUDY)
     assert (done.exit_code, done.output) == (0, "")
     watcher = asked[0][1].pop("watcher")
     assert watcher._start is start and watcher._console.stderr is True
     usual = {"places": places, "workers": 1, "device": "cpu", "hours": None, "allow_dirty": False}
     assert asked == [("masking", usual)] and asked_standing == [("masking", places)]
-    left = CliRunner().invoke(
-        commands.app, [*STUDY, "--workers", "3", "--hours", "1.5", "--device", "auto", "--allow-dirty"]
-    )
+    left = CliRunner().invoke(app, [*STUDY, "--workers", "3", "--hours", "1.5", "--device", "auto", "--allow-dirty"])
     assert (left.exit_code, left.stdout, left.stderr) == (75, "", "runs are left; the same command goes on\n")
     asked[1][1].pop("watcher")
     assert asked[1][1] == {"places": places, "workers": 3, "device": "auto", "hours": 1.5, "allow_dirty": True}
     for says in ("failed: x, y\n", "failed: x\n"):
-        failed = CliRunner().invoke(commands.app, STUDY)
+        failed = CliRunner().invoke(app, STUDY)
         assert (failed.exit_code, failed.stdout, failed.stderr) == (1, "", says)
 
 
 def test_the_status_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(training.runs, "show", lambda *given: asked.append(given))
+    monkeypatch.setattr(dptheory.training.runs, "show", lambda *given: asked.append(given))
     assert call(*STUDY, "--status") == (0, "")
     ((study, places, console),) = asked
     assert (study.name, places, console.stderr) == (
         "masking",
-        training.runs.Places(results=Path("a"), state=Path("b")),
+        dptheory.training.runs.Places(results=Path("a"), state=Path("b")),
         False,
     )
 
@@ -463,15 +464,15 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training.runs, "sweep", interrupted)
-    found = CliRunner().invoke(commands.app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
+    monkeypatch.setattr(dptheory.training.runs, "sweep", interrupted)
+    found = CliRunner().invoke(app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; the same command goes on\n")
 
 
 def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        training.runs, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
+        dptheory.training.runs, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
     )
     assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "1 confirmed\n2 not run\n")
     assert asked == [(Path("a"), Path("b"), Path("c"))]

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import pytest
 
-import training.data
+import dptheory.training.data
+from dptheory.training.mechanisms import Mechanism
 from tests.examples import complaints, parsed, sources_with_examples
-from training.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("audits", "data", "engine", "instrument", "mechanisms", "networks", "probe", "runs", "validate")
@@ -147,8 +147,8 @@ WITHOUT_EXAMPLE = {
     "probe.ProbeResult": "what run_probe gives",
     "probe.Record": "a part of what run_probe gives",
     "probe.Row": "a part of what measure gives",
-    "probe.run_private_statistics": "ten seconds; `python -m training probe --private` shows it",
-    "probe.run_statistics": "ten seconds; `python -m training probe --stats` shows it",
+    "probe.run_private_statistics": "ten seconds; `dptheory probe --private` shows it",
+    "probe.run_statistics": "ten seconds; `dptheory probe --stats` shows it",
     "probe.write_figure": "drawing takes seconds",
     "runs.ComparisonResult": "what compare gives",
     "runs.Difference": "what paired_difference gives",
@@ -252,7 +252,7 @@ def errors(name: str, value: Any, doc: str) -> list[str]:
 
 
 def _is_error(name: str) -> bool:
-    kind = getattr(builtins, name, None) or getattr(training.data, name, None)
+    kind = getattr(builtins, name, None) or getattr(dptheory.training.data, name, None)
     return inspect.isclass(kind) and issubclass(kind, BaseException)
 
 
@@ -369,7 +369,10 @@ class Quiet(Protocol):
 
 def test_what_has_no_arguments() -> None:
     assert (
-        _parameters(Quiet) == _parameters(training.data.DataFileError) == _parameters(PUBLIC["mechanisms.DpSgd"]) == []
+        _parameters(Quiet)
+        == _parameters(dptheory.training.data.DataFileError)
+        == _parameters(PUBLIC["mechanisms.DpSgd"])
+        == []
     )
     assert "optimizer" in _parameters(PUBLIC["engine.DistributedMechanismOptimizer"])
 

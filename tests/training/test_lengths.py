@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from training import mechanisms as m
-from training.audits import _attacks, _board, _cases, _measure, _suite
-from training.data import Images
-from training.engine import attach
-from training.mechanisms import Contribution, clipped_sum, sample_norms
-from training.mechanisms._clipping import weighted_sum
-from training.runs import accuracy
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import _attacks, _board, _cases, _measure, _suite
+from dptheory.training.data import Images
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import Contribution, clipped_sum, sample_norms
+from dptheory.training.mechanisms._clipping import weighted_sum
+from dptheory.training.runs import accuracy
 
 HALF = m.Constant(0.5)
 TWO = [torch.ones(4), torch.ones(2)]

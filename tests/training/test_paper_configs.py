@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import training
+import dptheory.training
 from dptheory import papers
 from dptheory.papers import Setting
-from training import networks
-from training.mechanisms import layers
-from training.runs import read_config
-from training.runs._config import run_files
+from dptheory.training import networks
+from dptheory.training.mechanisms import layers
+from dptheory.training.runs import read_config
+from dptheory.training.runs._config import run_files
 
-CONFIGS = Path(training.__file__).parent / "configs"
+CONFIGS = Path(dptheory.training.__file__).parent / "configs"
 
 KEYS = {
     "epsilon": "epsilon", "delta": "delta", "batch_size": "batch_size", "epochs": "epochs", "clip_norm": "max_grad_norm",

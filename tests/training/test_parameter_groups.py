@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from training import mechanisms as m
-from training.engine import attach
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import attach
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy import stats
 
-from training import _machine, _randomness
-from training._randomness import normal, own_generator, permutation, secure_normal, seeded
+from dptheory.training import _machine, _randomness
+from dptheory.training._randomness import normal, own_generator, permutation, secure_normal, seeded
 
 
 def test_a_seed_fixes_the_numbers_and_none_gives_those_of_the_system() -> None:

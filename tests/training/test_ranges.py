@@ -12,12 +12,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.privacy import DELTA
+from dptheory.training import _argument_ranges, engine, mechanisms, networks, probe, runs
+from dptheory.training import mechanisms as m
+from dptheory.training._randomness import own_generator
+from dptheory.training.runs import DpSgdSettings, sampling_rate
+from dptheory.training.validate import ValidateSettings
 from tests.named import by_name
-from training import _argument_ranges, engine, mechanisms, networks, probe, runs
-from training import mechanisms as m
-from training._randomness import own_generator
-from training.runs import DpSgdSettings, sampling_rate
-from training.validate import ValidateSettings
 
 Make = Callable[[Any], object]
 HALF = m.Constant(0.5)

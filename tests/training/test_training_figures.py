@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from dptheory import pruning
-from training import probe as probe_figure
-from training import validate as validate_figure
-from training.probe import MeasureSettings, ProbeResult, Record, _figure, measure
-from training.runs import DpSgdSettings
-from training.validate import Moment, Row, ValidateSettings, Validation
+from dptheory.training import probe as probe_figure
+from dptheory.training import validate as validate_figure
+from dptheory.training.probe import MeasureSettings, ProbeResult, Record, _figure, measure
+from dptheory.training.runs import DpSgdSettings
+from dptheory.training.validate import Moment, Row, ValidateSettings, Validation
 
 LOOKS = Path(__file__).with_name("figure_looks.json")
 SGD = DpSgdSettings(steps=60, batch_size=25, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=2.0, seed=0)

@@ -13,19 +13,19 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import privacy
+from dptheory.training import make_private
+from dptheory.training import mechanisms as m
+from dptheory.training.data import Images, standardised
+from dptheory.training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
+from dptheory.training.networks import small_tanh_cnn
+from dptheory.training.runs import DpSgdSettings, _checkpoint
+from dptheory.training.runs import _prepare as prepare_of
+from dptheory.training.runs import _train as run_of
+from dptheory.training.validate import LinearGradient, Moment, Row, ValidateSettings, Validation
+from dptheory.training.validate import _report as report_of
+from dptheory.training.validate import _run as validate_of
+from dptheory.training.validate import _snapshot as snapshot_of
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
-from training import make_private
-from training import mechanisms as m
-from training.data import Images, standardised
-from training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
-from training.networks import small_tanh_cnn
-from training.runs import DpSgdSettings, _checkpoint
-from training.runs import _prepare as prepare_of
-from training.runs import _train as run_of
-from training.validate import LinearGradient, Moment, Row, ValidateSettings, Validation
-from training.validate import _report as report_of
-from training.validate import _run as validate_of
-from training.validate import _snapshot as snapshot_of
 
 CPU = torch.device("cpu")
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from training.data import Images
-from training.runs import RunConfig, from_dict
+from dptheory.training.data import Images
+from dptheory.training.runs import RunConfig, from_dict
 
 SHAPES = {"excerpt": (1, 28, 28), "fashion-mnist": (1, 28, 28), "mnist": (1, 28, 28), "cifar-10": (3, 32, 32)}
 TRAIN, TEST = 120, 60

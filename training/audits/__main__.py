@@ -1,4 +1,4 @@
-"""``python -m training.audits FILE``: what the audits of one step prove, for the figure ``audit_claims``; takes half a minute."""
+"""``python -m dptheory.training.audits FILE``: what the audits of one step prove, for the figure ``audit_claims``."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,11 @@ import typer
 
 from dptheory.cli._common import user_errors
 from dptheory.files import require_writable, write_atomically
-from training.audits import step_audits
+from dptheory.training.audits import step_audits
 
 
 def main(out: Annotated[Path, typer.Argument(help="JSON file to write")]) -> None:
-    """Audit one step of every mechanism. Example: python -m training.audits proofs/figures/audit_claims.json"""
+    """Audit one step of every mechanism. Example: python -m dptheory.training.audits proofs/figures/audit_claims.json"""
     with user_errors():
         require_writable(out)
         rows = [

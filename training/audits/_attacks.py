@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from dptheory import privacy
-from training import mechanisms as m
-from training.audits import _board, _findings, _laws
-from training.audits._cases import SIZES, Case, mask
-from training.audits._findings import FALSE_ALARM, Finding
-from training.audits._measure import foretold
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import _board, _findings, _laws
+from dptheory.training.audits._cases import SIZES, Case, mask
+from dptheory.training.audits._findings import FALSE_ALARM, Finding
+from dptheory.training.audits._measure import foretold
 
 Array = NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from training.engine import MechanismOptimizer, PrivacyReport, make_private
-from training.mechanisms import Mechanism
+from dptheory.training.engine import MechanismOptimizer, PrivacyReport, make_private
+from dptheory.training.mechanisms import Mechanism
 
 Array = NDArray[np.float64]
 

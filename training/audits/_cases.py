@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 from dptheory import embedding
 from dptheory.pruning import SubsetMallows
-from training import mechanisms as m
-from training.audits import _laws
-from training.audits._board import bases
-from training.mechanisms import Mechanism, shared_dimensions
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import _laws
+from dptheory.training.audits._board import bases
+from dptheory.training.mechanisms import Mechanism, shared_dimensions
 
 Array = NDArray[np.float64]
 

@@ -30,7 +30,7 @@ class Finding:
         chance: probability of a measurement as far off where the statement is true; None where chance has no part in it.
 
     Example: epsilon 0.9 where at most 1 is claimed; no chance is involved.
-        >>> from training.audits import Finding
+        >>> from dptheory.training.audits import Finding
         >>> Finding("spent", "epsilon is at most the budget", 0.9, 1.0, passed=True).chance is None
         True
     """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from training.audits._board import Step
+from dptheory.training.audits._board import Step
 
 Array = NDArray[np.float64]
 LawOf = Callable[[Step, Array, float, float], "Law"]

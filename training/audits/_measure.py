@@ -11,9 +11,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from training.audits import _board, _findings, _laws
-from training.audits._cases import Case
-from training.audits._findings import Finding
+from dptheory.training.audits import _board, _findings, _laws
+from dptheory.training.audits._cases import Case
+from dptheory.training.audits._findings import Finding
 
 Array = NDArray[np.float64]
 

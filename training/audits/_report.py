@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from training.audits import _runs, _suite
-from training.audits._findings import Finding
+from dptheory.training.audits import _runs, _suite
+from dptheory.training.audits._findings import Finding
 
 
 def report(seed: int, long: bool, say: Callable[[str], object]) -> bool:

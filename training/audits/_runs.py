@@ -1,4 +1,4 @@
-"""``python -m training run`` from outside: a configuration goes in, and the weights and the metrics that it writes come out.
+"""``dptheory run`` from outside: a configuration goes in, and the weights and the metrics that it writes come out.
 
 The linear probe on the excerpt: its gradients are known, so the weights tell the noise of a step on all examples, and how many
 examples all steps of a sampled run had.
@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.audits import _findings
-from training.audits._findings import Finding
-from training.audits._measure import epsilon
-from training.runs import prepare, read_config
+from dptheory.training.audits import _findings
+from dptheory.training.audits._findings import Finding
+from dptheory.training.audits._measure import epsilon
+from dptheory.training.runs import prepare, read_config
 
 Array = NDArray[np.float64]
 Launch = Callable[[Sequence[str]], None]
-"""Calls ``python -m training`` with these arguments, and raises where it fails."""
+"""Calls ``dptheory`` with these arguments, and raises where it fails."""
 
 _CLIP, _SIGMA, _DELTA, _SEED = 1.0, 1.0, 1e-5, 3
 _EXAMPLES = 2000
@@ -50,16 +50,16 @@ learning_rate = {learning_rate}
 
 def by_process(arguments: Sequence[str]) -> None:
     """In a process of its own."""
-    _launch([sys.executable, "-m", "training", *arguments])
+    _launch([sys.executable, "-m", "dptheory", *arguments])
 
 
 def by_two_processes(arguments: Sequence[str]) -> None:
     """In two processes of torchrun."""
-    _launch([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "training", *arguments])
+    _launch([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "dptheory", *arguments])
 
 
 def _launch(command: Sequence[str]) -> None:
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, check=False)
@@ -151,7 +151,7 @@ def noise(launch: Launch, folder: Path, secure: bool = False, masked: bool = Fal
     found = outcome(launch, folder, mechanism, secure, _EXAMPLES, 1.0)
     kept = found.moved != 0
     scores = (found.moved - found.total) / (_SIGMA * _CLIP)
-    prefix = f"python -m training run, {'posterior freeze' if masked else 'DP-SGD'}{', secure' if secure else ''}"
+    prefix = f"dptheory run, {'posterior freeze' if masked else 'DP-SGD'}{', secure' if secure else ''}"
     share = 0.7 if masked else 1.0
     statement = "the release less the clipped sum is the stated noise"
     return [
@@ -173,7 +173,7 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
     expected = found.steps * found.sampling_rate
     variance = expected * (1 - found.sampling_rate) * float(np.sum(along**2)) + found.steps * (_SIGMA * _CLIP) ** 2
     least = epsilon(_SIGMA, found.sampling_rate, found.steps, _DELTA)
-    prefix = f"python -m training run{', secure' if secure else ''}"
+    prefix = f"dptheory run{', secure' if secure else ''}"
     return [
         _findings.standardised(
             f"{prefix}: sampling rate",

@@ -16,9 +16,9 @@ import torch
 
 from dptheory import embedding, privacy
 from dptheory.privacy import AuditResult, gaussian_epsilon
-from training import _argument_ranges
-from training import mechanisms as m
-from training.audits._worlds import (
+from dptheory.training import _argument_ranges
+from dptheory.training import mechanisms as m
+from dptheory.training.audits._worlds import (
     CLIP,
     SIGMA,
     Array,
@@ -33,7 +33,7 @@ from training.audits._worlds import (
     seeded_noise,
     tiled_releases,
 )
-from training.mechanisms import AnchorSource, Mechanism, Noise
+from dptheory.training.mechanisms import AnchorSource, Mechanism, Noise
 
 DELTA = 1e-5
 Embedding = m.Gep | m.GepOptimal | m.GepJoint | m.BiasedGep
@@ -59,7 +59,7 @@ class StepAudit:
         scores: of the worlds with and without the example, from a number of trials and a noise.
 
     Example: there are audits of private mechanisms, and of such as are not.
-        >>> from training.audits import StepAudit, step_audits
+        >>> from dptheory.training.audits import StepAudit, step_audits
         >>> {audit.private for audit in step_audits()}
         {False, True}
     """
@@ -85,7 +85,7 @@ def step_audits() -> tuple[StepAudit, ...]:
         One for every mechanism at least; each one's ``run(seed)`` takes up to seconds.
 
     Example: what an attack on one step of DP-SGD proves is no more than what is claimed.
-        >>> from training.audits import step_audits
+        >>> from dptheory.training.audits import step_audits
         >>> private = step_audits()[0]
         >>> private.name, private.run(seed=0).epsilon_lower <= private.claimed
         ('DP-SGD', True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from training import mechanisms as m
-from training.audits import _attacks, _findings, _measure, _runs
-from training.audits._board import Plan
-from training.audits._cases import CLIP, SIGMA, SIZES, Case, cases
-from training.audits._findings import Finding
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import _attacks, _findings, _measure, _runs
+from dptheory.training.audits._board import Plan
+from dptheory.training.audits._cases import CLIP, SIGMA, SIZES, Case, cases
+from dptheory.training.audits._findings import Finding
 
 _EXAMPLES, _BATCH, _PHYSICAL, _EPOCHS = 40, 10, 4, 6
 _LARGEST = 1e6
@@ -46,11 +46,11 @@ def random_k(seed: int | None, drop_rate: float = 0.99) -> m.PosteriorFreeze:
 
 
 def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
-    """Every mechanism trained with both noise generators, attacks, and ``python -m training run``; under a minute.
+    """Every mechanism trained with both noise generators, attacks, and ``dptheory run``; under a minute.
 
     Args:
         seed: of all draws, >= 0.
-        launch: calls ``python -m training`` with the arguments it is given.
+        launch: calls ``dptheory`` with the arguments it is given.
         folder: for the files of the runs.
 
     Returns:

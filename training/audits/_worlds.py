@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.mechanisms import Mechanism, Noise
+from dptheory.training.mechanisms import Mechanism, Noise
 
 Array = NDArray[np.float64]
 Make = Callable[[], Mechanism]

@@ -1,1 +1,1 @@
-"""What mechanisms and calculators cost, measured side by side: ``python -m training.benchmarks``."""
+"""What mechanisms and calculators cost, measured side by side: ``python -m dptheory.training.benchmarks``."""

@@ -1,6 +1,6 @@
-"""``python -m training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON.
+"""``python -m dptheory.training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON.
 
-``python -m training.benchmarks accountants``: times of accountants, and how far their answers are from the certified ones.
+``python -m dptheory.training.benchmarks accountants``: times of accountants, and how far their answers are from the certified ones.
 """
 
 import json
@@ -35,10 +35,10 @@ def main(
     import torch
 
     from dptheory.files import write_atomically
-    from training._machine import device_name
-    from training.benchmarks import _calculators, _mechanisms
-    from training.benchmarks._timing import compare
-    from training.runs import pick_device
+    from dptheory.training._machine import device_name
+    from dptheory.training.benchmarks import _calculators, _mechanisms
+    from dptheory.training.benchmarks._timing import compare
+    from dptheory.training.runs import pick_device
 
     torch.set_num_threads(threads)
     warnings.filterwarnings("ignore", "Full backward hook is firing")
@@ -79,9 +79,9 @@ def accountants(
     machine is begun anew.
     """
     from dptheory.files import write_atomically
-    from training._machine import device_name
-    from training.benchmarks import _accountants
-    from training.runs import pick_device
+    from dptheory.training._machine import device_name
+    from dptheory.training.benchmarks import _accountants
+    from dptheory.training.runs import pick_device
 
     console = Console(width=120)
     head = {
@@ -109,7 +109,7 @@ def accountants(
 
 def _stopped(out: Path, head: dict[str, Any], count: int) -> tuple[list[Any], list[Any]]:
     """Settings and answers of a run with the same head, as far as it came."""
-    from training.benchmarks._accountants import Answer, Certified, Setting
+    from dptheory.training.benchmarks._accountants import Answer, Certified, Setting
 
     found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     if {name: found.get(name) for name in head} != head:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dptheory import privacy
-from training.benchmarks._limited import Outcome, Worker
+from dptheory.training.benchmarks._limited import Outcome, Worker
 
 Quantity = Literal["epsilon", "noise_multiplier"]
 Bracket = tuple[float | None, float]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dptheory import gradients, privacy, pruning, sparsification
 from dptheory.gradients import DistortionAngle
 from dptheory.pruning import SubsetMallows
-from training.benchmarks._timing import Case, Work
+from dptheory.training.benchmarks._timing import Case, Work
 
 _SORT = 0.08
 """Seconds of the sort on an idle core of 2020, by which seconds become targets."""

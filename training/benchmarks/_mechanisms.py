@@ -7,10 +7,10 @@ from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from torch import nn
 
-from training import networks
-from training.benchmarks._timing import Case, Work
-from training.engine import attach, generator_noise
-from training.mechanisms import (
+from dptheory.training import networks
+from dptheory.training.benchmarks._timing import Case, Work
+from dptheory.training.engine import attach, generator_noise
+from dptheory.training.mechanisms import (
     Constant,
     DpSgd,
     GepOptimal,
@@ -21,7 +21,7 @@ from training.mechanisms import (
     Tensors,
     layers,
 )
-from training.runs import parameter_groups
+from dptheory.training.runs import parameter_groups
 
 _LOGICAL_BATCH = 4096
 """GIP's and De et al.'s, on WRN-16-4."""

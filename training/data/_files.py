@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import pooch
 
-from training.data._formats import DataFileError
+from dptheory.training.data._formats import DataFileError
 
 _CONNECT_AND_READ_SECONDS = (5, 20)  # a dead network must not hang a run
 
@@ -30,7 +30,7 @@ class Archive:
         md5: sum of the archive as served.
 
     Example: by its ending an address names an archive of several files.
-        >>> from training.data import Archive
+        >>> from dptheory.training.data import Archive
         >>> Archive(url="https://example.org/images.tar.gz", md5="0" * 32).is_tar
         True
     """
@@ -55,7 +55,7 @@ class DataFile:
         home: what serves it; None where it comes with this package.
 
     Example: a file of five bytes, whose content is "hello".
-        >>> from training.data import DataFile
+        >>> from dptheory.training.data import DataFile
         >>> DataFile(path="set/labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None).size
         5
     """
@@ -73,7 +73,7 @@ def data_folder() -> Path:
         The folder, which need not be there yet.
 
     Example: the folder has a name, whether or not it exists yet.
-        >>> from training.data import data_folder
+        >>> from dptheory.training.data import data_folder
         >>> data_folder().name != ""
         True
     """
@@ -98,7 +98,7 @@ def read_checked(file: DataFile, folder: Path) -> bytes:
     Example: a file with the stated size and MD5 sum gives its content.
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from training.data import DataFile, read_checked
+        >>> from dptheory.training.data import DataFile, read_checked
         >>> file = DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = (Path(folder) / "labels").write_bytes(b"hello")
@@ -141,7 +141,7 @@ def fetch_missing(files: tuple[DataFile, ...], folder: Path) -> None:
 
     Example: a file that has no home comes with the package: nothing is fetched.
         >>> from pathlib import Path
-        >>> from training.data import DataFile, fetch_missing
+        >>> from dptheory.training.data import DataFile, fetch_missing
         >>> fetch_missing((DataFile(path="labels", size=5, md5="5d41402abc4b2a76b9719d911017c592", home=None),), Path("anywhere"))
     """
     for file in files:

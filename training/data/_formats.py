@@ -31,7 +31,7 @@ def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
         DataFileError: the magic number is another one, or the size does not match the lengths in the header.
 
     Example: three labels, as a file of bytes in one dimension.
-        >>> from training.data import parse_idx
+        >>> from dptheory.training.data import parse_idx
         >>> parse_idx(bytes.fromhex("00000801 00000003 070009"), "labels").tolist()
         [7, 0, 9]
     """
@@ -65,7 +65,7 @@ def parse_cifar10(content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray
         DataFileError: the size is not a whole number of rows, or a label is above 9.
 
     Example: one black image of class 3.
-        >>> from training.data import parse_cifar10
+        >>> from dptheory.training.data import parse_cifar10
         >>> images, labels = parse_cifar10(bytes([3]) + bytes(3072), "batch")
         >>> images.shape, labels.tolist()
         ((1, 3, 32, 32), [3])

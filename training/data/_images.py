@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from training.data._files import Archive, DataFile, data_folder, fetch_missing, read_checked
-from training.data._formats import parse_cifar10, parse_idx
+from dptheory.training.data._files import Archive, DataFile, data_folder, fetch_missing, read_checked
+from dptheory.training.data._formats import parse_cifar10, parse_idx
 
 _Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
@@ -30,7 +30,7 @@ class Images:
         labels: int64, shape (N,), 0 to 9.
 
     Example: the first hundred test images of the excerpt.
-        >>> from training.data import Images, load
+        >>> from dptheory.training.data import Images, load
         >>> whole = load(name="excerpt", train=False)
         >>> len(Images(whole.name, whole.pixels[:100], whole.labels[:100]))
         100
@@ -160,7 +160,7 @@ def standardised(images: Images) -> Images:
         ValueError: a name that ``CHANNELS`` does not have.
 
     Example: the mean pixel of the excerpt is near 0 afterwards.
-        >>> from training.data import load, standardised
+        >>> from dptheory.training.data import load, standardised
         >>> round(abs(float(standardised(load(name="excerpt", train=True)).pixels.mean())), 1)
         0.0
     """
@@ -186,7 +186,7 @@ def load(*, name: str, train: bool) -> Images:
         DataMissingError: a file is missing and cannot be fetched.
 
     Example: the test images of the embedded excerpt, and the classes of the first five.
-        >>> from training.data import load
+        >>> from dptheory.training.data import load
         >>> images = load(name="excerpt", train=False)
         >>> images.pixels.shape, images.labels[:5].tolist()
         (torch.Size([500, 1, 28, 28]), [9, 2, 1, 1, 6])
@@ -195,7 +195,7 @@ def load(*, name: str, train: bool) -> Images:
     _validate.flag("train", train)
     files = chosen.train if train else chosen.test
     if chosen.embedded:
-        folder = Path(str(package_files("training"))) / "excerpt"
+        folder = Path(str(package_files("dptheory.training"))) / "excerpt"
     else:
         folder = data_folder()
         fetch_missing(chosen.train + chosen.test, folder)

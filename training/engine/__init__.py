@@ -1,12 +1,12 @@
 """``make_private``, ``PrivacyEngine``: the optimizer that runs a mechanism, its noise and sampling, and what is spent."""
 
-from training.engine._accountant import BudgetError, PrivacyAccountant
-from training.engine._budgeted import make_private_with_epsilon
-from training.engine._distributed import active, communicating, first, place, process_group, summed
-from training.engine._noise import generator_noise, secure_noise
-from training.engine._optimizer import DistributedMechanismOptimizer, MechanismOptimizer
-from training.engine._privacy_engine import PrivacyEngine
-from training.engine._privacy_report import (
+from dptheory.training.engine._accountant import BudgetError, PrivacyAccountant
+from dptheory.training.engine._budgeted import make_private_with_epsilon
+from dptheory.training.engine._distributed import active, communicating, first, place, process_group, summed
+from dptheory.training.engine._noise import generator_noise, secure_noise
+from dptheory.training.engine._optimizer import DistributedMechanismOptimizer, MechanismOptimizer
+from dptheory.training.engine._privacy_engine import PrivacyEngine
+from dptheory.training.engine._privacy_report import (
     ADD_REMOVE,
     ADJACENCIES,
     CALLER,
@@ -16,8 +16,8 @@ from training.engine._privacy_report import (
     ZERO_OUT,
     PrivacyReport,
 )
-from training.engine._private import GRAD_SAMPLE_MODES, attach, make_private
-from training.engine._sampling import (
+from dptheory.training.engine._private import GRAD_SAMPLE_MODES, attach, make_private
+from dptheory.training.engine._sampling import (
     Batches,
     GeneratorBatches,
     PartitionBatches,

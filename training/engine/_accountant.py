@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
 from dptheory.privacy import ORDERS, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
-from training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
-from training.engine._composed import composed_epsilon, composition_of
-from training.mechanisms import StepCost
+from dptheory.training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
+from dptheory.training.engine._composed import composed_epsilon, composition_of
+from dptheory.training.mechanisms import StepCost
 
 _MAX_SHIFT = 1e100
 """Of ``privacy.gaussian_epsilon``."""
@@ -37,8 +37,8 @@ class PrivacyAccountant:
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
     Example: one Gaussian release of noise multiplier 4 spends 0.9; a second one is more than a budget of 1 allows.
-        >>> from training.engine import PrivacyAccountant
-        >>> from training.mechanisms import StepCost
+        >>> from dptheory.training.engine import PrivacyAccountant
+        >>> from dptheory.training.mechanisms import StepCost
         >>> accountant = PrivacyAccountant(sampling_rate=1.0)
         >>> accountant.record(StepCost(4.0))
         >>> round(accountant.epsilon(delta=1e-5), 1)  # of one Gaussian release with mu = 1/4
@@ -47,7 +47,7 @@ class PrivacyAccountant:
         >>> accountant.clear(StepCost(4.0))
         Traceback (most recent call last):
             ...
-        training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
+        dptheory.training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
     """
 
     def __init__(self, sampling_rate: float) -> None:
@@ -109,7 +109,7 @@ class PrivacyAccountant:
 
         Example: two releases of noise 4 before the first step.
             >>> from dptheory.privacy import Step
-            >>> from training.engine import PrivacyAccountant
+            >>> from dptheory.training.engine import PrivacyAccountant
             >>> accountant = PrivacyAccountant(sampling_rate=0.1)
             >>> accountant.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
             >>> round(accountant.epsilon(delta=1e-5), 2), accountant.steps
@@ -155,8 +155,8 @@ class PrivacyAccountant:
             ValueError: a step that nothing protects, which no composition holds.
 
         Example:
-            >>> from training.engine import PrivacyAccountant
-            >>> from training.mechanisms import StepCost
+            >>> from dptheory.training.engine import PrivacyAccountant
+            >>> from dptheory.training.mechanisms import StepCost
             >>> accountant = PrivacyAccountant(sampling_rate=0.1)
             >>> for sigma in (4.0, 4.0, 2.0):
             ...     accountant.record(StepCost(sigma))
@@ -207,8 +207,8 @@ class PrivacyAccountant:
             ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
 
         Example: a run goes back to its first step, and makes another second one.
-            >>> from training.engine import PrivacyAccountant
-            >>> from training.mechanisms import StepCost
+            >>> from dptheory.training.engine import PrivacyAccountant
+            >>> from dptheory.training.mechanisms import StepCost
             >>> accountant = PrivacyAccountant(sampling_rate=0.1)
             >>> accountant.record(StepCost(4.0))
             >>> best = accountant.state_dict()

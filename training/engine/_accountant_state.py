@@ -7,7 +7,7 @@ from typing import Any
 
 from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
-from training.mechanisms import StepCost
+from dptheory.training.mechanisms import StepCost
 
 Spent = Counter[StepCost]
 """Number of steps of each cost."""

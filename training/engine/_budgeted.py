@@ -10,9 +10,9 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from dptheory import _validate, privacy
-from training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
-from training.engine._private import make_private, restored_after_errors
-from training.mechanisms import Mechanism
+from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
+from dptheory.training.engine._private import make_private, restored_after_errors
+from dptheory.training.mechanisms import Mechanism
 
 _HALVINGS = 60
 """Of an interval of 69 on the log scale: to the last digit."""
@@ -58,8 +58,8 @@ def make_private_with_epsilon(
     Example: two passes of two batches within epsilon 1.
         >>> import torch
         >>> from torch.utils.data import DataLoader, TensorDataset
-        >>> from training.engine import make_private_with_epsilon
-        >>> from training.mechanisms import DpSgd
+        >>> from dptheory.training.engine import make_private_with_epsilon
+        >>> from dptheory.training.mechanisms import DpSgd
         >>> model = torch.nn.Linear(3, 2)
         >>> data = TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
         >>> private, optimizer, loader = make_private_with_epsilon(module=model, mechanism=DpSgd(), max_grad_norm=1.0,

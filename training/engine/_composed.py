@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dptheory.privacy import Composition, JointStep, MaskedStep, Step
-from training.mechanisms import StepCost
+from dptheory.training.mechanisms import StepCost
 
 _LEAST_NOISE, _MOST_NOISE, _LEAST_RATE = 1e-15, 1e15, 1e-12
 """Of the steps of a composition: less noise is as good as none; more, or a lower rate, only costs less."""

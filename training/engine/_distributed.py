@@ -14,7 +14,7 @@ def active() -> bool:
         True under torchrun, once :func:`process_group` has been entered.
 
     Example: a process that was started alone.
-        >>> from training.engine import active
+        >>> from dptheory.training.engine import active
         >>> active()
         False
     """
@@ -28,7 +28,7 @@ def place() -> tuple[int, int]:
         (rank, world size); (0, 1) where there is no process group.
 
     Example: a process that was started alone is number 0 of 1.
-        >>> from training.engine import place
+        >>> from dptheory.training.engine import place
         >>> place()
         (0, 1)
     """
@@ -42,7 +42,7 @@ def first() -> bool:
         True for rank 0, and where there is no process group.
 
     Example: a process that was started alone is the first one.
-        >>> from training.engine import first
+        >>> from dptheory.training.engine import first
         >>> first()
         True
     """
@@ -60,7 +60,7 @@ def summed(value: float, device: torch.device) -> float:
         The sum, in double precision; the value itself where there is no process group.
 
     Example: over one process the sum is the number itself.
-        >>> from training.engine import communicating, summed
+        >>> from dptheory.training.engine import communicating, summed
         >>> summed(2.5, communicating())
         2.5
     """
@@ -78,7 +78,7 @@ def communicating() -> torch.device:
         This process's CUDA device with nccl, otherwise the CPU.
 
     Example: one process alone sums up on the CPU.
-        >>> from training.engine import communicating
+        >>> from dptheory.training.engine import communicating
         >>> communicating()
         device(type='cpu')
     """
@@ -97,7 +97,7 @@ def process_group(device: torch.device) -> Iterator[torch.device]:
 
     Example: without torchrun there is one process, on the device that was asked for.
         >>> import torch
-        >>> from training.engine import process_group
+        >>> from dptheory.training.engine import process_group
         >>> with process_group(torch.device("cpu")) as device:
         ...     print(device)
         cpu

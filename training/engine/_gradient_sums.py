@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import torch
 
-from training.mechanisms import Tensors
+from dptheory.training.mechanisms import Tensors
 
 _OF_GRADIENT, _OF_ROWS, _OF_HALF_ROWS = 1e-2, 1e-3, 3e-2
 """Largest difference: as a share of the gradient's norm, and of the norms of the rows (in half precision), which round."""

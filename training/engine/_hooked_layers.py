@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from training.engine._misread_layers import misread_kinds, read_by_functorch
+from dptheory.training.engine._misread_layers import misread_kinds, read_by_functorch
 
 
 def check_layers(module: nn.Module) -> None:

@@ -3,8 +3,8 @@
 import torch
 
 from dptheory import _validate
-from training._randomness import fresh_generator, secure_normal
-from training.mechanisms import Noise
+from dptheory.training._randomness import fresh_generator, secure_normal
+from dptheory.training.mechanisms import Noise
 
 
 def generator_noise(generator: torch.Generator | None) -> Noise:
@@ -22,7 +22,7 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
 
     Example: noise of standard deviation 4 in the shape of a tensor; standard deviation 0 gives zeros.
         >>> import torch
-        >>> from training.engine import generator_noise
+        >>> from dptheory.training.engine import generator_noise
         >>> noise = generator_noise(torch.Generator().manual_seed(0))
         >>> noise(torch.zeros(2, 3), 4.0).shape, noise(torch.zeros(2), 0.0)
         (torch.Size([2, 3]), tensor([0., 0.]))
@@ -60,7 +60,7 @@ def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
 
     Example: the standard deviation of 10,000 draws is near the 4 that was asked for.
         >>> import torch
-        >>> from training.engine import secure_noise
+        >>> from dptheory.training.engine import secure_noise
         >>> drawn = secure_noise(torch.zeros(10_000), 4.0)
         >>> 3.5 < float(drawn.std()) < 4.5  # 17 standard errors to either side
         True

@@ -11,17 +11,25 @@ from opacus.optimizers.optimizer import _mark_as_processed
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
-from training.engine import _optimizer_state
-from training.engine._accountant import PrivacyAccountant
-from training.engine._gradient_sums import GradientSums
-from training.engine._hooked_layers import HookedLayers, without_gradient
-from training.engine._logical_batch import LogicalBatch
-from training.engine._noise import generator_noise, secure_noise
-from training.engine._privacy_report import ADD_REMOVE, ADJACENCIES, CALLER, SECURE, SEEDED, ZERO_OUT, PrivacyReport
-from training.engine._sample_gradients import of_one_batch
-from training.engine._statement import stated
-from training.engine._uncopied import Uncopied
-from training.mechanisms import Mechanism, Noise, StepCost, Tensors
+from dptheory.training.engine import _optimizer_state
+from dptheory.training.engine._accountant import PrivacyAccountant
+from dptheory.training.engine._gradient_sums import GradientSums
+from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
+from dptheory.training.engine._logical_batch import LogicalBatch
+from dptheory.training.engine._noise import generator_noise, secure_noise
+from dptheory.training.engine._privacy_report import (
+    ADD_REMOVE,
+    ADJACENCIES,
+    CALLER,
+    SECURE,
+    SEEDED,
+    ZERO_OUT,
+    PrivacyReport,
+)
+from dptheory.training.engine._sample_gradients import of_one_batch
+from dptheory.training.engine._statement import stated
+from dptheory.training.engine._uncopied import Uncopied
+from dptheory.training.mechanisms import Mechanism, Noise, StepCost, Tensors
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Of clip, noise multiplier and expected batch size: their products are numbers in single precision."""
@@ -32,10 +40,10 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     """Hands per-sample gradients to a mechanism and its release to any torch optimizer.
 
     Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, Poisson sampling with the
-    expected batch size as divisor, and batches in parts (``BatchMemoryManager``). Build it with :func:`training.make_private`.
+    expected batch size as divisor, and batches in parts (``BatchMemoryManager``). Build it with :func:`dptheory.training.make_private`.
 
     A batch in parts starts with :meth:`begin_batch`, which the loader of ``make_private`` calls; then comes, for each part, a
-    signal whether more follow, and one ``step()``. See :class:`training.engine._logical_batch.LogicalBatch`: no step releases
+    signal whether more follow, and one ``step()``. See :class:`dptheory.training.engine._logical_batch.LogicalBatch`: no step releases
     an example twice, nor examples of two batches.
 
     Args:
@@ -47,7 +55,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         max_grad_norm: clip C in [1e-15, 1e15]; a schedule may change it, from the next batch on.
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
             number of examples.
-        loss_reduction: "mean" (over the number of examples only, as for :func:`training.make_private`) or "sum".
+        loss_reduction: "mean" (over the number of examples only, as for :func:`dptheory.training.make_private`) or "sum".
         generator: of the noise; None for one of its own, with a seed from the operating system.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
@@ -83,7 +91,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         sampler: str = CALLER,
     ) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be one of training.mechanisms, got {mechanism!r}")
+            raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
         noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
         if 0.0 < noise_multiplier < SMALLEST:
             raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")

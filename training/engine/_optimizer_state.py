@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from training.engine._optimizer import MechanismOptimizer
+    from dptheory.training.engine._optimizer import MechanismOptimizer
 
 _KEYS = ("optimizer", "mechanism", "accountant", "nonfinite_samples", "generator")
 

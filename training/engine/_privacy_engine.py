@@ -11,11 +11,11 @@ from torch.utils.data import DataLoader
 
 from dptheory import _validate
 from dptheory.files import write_atomically
-from training.engine._accountant import PrivacyAccountant
-from training.engine._budgeted import make_private_with_epsilon
-from training.engine._optimizer import MechanismOptimizer
-from training.engine._private import make_private
-from training.mechanisms import Mechanism
+from dptheory.training.engine._accountant import PrivacyAccountant
+from dptheory.training.engine._budgeted import make_private_with_epsilon
+from dptheory.training.engine._optimizer import MechanismOptimizer
+from dptheory.training.engine._private import make_private
+from dptheory.training.mechanisms import Mechanism
 
 _MODULE, _OPTIMIZER, _ACCOUNTANT = "module_state_dict", "optimizer_state_dict", "privacy_accountant_state_dict"
 _GENERATORS = "generator_states"
@@ -40,7 +40,7 @@ class PrivacyEngine:
     is refused with the reason.
 
     Args:
-        mechanism: see :mod:`training.mechanisms`.
+        mechanism: see :mod:`dptheory.training.mechanisms`.
         secure_mode: ``secure`` of :func:`make_private`.
 
     Raises:
@@ -50,7 +50,7 @@ class PrivacyEngine:
     Example: a loop for Opacus, with random sparsification.
         >>> import torch
         >>> from torch.utils.data import DataLoader, TensorDataset
-        >>> from training import PrivacyEngine, mechanisms
+        >>> from dptheory.training import PrivacyEngine, mechanisms
         >>> model, data = torch.nn.Linear(3, 2), TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
         >>> engine = PrivacyEngine(mechanisms.RandomSparsification(mechanisms.Constant(0.5), seed=0))
         >>> private, optimizer, loader = engine.make_private(module=model, data_loader=DataLoader(data, batch_size=20),
@@ -65,22 +65,22 @@ class PrivacyEngine:
 
     def __init__(self, mechanism: Mechanism, *, secure_mode: bool = False) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be one of training.mechanisms, got {mechanism!r}")
+            raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
         self._mechanism = mechanism
         self._secure = _validate.flag("secure_mode", secure_mode)
         self._optimizer: MechanismOptimizer | None = None
         self._generators: dict[str, torch.Generator] = {}
 
     def make_private(self, *, noise_multiplier: float, **arguments: Any) -> Made:
-        """:func:`training.make_private` with this mechanism.
+        """:func:`dptheory.training.make_private` with this mechanism.
 
         Args:
             noise_multiplier: sigma, 0 or in [1e-15, 1e15].
-            arguments: module, optimizer, data_loader, max_grad_norm and the rest of :func:`training.make_private`; Opacus's
+            arguments: module, optimizer, data_loader, max_grad_norm and the rest of :func:`dptheory.training.make_private`; Opacus's
                 options with the values that they have here.
 
         Raises:
-            ValueError: another value of an option, an engine that has a run; otherwise as :func:`training.make_private`.
+            ValueError: another value of an option, an engine that has a run; otherwise as :func:`dptheory.training.make_private`.
         """
         kept = self._own(arguments)
         return self._keep(
@@ -90,7 +90,7 @@ class PrivacyEngine:
     def make_private_with_epsilon(
         self, *, target_epsilon: float, target_delta: float, epochs: int, **arguments: Any
     ) -> Made:
-        """:func:`training.make_private_with_epsilon` with this mechanism.
+        """:func:`dptheory.training.make_private_with_epsilon` with this mechanism.
 
         Args:
             target_epsilon: > 0.
@@ -99,7 +99,7 @@ class PrivacyEngine:
             arguments: as for :meth:`make_private`.
 
         Raises:
-            ValueError: as :meth:`make_private` and :func:`training.make_private_with_epsilon`.
+            ValueError: as :meth:`make_private` and :func:`dptheory.training.make_private_with_epsilon`.
         """
         kept = self._own(arguments)
         return self._keep(

@@ -39,8 +39,8 @@ class PrivacyReport:
 
     Example: before its first step an optimizer has spent nothing, and says what will be protected.
         >>> import torch
-        >>> from training.engine import attach
-        >>> from training.mechanisms import DpSgd
+        >>> from dptheory.training.engine import attach
+        >>> from dptheory.training.mechanisms import DpSgd
         >>> model = torch.nn.Linear(3, 2)
         >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),
         ...     sampling_rate=0.1, expected_batch_size=10, noise_multiplier=1.0, max_grad_norm=1.0)

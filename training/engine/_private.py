@@ -21,15 +21,15 @@ from torch.utils.data import (
 )
 
 from dptheory import _validate
-from training.engine import _distributed
-from training.engine._forward_writes import refuse_writes
-from training.engine._hooked_layers import check_held, check_layers
-from training.engine._memory_order import lay_down_anew
-from training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
-from training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
-from training.engine._repeated_records import check_records
-from training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
-from training.mechanisms import Mechanism
+from dptheory.training.engine import _distributed
+from dptheory.training.engine._forward_writes import refuse_writes
+from dptheory.training.engine._hooked_layers import check_held, check_layers
+from dptheory.training.engine._memory_order import lay_down_anew
+from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
+from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
+from dptheory.training.engine._repeated_records import check_records
+from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
+from dptheory.training.mechanisms import Mechanism
 
 GRAD_SAMPLE_MODES = ("hooks", "functorch")
 _GHOST = (
@@ -81,7 +81,7 @@ def make_private(
         data_loader: over a data set with a length, in order or shuffled, in which every record stands once. ``drop_last`` means
             nothing to Poisson batches. Its generator draws them; without one a fresh one does, which ``torch.manual_seed`` does
             not reach.
-        mechanism: see :mod:`training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
+        mechanism: see :mod:`dptheory.training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "hooks" or "functorch".
@@ -110,8 +110,8 @@ def make_private(
     Example: one pass over forty examples in batches of about twenty.
         >>> import torch
         >>> from torch.utils.data import DataLoader, TensorDataset
-        >>> from training import make_private
-        >>> from training.mechanisms import DpSgd
+        >>> from dptheory.training import make_private
+        >>> from dptheory.training.mechanisms import DpSgd
         >>> model = torch.nn.Linear(3, 2)
         >>> data = TensorDataset(torch.rand(40, 3), torch.zeros(40, dtype=torch.long))
         >>> private, optimizer, loader = make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
@@ -189,10 +189,10 @@ def attach(
             record
             that is replaced by a null record. Without it they differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
-            :class:`training.engine.SecureBatches` does; the rest as for :func:`make_private`.
+            :class:`dptheory.training.engine.SecureBatches` does; the rest as for :func:`make_private`.
         expected_batch_size: divisor of a "mean" loss, a constant in [1e-15, 1e15]; where ``train_size`` is given it may be left
             out, and is then its product with the rate.
-        partition: says that the batches are no Poisson batches but those of :class:`training.engine.PartitionBatches`; what is
+        partition: says that the batches are no Poisson batches but those of :class:`dptheory.training.engine.PartitionBatches`; what is
             spent is then counted as if every example were in every batch, and ``sampling_rate`` is only that of the divisor.
 
     Returns:
@@ -204,8 +204,8 @@ def attach(
 
     Example: two steps in a loop that draws its own batches.
         >>> import torch
-        >>> from training.engine import PoissonBatches, attach
-        >>> from training.mechanisms import DpSgd
+        >>> from dptheory.training.engine import PoissonBatches, attach
+        >>> from dptheory.training.mechanisms import DpSgd
         >>> pixels, labels, model = torch.rand(40, 3), torch.zeros(40, dtype=torch.long), torch.nn.Linear(3, 2)
         >>> batches = PoissonBatches(train_size=40, sampling_rate=0.5, seed=0)
         >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from opacus.optimizers.optimizer import _check_processed_flag
 
-from training.mechanisms import Tensors
+from dptheory.training.mechanisms import Tensors
 
 
 def of_one_batch(

@@ -10,8 +10,8 @@ import torch
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
-from training import _argument_ranges
-from training._randomness import fresh_generator
+from dptheory.training import _argument_ranges
+from dptheory.training._randomness import fresh_generator
 
 _BITS = 53
 _MOST_EXAMPLES = 10**9
@@ -21,7 +21,7 @@ class Batches(Protocol):
     """The batch of every step, 0, 1, ...: what a class must do to give a run its batches.
 
     Example: with sampling rate 1 every second example is that of the second process.
-        >>> from training.engine import Batches, PoissonBatches
+        >>> from dptheory.training.engine import Batches, PoissonBatches
         >>> batches: Batches = PoissonBatches(train_size=10, sampling_rate=1.0, seed=0)
         >>> batches.batch(0, 1, 2).tolist()
         [1, 3, 5, 7, 9]
@@ -49,7 +49,7 @@ class PoissonBatches:
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: a step has one batch however often it is asked for, of about a tenth of the examples.
-        >>> from training.engine import PoissonBatches
+        >>> from dptheory.training.engine import PoissonBatches
         >>> batches = PoissonBatches(train_size=1000, sampling_rate=0.1, seed=0)
         >>> bool((batches.batch(7) == batches.batch(7)).all()), 50 < len(batches.batch(7)) < 150
         (True, True)
@@ -87,7 +87,7 @@ class SecureBatches:
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: nobody can draw the same batch again.
-        >>> from training.engine import SecureBatches
+        >>> from dptheory.training.engine import SecureBatches
         >>> batches = SecureBatches(train_size=1000, sampling_rate=0.5)
         >>> batches.batch(7).tolist() == batches.batch(7).tolist()
         False
@@ -123,7 +123,7 @@ class PartitionBatches:
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
 
     Example: three batches of two hold each of six examples once.
-        >>> from training.engine import PartitionBatches
+        >>> from dptheory.training.engine import PartitionBatches
         >>> batches = PartitionBatches(train_size=6, batch_size=2, seed=0)
         >>> sorted(index for step in range(3) for index in batches.batch(step).tolist())
         [0, 1, 2, 3, 4, 5]
@@ -167,7 +167,7 @@ class GeneratorBatches:
 
     Example: every call draws anew, also for the same step.
         >>> import torch
-        >>> from training.engine import GeneratorBatches
+        >>> from dptheory.training.engine import GeneratorBatches
         >>> batches = GeneratorBatches(train_size=1000, sampling_rate=0.1, generator=torch.Generator().manual_seed(0))
         >>> batches.batch(0).tolist() == batches.batch(0).tolist()  # two draws
         False

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dptheory.privacy import Composition, PrivacyStatement, privacy_statement
-from training.engine._privacy_report import PrivacyReport
+from dptheory.training.engine._privacy_report import PrivacyReport
 
 _SOFTWARE = ("dptheory", "torch", "opacus", "numpy", "scipy")
 _BEFORE = "Gaussian releases of the same records besides the steps"

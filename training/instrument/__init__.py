@@ -1,6 +1,6 @@
 """Instrumented runs: what the papers' figures show of gradients, measured on the way of small trainings."""
 
-from training.instrument._quantities import QUANTITIES
-from training.instrument._record import MEASUREMENTS, measure
+from dptheory.training.instrument._quantities import QUANTITIES
+from dptheory.training.instrument._record import MEASUREMENTS, measure
 
 __all__ = ["MEASUREMENTS", "QUANTITIES", "measure"]

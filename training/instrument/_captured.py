@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from training.instrument._view import View
-from training.mechanisms import RankedSparsification
+from dptheory.training.instrument._view import View
+from dptheory.training.mechanisms import RankedSparsification
 
 
 def captured(view: View) -> dict[str, Any]:

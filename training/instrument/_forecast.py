@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from training.instrument._releases import released
-from training.instrument._view import View, trained_entries
-from training.networks import loss_hessian
-from training.runs import Run, from_dict, prepare, ratio_of_gains
+from dptheory.training.instrument._releases import released
+from dptheory.training.instrument._view import View, trained_entries
+from dptheory.training.networks import loss_hessian
+from dptheory.training.runs import Run, from_dict, prepare, ratio_of_gains
 
 
 def forecast(view: View, methods: Mapping[str, Mapping[str, Any]], draws: int, curved: int) -> dict[str, Any]:

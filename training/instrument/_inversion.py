@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch.func import grad, vmap
 
-from training.instrument._view import View
-from training.networks import sample_loss
+from dptheory.training.instrument._view import View
+from dptheory.training.networks import sample_loss
 
 
 def inversion(

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from training.instrument._view import View
+from dptheory.training.instrument._view import View
 
 LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 EDGES = [round(-5 + 0.1 * i, 1) for i in range(81)]

@@ -13,12 +13,21 @@ import torch
 
 from dptheory import _validate
 from dptheory.files import write_atomically
-from training import _argument_ranges
-from training._machine import device_name, versions
-from training.instrument import _captured, _forecast, _inversion, _masked, _releases, _signals, _subspaces
-from training.instrument._quantities import QUANTITIES
-from training.instrument._view import View
-from training.runs import Instrument, Run, accuracy, code_that_counts, instrument_path, metrics, one_step, prepare
+from dptheory.training import _argument_ranges
+from dptheory.training._machine import device_name, versions
+from dptheory.training.instrument import _captured, _forecast, _inversion, _masked, _releases, _signals, _subspaces
+from dptheory.training.instrument._quantities import QUANTITIES
+from dptheory.training.instrument._view import View
+from dptheory.training.runs import (
+    Instrument,
+    Run,
+    accuracy,
+    code_that_counts,
+    instrument_path,
+    metrics,
+    one_step,
+    prepare,
+)
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "norms": _masked.norms,
@@ -111,7 +120,7 @@ def measure(
     """Train all arms of an instrument with one seed, and write what was measured.
 
     Args:
-        instrument: of :func:`training.runs.read_instrument`.
+        instrument: of :func:`dptheory.training.runs.read_instrument`.
         seed: one of its seeds.
         folder: of the results.
         device: where to train.

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from training.engine import generator_noise
-from training.instrument._view import View, trained_entries
-from training.mechanisms import Mechanism, Tensors, clip_factors
-from training.runs import Run
+from dptheory.training.engine import generator_noise
+from dptheory.training.instrument._view import View, trained_entries
+from dptheory.training.mechanisms import Mechanism, Tensors, clip_factors
+from dptheory.training.runs import Run
 
 
 def released(view: View, run: Run, mechanism: Mechanism, gradients: torch.Tensor) -> Tensors:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from dptheory import _validate
-from training.instrument._view import View, angle
+from dptheory.training.instrument._view import View, angle
 
 
 def signals(view: View, draws: int, frozen_layers: int) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from training.data import Images, load, standardised
-from training.instrument._view import View, gradients_of
-from training.mechanisms import power_iteration
+from dptheory.training.data import Images, load, standardised
+from dptheory.training.instrument._view import View, gradients_of
+from dptheory.training.mechanisms import power_iteration
 
 
 def stable_rank(rows: torch.Tensor) -> float:

@@ -6,10 +6,10 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import nn
 
-from training.data import Images
-from training.mechanisms import RandomSparsification, RankedSparsification, clip_factors, layers
-from training.networks import layer_slices, mean_gradient, per_sample_gradients
-from training.runs import Run, build_model
+from dptheory.training.data import Images
+from dptheory.training.mechanisms import RandomSparsification, RankedSparsification, clip_factors, layers
+from dptheory.training.networks import layer_slices, mean_gradient, per_sample_gradients
+from dptheory.training.runs import Run, build_model
 
 _CHUNK = 250
 

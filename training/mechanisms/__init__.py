@@ -1,18 +1,18 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
-from training.mechanisms._ablations import NoisySparsification, QuietLayers
-from training.mechanisms._anchor_gradients import AnchorGradients
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
-from training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms
-from training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd
-from training.mechanisms._gep import BiasedGep, Gep, GepJoint, GepOptimal
-from training.mechanisms._index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
-from training.mechanisms._layer_freezing import LayerFreezing, layers
-from training.mechanisms._random_sparsification import PosteriorFreeze, RandomSparsification, draw_mask
-from training.mechanisms._ranked import RankedByTrueGradients, RankedSparsification, largest_entries
-from training.mechanisms._rates import Checked, Constant, Exponential, GradualCooling, Linear, Schedule
-from training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
+from dptheory.training.mechanisms._ablations import NoisySparsification, QuietLayers
+from dptheory.training.mechanisms._anchor_gradients import AnchorGradients
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
+from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms
+from dptheory.training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd
+from dptheory.training.mechanisms._gep import BiasedGep, Gep, GepJoint, GepOptimal
+from dptheory.training.mechanisms._index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
+from dptheory.training.mechanisms._layer_freezing import LayerFreezing, layers
+from dptheory.training.mechanisms._random_sparsification import PosteriorFreeze, RandomSparsification, draw_mask
+from dptheory.training.mechanisms._ranked import RankedByTrueGradients, RankedSparsification, largest_entries
+from dptheory.training.mechanisms._rates import Checked, Constant, Exponential, GradualCooling, Linear, Schedule
+from dptheory.training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
 
 __all__ = [
     "AnchorGradients",

@@ -5,11 +5,11 @@ from typing import Any
 from opacus import GradSampleModule
 
 from dptheory import _validate
-from training.mechanisms._base import Contribution, Noise, StepCost, Tensors
-from training.mechanisms._clipping import clip_factors, sample_norms, weighted_sum, widened
-from training.mechanisms._dpsgd import DpSgd
-from training.mechanisms._layer_freezing import first_parameters, layers
-from training.mechanisms._random_sparsification import RandomSparsification
+from dptheory.training.mechanisms._base import Contribution, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clip_factors, sample_norms, weighted_sum, widened
+from dptheory.training.mechanisms._dpsgd import DpSgd
+from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
+from dptheory.training.mechanisms._random_sparsification import RandomSparsification
 
 
 class QuietLayers(DpSgd):
@@ -28,7 +28,7 @@ class QuietLayers(DpSgd):
     Source: new, on LF, Table 1 (lf.table1).
 
     Example: its title says that it is not private.
-        >>> from training.mechanisms import QuietLayers
+        >>> from dptheory.training.mechanisms import QuietLayers
         >>> QuietLayers(quiet=1, from_step=100).title
         'DP-SGD without noise on the first layers (NOT PRIVATE)'
     """
@@ -81,7 +81,7 @@ class NoisySparsification(RandomSparsification):
 
     Example: two of eight entries get the sum of the unclipped gradients.
         >>> import torch
-        >>> from training.mechanisms import Constant, NoisySparsification
+        >>> from dptheory.training.mechanisms import Constant, NoisySparsification
         >>> mechanism = NoisySparsification(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
         >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total

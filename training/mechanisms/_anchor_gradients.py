@@ -8,8 +8,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dptheory import _validate
-from training import _argument_ranges
-from training.mechanisms._base import Tensors
+from dptheory.training import _argument_ranges
+from dptheory.training.mechanisms._base import Tensors
 
 
 class AnchorGradients:
@@ -34,7 +34,7 @@ class AnchorGradients:
 
     Example: twenty images give twenty gradients of each parameter.
         >>> import torch
-        >>> from training.mechanisms import AnchorGradients
+        >>> from dptheory.training.mechanisms import AnchorGradients
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.ones(20, 6), classes=2, seed=0)
         >>> [tuple(gradients.shape) for gradients in anchors()]
         [(20, 2, 6), (20, 2)]

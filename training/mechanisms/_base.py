@@ -30,7 +30,7 @@ class Contribution:
 
     Example: a sample that holds NaN adds nothing, and is counted.
         >>> import torch
-        >>> from training.mechanisms import DpSgd
+        >>> from dptheory.training.mechanisms import DpSgd
         >>> DpSgd().contribute([torch.tensor([[0.3, 0.4], [float("nan"), 1.0]])], clip_norm=1.0)
         Contribution(total=[tensor([0.3000, 0.4000])], nonfinite=1)
     """
@@ -55,7 +55,7 @@ class StepCost:
         ValueError: a noise multiplier outside its range.
 
     Example: two releases at once cost as much as one of multiplier (1/3^2 + 1/4^2)^(-1/2).
-        >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
+        >>> from dptheory.training.mechanisms import Constant, NoisyMagnitudeTopK
         >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
         2.4
     """
@@ -91,7 +91,7 @@ class Mechanism(abc.ABC):
 
     Example: an algorithm of one's own says what it sums up, and what a step costs.
         >>> import torch
-        >>> from training.mechanisms import Mechanism, StepCost, clipped_sum
+        >>> from dptheory.training.mechanisms import Mechanism, StepCost, clipped_sum
         >>> class HalfClip(Mechanism):
         ...     title = "DP-SGD with half the clip and the whole noise"
         ...     def contribute(self, samples, clip_norm):

@@ -1,12 +1,12 @@
 """Variants that break the guarantee, each as a paper prints it or as it is easily miswritten: privacy audits must catch them."""
 
 from dptheory import _validate
-from training.mechanisms._base import Contribution, Noise, StepCost, Tensors
-from training.mechanisms._clipping import clipped_sum
-from training.mechanisms._dpsgd import DpSgd
-from training.mechanisms._random_sparsification import RandomSparsification
-from training.mechanisms._ranked import RankedSparsification, largest_entries
-from training.mechanisms._rates import Constant
+from dptheory.training.mechanisms._base import Contribution, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._dpsgd import DpSgd
+from dptheory.training.mechanisms._random_sparsification import RandomSparsification
+from dptheory.training.mechanisms._ranked import RankedSparsification, largest_entries
+from dptheory.training.mechanisms._rates import Constant
 
 
 class UnnoisedVelocity(RankedSparsification):
@@ -22,7 +22,7 @@ class UnnoisedVelocity(RankedSparsification):
     Source: RF, Algorithm 2; RS, Algorithm 4, line 9 (rf.alg2, rs.alg4).
 
     Example: it is accounted for as a step without noise.
-        >>> from training.mechanisms import Constant, UnnoisedVelocity
+        >>> from dptheory.training.mechanisms import Constant, UnnoisedVelocity
         >>> UnnoisedVelocity(Constant(0.5), steps_per_epoch=1, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0
     """
@@ -56,7 +56,7 @@ class BatchSizeDivisor(RandomSparsification):
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
     Example: it is accounted for as a step without noise.
-        >>> from training.mechanisms import BatchSizeDivisor
+        >>> from dptheory.training.mechanisms import BatchSizeDivisor
         >>> BatchSizeDivisor(expected_batch_size=64.0, drop_rate=0.5, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0
     """
@@ -103,7 +103,7 @@ class TopKWithoutNoise(DpSgd):
 
     Example: the two largest magnitudes of four, as the data have them.
         >>> import torch
-        >>> from training.mechanisms import TopKWithoutNoise
+        >>> from dptheory.training.mechanisms import TopKWithoutNoise
         >>> mechanism = TopKWithoutNoise(0.5)
         >>> total = mechanism.contribute([torch.tensor([[0.1, -0.4, 0.3, 0.2]])], clip_norm=1.0).total
         >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))

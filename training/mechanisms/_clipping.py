@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from training.mechanisms._base import Contribution, Tensors
+from dptheory.training.mechanisms._base import Contribution, Tensors
 
 _WIDE = (torch.float32, torch.float64)
 _CPU_PRODUCTS, _DEVICE_PRODUCTS = 1 << 18, 1 << 26
@@ -38,7 +38,7 @@ def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tens
 
     Example: one sample of two tensors, 3 and 4, has norm 5.
         >>> import torch
-        >>> from training.mechanisms import sample_norms
+        >>> from dptheory.training.mechanisms import sample_norms
         >>> sample_norms([torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0]])])
         tensor([5.])
     """
@@ -75,7 +75,7 @@ def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
     Example: a norm of 4 is scaled by a quarter, one of 0.5 stays, and an infinite one counts nothing.
         >>> import torch
-        >>> from training.mechanisms import clip_factors
+        >>> from dptheory.training.mechanisms import clip_factors
         >>> clip_factors(torch.tensor([0.0, 0.5, 4.0, float("inf")]), 1.0)
         tensor([1.0000, 1.0000, 0.2500, 0.0000])
     """
@@ -117,7 +117,7 @@ def clipped_sum(samples: Tensors, clip_norm: float, *, mask: Tensors | None = No
 
     Example: masked first, (3, 4) becomes (3, 0), which is clipped to (1, 0).
         >>> import torch
-        >>> from training.mechanisms import clipped_sum
+        >>> from dptheory.training.mechanisms import clipped_sum
         >>> clipped_sum([torch.tensor([[3.0, 4.0]])], 1.0, mask=[torch.tensor([1.0, 0.0])]).total
         [tensor([1., 0.])]
     """

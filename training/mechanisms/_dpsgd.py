@@ -1,7 +1,7 @@
 """DP-SGD and its two ablations."""
 
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms, weighted_sum, widened
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms, weighted_sum, widened
 
 
 class DpSgd(Mechanism):
@@ -13,7 +13,7 @@ class DpSgd(Mechanism):
 
     Example: of two gradients of norms 5 and 0.5 the first is scaled down to norm 1.
         >>> import torch
-        >>> from training.mechanisms import DpSgd
+        >>> from dptheory.training.mechanisms import DpSgd
         >>> samples = [torch.tensor([[3.0, 4.0], [0.3, 0.4]])]
         >>> DpSgd().contribute(samples, clip_norm=1.0).total
         [tensor([0.9000, 1.2000])]
@@ -32,7 +32,7 @@ class NoisySgd(DpSgd):
 
     Example: gradients are summed without clipping, which is accounted for as no noise at all.
         >>> import torch
-        >>> from training.mechanisms import NoisySgd
+        >>> from dptheory.training.mechanisms import NoisySgd
         >>> NoisySgd().contribute([torch.tensor([[3.0, 4.0], [0.3, 0.4]])], clip_norm=1.0).total
         [tensor([3.3000, 4.4000])]
         >>> NoisySgd().cost(noise_multiplier=1.0).noise_multiplier
@@ -56,7 +56,7 @@ class ClippedSgd(DpSgd):
 
     Example: a gradient of norm 5 is clipped to norm 1 and released as it is.
         >>> import torch
-        >>> from training.mechanisms import ClippedSgd
+        >>> from dptheory.training.mechanisms import ClippedSgd
         >>> mechanism = ClippedSgd()
         >>> total = mechanism.contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
         >>> mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=torch.normal)

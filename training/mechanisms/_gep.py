@@ -10,10 +10,10 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory import embedding as theory
-from training._randomness import own_generator
-from training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
-from training.mechanisms._clipping import as_rows, clip_factors, widened
-from training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
+from dptheory.training._randomness import own_generator
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
+from dptheory.training.mechanisms._clipping import as_rows, clip_factors, widened
+from dptheory.training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
 
@@ -161,7 +161,7 @@ class Gep(_Embedding):
 
     Example: twenty anchors of two parameters, together 14 entries, give a basis of three vectors.
         >>> import torch
-        >>> from training.mechanisms import AnchorGradients, Gep
+        >>> from dptheory.training.mechanisms import AnchorGradients, Gep
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
         >>> mechanism = Gep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
         >>> mechanism.begin_step([torch.zeros(2, 6), torch.zeros(2)])
@@ -196,7 +196,7 @@ class GepOptimal(_Embedding):
 
     Example: half of 14 entries in the subspace; the variances are C (C + S) and S (S + C) by hand.
         >>> import torch
-        >>> from training.mechanisms import AnchorGradients, GepOptimal
+        >>> from dptheory.training.mechanisms import AnchorGradients, GepOptimal
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
         >>> mechanism = GepOptimal(anchors, subspace_dim=7, residual_clip=0.5, groups=[[0, 1]], seed=0)
         >>> mechanism.begin_step([torch.zeros(2, 6), torch.zeros(2)])  # 14 parameters: with k = 7 also q = 7
@@ -241,7 +241,7 @@ class GepJoint(_Embedding):
 
     Example: the residual cannot be clipped to more than the whole gradient.
         >>> import torch
-        >>> from training.mechanisms import AnchorGradients, GepJoint
+        >>> from dptheory.training.mechanisms import AnchorGradients, GepJoint
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
         >>> mechanism = GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0)
         >>> mechanism.check_clip(0.4)
@@ -287,7 +287,7 @@ class BiasedGep(_Embedding):
 
     Example: it spends what DP-SGD spends with the same noise multiplier.
         >>> import torch
-        >>> from training.mechanisms import AnchorGradients, BiasedGep
+        >>> from dptheory.training.mechanisms import AnchorGradients, BiasedGep
         >>> anchors = AnchorGradients(torch.nn.Linear(6, 2), torch.rand(20, 6), classes=2, seed=0)
         >>> BiasedGep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0).cost(1.5).noise_multiplier
         1.5

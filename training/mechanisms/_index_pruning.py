@@ -9,9 +9,9 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import SubsetMallows
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from training.mechanisms._clipping import clipped_sum
-from training.mechanisms._rates import Checked, Schedule
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._rates import Checked, Schedule
 
 _MIN_GROUP = 2
 
@@ -131,7 +131,7 @@ class IndexPruning(_GroupedSelection):
 
     Example: so large a theta draws the top-k itself, two of eight entries, which the cost says too.
         >>> import torch
-        >>> from training.mechanisms import Constant, IndexPruning
+        >>> from dptheory.training.mechanisms import Constant, IndexPruning
         >>> mechanism = IndexPruning(100.0, Constant(0.25), group_size=8)
         >>> mechanism.begin_step([torch.zeros(8)])
         >>> total = [torch.tensor([0.1, -0.9, 0.2, 0.0, 0.3, 0.7, 0.0, 0.1])]
@@ -176,7 +176,7 @@ class TopKOfReleased(_GroupedSelection):
     Source: new, on GIP, section 4 (gip.alternatives).
 
     Example: entries chosen from a release cost nothing beside it.
-        >>> from training.mechanisms import Constant, TopKOfReleased
+        >>> from dptheory.training.mechanisms import Constant, TopKOfReleased
         >>> TopKOfReleased(Constant(0.25), 8).cost(noise_multiplier=1.0).noise_multiplier
         1.0
     """
@@ -205,7 +205,7 @@ class NoisyMagnitudeTopK(_GroupedSelection):
     Source: new, on GIP, section 4 (gip.alternatives).
 
     Example: multipliers 3 and 4 together spend as much as 2.4 alone.
-        >>> from training.mechanisms import Constant, NoisyMagnitudeTopK
+        >>> from dptheory.training.mechanisms import Constant, NoisyMagnitudeTopK
         >>> round(NoisyMagnitudeTopK(3.0, Constant(0.1)).cost(noise_multiplier=4.0).noise_multiplier, 6)
         2.4
     """

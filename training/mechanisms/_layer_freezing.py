@@ -7,7 +7,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 
 
 def layers(model: nn.Module) -> list[nn.Module]:
@@ -23,7 +23,7 @@ def layers(model: nn.Module) -> list[nn.Module]:
 
     Example: what has no parameters is no layer.
         >>> import torch
-        >>> from training.mechanisms import layers
+        >>> from dptheory.training.mechanisms import layers
         >>> layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
         [Linear(in_features=3, out_features=4, bias=True), Linear(in_features=4, out_features=2, bias=True)]
     """
@@ -96,8 +96,8 @@ class LayerFreezing(Mechanism):
 
     Example: the first layer is frozen from the first step on.
         >>> import torch
-        >>> from training import mechanisms
-        >>> from training.engine import attach
+        >>> from dptheory.training import mechanisms
+        >>> from dptheory.training.engine import attach
         >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
         >>> private, optimizer = attach(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
         ...     mechanism=mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=1, from_step=0),

@@ -7,10 +7,10 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory.privacy import FreshMask
-from training._randomness import own_generator, permutation
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from training.mechanisms._clipping import clipped_sum
-from training.mechanisms._rates import Checked, Schedule
+from dptheory.training._randomness import own_generator, permutation
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._rates import Checked, Schedule
 
 
 def kept_entries(*, dim: int, drop_rate: float) -> int:
@@ -45,7 +45,7 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
 
     Example: of 24 entries of two tensors a quarter is kept.
         >>> import torch
-        >>> from training.mechanisms import draw_mask
+        >>> from dptheory.training.mechanisms import draw_mask
         >>> weight, bias = draw_mask([torch.zeros(4, 5), torch.zeros(4)], 0.75, torch.Generator().manual_seed(0))
         >>> weight.shape, int(weight.sum() + bias.sum())
         (torch.Size([4, 5]), 6)
@@ -124,7 +124,7 @@ class RandomSparsification(_Masked):
 
     Example: each masked gradient has norm 1.41 and is clipped to 1, so that three add up to norm 3.
         >>> import torch
-        >>> from training.mechanisms import Constant, RandomSparsification
+        >>> from dptheory.training.mechanisms import Constant, RandomSparsification
         >>> mechanism = RandomSparsification(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
         >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]
@@ -156,7 +156,7 @@ class PosteriorFreeze(_Masked):
 
     Example: of the norm 3 of three clipped gradients two of eight entries keep the share sqrt(2 / 8).
         >>> import torch
-        >>> from training.mechanisms import Constant, PosteriorFreeze
+        >>> from dptheory.training.mechanisms import Constant, PosteriorFreeze
         >>> mechanism = PosteriorFreeze(Constant(0.75), 0)
         >>> mechanism.begin_step([torch.zeros(8)])
         >>> total = mechanism.contribute([torch.ones(3, 8)], clip_norm=1.0).total[0]

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 
 from dptheory import _validate
-from training._randomness import normal, own_generator
-from training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from training.mechanisms._clipping import clipped_sum
-from training.mechanisms._rates import Checked, Schedule
+from dptheory.training._randomness import normal, own_generator
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._rates import Checked, Schedule
 
 
 def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
@@ -28,7 +28,7 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
 
     Example: the two largest magnitudes of four, over both tensors.
         >>> import torch
-        >>> from training.mechanisms import largest_entries
+        >>> from dptheory.training.mechanisms import largest_entries
         >>> largest_entries([torch.tensor([1.0, -3.0]), torch.tensor([[2.0], [0.5]])], 0.5)
         [tensor([False,  True]), tensor([[ True],
                 [False]])]
@@ -64,7 +64,7 @@ class RankedSparsification(Mechanism):
 
     Example: the two largest entries that the first step released are kept in the next one.
         >>> import torch
-        >>> from training.mechanisms import Constant, RankedSparsification
+        >>> from dptheory.training.mechanisms import Constant, RankedSparsification
         >>> mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=1, seed=0)
         >>> mechanism.begin_step([torch.zeros(4)])
         >>> mechanism.end_step([torch.tensor([0.1, -0.9, 0.2, 0.7])], std=1.0)  # what the first step released
@@ -138,7 +138,7 @@ class RankedByTrueGradients(RankedSparsification):
     Source: new, on RF, Algorithm 2 (rf.ranked).
 
     Example: it is accounted for as a step without noise.
-        >>> from training.mechanisms import Constant, RankedByTrueGradients
+        >>> from dptheory.training.mechanisms import Constant, RankedByTrueGradients
         >>> RankedByTrueGradients(Constant(0.5), steps_per_epoch=10, seed=0).cost(noise_multiplier=1.0).noise_multiplier
         0.0
     """

@@ -13,7 +13,7 @@ class Schedule(Protocol):
     """A value for every step, 0, 1, ...: any function of the step is one.
 
     Example: any function of the step will do.
-        >>> from training.mechanisms import RandomSparsification
+        >>> from dptheory.training.mechanisms import RandomSparsification
         >>> mechanism = RandomSparsification(lambda step: 0.5 if step < 100 else 0.9, seed=0)
     """
 
@@ -34,7 +34,7 @@ class Checked:
         ValueError: a value that is no number in its range.
 
     Example: a schedule that leaves its range is refused at the step where it does.
-        >>> from training.mechanisms import Checked
+        >>> from dptheory.training.mechanisms import Checked
         >>> rate = Checked("drop_rate", lambda step: step / 10)
         >>> rate(3)
         0.3
@@ -68,7 +68,7 @@ class Constant:
         ValueError: a value outside its range.
 
     Example: step 1000 has the value of every other step.
-        >>> from training.mechanisms import Constant
+        >>> from dptheory.training.mechanisms import Constant
         >>> Constant(0.5)(1000)
         0.5
     """
@@ -97,7 +97,7 @@ class GradualCooling:
     Source: RF, Algorithm 1 (rf.density); computed by :func:`dptheory.sparsification.freeze_rate`.
 
     Example: nothing is dropped in the first epoch, and the final rate is reached after the last of five.
-        >>> from training.mechanisms import GradualCooling
+        >>> from dptheory.training.mechanisms import GradualCooling
         >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=10)
         >>> [round(rate(step), 3) for step in (0, 9, 10, 40, 1000)]
         [0.0, 0.0, 0.2, 0.8, 0.8]
@@ -136,7 +136,7 @@ class Linear:
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
     Example: half-way from 1 to 0.1 the value is 0.55; after the last step it stays.
-        >>> from training.mechanisms import Linear
+        >>> from dptheory.training.mechanisms import Linear
         >>> rate = Linear(start=1.0, end=0.1, steps=11)
         >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
         [1.0, 0.55, 0.1, 0.1]
@@ -172,7 +172,7 @@ class Exponential:
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
     Example: half-way from 1 to 0.01 the value is 0.1; after the last step it stays.
-        >>> from training.mechanisms import Exponential
+        >>> from dptheory.training.mechanisms import Exponential
         >>> rate = Exponential(start=1.0, end=0.01, steps=11)
         >>> [round(rate(step), 3) for step in (0, 5, 10, 11)]
         [1.0, 0.1, 0.01, 0.01]

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import torch
 
 from dptheory import _validate
-from training._randomness import normal
-from training.mechanisms._base import Tensors
+from dptheory.training._randomness import normal
+from dptheory.training.mechanisms._base import Tensors
 
 
 class AnchorSource(Protocol):
@@ -49,7 +49,7 @@ def power_iteration(
 
     Example: anchors of rank 1 give their direction after one iteration.
         >>> import torch
-        >>> from training.mechanisms import power_iteration
+        >>> from dptheory.training.mechanisms import power_iteration
         >>> anchors = torch.outer(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 0.6, 0.8]))
         >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
         tensor([[0.0000, 0.6000, 0.8000]])
@@ -75,7 +75,7 @@ def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:
     Source: GEP, section 4 (gep.groups).
 
     Example: the quota goes by the square roots of the sizes, and a small group gets no more than it can hold.
-        >>> from training.mechanisms import shared_dimensions
+        >>> from dptheory.training.mechanisms import shared_dimensions
         >>> shared_dimensions([100, 900, 4], 40)
         [10, 29, 2]
     """

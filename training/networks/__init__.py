@@ -1,7 +1,7 @@
 """The networks of the papers, and a small one."""
 
-from training.networks._flat_gradients import loss_hessian, mean_gradient, per_sample_gradients, sample_loss
-from training.networks._paper_networks import (
+from dptheory.training.networks._flat_gradients import loss_hessian, mean_gradient, per_sample_gradients, sample_loss
+from dptheory.training.networks._paper_networks import (
     SCATTERED_SHAPE,
     SCATTERING_INPUT,
     dp_cnn,
@@ -12,7 +12,7 @@ from training.networks._paper_networks import (
     scattering_linear,
     wrn_16_4,
 )
-from training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
+from dptheory.training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
 
 __all__ = [
     "IMAGE_SHAPE",

@@ -27,7 +27,7 @@ def sample_loss(model: nn.Module) -> Callable[[Weights, torch.Tensor, torch.Tens
 
     Example: without weights two classes are equally likely.
         >>> import torch
-        >>> from training.networks import sample_loss
+        >>> from dptheory.training.networks import sample_loss
         >>> model = torch.nn.Linear(3, 2)
         >>> nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
         >>> round(float(sample_loss(model)(nothing, torch.ones(3), torch.tensor(0)).exp()), 6)
@@ -61,7 +61,7 @@ def per_sample_gradients(
 
     Example: five gradients of eight entries each.
         >>> import torch
-        >>> from training.networks import per_sample_gradients
+        >>> from dptheory.training.networks import per_sample_gradients
         >>> per_sample_gradients(torch.nn.Linear(3, 2), torch.ones(5, 3), torch.zeros(5, dtype=torch.long)).shape
         torch.Size([5, 8])
     """
@@ -92,7 +92,7 @@ def mean_gradient(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) 
 
     Example: at equal scores half of the picture for the wrong class, and minus half of it for the right one.
         >>> import torch
-        >>> from training.networks import mean_gradient
+        >>> from dptheory.training.networks import mean_gradient
         >>> model = torch.nn.Linear(1, 2, bias=False)
         >>> _ = torch.nn.init.zeros_(model.weight)
         >>> mean_gradient(model, torch.ones(4, 1), torch.zeros(4, dtype=torch.long))
@@ -125,7 +125,7 @@ def loss_hessian(
 
     Example: at equal scores it is known.
         >>> import torch  # the softmax of two equal scores has the Hessian (1, -1; -1, 1) / 4 in its scores
-        >>> from training.networks import loss_hessian
+        >>> from dptheory.training.networks import loss_hessian
         >>> model = torch.nn.Linear(1, 2, bias=False)
         >>> _ = torch.nn.init.zeros_(model.weight)
         >>> loss_hessian(model, torch.ones(1, 1), torch.zeros(1, dtype=torch.long))(torch.tensor([1.0, 0.0]))

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from dptheory import _validate
-from training import _argument_ranges
-from training._randomness import seeded
+from dptheory.training import _argument_ranges
+from dptheory.training._randomness import seeded
 
 _WIDTHS = (32, 32, 64, 64, 128, 128)
 _GROUPS = 16
@@ -29,7 +29,7 @@ def dp_cnn(seed: int) -> nn.Module:
 
     Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
-        >>> from training.networks import dp_cnn
+        >>> from dptheory.training.networks import dp_cnn
         >>> model = dp_cnn(0)
         >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 550570)
@@ -91,7 +91,7 @@ def resnet20(seed: int) -> nn.Module:
 
     Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
-        >>> from training.networks import resnet20
+        >>> from dptheory.training.networks import resnet20
         >>> model = resnet20(0)
         >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 268346)
@@ -145,7 +145,7 @@ def wrn_16_4(seed: int) -> nn.Module:
 
     Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
-        >>> from training.networks import wrn_16_4
+        >>> from dptheory.training.networks import wrn_16_4
         >>> model = wrn_16_4(0)
         >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 2748890)
@@ -184,7 +184,7 @@ def scattering_cnn(seed: int) -> nn.Module:
 
     Example: the features of two images of CIFAR-10 give ten outputs each.
         >>> import torch
-        >>> from training.networks import scattering_cnn
+        >>> from dptheory.training.networks import scattering_cnn
         >>> model = scattering_cnn(0)
         >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 187210)
@@ -223,7 +223,7 @@ def scattering_linear(seed: int) -> nn.Module:
 
     Example: ten scores per image, and ten weights per coefficient with a bias each.
         >>> import torch
-        >>> from training.networks import scattering_linear
+        >>> from dptheory.training.networks import scattering_linear
         >>> model = scattering_linear(0)
         >>> model(torch.zeros(2, 243, 8, 8)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 155530)
@@ -256,7 +256,7 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
 
     Example: two vectors of 64 x 8 x 8 = 4096 features give ten outputs each.
         >>> import torch
-        >>> from training.networks import linear_probe
+        >>> from dptheory.training.networks import linear_probe
         >>> model = linear_probe(0, bias=False)
         >>> model(torch.zeros(2, 64, 8, 8)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 40960)
@@ -282,7 +282,7 @@ def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tens
 
     Example: an image of three channels has 243 maps of 8 x 8.
         >>> import torch
-        >>> from training.networks import scattering_features
+        >>> from dptheory.training.networks import scattering_features
         >>> scattering_features(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 243, 8, 8])
     """

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from training._randomness import seeded
+from dptheory.training._randomness import seeded
 
 IMAGE_SHAPE = (1, 28, 28)
 
@@ -23,7 +23,7 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
 
     Example: two images of FashionMNIST give ten outputs each.
         >>> import torch
-        >>> from training.networks import small_tanh_cnn
+        >>> from dptheory.training.networks import small_tanh_cnn
         >>> model = small_tanh_cnn(0)
         >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 26010)
@@ -45,7 +45,7 @@ def small_colour_cnn(seed: int) -> nn.Sequential:
 
     Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
-        >>> from training.networks import small_colour_cnn
+        >>> from dptheory.training.networks import small_colour_cnn
         >>> model = small_colour_cnn(0)
         >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
         (torch.Size([2, 10]), 37274)
@@ -85,7 +85,7 @@ def layer_slices(model: nn.Module) -> dict[str, slice]:
 
     Example: the first six of eight entries are the weight's.
         >>> import torch
-        >>> from training.networks import layer_slices
+        >>> from dptheory.training.networks import layer_slices
         >>> layer_slices(torch.nn.Linear(3, 2))
         {'weight': slice(0, 6, None), 'bias': slice(6, 8, None)}
     """

@@ -1,12 +1,12 @@
 """A short DP-SGD run whose gradients are recorded and held against the theory of pruning."""
 
-from training.probe._figure import write_figure
-from training.probe._measure import measure
-from training.probe._measurement import EXACT, GAUSSIAN, Fit, Measurement, MeasureSettings, Row
-from training.probe._private_statistics import private_lines, private_statistics, run_private_statistics
-from training.probe._probe import DATA, ProbeResult, Record, run_probe, spread_steps
-from training.probe._report import fit_table, row_table, to_dict, write_gradients, write_json
-from training.probe._statistics import moment_statistics, run_statistics
+from dptheory.training.probe._figure import write_figure
+from dptheory.training.probe._measure import measure
+from dptheory.training.probe._measurement import EXACT, GAUSSIAN, Fit, Measurement, MeasureSettings, Row
+from dptheory.training.probe._private_statistics import private_lines, private_statistics, run_private_statistics
+from dptheory.training.probe._probe import DATA, ProbeResult, Record, run_probe, spread_steps
+from dptheory.training.probe._report import fit_table, row_table, to_dict, write_gradients, write_json
+from dptheory.training.probe._statistics import moment_statistics, run_statistics
 
 __all__ = [
     "DATA",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import pruning
-from training.probe._measurement import EXACT, GAUSSIAN, Fit, MeasureSettings, Row
+from dptheory.training.probe._measurement import EXACT, GAUSSIAN, Fit, MeasureSettings, Row
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def drawn_rows(
     top_k_spread: tuple[float, ...],
     rng: np.random.Generator,
 ) -> list[Row]:
-    """The rows of :func:`training.probe.measure` that average over draws.
+    """The rows of :func:`dptheory.training.probe.measure` that average over draws.
 
     `top_k_spread` holds, for each K, the standard deviation of the top-k MSE under Assumption 1.
     """

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 
 from dptheory import pruning
 from dptheory.files import write_atomically
-from training.probe._measurement import EXACT, GAUSSIAN, Row
-from training.probe._probe import ProbeResult, Record
+from dptheory.training.probe._measurement import EXACT, GAUSSIAN, Row
+from dptheory.training.probe._probe import ProbeResult, Record
 
 _METHODS = (("cosine_top_k", "top-k", "C0"), ("cosine_random_k", "random-k", "C1"))
 

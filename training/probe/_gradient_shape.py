@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dptheory import pruning
-from training.probe._measurement import GAUSSIAN, Fit, MeasureSettings, Row
+from dptheory.training.probe._measurement import GAUSSIAN, Fit, MeasureSettings, Row
 
 GROUP = 256  # the group size of the paper's experiments
 

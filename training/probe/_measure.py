@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate, pruning
-from training.probe._drawn_errors import drawn_rows
-from training.probe._gradient_shape import shape_rows
-from training.probe._measurement import Fit, Measurement, MeasureSettings
+from dptheory.training.probe._drawn_errors import drawn_rows
+from dptheory.training.probe._gradient_shape import shape_rows
+from dptheory.training.probe._measurement import Fit, Measurement, MeasureSettings
 
 
 def measure(
@@ -42,7 +42,7 @@ def measure(
 
     Example: by hand: (3, 0, 0, 4) has squared norm 25, and its two largest entries are all of it.
         >>> import numpy as np
-        >>> from training.probe import MeasureSettings, measure
+        >>> from dptheory.training.probe import MeasureSettings, measure
         >>> settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
         >>> found = measure([3.0, 0.0, 0.0, 4.0], {"weight": slice(0, 4)}, settings, np.random.default_rng(0))
         >>> found.fit.sigma_g, found.fit.zero_update_mse, found.fit.dp_sgd_mse

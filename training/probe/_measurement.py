@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 
 from dptheory import _validate
-from training import _argument_ranges
+from dptheory.training import _argument_ranges
 
 GAUSSIAN = "iid Gaussian entries"
 EXACT = "none (exact for any g)"
@@ -23,7 +23,7 @@ class MeasureSettings:
         ValueError: a value outside its range, or no keep ratio.
 
     Example: noise multiplier 2 on gradients clipped to 1.5.
-        >>> from training.probe import MeasureSettings
+        >>> from dptheory.training.probe import MeasureSettings
         >>> MeasureSettings((0.1, 0.5), draws=100, noise_multiplier=2.0, max_grad_norm=1.5).sum_noise_std
         3.0
     """

@@ -7,7 +7,7 @@ import torch
 
 from dptheory.embedding import joint_clip
 from dptheory.planning import MethodMoments
-from training.mechanisms import clip_factors, power_iteration, sample_norms
+from dptheory.training.mechanisms import clip_factors, power_iteration, sample_norms
 
 FOLDS = 8
 """Of the records; each is left out once."""

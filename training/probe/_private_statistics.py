@@ -14,12 +14,12 @@ from dptheory import _validate
 from dptheory._rounding import rounded_up
 from dptheory.planning import SHARE_PARTS, STATISTICS_RELEASES, PrivateStats
 from dptheory.privacy import Composition, least_noise_multiplier
-from training import _argument_ranges
-from training._randomness import own_generator, secure_normal
-from training.data import load, standardised
-from training.networks import per_sample_gradients
-from training.probe._statistics import CLIPS, FITTING, LEVELS, layer_sizes_of
-from training.runs import build_model
+from dptheory.training import _argument_ranges
+from dptheory.training._randomness import own_generator, secure_normal
+from dptheory.training.data import load, standardised
+from dptheory.training.networks import per_sample_gradients
+from dptheory.training.probe._statistics import CLIPS, FITTING, LEVELS, layer_sizes_of
+from dptheory.training.runs import build_model
 
 NORM_EDGES = tuple(2.0 ** (i / 2) for i in range(-12, 15))
 """From 1/64 to 128, a factor of sqrt(2) between two: fixed beforehand, as edges that follow the records would be a release."""
@@ -67,7 +67,7 @@ def private_statistics(
 
     Example: 1,000 gradients of norm 2, all in the first of two layers.
         >>> import torch
-        >>> from training.probe import private_statistics
+        >>> from dptheory.training.probe import private_statistics
         >>> samples = torch.tensor([2.0, 0.0, 0.0]).expand(1000, 3)
         >>> found = private_statistics([samples], name="made", data="made", network="made", num_examples=1000,
         ...     layer_sizes=[2, 1], noise_multiplier=5.0, norm_edges=(1.0, 3.0))
@@ -214,7 +214,7 @@ def private_lines(stats: PrivateStats, *, delta: float) -> list[str]:
 
     Example: a release of little noise.
         >>> from dptheory.planning import PrivateStats
-        >>> from training.probe import private_lines
+        >>> from dptheory.training.probe import private_lines
         >>> stats = PrivateStats(name="made", data="made", network="made", num_examples=300, layer_sizes=(6, 2),
         ...     norm_edges=(1.0, 2.0), norm_counts=(100.0, 100.0), layer_sums=(225.0, 75.0), noise_multiplier=4.0, secure=True)
         >>> print(private_lines(stats, delta=1e-5)[0])

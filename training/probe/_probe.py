@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.progress import track
 
 from dptheory import _validate
-from training import _argument_ranges
-from training.data import NAMES, Images, load
-from training.networks import IMAGE_SHAPE, layer_slices, small_tanh_cnn
-from training.probe._measure import measure
-from training.probe._measurement import Measurement, MeasureSettings
-from training.runs import DpSgdSettings, Step, accuracy, dp_sgd, sampling_rate
+from dptheory.training import _argument_ranges
+from dptheory.training.data import NAMES, Images, load
+from dptheory.training.networks import IMAGE_SHAPE, layer_slices, small_tanh_cnn
+from dptheory.training.probe._measure import measure
+from dptheory.training.probe._measurement import Measurement, MeasureSettings
+from dptheory.training.runs import DpSgdSettings, Step, accuracy, dp_sgd, sampling_rate
 
 DATA = tuple(name for name in NAMES if name != "cifar-10")  # the network takes 1 x 28 x 28 images
 
@@ -78,7 +78,7 @@ def spread_steps(steps: int, *, count: int = 5) -> tuple[int, ...]:
         ValueError: an argument outside its range.
 
     Example: five steps from the first to the last, or all where there are fewer.
-        >>> from training.probe import spread_steps
+        >>> from dptheory.training.probe import spread_steps
         >>> spread_steps(101), spread_steps(3)
         ((0, 25, 50, 75, 100), (0, 1, 2))
     """
@@ -102,7 +102,7 @@ def run_probe(
         data: "excerpt", "fashion-mnist" or "mnist".
         training: how to train.
         record: steps to record, 0..steps - 1; step t is the gradient at the weights after t updates.
-        keep_shares, draws: see :class:`training.probe.MeasureSettings`.
+        keep_shares, draws: see :class:`dptheory.training.probe.MeasureSettings`.
         device: where to train; the measuring is done with NumPy on the CPU.
 
     Returns:
@@ -118,8 +118,8 @@ def run_probe(
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch
-        >>> from training.probe import fit_table, row_table, run_probe, to_dict, write_gradients, write_json
-        >>> from training.runs import DpSgdSettings
+        >>> from dptheory.training.probe import fit_table, row_table, run_probe, to_dict, write_gradients, write_json
+        >>> from dptheory.training.runs import DpSgdSettings
         >>> settings = DpSgdSettings(
         ...     steps=1, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
         >>> result = run_probe(data="excerpt", training=settings, record=[0], keep_shares=(0.1,), draws=2,

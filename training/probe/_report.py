@@ -12,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dptheory.files import write_atomically
-from training._machine import device_name, versions
-from training.probe._measurement import GAUSSIAN, Row
-from training.probe._probe import ProbeResult, Record
+from dptheory.training._machine import device_name, versions
+from dptheory.training.probe._measurement import GAUSSIAN, Row
+from dptheory.training.probe._probe import ProbeResult, Record
 
 
 def write_json(result: ProbeResult, device: torch.device, path: Path) -> None:

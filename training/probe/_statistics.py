@@ -9,12 +9,12 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.planning import GradientStats, MomentStats
-from training import _argument_ranges
-from training.data import NAMES, load, standardised
-from training.mechanisms import sample_norms
-from training.networks import loss_hessian, mean_gradient, per_sample_gradients
-from training.probe._method_moments import FOLDS, Hessian, method_moments
-from training.runs import DpSgdSettings, build_model, dp_sgd
+from dptheory.training import _argument_ranges
+from dptheory.training.data import NAMES, load, standardised
+from dptheory.training.mechanisms import sample_norms
+from dptheory.training.networks import loss_hessian, mean_gradient, per_sample_gradients
+from dptheory.training.probe._method_moments import FOLDS, Hessian, method_moments
+from dptheory.training.runs import DpSgdSettings, build_model, dp_sgd
 
 CLIPS = (0.1, 0.5, 2.0, 8.0)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -69,7 +69,7 @@ def moment_statistics(
 
     Example: statistics at two clips, of two layers.
         >>> import torch
-        >>> from training.probe import moment_statistics
+        >>> from dptheory.training.probe import moment_statistics
         >>> samples = torch.randn(32, 6, generator=torch.Generator().manual_seed(0)) + 1.0
         >>> found = moment_statistics(samples, name="start", step=0, layer_sizes=[4, 2], clips=[1.0, 10.0])
         >>> [one.clip_norm for one in found.methods if one.method == "dp-sgd"], round(sum(found.layer_shares), 6)
@@ -149,7 +149,7 @@ def run_statistics(
 
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; they are public, and taken standardised, as a run takes them.
-        model: a network of :func:`training.runs.build_model` that takes these images and mixes no records.
+        model: a network of :func:`dptheory.training.runs.build_model` that takes these images and mixes no records.
         training: how to train, three steps or more.
         examples: training images whose gradients are measured, 16 or more.
         device: where to train.

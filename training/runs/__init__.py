@@ -1,31 +1,31 @@
 """Training runs, from configuration to checkpoint, and sweeps of studies with their answers."""
 
-from training.runs._build import (
+from dptheory.training.runs._build import (
     BUILDERS,
     Auxiliary,
     MechanismSetting,
     build_mechanism,
     parameter_groups,
 )
-from training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
-from training.runs._comparisons import ComparisonResult, compare
-from training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
-from training.runs._forecast_table import ratio_of_gains
-from training.runs._instruments import Instrument, Measuring, read_instrument
-from training.runs._measured import path_of as instrument_path
-from training.runs._model import build_model, build_optimizer
-from training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
-from training.runs._planner_page import write_planner
-from training.runs._prepare import Run, prepare
-from training.runs._progress import Lines
-from training.runs._rerun import Rerun, rerun, seconds_taken
-from training.runs._results import code_that_counts
-from training.runs._results_page import write_answers
-from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
-from training.runs._status import show
-from training.runs._study import Study, read_study, study_from_dict
-from training.runs._sweep import Outcome, Places, Standing, standing, sweep
-from training.runs._train import one_step, train
+from dptheory.training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
+from dptheory.training.runs._comparisons import ComparisonResult, compare
+from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
+from dptheory.training.runs._forecast_table import ratio_of_gains
+from dptheory.training.runs._instruments import Instrument, Measuring, read_instrument
+from dptheory.training.runs._measured import path_of as instrument_path
+from dptheory.training.runs._model import build_model, build_optimizer
+from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from dptheory.training.runs._planner_page import write_planner
+from dptheory.training.runs._prepare import Run, prepare
+from dptheory.training.runs._progress import Lines
+from dptheory.training.runs._rerun import Rerun, rerun, seconds_taken
+from dptheory.training.runs._results import code_that_counts
+from dptheory.training.runs._results_page import write_answers
+from dptheory.training.runs._statistics import Difference, Equivalence, equivalence, paired_difference, sign_flip_p
+from dptheory.training.runs._status import show
+from dptheory.training.runs._study import Study, read_study, study_from_dict
+from dptheory.training.runs._sweep import Outcome, Places, Standing, standing, sweep
+from dptheory.training.runs._train import one_step, train
 
 __all__ = [
     "BUILDERS",

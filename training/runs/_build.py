@@ -9,10 +9,10 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import theta_for_budget
-from training import _argument_ranges, mechanisms
-from training.data import NAMES, Images
-from training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
-from training.runs._config import RunConfig
+from dptheory.training import _argument_ranges, mechanisms
+from dptheory.training.data import NAMES, Images
+from dptheory.training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
+from dptheory.training.runs._config import RunConfig
 
 _MOST_ITERATIONS = 1000
 """Of the power method in every step; GEP takes one."""
@@ -30,8 +30,8 @@ class Auxiliary:
         used: how many of the run's own test images a mechanism has taken, the first ones; a run must not be judged by these.
 
     Example: a mechanism takes seven images of the set that the run is judged by.
-        >>> from training.data import load
-        >>> from training.runs import Auxiliary
+        >>> from dptheory.training.data import load
+        >>> from dptheory.training.runs import Auxiliary
         >>> auxiliary = Auxiliary(lambda name: load(name="excerpt", train=False), own="excerpt")
         >>> len(auxiliary.take(7)), auxiliary.used
         (7, 7)
@@ -96,8 +96,8 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
         ValueError: an unknown name or argument, or a value outside its range.
 
     Example: what the table of a configuration names.
-        >>> from training.data import load
-        >>> from training.runs import Auxiliary, MechanismSetting, build_mechanism, build_model, from_dict
+        >>> from dptheory.training.data import load
+        >>> from dptheory.training.runs import Auxiliary, MechanismSetting, build_mechanism, build_model, from_dict
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 2.0})
         >>> setting = MechanismSetting(run=config, model=build_model("linear-probe", features=784, seed=0), steps_per_epoch=4,
@@ -335,7 +335,7 @@ def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
 
     Example: two layers of a weight and a bias each.
         >>> import torch
-        >>> from training.runs import parameter_groups
+        >>> from dptheory.training.runs import parameter_groups
         >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
         >>> parameter_groups(model, "blocks"), parameter_groups(model, "none")
         ([[0, 1], [2, 3]], [[0, 1, 2, 3]])

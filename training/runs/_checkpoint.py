@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dptheory.files import write_atomically
-from training import engine
+from dptheory.training import engine
 
 if TYPE_CHECKING:
-    from training.runs._prepare import Run
+    from dptheory.training.runs._prepare import Run
 
 STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
 STATEMENT, STATEMENT_JSON = "statement.md", "statement.json"
@@ -183,7 +183,7 @@ def write_statement(run: "Run", folder: Path) -> None:
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch
-        >>> from training.runs import from_dict, prepare, write_statement
+        >>> from dptheory.training.runs import from_dict, prepare, write_statement
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 2.0})
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -212,7 +212,7 @@ def metrics(run: "Run") -> dict[str, Any]:
 
     Example: a run before its first step.
         >>> import torch
-        >>> from training.runs import from_dict, metrics, prepare
+        >>> from dptheory.training.runs import from_dict, metrics, prepare
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 2.0})
         >>> found = metrics(prepare(config, torch.device("cpu")))

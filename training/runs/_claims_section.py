@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from dptheory.claims import Answer
-from training.runs._markdown import table
+from dptheory.training.runs._markdown import table
 
 
 def overview(answers: Mapping[str, Answer]) -> Iterator[str]:

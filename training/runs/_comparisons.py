@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
-from training.runs import _plan as plans
-from training.runs import _results
-from training.runs._plan import Find
-from training.runs._results import Result
-from training.runs._statistics import Difference, Equivalence, equivalence, paired_difference
-from training.runs._study import EQUIVALENCE, WINNER, Comparison, Study
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs import _results
+from dptheory.training.runs._plan import Find
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._statistics import Difference, Equivalence, equivalence, paired_difference
+from dptheory.training.runs._study import EQUIVALENCE, WINNER, Comparison, Study
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def compare(study: Study, comparison: Comparison, find: Find) -> ComparisonResul
 
     Example: without results there is none; accuracies of 81 and 80 % differ by one point.
         >>> from pathlib import Path
-        >>> from training.runs import Places, compare, read_study
+        >>> from dptheory.training.runs import Places, compare, read_study
         >>> study = read_study(Path("configs/studies/masking.toml"))
         >>> (main,) = (comparison for comparison in study.comparisons if comparison.main)
         >>> compare(study, main, lambda run: None) is None

@@ -10,10 +10,10 @@ from typing import Any
 from dptheory import _validate
 from dptheory.planning import RUN_MODELS
 from dptheory.privacy import Step
-from training import _argument_ranges
-from training.data import NAMES
-from training.engine import GRAD_SAMPLE_MODES
-from training.runs._tables import only, read_toml
+from dptheory.training import _argument_ranges
+from dptheory.training.data import NAMES
+from dptheory.training.engine import GRAD_SAMPLE_MODES
+from dptheory.training.runs._tables import only, read_toml
 
 OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
@@ -40,7 +40,7 @@ class OptimizerConfig:
         ValueError: a value outside its range, or another name.
 
     Example: SGD with momentum, and what is not said.
-        >>> from training.runs import OptimizerConfig
+        >>> from dptheory.training.runs import OptimizerConfig
         >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
         OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0, decay=0.0)
     """
@@ -82,7 +82,7 @@ class RunConfig:
         epsilon: budget, in [1e-3, 1e6], or None for none.
         physical_batch_size: most examples whose gradients are held at once, 1 to 1e9.
         seed: fixes weights, batches, noise and masks; 0 to 2^63 - 1.
-        inputs: "standardised" with the published mean and deviation of each channel (:data:`training.data.CHANNELS`), which
+        inputs: "standardised" with the published mean and deviation of each channel (:data:`dptheory.training.data.CHANNELS`), which
             costs
             no privacy; or "unit", pixels in [0, 1].
         grad_sample_mode: "hooks" or "functorch".
@@ -93,7 +93,7 @@ class RunConfig:
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name, one of :data:`BUILDERS`, and arguments.
         statistics: noise_multiplier and count of the release, where statistics of the training records were released before
-            (``python -m training probe --private``): the run counts them in epsilon, and keeps its budget together with them.
+            (``dptheory probe --private``): the run counts them in epsilon, and keeps its budget together with them.
         unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
             one that takes so many of them as auxiliary images.
 
@@ -101,7 +101,7 @@ class RunConfig:
         ValueError: a value outside its range, or values that do not go together.
 
     Example: a budget instead of a noise multiplier, and what is not said.
-        >>> from training.runs import RunConfig
+        >>> from dptheory.training.runs import RunConfig
         >>> config = RunConfig(data="excerpt", model="small-cnn", epochs=2, batch_size=250, max_grad_norm=1.0, epsilon=3.0)
         >>> config.delta, config.sampling, config.mechanism
         (1e-05, 'poisson', {'name': 'dp-sgd'})
@@ -207,7 +207,7 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
 
     Example: a shipped configuration, with another data set and another drop rate.
         >>> from pathlib import Path
-        >>> from training.runs import read_config
+        >>> from dptheory.training.runs import read_config
         >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
         >>> config = read_config(Path("configs/fashion_mnist/random_sparsification.toml"), changes=changes)
         >>> config.data, config.mechanism["drop_rate"]
@@ -244,7 +244,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
         ValueError: a key that is missing or that there is none of, or a value outside its range.
 
     Example: a configuration as TOML has it; noise or budget must be given.
-        >>> from training.runs import from_dict
+        >>> from dptheory.training.runs import from_dict
         >>> table = {"data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 250, "max_grad_norm": 1.0}
         >>> from_dict(table | {"noise_multiplier": 1.5, "optimizer": {"learning_rate": 0.5}}).optimizer.learning_rate
         0.5

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.data import data_folder
-from training.networks import scattering_features
+from dptheory.training.data import data_folder
+from dptheory.training.networks import scattering_features
 
 _FOLDER = "scattering"
 _LEAST = 1000
@@ -17,7 +17,7 @@ _LEAST = 1000
 
 
 def kept_features(pixels: torch.Tensor) -> torch.Tensor:
-    """What :func:`training.networks.scattering_features` gives, from a file where the same images had theirs computed before.
+    """What :func:`dptheory.training.networks.scattering_features` gives, from a file where the same images had theirs computed before.
 
     The file lies in the folder ``scattering`` of the data folder: 3.1 GB for the 50,000 training images of CIFAR-10, which take
     minutes to compute. Runs at the same time share its memory. Where the folder cannot be written nothing is kept.

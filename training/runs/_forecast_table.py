@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.runs import _comparisons
-from training.runs._measured import FindMeasured
-from training.runs._plan import Find
-from training.runs._study import Comparison, Study
+from dptheory.training.runs import _comparisons
+from dptheory.training.runs._measured import FindMeasured
+from dptheory.training.runs._plan import Find
+from dptheory.training.runs._study import Comparison, Study
 
 PREFIX = "forecast-"
 KINDS = ("isotropic", "curved")
@@ -138,7 +138,7 @@ def ratio_of_gains(one: Mapping[str, float | None], other: Mapping[str, float | 
         Both None where the other's is 0 or could not be had; the error alone None where one of the two errors could not be had.
 
     Example: a step that is worth half as much again.
-        >>> from training.runs import ratio_of_gains
+        >>> from dptheory.training.runs import ratio_of_gains
         >>> one, other = {"curved": 3.0, "curved_error": 0.4}, {"curved": 2.0, "curved_error": 0.2}
         >>> ratio_of_gains(one, other, "curved")
         (1.5, 0.25)

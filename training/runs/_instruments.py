@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from training.runs._config import RunConfig, from_dict
-from training.runs._study import merged
-from training.runs._tables import read_toml, said
+from dptheory.training.runs._config import RunConfig, from_dict
+from dptheory.training.runs._study import merged
+from dptheory.training.runs._tables import read_toml, said
 
 HOME = Path(__file__).parents[1] / "configs" / "instruments"
 
@@ -39,14 +39,14 @@ class Instrument:
         title: in words.
         cost: what the runs take.
         examples: the first test images, whose per-sample gradients are measured.
-        base: keys of :class:`training.runs.RunConfig` that all arms share.
+        base: keys of :class:`dptheory.training.runs.RunConfig` that all arms share.
         arms: changes of the base, by name, merged like those of a study's arms.
         seeds: one result file each.
         measurings: what is measured.
         quantities: the numbers by which claims are answered.
 
     Example: one that comes with the package; its plain arm is DP-SGD.
-        >>> from training.runs import read_instrument
+        >>> from dptheory.training.runs import read_instrument
         >>> instrument = read_instrument("masks")
         >>> instrument.config("dp-sgd", seed=0).mechanism["name"], instrument.last_step("dp-sgd") > 0
         ('dp-sgd', True)
@@ -100,7 +100,7 @@ def read_instrument(name: str, *, home: Path = HOME) -> Instrument:
         ValueError: no such file, not TOML, or a key or value that there is none of.
 
     Example: the arms of one that comes with the package.
-        >>> from training.runs import read_instrument
+        >>> from dptheory.training.runs import read_instrument
         >>> sorted(read_instrument("freezing").arms)
         ['dp-sgd', 'freezing']
     """

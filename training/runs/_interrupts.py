@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from training import engine
+from dptheory.training import engine
 
 
 @contextmanager

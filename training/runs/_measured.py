@@ -8,10 +8,10 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import Answer, Measured
-from training import _argument_ranges
-from training.runs._instruments import Instrument
-from training.runs._results import Result, read_entries
-from training.runs._tables import listed, only, said
+from dptheory.training import _argument_ranges
+from dptheory.training.runs._instruments import Instrument
+from dptheory.training.runs._results import Result, read_entries
+from dptheory.training.runs._tables import listed, only, said
 
 FindMeasured = Callable[[str, int], Result | None]
 """The result of an instrument, by its name and a seed; None where there is none that counts."""
@@ -85,7 +85,7 @@ def path_of(folder: Path, *, name: str, seed: int) -> Path:
 
     Example: a file per instrument and seed.
         >>> from pathlib import Path
-        >>> from training.runs import instrument_path
+        >>> from dptheory.training.runs import instrument_path
         >>> instrument_path(Path("results"), name="masks", seed=0).as_posix()
         'results/instruments/masks_seed=0.json'
     """
@@ -180,4 +180,4 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
 
 def command(instrument: Instrument) -> str:
     """What makes the runs of an instrument."""
-    return f"python -m training instrument {instrument.name}"
+    return f"dptheory instrument {instrument.name}"

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from dptheory import _validate
-from training import networks
-from training.networks import small_tanh_cnn
-from training.runs._config import OptimizerConfig
+from dptheory.training import networks
+from dptheory.training.networks import small_tanh_cnn
+from dptheory.training.runs._config import OptimizerConfig
 
 _COLOUR = 3 * 32 * 32
 _MODELS: dict[str, Callable[[int], nn.Module]] = {
@@ -38,7 +38,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
         ValueError: another name; a seed, or for the linear probe a number of features, outside its range.
 
     Example: a linear layer of 784 inputs and ten outputs.
-        >>> from training.runs import build_model
+        >>> from dptheory.training.runs import build_model
         >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
         7850
     """
@@ -63,7 +63,7 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
 
     Example: what the table [optimizer] of a configuration names.
         >>> import torch
-        >>> from training.runs import OptimizerConfig, build_optimizer
+        >>> from dptheory.training.runs import OptimizerConfig, build_optimizer
         >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
         'Adam'
     """

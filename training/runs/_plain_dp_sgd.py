@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import _validate
-from training import _argument_ranges
-from training.data import Images
+from dptheory.training import _argument_ranges
+from dptheory.training.data import Images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class DpSgdSettings:
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
     Example: the seeds of weights and of samples differ.
-        >>> from training.runs import DpSgdSettings
+        >>> from dptheory.training.runs import DpSgdSettings
         >>> settings = DpSgdSettings(
         ...     steps=10, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
         >>> settings.stream(0) == settings.stream(1)
@@ -97,7 +97,7 @@ def sampling_rate(*, batch_size: int, train_size: int) -> float:
         ValueError: an argument outside its range.
 
     Example: batches of 300 cut 1000 examples into four parts, the last one smaller: the rate is a quarter.
-        >>> from training.runs import sampling_rate
+        >>> from dptheory.training.runs import sampling_rate
         >>> sampling_rate(batch_size=300, train_size=1000)
         0.25
     """
@@ -128,9 +128,9 @@ def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: to
 
     Example: two steps of a linear probe on the excerpt, each with its gradient.
         >>> import torch
-        >>> from training.data import load
-        >>> from training.networks import linear_probe
-        >>> from training.runs import DpSgdSettings, dp_sgd
+        >>> from dptheory.training.data import load
+        >>> from dptheory.training.networks import linear_probe
+        >>> from dptheory.training.runs import DpSgdSettings, dp_sgd
         >>> settings = DpSgdSettings(
         ...     steps=2, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
         >>> steps = dp_sgd(linear_probe(0, features=784), load(name="excerpt", train=False), settings, torch.device("cpu"))
@@ -190,8 +190,8 @@ def accuracy(model: nn.Module, images: Images, device: torch.device) -> float:
 
     Example: the scores of two images are their pixels, classes 0 and 1, of which one is right.
         >>> import torch
-        >>> from training.data import Images
-        >>> from training.runs import accuracy
+        >>> from dptheory.training.data import Images
+        >>> from dptheory.training.runs import accuracy
         >>> images = Images("two", torch.eye(2)[:, None, None], torch.tensor([0, 0]))
         >>> accuracy(torch.nn.Flatten(), images, torch.device("cpu"))
         0.5
@@ -218,7 +218,7 @@ def pick_device(wanted: str) -> torch.device:
         ValueError: another name, or "cuda" where there is none.
 
     Example: the CPU is always there.
-        >>> from training.runs import pick_device
+        >>> from dptheory.training.runs import pick_device
         >>> pick_device("cpu")
         device(type='cpu')
     """

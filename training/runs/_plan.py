@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from training.runs import _results
-from training.runs._config import RunConfig
-from training.runs._results import Result
-from training.runs._study import Phase, Study
+from dptheory.training.runs import _results
+from dptheory.training.runs._config import RunConfig
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._study import Phase, Study
 
 _ROUNDING = 1e-9
 

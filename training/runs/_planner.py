@@ -15,12 +15,12 @@ from typing import Any
 
 from scipy.special import betaincinv
 
-from training.runs import _plan as plans
-from training.runs import _results
-from training.runs._plan import Find
-from training.runs._results import Result
-from training.runs._statistics import paired_difference
-from training.runs._study import Study
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs import _results
+from dptheory.training.runs._plan import Find
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._statistics import paired_difference
+from dptheory.training.runs._study import Study
 
 FORECASTS = Path(__file__).parents[1] / "configs" / "planner"
 LEAST_PAIRS = 20

@@ -11,13 +11,20 @@ from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch import nn
 
 from dptheory import privacy
-from training import engine
-from training.data import Images, load, standardised
-from training.engine import Batches, MechanismOptimizer, PartitionBatches, PoissonBatches, SecureBatches, attach
-from training.networks import SCATTERING_INPUT
-from training.runs import _build, _model
-from training.runs._config import RunConfig
-from training.runs._features import kept_features
+from dptheory.training import engine
+from dptheory.training.data import Images, load, standardised
+from dptheory.training.engine import (
+    Batches,
+    MechanismOptimizer,
+    PartitionBatches,
+    PoissonBatches,
+    SecureBatches,
+    attach,
+)
+from dptheory.training.networks import SCATTERING_INPUT
+from dptheory.training.runs import _build, _model
+from dptheory.training.runs._config import RunConfig
+from dptheory.training.runs._features import kept_features
 
 _WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
@@ -87,7 +94,7 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
 
     Example: two epochs of four steps.
         >>> import torch
-        >>> from training.runs import from_dict, prepare
+        >>> from dptheory.training.runs import from_dict, prepare
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 2.0, "mechanism": {"name": "random-sparsification", "drop_rate": 0.5}})
         >>> run = prepare(config, torch.device("cpu"))

@@ -10,19 +10,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from training.runs import _worker
-from training.runs._locks import taken
-from training.runs._worker import Task
+from dptheory.training.runs import _worker
+from dptheory.training.runs._locks import taken
+from dptheory.training.runs._worker import Task
 
 _MOST_DEATHS = 10
 """Of a run's processes in a row without an epoch more: then something kills it every time, as too little memory does."""
 _LOOK_SECONDS = 0.2
 _BUSY_SECONDS = 2.0
 _LOG = "log.txt"
-_WORKER = ("-P", "-m", "training.runs._worker")  # -P: the code of PYTHONPATH, whatever lies in the working directory
 _TAIL = 2000
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 
 DONE, STOPPED, BUSY, FAILED = "done", "stopped", "busy", "failed"
 
@@ -87,6 +86,15 @@ def environment(code: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path} | dict.fromkeys(_THREADS, "1")
 
 
+def _worker_of(code: Path) -> tuple[str, ...]:
+    """What Python is told to run for a worker of that code; -P, as other packages may lie in the working directory.
+
+    Up to version 0.2.0 ``training`` was a package of its own; results of that code are made again under that name.
+    """
+    home = "dptheory." if (code / "dptheory" / "training").exists() else ""
+    return ("-P", "-m", f"{home}training.runs._worker")
+
+
 def _watched(task: Task, deadline: float | None, stop: Callable[[], bool] | None, code: Path) -> tuple[int, bool]:
     """Exit code of a worker, negative for the signal that killed it, and whether it was told to stop.
 
@@ -94,7 +102,7 @@ def _watched(task: Task, deadline: float | None, stop: Callable[[], bool] | None
     """
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, *_WORKER]
+    command = [sys.executable, *_worker_of(code)]
     told = False
     with (
         (folder / _LOG).open("wb") as log,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from training.runs import _processes
-from training.runs._plan import PlannedRun
-from training.runs._processes import Ending
-from training.runs._sweep import Standing, Watcher
+from dptheory.training.runs import _processes
+from dptheory.training.runs._plan import PlannedRun
+from dptheory.training.runs._processes import Ending
+from dptheory.training.runs._sweep import Standing, Watcher
 
 
 class Lines(Watcher):
@@ -24,7 +24,7 @@ class Lines(Watcher):
         >>> import io, tempfile
         >>> from pathlib import Path
         >>> from rich.console import Console
-        >>> from training.runs import Lines, Places, read_study, standing, sweep
+        >>> from dptheory.training.runs import Lines, Places, read_study, standing, sweep
         >>> study = read_study(Path("configs/studies/masking.toml"))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")

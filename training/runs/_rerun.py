@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.runs import _measured, _processes, _results
-from training.runs._results import Result
-from training.runs._worker import Task
+from dptheory.training.runs import _measured, _processes, _results
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._worker import Task
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 _TIMES = ("seconds", "cpu_seconds")
 _MACHINE = ("versions", "device")
 
@@ -28,7 +28,7 @@ class Rerun:
         machine: entries of versions and device that are others than in the file, with both values: a reason for ``changed``.
 
     Example: all numbers are those of the file, though the library is another.
-        >>> from training.runs import Rerun
+        >>> from dptheory.training.runs import Rerun
         >>> told = ('versions.torch: "2.13.0" in the file, "2.14.0" now',)
         >>> Rerun(commit="c0ffee", changed=(), machine=told).same
         True
@@ -58,7 +58,7 @@ def seconds_taken(path: Path) -> float:
 
     Example: a file that is not there.
         >>> from pathlib import Path
-        >>> from training.runs import seconds_taken
+        >>> from dptheory.training.runs import seconds_taken
         >>> seconds_taken(Path("nowhere.json"))
         Traceback (most recent call last):
             ...
@@ -86,7 +86,7 @@ def rerun(path: Path) -> Rerun:
 
     Example: a file that is not there.
         >>> from pathlib import Path
-        >>> from training.runs import rerun
+        >>> from dptheory.training.runs import rerun
         >>> rerun(Path("nowhere.json"))
         Traceback (most recent call last):
             ...
@@ -151,7 +151,8 @@ def _train_again(before: Result, code: Path, out: Path) -> Path:
 def _measure_again(before: Result, code: Path, out: Path) -> Path:
     """The measurements of an instrument, by the command of that commit."""
     name, seed = before["instrument"], before["seed"]
-    command = [sys.executable, "-P", "-m", "training", "instrument", name, "--seed", str(seed)]
+    own = (code / "training" / "__main__.py").exists()  # up to 0.2.0; since then the commands are those of dptheory
+    command = [sys.executable, "-P", "-m", "training" if own else "dptheory", "instrument", name, "--seed", str(seed)]
     done = subprocess.run(
         [*command, "--device", _device(before), "--results", str(out)],
         capture_output=True,

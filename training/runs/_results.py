@@ -26,7 +26,7 @@ def code_version(root: Path | None = None) -> dict[str, Any]:
     Raises:
         OSError: a checkout, but git cannot be asked.
     """
-    root = root or Path(__file__).parents[2]
+    root = root or Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return {"package": importlib.metadata.version("dptheory")}
     changed = git(root, "status", "--porcelain", "--", *_PACKAGES)
@@ -91,7 +91,7 @@ def code_that_counts(*, allow_dirty: bool) -> dict[str, Any]:
         OSError: a checkout, but git cannot be asked.
 
     Example: the commit in a checkout, the version of the package elsewhere.
-        >>> from training.runs import code_that_counts
+        >>> from dptheory.training.runs import code_that_counts
         >>> {"package", "commit"} & code_that_counts(allow_dirty=True).keys() != set()
         True
     """

@@ -8,10 +8,10 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import PAPERS, Verdict
-from training.runs._instruments import Instrument, read_instruments
-from training.runs._measured import AskedOfInstrument, read_asked
-from training.runs._study import EQUIVALENCE, Comparison, Study, read_study
-from training.runs._tables import listed, only, read_toml, said
+from dptheory.training.runs._instruments import Instrument, read_instruments
+from dptheory.training.runs._measured import AskedOfInstrument, read_asked
+from dptheory.training.runs._study import EQUIVALENCE, Comparison, Study, read_study
+from dptheory.training.runs._tables import listed, only, read_toml, said
 
 HOME = Path(__file__).parents[1] / "configs"
 HIGHER, LOWER, NOT_HIGHER, NOT_LOWER, EQUAL = "higher", "lower", "not higher", "not lower", "equal"

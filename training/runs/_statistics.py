@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from dptheory import _validate
-from training import _argument_ranges
+from dptheory.training import _argument_ranges
 
 LEAST_PAIRS, LEAST_FOR_EQUIVALENCE = 8, 16
 """Five pairs never reject at 5 % by signs: p is 1/16 at least."""
@@ -91,7 +91,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, confidence: float 
         ValueError: fewer than eight pairs, or values that are no pairs of numbers.
 
     Example: half of eight pairs differ by one.
-        >>> from training.runs import paired_difference
+        >>> from dptheory.training.runs import paired_difference
         >>> found = paired_difference([3, 4, 5, 6, 7, 8, 9, 10], [2, 4, 4, 6, 6, 8, 8, 10])
         >>> found.mean, round(found.low, 3), round(found.high, 3), found.sign_flip_p
         (0.5, 0.053, 0.947, 0.125)
@@ -126,7 +126,7 @@ def equivalence(first: ArrayLike, second: ArrayLike, *, margin: float, level: fl
         ValueError: fewer than sixteen pairs, or a value outside its range.
 
     Example: differences of a tenth are within 1 and not within a hundredth.
-        >>> from training.runs import equivalence
+        >>> from dptheory.training.runs import equivalence
         >>> differences = [0.1, -0.1] * 8
         >>> [equivalence(differences, [0.0] * 16, margin=margin).equivalent for margin in (1.0, 0.01)]
         [True, False]
@@ -158,7 +158,7 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
         ValueError: no row of numbers, or an argument outside its range.
 
     Example: of eight choices of signs two are as extreme, all of one sign.
-        >>> from training.runs import sign_flip_p
+        >>> from dptheory.training.runs import sign_flip_p
         >>> sign_flip_p([1.0, 2.0, 3.0])
         0.25
     """

@@ -3,10 +3,10 @@
 from rich.console import Console
 from rich.table import Table
 
-from training.runs import _plan as plans
-from training.runs._comparisons import ComparisonResult, compare
-from training.runs._study import Study
-from training.runs._sweep import Places, Standing, standing
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs._comparisons import ComparisonResult, compare
+from dptheory.training.runs._study import Study
+from dptheory.training.runs._sweep import Places, Standing, standing
 
 
 def show(study: Study, places: Places, console: Console) -> None:
@@ -24,7 +24,7 @@ def show(study: Study, places: Places, console: Console) -> None:
         >>> import io
         >>> from pathlib import Path
         >>> from rich.console import Console
-        >>> from training.runs import Places, read_study, show
+        >>> from dptheory.training.runs import Places, read_study, show
         >>> study, text = read_study(Path("configs/studies/masking.toml")), io.StringIO()
         >>> show(study, Places(results=Path("nowhere"), state=Path("nowhere")), Console(file=text, width=100))
         >>> text.getvalue().startswith("masking: "), f"0 of {len(study.comparisons)} comparisons" in text.getvalue()

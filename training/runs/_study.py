@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from training import _argument_ranges
-from training.runs import _config as configs
-from training.runs._config import RunConfig
-from training.runs._statistics import LEAST_FOR_EQUIVALENCE, LEAST_PAIRS
-from training.runs._tables import only, read_toml, said
+from dptheory.training import _argument_ranges
+from dptheory.training.runs import _config as configs
+from dptheory.training.runs._config import RunConfig
+from dptheory.training.runs._statistics import LEAST_FOR_EQUIVALENCE, LEAST_PAIRS
+from dptheory.training.runs._tables import only, read_toml, said
 
 WINNER = "winner"
 """In a comparison: the arm that an earlier phase found best."""
@@ -151,7 +151,7 @@ def read_study(path: Path) -> Study:
 
     Example: a shipped study.
         >>> from pathlib import Path
-        >>> from training.runs import read_study
+        >>> from dptheory.training.runs import read_study
         >>> read_study(Path("configs/studies/masking.toml")).name
         'masking'
     """
@@ -180,7 +180,7 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
         ValueError: something is missing, unknown or outside its range.
 
     Example: a study as TOML has it, of one comparison over eight seeds.
-        >>> from training.runs import study_from_dict
+        >>> from dptheory.training.runs import study_from_dict
         >>> study = study_from_dict("half", {
         ...     "title": "half the entries", "question": "Do masks help?", "forecast": "No.", "cost": "Seconds.",
         ...     "base": {"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,

@@ -10,14 +10,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from dptheory import _validate
-from training.runs import _plan as plans
-from training.runs import _processes, _results
-from training.runs._locks import taken
-from training.runs._plan import Plan, PlannedRun
-from training.runs._processes import Ending, in_fresh_process
-from training.runs._results import Result
-from training.runs._study import Study
-from training.runs._worker import Task
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs import _processes, _results
+from dptheory.training.runs._locks import taken
+from dptheory.training.runs._plan import Plan, PlannedRun
+from dptheory.training.runs._processes import Ending, in_fresh_process
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._study import Study
+from dptheory.training.runs._worker import Task
 
 _LOOK_SECONDS = 1.0
 RESULTS, STATE = Path("proofs/results"), Path("sweep-state")
@@ -33,7 +33,7 @@ class Places:
 
     Example: results go where they are committed, unless said otherwise.
         >>> from pathlib import Path
-        >>> from training.runs import Places
+        >>> from dptheory.training.runs import Places
         >>> str(Places(state=Path("scratch")).results)
         'proofs/results'
     """
@@ -131,7 +131,7 @@ def standing(study: Study, places: Places) -> Standing:
 
     Example: a study none of whose runs was made.
         >>> from pathlib import Path
-        >>> from training.runs import Places, read_study, standing
+        >>> from dptheory.training.runs import Places, read_study, standing
         >>> places = Places(results=Path("nowhere"), state=Path("nowhere"))
         >>> found = standing(read_study(Path("configs/studies/masking.toml")), places)
         >>> len(found.finished), found.epochs, 0 < found.runs_in_all < found.epochs_in_all
@@ -189,7 +189,7 @@ def sweep(
     Example: without time no run is started.
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from training.runs import Places, read_study, sweep
+        >>> from dptheory.training.runs import Places, read_study, sweep
         >>> study = read_study(Path("configs/studies/masking.toml"))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     places = Places(results=Path(folder) / "results", state=Path(folder) / "state")

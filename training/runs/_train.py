@@ -15,16 +15,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import nn
 
 from dptheory._rounding import rounded_up
-from training import engine
-from training.engine import BudgetError
-from training.mechanisms import GradualCooling
-from training.runs import _checkpoint
-from training.runs._config import RunConfig
-from training.runs._interrupts import interrupts_between_steps
-from training.runs._plain_dp_sgd import accuracy
-from training.runs._pooling import pooled_channels_last
-from training.runs._prepare import Run, last_step, prepare
-from training.runs._trained_outputs import trained_outputs
+from dptheory.training import engine
+from dptheory.training.engine import BudgetError
+from dptheory.training.mechanisms import GradualCooling
+from dptheory.training.runs import _checkpoint
+from dptheory.training.runs._config import RunConfig
+from dptheory.training.runs._interrupts import interrupts_between_steps
+from dptheory.training.runs._plain_dp_sgd import accuracy
+from dptheory.training.runs._pooling import pooled_channels_last
+from dptheory.training.runs._prepare import Run, last_step, prepare
+from dptheory.training.runs._trained_outputs import trained_outputs
 
 
 def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> Run:
@@ -52,7 +52,7 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch
-        >>> from training.runs import CSV, from_dict, train
+        >>> from dptheory.training.runs import CSV, from_dict, train
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 1000, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 4.0})
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +106,7 @@ def one_step(run: Run) -> tuple[float, int]:
 
     Example: a step on about 500 of 2,000 images.
         >>> import torch
-        >>> from training.runs import from_dict, one_step, prepare
+        >>> from dptheory.training.runs import from_dict, one_step, prepare
         >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
         ...     "noise_multiplier": 2.0})
         >>> run = prepare(config, torch.device("cpu"))

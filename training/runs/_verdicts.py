@@ -7,15 +7,15 @@ from pathlib import Path
 
 from dptheory import claims
 from dptheory.claims import Answer, Finding
-from training.runs import _comparisons, _measured, _results
-from training.runs import _plan as plans
-from training.runs._measured import FindMeasured, nothing_measured
-from training.runs._plan import Find, PlannedRun
-from training.runs._results import Result
-from training.runs._rules import Asked, Condition, Rule
-from training.runs._statistics import rounded
-from training.runs._study import Study
-from training.runs._sweep import Places
+from dptheory.training.runs import _comparisons, _measured, _results
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs._measured import FindMeasured, nothing_measured
+from dptheory.training.runs._plan import Find, PlannedRun
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._rules import Asked, Condition, Rule
+from dptheory.training.runs._statistics import rounded
+from dptheory.training.runs._study import Study
+from dptheory.training.runs._sweep import Places
 
 COMMITTED = Path("proofs/results")
 """Where the result files are, as the pages name them."""
@@ -117,7 +117,7 @@ def to_json(answers: Mapping[str, Answer]) -> str:
 def command(study: Study) -> str:
     """What makes the runs of a study."""
     device = " --device cuda" if study.device == "cuda" else ""
-    return f"python -m training sweep configs/studies/{study.name}.toml{device}"
+    return f"dptheory sweep configs/studies/{study.name}.toml{device}"
 
 
 def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:

@@ -1,4 +1,4 @@
-"""One run of a study, in a process of its own: ``python -m training.runs._worker``, told by its standard input what to do."""
+"""One run of a study, in a process of its own: ``python -m dptheory.training.runs._worker``, told by its standard input what to do."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dptheory.files import write_atomically
-from training._machine import device_name, versions
-from training.runs import _results
-from training.runs._locks import only_here
+from dptheory.training._machine import device_name, versions
+from dptheory.training.runs import _results
+from dptheory.training.runs._locks import only_here
 
 FAILED, STOPPED, BUSY = 1, 130, 75
 """Exit codes: an error that would come again; told to stop, with the state saved; another process has this run."""
@@ -60,14 +60,14 @@ def make(task: Task) -> None:
     Raises:
         KeyboardInterrupt: it was told to stop; the state is saved.
         BlockingIOError: another process has this run.
-        ValueError, OSError: as :func:`training.runs.train`; code that differs from its commit.
+        ValueError, OSError: as :func:`dptheory.training.runs.train`; code that differs from its commit.
     """
     import torch
 
-    from training.runs import _checkpoint
-    from training.runs._config import from_dict
-    from training.runs._plain_dp_sgd import pick_device
-    from training.runs._train import train
+    from dptheory.training.runs import _checkpoint
+    from dptheory.training.runs._config import from_dict
+    from dptheory.training.runs._plain_dp_sgd import pick_device
+    from dptheory.training.runs._train import train
 
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
     code = _results.code_version()

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dptheory.files import write_atomically
-from training.validate._rows import NONE, Row
-from training.validate._run import Validation
+from dptheory.training.validate._rows import NONE, Row
+from dptheory.training.validate._run import Validation
 
 _MARKERS = {"equal": "o", "at least": ">", "at most": "<"}
 _TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0)

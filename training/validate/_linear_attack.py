@@ -19,8 +19,8 @@ from torch import nn
 from dptheory import _validate, sparsification
 from dptheory.checks import Evidence, Kind, MeanCheck
 from dptheory.claims.rs.thm5_1 import printed_error_bound
-from training._randomness import seeded
-from training.data import Images, load
+from dptheory.training._randomness import seeded
+from dptheory.training.data import Images, load
 
 Array = NDArray[np.float64]
 
@@ -62,8 +62,8 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
 
     Example: the gradient of a linear layer is the outer product of loss derivatives and pixels.
         >>> import numpy as np
-        >>> from training.data import load
-        >>> from training.validate import linear_gradient
+        >>> from dptheory.training.data import load
+        >>> from dptheory.training.validate import linear_gradient
         >>> found = linear_gradient(load(name="excerpt", train=False), index=0, seed=0)
         >>> bool(np.allclose(found.weights, np.outer(found.outputs, found.pixels)))
         True
@@ -94,7 +94,7 @@ def attack(noisy: Array, mask: NDArray[np.bool_], outputs: Array) -> Array:
 
     Example: the mask hides the second pixel; the first is found exactly, as there is no noise.
         >>> import numpy as np
-        >>> from training.validate import attack
+        >>> from dptheory.training.validate import attack
         >>> outputs, pixels = np.array([0.5, -0.5]), np.array([0.2, 0.8])
         >>> mask = np.array([[True, False], [True, False]])
         >>> attack(np.outer(outputs, pixels), mask, outputs)

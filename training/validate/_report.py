@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dptheory.files import write_atomically
-from training._machine import device_name, versions
-from training.validate._rows import NONE, Row
-from training.validate._run import Moment, Validation
+from dptheory.training._machine import device_name, versions
+from dptheory.training.validate._rows import NONE, Row
+from dptheory.training.validate._run import Moment, Validation
 
 
 def write_json(result: Validation, device: torch.device, path: Path) -> None:

@@ -33,7 +33,7 @@ class Row:
             what the calculator itself draws, which ``standard_error`` then does not.
 
     Example: four standard errors off, of the five that are allowed.
-        >>> from training.validate import Row
+        >>> from dptheory.training.validate import Row
         >>> row = Row(group="noise", quantity="|Z|^2", setting="", claims="gip.norm", predicted=4.0, measured=4.4,
         ...     standard_error=0.1)
         >>> row.within, round(row.ratio, 3)

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from dptheory import freezing, gradients
-from training.engine import generator_noise
-from training.mechanisms import DpSgd, clip_factors, clipped_sum, sample_norms
-from training.validate._rows import NONE, Array, Labels, Row
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot
+from dptheory.training.engine import generator_noise
+from dptheory.training.mechanisms import DpSgd, clip_factors, clipped_sum, sample_norms
+from dptheory.training.validate._rows import NONE, Array, Labels, Row
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot
 
 POSITIVE = "lf.lem3.2b: inner products of the gradients >= 0"
 TURN = "lf.prop3.1.1: what freezing adds lies on the true gradient's side"

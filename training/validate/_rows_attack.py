@@ -3,10 +3,10 @@
 import numpy as np
 
 from dptheory import sparsification
-from training.validate._linear_attack import attack
-from training.validate._rows import Labels, Row
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot
+from dptheory.training.validate._linear_attack import attack
+from dptheory.training.validate._rows import Labels, Row
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot
 
 RATE = 0.8  # a mask then hides about one feature in ten
 

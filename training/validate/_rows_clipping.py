@@ -4,11 +4,11 @@ import numpy as np
 import torch
 
 from dptheory import gradients, sparsification
-from training.mechanisms import clipped_sum, draw_mask
-from training.validate._rows import Array, Labels, Row
-from training.validate._rows_mse import deviation, whole_rate
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot
+from dptheory.training.mechanisms import clipped_sum, draw_mask
+from dptheory.training.validate._rows import Array, Labels, Row
+from dptheory.training.validate._rows_mse import deviation, whole_rate
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot
 
 SYMMETRIC = "rs.lem3.2: deviations symmetric"
 ISOTROPIC = "rs.kappa: deviations N(0, s^2 I)"

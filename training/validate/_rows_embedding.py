@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from dptheory import embedding
-from training.engine import generator_noise
-from training.mechanisms import BiasedGep, Gep, GepJoint, GepOptimal, Tensors, power_iteration
-from training.validate._rows import Labels, Row
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot
+from dptheory.training.engine import generator_noise
+from dptheory.training.mechanisms import BiasedGep, Gep, GepJoint, GepOptimal, Tensors, power_iteration
+from dptheory.training.validate._rows import Labels, Row
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot
 
 INDEPENDENT = "gep.jl: basis uniformly random"
 RESIDUAL_SHARE = 0.2  # residual clip over clip

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from dptheory import gradients
-from training.engine import generator_noise
-from training.mechanisms import Constant, DpSgd, Mechanism, RandomSparsification
-from training.validate._rows import Array, Labels, Row
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot
+from dptheory.training.engine import generator_noise
+from dptheory.training.mechanisms import Constant, DpSgd, Mechanism, RandomSparsification
+from dptheory.training.validate._rows import Array, Labels, Row
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot
 
 ISOTROPIC = "rf.eq6: deviations N(0, s^2 I)"
 FLAT = "rf.eq7: deviations N(0, s^2 I), true gradient flat"

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from dptheory import sparsification
-from training.engine import generator_noise
-from training.mechanisms import clipped_sum, largest_entries
-from training.probe import GAUSSIAN, MeasureSettings, measure
-from training.validate._rows import NONE, Labels, Row
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot
+from dptheory.training.engine import generator_noise
+from dptheory.training.mechanisms import clipped_sum, largest_entries
+from dptheory.training.probe import GAUSSIAN, MeasureSettings, measure
+from dptheory.training.validate._rows import NONE, Labels, Row
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot
 
 ENTRIES = "gip.assumption1: Gaussian entries"
 RANKED = "rf.ranked: Gaussian entries"
@@ -17,7 +17,7 @@ CONSTANT = "rf.ranked: Gaussian entries, the same signal in the next step"
 
 
 def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.Generator) -> list[Row]:
-    """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`training.probe.measure`."""
+    """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`dptheory.training.probe.measure`."""
     gradient = clipped_sum([snapshot.batch], settings.clip_norm).total[0].numpy()
     measuring = MeasureSettings(
         settings.keep_shares,

@@ -9,19 +9,19 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dptheory import _validate
-from training.data import Images, load
-from training.networks import IMAGE_SHAPE
-from training.probe import DATA
-from training.runs import accuracy
-from training.validate._rows import Row
-from training.validate._rows_angles import angle_rows
-from training.validate._rows_attack import attack_rows
-from training.validate._rows_clipping import clipping_rows, kappa_rows
-from training.validate._rows_embedding import embedding_rows, projection_rows
-from training.validate._rows_mse import mse_rows
-from training.validate._rows_pruning import pruning_rows, ranking_rows
-from training.validate._settings import ValidateSettings
-from training.validate._snapshot import Snapshot, prepare, snapshots
+from dptheory.training.data import Images, load
+from dptheory.training.networks import IMAGE_SHAPE
+from dptheory.training.probe import DATA
+from dptheory.training.runs import accuracy
+from dptheory.training.validate._rows import Row
+from dptheory.training.validate._rows_angles import angle_rows
+from dptheory.training.validate._rows_attack import attack_rows
+from dptheory.training.validate._rows_clipping import clipping_rows, kappa_rows
+from dptheory.training.validate._rows_embedding import embedding_rows, projection_rows
+from dptheory.training.validate._rows_mse import mse_rows
+from dptheory.training.validate._rows_pruning import pruning_rows, ranking_rows
+from dptheory.training.validate._settings import ValidateSettings
+from dptheory.training.validate._snapshot import Snapshot, prepare, snapshots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,8 @@ class Validation:
         >>> import tempfile
         >>> from pathlib import Path
         >>> import torch
-        >>> from training.runs import DpSgdSettings
-        >>> from training.validate import Moment, Row, ValidateSettings, Validation, row_table, summary, to_dict, write_json
+        >>> from dptheory.training.runs import DpSgdSettings
+        >>> from dptheory.training.validate import Moment, Row, ValidateSettings, Validation, row_table, summary, to_dict, write_json
         >>> row = Row(group="noise", quantity="|Z|^2", setting="", claims="gip.norm", predicted=4.0, measured=4.4,
         ...     standard_error=0.1)
         >>> settings = ValidateSettings(DpSgdSettings(

@@ -3,8 +3,8 @@
 from dataclasses import KW_ONLY, dataclass
 
 from dptheory import _validate
-from training import _argument_ranges
-from training.runs import DpSgdSettings
+from dptheory.training import _argument_ranges
+from dptheory.training.runs import DpSgdSettings
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class ValidateSettings:
         ValueError: a value outside its range.
 
     Example: moments of a run of 101 steps.
-        >>> from training.runs import DpSgdSettings
-        >>> from training.validate import ValidateSettings
+        >>> from dptheory.training.runs import DpSgdSettings
+        >>> from dptheory.training.validate import ValidateSettings
         >>> ValidateSettings(DpSgdSettings(
         ...     steps=101, batch_size=50, noise_multiplier=2.0, max_grad_norm=1.5, learning_rate=0.1, seed=0)).moments
         {'start': 0, 'middle': 45, 'end': 90}

@@ -11,14 +11,14 @@ import torch
 from opacus import GradSampleModule
 from torch import nn
 
-from training.data import Images
-from training.engine import MechanismOptimizer, PoissonBatches, attach
-from training.mechanisms import AnchorGradients, DpSgd
-from training.networks import layer_slices, small_tanh_cnn
-from training.runs import sampling_rate
-from training.validate._linear_attack import LinearGradient
-from training.validate._rows import Array
-from training.validate._settings import ValidateSettings
+from dptheory.training.data import Images
+from dptheory.training.engine import MechanismOptimizer, PoissonBatches, attach
+from dptheory.training.mechanisms import AnchorGradients, DpSgd
+from dptheory.training.networks import layer_slices, small_tanh_cnn
+from dptheory.training.runs import sampling_rate
+from dptheory.training.validate._linear_attack import LinearGradient
+from dptheory.training.validate._rows import Array
+from dptheory.training.validate._settings import ValidateSettings
 
 _CLASSES = 10
 _CHUNK = 250
@@ -169,9 +169,9 @@ def snapshots(trainer: Trainer, settings: ValidateSettings, stepped: Callable[[]
 
     Example: three moments of a run of four steps.
         >>> import torch
-        >>> from training.data import Images, load
-        >>> from training.runs import DpSgdSettings
-        >>> from training.validate import ValidateSettings, prepare, snapshots
+        >>> from dptheory.training.data import Images, load
+        >>> from dptheory.training.runs import DpSgdSettings
+        >>> from dptheory.training.validate import ValidateSettings, prepare, snapshots
         >>> whole = load(name="excerpt", train=False)
         >>> images = Images("few", whole.pixels[:40], whole.labels[:40])
         >>> settings = ValidateSettings(DpSgdSettings(steps=4, batch_size=20, noise_multiplier=1.0, max_grad_norm=1.0,

@@ -8,7 +8,7 @@ row = Row(
         title="Gaussian gradients",
         source=Source("gip", "Assumption 1"),
         statement=r"The entries of the batch gradient, a sum of unclipped ones, are $N(0, \sigma_g^2)$. "
-        "`python -m training probe` measures how far the clipped sum of Algorithm 2 is from it.",
+        "`dptheory probe` measures how far the clipped sum of Algorithm 2 is from it.",
         verdict=Verdict.EMPIRICAL,
         reported=(("law of an entry", "N(0, sigma_g^2)"),),
         figure="measured_entries",

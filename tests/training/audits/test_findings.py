@@ -19,10 +19,21 @@ from torch import nn
 
 from dptheory import embedding as embedding
 from dptheory.pruning import SubsetMallows
-from training import audits
-from training import mechanisms as m
-from training.audits import Finding, _attacks, _board, _cases, _findings, _laws, _measure, _report, _runs, _suite
-from training.mechanisms import shared_dimensions
+from dptheory.training import audits
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import (
+    Finding,
+    _attacks,
+    _board,
+    _cases,
+    _findings,
+    _laws,
+    _measure,
+    _report,
+    _runs,
+    _suite,
+)
+from dptheory.training.mechanisms import shared_dimensions
 
 RNG = np.random.default_rng(7)
 CASES = {case.name: case for case in _cases.cases()}
@@ -831,7 +842,7 @@ def test_noise_from_outside(masked: bool, secure: bool, monkeypatch: pytest.Monk
     told = _runs.noise(print, tmp_path, secure, masked)
     mechanism = 'name = "posterior-freeze"\ndrop_rate = 0.3' if masked else 'name = "dp-sgd"'
     assert asked == [(print, tmp_path, mechanism, secure, 2000, 1.0)]
-    prefix = f"python -m training run, {'posterior freeze' if masked else 'DP-SGD'}{', secure' if secure else ''}"
+    prefix = f"dptheory run, {'posterior freeze' if masked else 'DP-SGD'}{', secure' if secure else ''}"
     scores = (found.moved - found.slopes @ found.inputs) / 0.5
     seen, biases = scores[kept > 0], scores[:, 4][kept[:, 4] > 0]
     near(told[0], f"{prefix}: steps", 1, 1)
@@ -869,7 +880,7 @@ def test_sampling_from_outside(secure: bool, monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(_runs, "_CLIP", 0.25)
     rate, noise, epsilon = _runs.sampling(print, tmp_path, secure)
     assert asked == [(print, tmp_path, 'name = "dp-sgd"', secure, 100, 1e-4)]
-    prefix = f"python -m training run{', secure' if secure else ''}"
+    prefix = f"dptheory run{', secure' if secure else ''}"
     gradients = np.einsum("cn,nd->ncd", found.slopes, found.inputs)
     total = gradients.sum(0)
     size = np.linalg.norm(total)
@@ -977,15 +988,15 @@ def test_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     _runs.by_process(["run", "a"])
     _runs.by_two_processes(["run", "b"])
-    assert asked[0][0] == [sys.executable, "-m", "training", "run", "a"]
-    two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "training", "run", "b"]
+    assert asked[0][0] == [sys.executable, "-m", "dptheory", "run", "a"]
+    two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "dptheory", "run", "b"]
     assert asked[1][0] == two
     given = asked[0][1]
     assert (given["capture_output"], given["text"], given["check"], given["timeout"]) == (True, True, False, 600)
     paths = given["env"]["PYTHONPATH"].split(os.pathsep)
     assert paths[1:] == ["elsewhere"] and Path(paths[0], "training", "__init__.py").is_file()
     assert given["env"]["OMP_NUM_THREADS"] == "1" and given["env"]["PATH"] == os.environ["PATH"]
-    with pytest.raises(ValueError, match=r"-m training run c ended with 3: x{1993}the end$"):
+    with pytest.raises(ValueError, match=r"-m dptheory run c ended with 3: x{1993}the end$"):
         _runs.by_process(["run", "c"])
 
 

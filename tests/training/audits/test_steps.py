@@ -12,10 +12,10 @@ from dptheory import embedding as embedding
 from dptheory import privacy
 from dptheory.privacy import gaussian_epsilon
 from dptheory.pruning import SubsetMallows
-from training import audits
-from training import mechanisms as m
-from training.audits import _steps
-from training.mechanisms import Noise, power_iteration
+from dptheory.training import audits
+from dptheory.training import mechanisms as m
+from dptheory.training.audits import _steps
+from dptheory.training.mechanisms import Noise, power_iteration
 
 CLIP, SIGMA, DELTA, SEED, TRIALS = 1.3, 2.0, 1e-5, 3, 60
 STD = SIGMA * CLIP

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from dptheory import privacy
-from tests.training import bugs
-from training import audits, mechanisms
-from training.__main__ import app
-from training.audits import (
+from dptheory.cli import app
+from dptheory.training import audits, mechanisms
+from dptheory.training.audits import (
     FALSE_ALARM,
     Finding,
     StepAudit,
@@ -30,6 +29,7 @@ from training.audits import (
     _suite,
     _worlds,
 )
+from tests.training import bugs
 
 AUDITS = audits.step_audits()
 COMMITTED = Path(__file__).parents[3] / "proofs" / "figures" / "audit_claims.json"

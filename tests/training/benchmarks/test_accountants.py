@@ -13,10 +13,10 @@ pytest.importorskip("flint")
 
 from typer.testing import CliRunner
 
-from training.benchmarks import _accountants
-from training.benchmarks.__main__ import app
-from training.benchmarks._accountants import TOOLS, Answer, Certified, Setting, draw, excess, summaries
-from training.benchmarks._limited import Outcome
+from dptheory.training.benchmarks import _accountants
+from dptheory.training.benchmarks.__main__ import app
+from dptheory.training.benchmarks._accountants import TOOLS, Answer, Certified, Setting, draw, excess, summaries
+from dptheory.training.benchmarks._limited import Outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore:Optimal order")
 EASY = Certified(  # epsilon is that of another program, in balls of 96 bits

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from training.benchmarks._limited import Outcome, Worker
+from dptheory.training.benchmarks._limited import Outcome, Worker
 
 
 def nothing() -> None:

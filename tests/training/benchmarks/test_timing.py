@@ -11,12 +11,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from dptheory.training import runs
+from dptheory.training.benchmarks import _calculators, _mechanisms
+from dptheory.training.benchmarks.__main__ import app
+from dptheory.training.benchmarks._timing import Case, compare
+from dptheory.training.runs import _prepare, _train, from_dict
 from tests.training.tiny import tiny_load
-from training import runs
-from training.benchmarks import _calculators, _mechanisms
-from training.benchmarks.__main__ import app
-from training.benchmarks._timing import Case, compare
-from training.runs import _prepare, _train, from_dict
 
 CPU = torch.device("cpu")
 
@@ -45,7 +45,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("training.benchmarks._timing.time", clock)
+    monkeypatch.setattr("dptheory.training.benchmarks._timing.time", clock)
     return clock
 
 

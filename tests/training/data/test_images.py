@@ -14,7 +14,7 @@ import pooch
 import pytest
 import torch
 
-from training.data import (
+from dptheory.training.data import (
     Archive,
     DataFile,
     DataFileError,
@@ -276,12 +276,12 @@ def test_excerpt_loads() -> None:
         assert images.labels.dtype == torch.int64
         counts = torch.bincount(images.labels, minlength=10)
         assert counts.min() > 0.075 * count  # nearly balanced; the README of the excerpt gives the counts
-        readme = (package_files("training") / "excerpt" / "README.md").read_text()
+        readme = (package_files("dptheory.training") / "excerpt" / "README.md").read_text()
         assert f"| {'train' if train else 'test'} | " + " | ".join(map(str, counts.tolist())) + " |" in readme
 
 
 def test_excerpt_is_small_and_credited() -> None:
-    folder = package_files("training") / "excerpt"
+    folder = package_files("dptheory.training") / "excerpt"
     assert sum(len(part.read_bytes()) for part in folder.iterdir()) < 1_500_000
     assert "Zalando SE" in (folder / "LICENSE").read_text()
     assert "Zalando SE" in (folder / "README.md").read_text()
@@ -290,7 +290,7 @@ def test_excerpt_is_small_and_credited() -> None:
 def test_altered_excerpt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     excerpt = tmp_path / "excerpt"
     excerpt.mkdir()
-    for part in (package_files("training") / "excerpt").iterdir():
+    for part in (package_files("dptheory.training") / "excerpt").iterdir():
         (excerpt / part.name).write_bytes(part.read_bytes())
     images = excerpt / "t10k-images-idx3-ubyte.gz"
     content = bytearray(gzip.decompress(images.read_bytes()))

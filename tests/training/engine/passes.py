@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from training.engine import MechanismOptimizer
+from dptheory.training.engine import MechanismOptimizer
 
 
 def epoch(made) -> MechanismOptimizer:

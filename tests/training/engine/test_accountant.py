@@ -10,9 +10,9 @@ import torch
 from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
-from training import mechanisms as m
-from training.engine import BudgetError, PrivacyAccountant, _accountant
-from training.mechanisms import StepCost
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant
+from dptheory.training.mechanisms import StepCost
 
 RATE, DELTA = 0.05, 1e-5
 PLAIN = StepCost(1.3)

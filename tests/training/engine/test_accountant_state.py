@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from training.engine import PrivacyAccountant
-from training.mechanisms import StepCost
+from dptheory.training.engine import PrivacyAccountant
+from dptheory.training.mechanisms import StepCost
 
 RATE, DELTA = 0.1, 1e-5
 PLAIN, OTHER = StepCost(1.3), StepCost(2.0)

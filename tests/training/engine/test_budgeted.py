@@ -6,10 +6,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import privacy
+from dptheory.training import make_private_with_epsilon
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import BudgetError
 from tests.training.engine.passes import epoch
-from training import make_private_with_epsilon
-from training import mechanisms as m
-from training.engine import BudgetError
 
 DELTA = 1e-5
 DATA = TensorDataset(torch.ones(40, 6), torch.arange(40) % 2)

@@ -9,14 +9,14 @@ import torch
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.training import engine, runs
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import _distributed as engine_group
 from tests.training.forked import ROOT, Forked
 from tests.training.processes import CLIP, MECHANISMS, SIGMA
-from training import engine, runs
-from training import mechanisms as m
-from training.engine import _distributed as engine_group
 
 HERE = Path(__file__).parents[1]
-MAIN = ROOT / "training" / "__main__.py"
+MAIN = ROOT / "dptheory" / "__main__.py"
 
 
 def start(folder: Path, script: Path, arguments: Sequence[str], processes: int) -> list[Forked]:

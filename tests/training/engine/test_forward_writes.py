@@ -7,9 +7,9 @@ from torch import nn
 from torch.ao.quantization import FakeQuantize, MovingAverageMinMaxObserver
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.training import make_private
+from dptheory.training.mechanisms import DpSgd, LayerFreezing
 from tests.training.engine.passes import epoch
-from training import make_private
-from training.mechanisms import DpSgd, LayerFreezing
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 

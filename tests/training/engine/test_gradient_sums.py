@@ -7,9 +7,9 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from training import make_private
-from training.engine import attach
-from training.mechanisms import DpSgd
+from dptheory.training import make_private
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import DpSgd
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:In CPU autocast")
 

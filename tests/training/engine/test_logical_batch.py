@@ -9,10 +9,10 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from training import make_private
-from training.engine import attach
-from training.engine._logical_batch import LogicalBatch
-from training.mechanisms import DpSgd
+from dptheory.training import make_private
+from dptheory.training.engine import attach
+from dptheory.training.engine._logical_batch import LogicalBatch
+from dptheory.training.mechanisms import DpSgd
 
 N, EXPECTED, PART = 24, 12, 4
 

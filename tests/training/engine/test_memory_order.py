@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from training.engine import attach
-from training.mechanisms import DpSgd
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import DpSgd
 
 LAYERS = {
     "1d": (nn.Conv1d(4, 3, 3), (4, 9)),

@@ -11,9 +11,9 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from training import make_private
-from training.engine import attach
-from training.mechanisms import (
+from dptheory.training import make_private
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import (
     Constant,
     DpSgd,
     LayerFreezing,
@@ -21,8 +21,8 @@ from training.mechanisms import (
     RandomSparsification,
     RankedSparsification,
 )
-from training.mechanisms._layer_freezing import freeze
-from training.networks import small_tanh_cnn
+from dptheory.training.mechanisms._layer_freezing import freeze
+from dptheory.training.networks import small_tanh_cnn
 
 N, B = 64, 16
 

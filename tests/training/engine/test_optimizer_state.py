@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.training import PrivacyEngine, make_private
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import MechanismOptimizer, attach
 from tests.training.engine.passes import epoch
-from training import PrivacyEngine, make_private
-from training import mechanisms as m
-from training.engine import MechanismOptimizer, attach
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)

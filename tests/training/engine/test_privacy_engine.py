@@ -11,9 +11,9 @@ from opacus.schedulers import ExponentialNoise
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from dptheory.training import PrivacyEngine
+from dptheory.training import mechanisms as m
 from tests.training.engine.passes import epoch
-from training import PrivacyEngine
-from training import mechanisms as m
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook"),
@@ -94,7 +94,7 @@ def test_one_engine_has_one_run() -> None:
     run(engine)
     with pytest.raises(ValueError, match=r"^this engine has a run already"):
         run(engine)
-    with pytest.raises(TypeError, match=r"mechanism must be one of training.mechanisms, got 'dp-sgd'"):
+    with pytest.raises(TypeError, match=r"mechanism must be one of dptheory.training.mechanisms, got 'dp-sgd'"):
         PrivacyEngine("dp-sgd")
     with pytest.raises(TypeError, match="unexpected keyword argument 'accountant'"):
         PrivacyEngine(m.DpSgd(), accountant="rdp")

@@ -26,12 +26,12 @@ from torch.utils.data import (
 
 from dptheory import privacy
 from dptheory._rounding import rounded_up
+from dptheory.training import make_private, mechanisms
+from dptheory.training import mechanisms as m
+from dptheory.training._randomness import seeded
+from dptheory.training.engine import MechanismOptimizer, PrivacyAccountant, attach
+from dptheory.training.mechanisms import _random_sparsification
 from tests.training.engine.passes import epoch
-from training import make_private, mechanisms
-from training import mechanisms as m
-from training._randomness import seeded
-from training.engine import MechanismOptimizer, PrivacyAccountant, attach
-from training.mechanisms import _random_sparsification
 
 FEATURES, DELTA = 6, 1e-5
 
@@ -360,7 +360,7 @@ FAILURES = [
     "frozen_layers must be an integer in 1..1, got 5"),
     ({"mechanism": m.RandomSparsification(m.Constant(0.999), 0)}, ValueError, "drop_rate must keep at least one of the"),
     ({"mechanism": Rude()}, RuntimeError, "rude"),
-    ({"mechanism": "dp-sgd"}, TypeError, "mechanism must be one of training.mechanisms, got 'dp-sgd'"),
+    ({"mechanism": "dp-sgd"}, TypeError, "mechanism must be one of dptheory.training.mechanisms, got 'dp-sgd'"),
     ({"noise_multiplier": 1e308}, ValueError, r"noise_multiplier must be a number in \[0, 1e\+15\], got 1e\+308"),
     ({"noise_multiplier": 1e-300}, ValueError, "noise_multiplier must be 0 or at least 1e-15"),
     ({"noise_multiplier": math.nan}, ValueError, "noise_multiplier must be"),

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
-from training import make_private
-from training.mechanisms import DpSgd
+from dptheory.training import make_private
+from dptheory.training.mechanisms import DpSgd
 
 
 def data(count: int) -> TensorDataset:

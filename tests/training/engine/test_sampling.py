@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import binom, chisquare
 
-from training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PoissonSampler, SecureBatches
+from dptheory.training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PoissonSampler, SecureBatches
 
 N, RATE, STEPS = 200, 0.15, 3000
 KINDS = [

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dptheory.privacy import Composition, Step
-from training.engine import MechanismOptimizer, attach
-from training.mechanisms import DpSgd, Mechanism, NoisySgd
+from dptheory.training.engine import MechanismOptimizer, attach
+from dptheory.training.mechanisms import DpSgd, Mechanism, NoisySgd
 
 
 def trained(mechanism: Mechanism, steps: int, **options: object) -> MechanismOptimizer:

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
+from dptheory.training.instrument._view import View
+from dptheory.training.runs import Run, _prepare, one_step, prepare
 from tests.training.tiny import tiny_config, tiny_load
-from training.instrument._view import View
-from training.runs import Run, _prepare, one_step, prepare
 
 
 def run_after(steps: int, monkeypatch: Any, mechanism: dict[str, Any] | None = None, **changes: Any) -> Run:

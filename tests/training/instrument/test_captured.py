@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from dptheory.sparsification import captured_energy
+from dptheory.training import mechanisms
+from dptheory.training.instrument import _captured
 from tests.training.instrument.looked_at import invented, run_after, view_of
-from training import mechanisms
-from training.instrument import _captured
 
 
 def ranked(entries: int, steps_per_epoch: int) -> mechanisms.RankedSparsification:

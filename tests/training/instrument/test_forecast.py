@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from dptheory.training.instrument import _forecast
+from dptheory.training.networks import loss_hessian
 from tests.training.instrument.looked_at import run_after, view_of
-from training.instrument import _forecast
-from training.networks import loss_hessian
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 SPARSE = {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}

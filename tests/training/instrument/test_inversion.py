@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from dptheory.training.instrument import _inversion
 from tests.training.instrument.looked_at import run_after, view_of
-from training.instrument import _inversion
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 

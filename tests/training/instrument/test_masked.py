@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from dptheory.training.instrument import _masked
 from tests.training.instrument.looked_at import invented
-from training.instrument import _masked
 
 
 def test_law_of_the_norms() -> None:

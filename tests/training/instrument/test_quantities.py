@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from training.instrument import QUANTITIES
+from dptheory.training.instrument import QUANTITIES
 
 
 def arms(**measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

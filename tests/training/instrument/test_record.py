@@ -10,13 +10,13 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from dptheory.cli import app
+from dptheory.training import runs
+from dptheory.training._machine import versions
+from dptheory.training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
+from dptheory.training.instrument._record import measured_arm, watched
+from dptheory.training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
 from tests.training.tiny import tiny_load
-from training import runs
-from training.__main__ import app
-from training._machine import versions
-from training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
-from training.instrument._record import measured_arm, watched
-from training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_prepare, "load", tiny_load)
-    monkeypatch.setattr("training.instrument._subspaces.load", tiny_load)
+    monkeypatch.setattr("dptheory.training.instrument._subspaces.load", tiny_load)
 
 
 def instrument(steps: tuple[int, ...], **arms: dict[str, Any]) -> Instrument:
@@ -146,7 +146,7 @@ def test_command(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((wanted.name, seed, allow_dirty))
         return folder / wanted.name
 
-    monkeypatch.setattr("training.instrument.measure", noted)
+    monkeypatch.setattr("dptheory.training.instrument.measure", noted)
     done = CliRunner().invoke(app, ["instrument", "masks", "clips", "--allow-dirty"])
     assert done.exit_code == 0 and asked == [(name, seed, True) for name in ("masks", "clips") for seed in (0, 1, 2)]
     assert CliRunner().invoke(app, ["instrument", "masks", "--seed", "3"]).exit_code == 0 and asked[-1] == (

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dptheory import gradients
+from dptheory.training.instrument import _releases
 from tests.training.instrument.looked_at import invented, run_after, view_of
-from training.instrument import _releases
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from dptheory.training.instrument import _signals
+from dptheory.training.instrument._view import View
 from tests.training.instrument.looked_at import invented
-from training.instrument import _signals
-from training.instrument._view import View
 
 LAYERS = {"first": slice(0, 1), "last": slice(1, 3)}
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from dptheory.training.data import Images
+from dptheory.training.instrument import _subspaces
 from tests.training.instrument.looked_at import invented
-from training.data import Images
-from training.instrument import _subspaces
 
 
 def test_stable_rank() -> None:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from dptheory.training.instrument._view import angle, gradients_of, module_slices
+from dptheory.training.mechanisms import LayerFreezing, RandomSparsification
+from dptheory.training.networks import mean_gradient, small_tanh_cnn
 from tests.training.instrument.looked_at import invented, run_after, view_of
-from training.instrument._view import angle, gradients_of, module_slices
-from training.mechanisms import LayerFreezing, RandomSparsification
-from training.networks import mean_gradient, small_tanh_cnn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from dptheory import privacy
+from dptheory.training import runs as runs
+from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant
+from dptheory.training.mechanisms import StepCost
+from dptheory.training.runs import RunConfig, Study, _prepare, from_dict, prepare, read_study
+from dptheory.training.runs._train import one_step
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
-from training import runs as runs
-from training.engine import BudgetError, PartitionBatches, PrivacyAccountant
-from training.mechanisms import StepCost
-from training.runs import RunConfig, Study, _prepare, from_dict, prepare, read_study
-from training.runs._train import one_step
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")

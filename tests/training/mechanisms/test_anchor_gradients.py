@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from training.mechanisms import AnchorGradients
+from dptheory.training.mechanisms import AnchorGradients
 
 PIXELS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
 

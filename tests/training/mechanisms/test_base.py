@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from training import mechanisms as m
+from dptheory.training import mechanisms as m
 
 CLIP, SIGMA = 1.3, 0.7
 HALF = m.Constant(0.5)

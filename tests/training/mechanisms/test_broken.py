@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from training import mechanisms as m
+from dptheory.training import mechanisms as m
 
 CLIP, SIGMA = 1.5, 2.0
 HALF = m.Constant(0.5)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from training import mechanisms
-from training.mechanisms import _clipping
+from dptheory.training import mechanisms
+from dptheory.training.mechanisms import _clipping
 
 SHAPES = ((2, 3), (1,), (4,))
 

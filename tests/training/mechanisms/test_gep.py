@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dptheory import embedding as theory
-from training import mechanisms as m
+from dptheory.training import mechanisms as m
 
 CLIP, REST, SIGMA = 1.3, 0.4, 0.7
 PARAMS = [torch.zeros(3, 4), torch.zeros(5), torch.zeros(8)]

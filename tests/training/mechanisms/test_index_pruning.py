@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from dptheory import pruning
-from training import mechanisms as m
-from training.mechanisms._index_pruning import sample_subsets
+from dptheory.training import mechanisms as m
+from dptheory.training.mechanisms._index_pruning import sample_subsets
 
 CLIP = 1.3
 

@@ -5,8 +5,8 @@ import torch
 from opacus import GradSampleModule
 from torch import nn
 
-from training import mechanisms as m
-from training.mechanisms._layer_freezing import first_parameters, layers
+from dptheory.training import mechanisms as m
+from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
 
 
 class Scaled(nn.Module):

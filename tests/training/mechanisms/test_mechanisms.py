@@ -10,11 +10,11 @@ from scipy.stats import binomtest, chisquare, kstest, norm
 from dptheory import embedding as theory
 from dptheory import gradients as gradients_theory
 from dptheory import pruning
-from training import mechanisms as m
-from training._randomness import _inverted, normal, permutation
-from training.engine import generator_noise, secure_noise
-from training.mechanisms import draw_mask, largest_entries
-from training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
+from dptheory.training import mechanisms as m
+from dptheory.training._randomness import _inverted, normal, permutation
+from dptheory.training.engine import generator_noise, secure_noise
+from dptheory.training.mechanisms import draw_mask, largest_entries
+from dptheory.training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
 
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
 DIM = sum(math.prod(s) for s in SHAPES)

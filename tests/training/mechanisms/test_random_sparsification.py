@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dptheory.privacy import FreshMask
-from training import mechanisms as m
-from training.mechanisms import draw_mask
+from dptheory.training import mechanisms as m
+from dptheory.training.mechanisms import draw_mask
 
 PARAMS = [torch.zeros(20, 5), torch.zeros(7)]
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from training import mechanisms as m
-from training._randomness import normal
-from training.mechanisms import largest_entries
+from dptheory.training import mechanisms as m
+from dptheory.training._randomness import normal
+from dptheory.training.mechanisms import largest_entries
 
 PARAMS = [torch.zeros(2, 3), torch.zeros(4)]
 STD = 2.5

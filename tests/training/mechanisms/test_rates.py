@@ -2,7 +2,7 @@
 
 import pytest
 
-from training import mechanisms
+from dptheory.training import mechanisms
 
 STEPS = range(7)
 

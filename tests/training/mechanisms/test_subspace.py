@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from training.mechanisms import power_iteration, shared_dimensions
+from dptheory.training.mechanisms import power_iteration, shared_dimensions
 
 
 def test_every_group_gets_a_vector_and_none_more_than_it_has_entries() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from training.networks import loss_hessian, mean_gradient, per_sample_gradients, small_tanh_cnn
+from dptheory.training.networks import loss_hessian, mean_gradient, per_sample_gradients, small_tanh_cnn
 
 
 def test_gradients_are_those_of_each_example() -> None:

@@ -5,8 +5,8 @@ import torch
 from opacus.validators import ModuleValidator
 from torch.nn import functional
 
-from training import networks
-from training.networks import layer_slices, small_tanh_cnn
+from dptheory.training import networks
+from dptheory.training.networks import layer_slices, small_tanh_cnn
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from training.probe import EXACT, GAUSSIAN, Measurement, MeasureSettings, Row, measure
+from dptheory.training.probe import EXACT, GAUSSIAN, Measurement, MeasureSettings, Row, measure
 
 DIM = 8192
 LAYERS = {"first": slice(0, 2000), "second": slice(2000, DIM)}

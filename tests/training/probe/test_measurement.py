@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from dptheory import pruning
-from training.probe import EXACT, GAUSSIAN, Fit, MeasureSettings, Row, measure
+from dptheory.training.probe import EXACT, GAUSSIAN, Fit, MeasureSettings, Row, measure
 
 DIM, DRAWS, SIGMA, CLIP = 700, 9, 1.5, 0.4
 RATIOS = (0.1, 0.003, 1.0, 0.5)

@@ -10,10 +10,10 @@ from scipy.stats import chi2
 
 from dptheory import privacy
 from dptheory.planning import SHARE_PARTS, PrivateStats
-from training.networks import per_sample_gradients
-from training.probe import private_statistics, run_private_statistics
-from training.probe._private_statistics import NORM_EDGES, totals
-from training.runs import build_model
+from dptheory.training.networks import per_sample_gradients
+from dptheory.training.probe import private_statistics, run_private_statistics
+from dptheory.training.probe._private_statistics import NORM_EDGES, totals
+from dptheory.training.runs import build_model
 
 SIZES, EDGES = (3, 2, 2), np.array(NORM_EDGES)
 
@@ -169,7 +169,7 @@ def test_statistics_of_images_spend_their_share(monkeypatch: pytest.MonkeyPatch)
         asked.append(next(network.parameters()).detach().clone())
         return per_sample_gradients(network, pixels[:2], labels[:2]).repeat_interleave(len(pixels) // 2, dim=0)
 
-    monkeypatch.setattr("training.probe._private_statistics.per_sample_gradients", gradients)
+    monkeypatch.setattr("dptheory.training.probe._private_statistics.per_sample_gradients", gradients)
     given = {"data": "excerpt", "model": "linear-probe", "epsilon": 2.0, "delta": 1e-5, "device": torch.device("cpu")}
     found = run_private_statistics(**given, share=0.25, seed=3)
     spent = privacy.Composition((found.release,)).epsilon(1e-5).upper

@@ -12,12 +12,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from dptheory.cli import app
+from dptheory.training.data import Images, data_folder
+from dptheory.training.networks import layer_slices, small_tanh_cnn
+from dptheory.training.probe import MeasureSettings, _probe, run_probe, spread_steps, to_dict
+from dptheory.training.runs import DpSgdSettings
 from tests.training.tiny import TEST, TRAIN, tiny_load
-from training.__main__ import app
-from training.data import Images, data_folder
-from training.networks import layer_slices, small_tanh_cnn
-from training.probe import MeasureSettings, _probe, run_probe, spread_steps, to_dict
-from training.runs import DpSgdSettings
 
 TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-shares", "0.01,0.5", "--draws", "4"]
 CPU = torch.device("cpu")
@@ -189,8 +189,8 @@ def test_missing_data_ends_in_advice(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_help_shows_an_example() -> None:
-    assert "python -m training probe --data excerpt" in CliRunner().invoke(app, ["--help"]).output
-    assert "python -m training probe --data excerpt" in CliRunner().invoke(app, ["probe", "--help"]).output
+    assert "dptheory probe --data excerpt" in CliRunner().invoke(app, ["--help"]).output
+    assert "dptheory probe --data excerpt" in CliRunner().invoke(app, ["probe", "--help"]).output
 
 
 def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:

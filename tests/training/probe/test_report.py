@@ -11,7 +11,7 @@ import pytest
 import torch
 from rich.table import Table
 
-from training.probe import (
+from dptheory.training.probe import (
     EXACT,
     GAUSSIAN,
     Fit,
@@ -26,7 +26,7 @@ from training.probe import (
     write_gradients,
     write_json,
 )
-from training.runs import DpSgdSettings
+from dptheory.training.runs import DpSgdSettings
 
 CPU = torch.device("cpu")
 FIT = Fit(

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from dptheory.planning import MethodMoments, TrainingSetup, plan, read_statistics, statistics_text
-from training import mechanisms
-from training.probe import moment_statistics, run_statistics
-from training.probe._method_moments import FOLDS, pair_moments
-from training.runs import DpSgdSettings
+from dptheory.training import mechanisms
+from dptheory.training.probe import moment_statistics, run_statistics
+from dptheory.training.probe._method_moments import FOLDS, pair_moments
+from dptheory.training.runs import DpSgdSettings
 
 _DIM = 12
 

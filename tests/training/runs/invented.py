@@ -4,9 +4,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from training.runs._plan import Find, PlannedRun
-from training.runs._results import Result
-from training.runs._study import Study, study_from_dict
+from dptheory.training.runs._plan import Find, PlannedRun
+from dptheory.training.runs._results import Result
+from dptheory.training.runs._study import Study, study_from_dict
 
 RATE, MOMENTUM = "optimizer.learning_rate", "optimizer.momentum"
 TABLE: dict[str, Any] = {

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from dptheory.pruning import theta_for_budget
+from dptheory.training import mechanisms as m
+from dptheory.training import runs
+from dptheory.training.data import Images
+from dptheory.training.networks import small_tanh_cnn
 from tests.training.tiny import tiny_config
-from training import mechanisms as m
-from training import runs
-from training.data import Images
-from training.networks import small_tanh_cnn
 
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = Images("excerpt", torch.zeros(30, 1, 28, 28), torch.arange(30) % 10)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from dptheory.training import runs
+from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
 from tests.training.tiny import tiny_config, tiny_load
-from training import runs
-from training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
 
 CPU = torch.device("cpu")
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}

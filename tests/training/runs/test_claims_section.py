@@ -4,9 +4,9 @@ import dataclasses
 from pathlib import Path
 
 from dptheory import claims
+from dptheory.training.runs import _claims_section, _results_page, _verdicts
+from dptheory.training.runs._rules import Rule
 from tests.training.runs.test_verdicts import WANTED, asked, written
-from training.runs import _claims_section, _results_page, _verdicts
-from training.runs._rules import Rule
 
 
 def test_how_many_answers_are_of_instrumented_runs() -> None:

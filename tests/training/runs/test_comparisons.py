@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dptheory.training.runs import compare
+from dptheory.training.runs._plan import PlannedRun
+from dptheory.training.runs._results import Result
 from tests.training.runs.invented import find_by, study
-from training.runs import compare
-from training.runs._plan import PlannedRun
-from training.runs._results import Result
 
 RNG = np.random.default_rng(3)
 LUCK = dict(enumerate(RNG.normal(0.0, 0.02, 100)))

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-import training
+import dptheory.training
 from dptheory import planning, privacy
 from dptheory.privacy import Step
-from tests.training.tiny import TRAIN, tiny_config, tiny_load
-from training import runs
-from training.data import _images
-from training.data._files import DataFile
-from training.engine import BudgetError, PrivacyAccountant
-from training.mechanisms import StepCost
-from training.runs import (
+from dptheory.training import runs
+from dptheory.training.data import _images
+from dptheory.training.data._files import DataFile
+from dptheory.training.engine import BudgetError, PrivacyAccountant
+from dptheory.training.mechanisms import StepCost
+from dptheory.training.runs import (
     BUILDERS,
     RunConfig,
     _config,
@@ -28,8 +27,9 @@ from training.runs import (
     from_dict,
     read_config,
 )
+from tests.training.tiny import TRAIN, tiny_config, tiny_load
 
-FOLDER = Path(training.__file__).parent
+FOLDER = Path(dptheory.training.__file__).parent
 SHIPPED = [path.relative_to(FOLDER) for path in _config.run_files(FOLDER)]
 PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
 

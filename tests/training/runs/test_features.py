@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.networks import scattering_features
-from training.runs import _features
+from dptheory.training.networks import scattering_features
+from dptheory.training.runs import _features
 
 PIXELS = torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from dptheory.training.runs._forecast_table import forecast_rows, ratio_of_gains, sign
 from tests.training.runs.invented import TABLE, find_by, study
-from training.runs._forecast_table import forecast_rows, ratio_of_gains, sign
 
 
 def moment(step: int, **methods: tuple[float | None, float | None]) -> dict[str, Any]:

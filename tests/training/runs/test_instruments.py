@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dptheory import privacy
-from training.runs import Measuring, read_instrument
-from training.runs._instruments import HOME, read_instruments
+from dptheory.training.runs import Measuring, read_instrument
+from dptheory.training.runs._instruments import HOME, read_instruments
 
 
 def test_what_a_file_says() -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from training.runs._interrupts import engine, interrupts_between_steps
+from dptheory.training.runs._interrupts import engine, interrupts_between_steps
 
 
 @pytest.mark.usefixtures("usual_signals")

@@ -1,6 +1,6 @@
 """Tables of the pages: a bar within a cell does not end it."""
 
-from training.runs._markdown import table
+from dptheory.training.runs._markdown import table
 
 
 def test_a_table() -> None:

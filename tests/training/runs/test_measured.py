@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dptheory.claims import Answer, Measured
-from training.runs import _measured, _verdicts, read_instrument
-from training.runs._instruments import HOME
-from training.runs._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
-from training.runs._rules import Rule
+from dptheory.training.runs import _measured, _verdicts, read_instrument
+from dptheory.training.runs._instruments import HOME
+from dptheory.training.runs._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
+from dptheory.training.runs._rules import Rule
 
 MASKS = dataclasses.replace(read_instrument("masks"), seeds=(0, 1))
 TABLE: dict[str, Any] = {
@@ -64,7 +64,7 @@ def test_states(tmp_path: Path, values, bounds: dict[str, float], relation: str,
         "proofs/results/instruments/masks_seed=1.json",
     )
     assert found.reported == (("MSE, dense minus frozen", "positive"),)
-    assert found.command == "python -m training instrument masks" and found.cost == MASKS.cost
+    assert found.command == "dptheory instrument masks" and found.cost == MASKS.cost
     assert found.summary.startswith(f"{state}: gain ")
     assert found.summary.endswith("" if outcome == "holds" else f" ({outcome})")
     assert f"asked of instrument masks: {found.question}" in found.lines()

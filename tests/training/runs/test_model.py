@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from training import networks, runs
-from training.networks import small_tanh_cnn
-from training.runs import OptimizerConfig
+from dptheory.training import networks, runs
+from dptheory.training.networks import small_tanh_cnn
+from dptheory.training.runs import OptimizerConfig
 
 
 def test_networks() -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from training.data import Images
-from training.networks import layer_slices, small_tanh_cnn
-from training.runs import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from dptheory.training.data import Images
+from dptheory.training.networks import layer_slices, small_tanh_cnn
+from dptheory.training.runs import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 
 CPU = torch.device("cpu")
 

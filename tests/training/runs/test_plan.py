@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs._plan import PlannedRun
 from tests.training.runs.invented import MOMENTUM, RATE, changed, find_by, study
-from training.runs import _plan as plans
-from training.runs._plan import PlannedRun
 
 POINTS = [(rate, momentum) for rate in (0.5, 1.0, 2.0) for momentum in (0.0, 0.5)]
 

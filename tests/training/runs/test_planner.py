@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from training.runs import _planner, read_study
-from training.runs._plan import Find, PlannedRun
-from training.runs._planner_page import _held, planner_page, summary, tables
-from training.runs._results import Result
+from dptheory.training.runs import _planner, read_study
+from dptheory.training.runs._plan import Find, PlannedRun
+from dptheory.training.runs._planner_page import _held, planner_page, summary, tables
+from dptheory.training.runs._results import Result
 
 ROOT = Path(__file__).parents[3]
 STUDY, METHODS = (read_study(Path(f"configs/studies/{name}.toml")) for name in ("planner", "planner_methods"))
@@ -136,7 +136,7 @@ def test_the_page_says_the_worst_first() -> None:
         and "Not measured yet: fashion-mnist-3" in page
     )
     current = (ROOT / "proofs" / "planner.md").read_text(encoding="utf-8")
-    assert planner_page(_held(ROOT / "proofs" / "results")) == current, "run `python -m training planner`"
+    assert planner_page(_held(ROOT / "proofs" / "results")) == current, "run `dptheory planner`"
     assert tables(_held(ROOT / "proofs" / "results")) == (ROOT / "proofs" / "planner.json").read_text(encoding="utf-8")
 
 

@@ -5,8 +5,8 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import nn
 
-from training.runs import build_model
-from training.runs._pooling import pooled_channels_last
+from dptheory.training.runs import build_model
+from dptheory.training.runs._pooling import pooled_channels_last
 
 SHAPES = {"small-cnn": (1, 28, 28), "dp-cnn": (3, 32, 32), "scattering-cnn": (243, 8, 8)}
 

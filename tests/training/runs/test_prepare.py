@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from dptheory import planning, privacy
+from dptheory.training import runs
+from dptheory.training.data import Images, standardised
+from dptheory.training.engine import PartitionBatches, PoissonBatches
+from dptheory.training.networks import scattering_features
+from dptheory.training.runs import _prepare
 from tests.planning.test_config import taking
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
-from training import runs
-from training.data import Images, standardised
-from training.engine import PartitionBatches, PoissonBatches
-from training.networks import scattering_features
-from training.runs import _prepare
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from training.runs import _processes, _worker
-from training.runs._processes import BUSY, DONE, FAILED, STOPPED, Ending, in_fresh_process
-from training.runs._worker import Task
+from dptheory.training.runs import _processes, _worker
+from dptheory.training.runs._processes import BUSY, DONE, FAILED, STOPPED, Ending, in_fresh_process
+from dptheory.training.runs._worker import Task
 
 ROOT = Path(__file__).parents[3]
 KILLED = -signal.SIGKILL
@@ -150,7 +150,7 @@ def watched(
     monkeypatch: pytest.MonkeyPatch, task: Task, code: str, *, stop: Callable[[], bool] | None = None
 ) -> tuple[int, bool]:
     threads = "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS"
-    monkeypatch.setattr(_processes, "_WORKER", ("-S", "-c", code, threads, f"{task.result} told"))
+    monkeypatch.setattr(_processes, "_worker_of", lambda code: ("-S", "-c", code, threads, f"{task.result} told"))
     return _processes._watched(task, None, stop, ROOT)
 
 

@@ -6,11 +6,11 @@ import time
 import pytest
 from rich.console import Console
 
+from dptheory.training.runs import Lines, Standing
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs._plan import Plan
+from dptheory.training.runs._processes import BUSY, DONE, FAILED, STOPPED, Ending
 from tests.training.runs.invented import study
-from training.runs import Lines, Standing
-from training.runs import _plan as plans
-from training.runs._plan import Plan
-from training.runs._processes import BUSY, DONE, FAILED, STOPPED, Ending
 
 RUNS = plans.plan(study(), lambda run: None).runs
 LONG = "an error that says [bold]very much[/bold] " * 5

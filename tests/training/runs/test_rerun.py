@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from training import runs as runs
-from training.__main__ import app
-from training.data import data_folder
-from training.runs import _processes, _rerun, rerun, seconds_taken
-from training.runs._processes import Ending
+from dptheory.cli import app
+from dptheory.training import runs as runs
+from dptheory.training.data import data_folder
+from dptheory.training.runs import _processes, _rerun, rerun, seconds_taken
+from dptheory.training.runs._processes import Ending
 
 ROOT = Path(__file__).parents[3]
 WORKER = """
@@ -183,7 +183,7 @@ def test_an_installed_package_has_no_history(tmp_path: Path, monkeypatch: pytest
 
 def test_a_run_that_fails(history: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, RUN, code=code(history()))
-    monkeypatch.setattr(_processes, "_WORKER", ("-c", "raise SystemExit('no such thing')"))
+    monkeypatch.setattr(_processes, "_worker_of", lambda code: ("-c", "raise SystemExit('no such thing')"))
     with pytest.raises(ValueError, match="the run was not made again: no such thing"):
         rerun(path)
     monkeypatch.setattr(_processes, "in_fresh_process", lambda *_, **__: Ending(_processes.BUSY))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from training.runs import _results
+from dptheory.training.runs import _results
 
 ROW: dict[str, Any] = {
     "config": {"seed": 3}, "code": {"dirty": False}, "diverged": False,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
+from dptheory.training.runs import _results_page, _verdicts, write_answers, write_planner
+from dptheory.training.runs._forecast_table import ForecastRow
+from dptheory.training.runs._rules import Condition, Rule
 from tests.training.runs.test_verdicts import CELL, WANTED, asked, written
-from training.runs import _results_page, _verdicts, write_answers, write_planner
-from training.runs._forecast_table import ForecastRow
-from training.runs._rules import Condition, Rule
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +27,7 @@ def page(folder: Path, *relations: str) -> str:
 def test_committed_files_are_fresh(tmp_path: Path) -> None:
     out, text = tmp_path / "answers.json", tmp_path / "results.md"
     counts = write_answers(ROOT / "proofs" / "results", out, text)
-    stale = "run `python -m training answers` and `dptheory pages proofs --no-evidence`"
+    stale = "run `dptheory answers` and `dptheory pages proofs --no-evidence`"
     assert (ROOT / "dptheory" / "claims" / "answers.json").read_text(encoding="utf-8") == out.read_text(
         encoding="utf-8"
     ), stale

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from training.runs import _comparisons, _rules, _verdicts
-from training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
-from training.runs._statistics import Difference
-from training.runs._study import Comparison
+from dptheory.training.runs import _comparisons, _rules, _verdicts
+from dptheory.training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
+from dptheory.training.runs._statistics import Difference
+from dptheory.training.runs._study import Comparison
 
 STUDIES = read_studies()
 BESIDE = (

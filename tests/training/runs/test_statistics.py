@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from training.runs._statistics import equivalence, paired_difference, sign_flip_p
+from dptheory.training.runs._statistics import equivalence, paired_difference, sign_flip_p
 
 RNG = np.random.default_rng(0)
 ONE, OTHER = RNG.normal(0.4, 1, 16), RNG.normal(0, 1, 16)

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
+from dptheory.training.runs import Places, _results, show
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs._plan import PlannedRun
+from dptheory.training.runs._study import Study
 from tests.training.runs.invented import MOMENTUM, RATE, changed, find_by, result, study
-from training.runs import Places, _results, show
-from training.runs import _plan as plans
-from training.runs._plan import PlannedRun
-from training.runs._study import Study
 
 RATES = {0.5: 0.5, 1.0: 0.7, 2.0: 0.6}
 

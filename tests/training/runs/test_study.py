@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dptheory.training.runs import _config, _study, read_study, study_from_dict
+from dptheory.training.runs._study import Comparison, Phase, merged
 from tests.training.runs.invented import MOMENTUM, RATE, TABLE, changed, study
-from training.runs import _config, _study, read_study, study_from_dict
-from training.runs._study import Comparison, Phase, merged
 
 NAMED = {"name": "random-k", "keep_share": 0.5}
 

@@ -16,17 +16,17 @@ import pytest
 from typer.testing import CliRunner
 
 from dptheory.claims import all_claims
+from dptheory.cli import app
+from dptheory.training import runs as runs
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs import _prepare, _processes, _results, _sweep, _train, _worker
+from dptheory.training.runs._comparisons import compare
+from dptheory.training.runs._locks import only_here, taken
+from dptheory.training.runs._processes import Ending, in_fresh_process
+from dptheory.training.runs._study import Study, read_study, study_from_dict
+from dptheory.training.runs._sweep import Outcome, Places, Watcher, standing, sweep
+from dptheory.training.runs._worker import Task
 from tests.training.tiny import tiny_load
-from training import runs as runs
-from training.__main__ import app
-from training.runs import _plan as plans
-from training.runs import _prepare, _processes, _results, _sweep, _train, _worker
-from training.runs._comparisons import compare
-from training.runs._locks import only_here, taken
-from training.runs._processes import Ending, in_fresh_process
-from training.runs._study import Study, read_study, study_from_dict
-from training.runs._sweep import Outcome, Places, Watcher, standing, sweep
-from training.runs._worker import Task
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -492,7 +492,7 @@ def test_killed_restarted_stopped_and_resumed_without_processes(
 def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the second epoch, started again, stopped in the third: the end is that of a run that nobody disturbed."""
     disturbed, calm = one_task(tmp_path / "disturbed"), one_task(tmp_path / "calm")
-    monkeypatch.setattr(_processes, "_WORKER", (str(HERE.parent / "disturbed.py"),))
+    monkeypatch.setattr(_processes, "_worker_of", lambda code: (str(HERE.parent / "disturbed.py"),))
     for name, value in {"KILL": "6", "STOP": "10", "FOLDER": str(tmp_path)}.items():
         monkeypatch.setenv(f"DISTURBED_{name}", value)
     assert in_fresh_process(disturbed, stop=(tmp_path / "stop").exists) == Ending(_processes.STOPPED)
@@ -547,21 +547,21 @@ def test_a_run_that_another_process_has_is_left_alone(tmp_path: Path, monkeypatc
 def test_a_worker_that_always_dies_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_processes, "_MOST_DEATHS", 3)
     die = "import os; print('too little memory', flush=True); os.kill(os.getpid(), 9)"
-    monkeypatch.setattr(_processes, "_WORKER", ("-c", die))
+    monkeypatch.setattr(_processes, "_worker_of", lambda code: ("-c", die))
     ending = in_fresh_process(one_task(tmp_path))
     assert (
         ending.kind == _processes.FAILED
         and "killed 3 times" in ending.message
         and "too little memory" in ending.message
     )
-    monkeypatch.setattr(_processes, "_WORKER", ("-c", "raise SystemExit('no such thing')"))
+    monkeypatch.setattr(_processes, "_worker_of", lambda code: ("-c", "raise SystemExit('no such thing')"))
     assert in_fresh_process(one_task(tmp_path)) == Ending(_processes.FAILED, "no such thing")
-    monkeypatch.setattr(_processes, "_WORKER", ("-c", ""))
+    monkeypatch.setattr(_processes, "_worker_of", lambda code: ("-c", ""))
     assert "no result" in in_fresh_process(one_task(tmp_path)).message
 
 
 def command(folder: Path, workers: int = 2) -> list[str]:
-    return [sys.executable, "-m", "training", "sweep", str(folder / "tiny.toml"), "--workers", str(workers),
+    return [sys.executable, "-m", "dptheory", "sweep", str(folder / "tiny.toml"), "--workers", str(workers),
             "--allow-dirty", "--results", str(folder / "results"), "--state", str(folder / "state")]  # fmt: skip
 
 

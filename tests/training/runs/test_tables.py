@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from training.runs import _tables
+from dptheory.training.runs import _tables
 
 
 def test_a_file_is_read_or_named(tmp_path: Path) -> None:

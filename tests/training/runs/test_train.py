@@ -21,12 +21,12 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector
 from typer.testing import CliRunner
 
+from dptheory.cli import app
+from dptheory.training import engine, runs
+from dptheory.training.networks import per_sample_gradients
+from dptheory.training.runs import CSV, JSON, STATE, _checkpoint, _prepare, _train, accuracy
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
-from training import engine, runs
-from training.__main__ import app
-from training.networks import per_sample_gradients
-from training.runs import CSV, JSON, STATE, _checkpoint, _prepare, _train, accuracy
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
@@ -274,7 +274,7 @@ def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_secure_run_says_that_its_state_is_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.runs.read_config", lambda *_, **__: tiny_config(secure=True, epochs=1))
+    monkeypatch.setattr("dptheory.training.runs.read_config", lambda *_, **__: tiny_config(secure=True, epochs=1))
     done = CliRunner().invoke(app, ["run", "x.toml", "--out", str(tmp_path), "--device", "cpu"])
     assert done.exit_code == 0, done.output
     assert "Keep checkpoints secret" in done.output and f"Only its owner can read {tmp_path / STATE}" in done.output
@@ -365,8 +365,8 @@ def test_a_budget_for_no_step_is_an_error_of_the_command(tmp_path: Path) -> None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_below_the_output(tmp_path: Path) -> None:
-    """As ``python -m training``, in an interpreter of its own."""
-    command = [sys.executable, "-m", "training", *small_run(tmp_path, epochs=1, batch_size=500)]
+    """As ``dptheory``, in an interpreter of its own."""
+    command = [sys.executable, "-m", "dptheory", *small_run(tmp_path, epochs=1, batch_size=500)]
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, env=env, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -5,9 +5,9 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import nn
 
+from dptheory.training.runs import _prepare, _train, build_model
+from dptheory.training.runs._trained_outputs import trained_outputs
 from tests.training.tiny import tiny_config, tiny_load
-from training.runs import _prepare, _train, build_model
-from training.runs._trained_outputs import trained_outputs
 
 GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
 INPUTS = {

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from dptheory.claims import Answer, _answer
+from dptheory.training.runs import _plan as plans
+from dptheory.training.runs import _results, _verdicts
+from dptheory.training.runs._plan import PlannedRun
+from dptheory.training.runs._rules import Asked, Condition, Rule
+from dptheory.training.runs._study import Study
+from dptheory.training.runs._sweep import Places
 from tests.training.runs.invented import Accuracy, find_by, result, study
-from training.runs import _plan as plans
-from training.runs import _results, _verdicts
-from training.runs._plan import PlannedRun
-from training.runs._rules import Asked, Condition, Rule
-from training.runs._study import Study
-from training.runs._sweep import Places
 
 WANTED = dataclasses.replace(study(), answers=("rs.table2",))
 CELL = "CIFAR10, DP-CNN (d = 550K), epsilon 1.0, difference"
@@ -73,7 +73,7 @@ def test_confirmed(tmp_path: Path) -> None:
     for pattern in found.files:
         name, count = pattern.removeprefix("proofs/results/").split(" ", 1)
         assert len(list(tmp_path.glob(name))) == int(count.split()[0].strip("("))
-    assert found.command == "python -m training sweep configs/studies/invented.toml"
+    assert found.command == "dptheory sweep configs/studies/invented.toml"
     assert found.cost == "88 runs, 224 epochs. Nothing."
 
 
@@ -152,7 +152,7 @@ def test_the_nearest_study_with_results_decides(tmp_path: Path) -> None:
     found = answered(folder, *both)
     assert (found.study, found.state) == ("invented", "confirmed")
     assert [(one.study, one.state) for one in found.others] == [("near", "not run")]
-    assert found.others[0].command == "python -m training sweep configs/studies/near.toml --device cuda"
+    assert found.others[0].command == "dptheory sweep configs/studies/near.toml --device cuda"
     (folder / "invented").rename(folder / "near")
     found = answered(folder, *both)
     assert (found.study, found.state) == ("near", "not confirmed") and found.others[0].study == "invented"

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import torch
 
+from dptheory.training import runs
+from dptheory.training._machine import versions
+from dptheory.training.runs import CSV, STATE, _prepare, _results, _train, _worker
+from dptheory.training.runs._locks import only_here
+from dptheory.training.runs._worker import Task
 from tests.training.tiny import tiny_config, tiny_load
-from training import runs
-from training._machine import versions
-from training.runs import CSV, STATE, _prepare, _results, _train, _worker
-from training.runs._locks import only_here
-from training.runs._worker import Task
 
 CODE = {"commit": "c", "trees": {"training": "t", "dptheory": "d"}, "dirty": False}
 
@@ -131,7 +131,7 @@ def test_which_state_is_gone_on_with(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert made({"package": "2"}) == fresh and not metrics.exists()
     shutil.rmtree(Path(task.folder) / "run")
     assert made({"package": "2"}) == fresh
-    monkeypatch.setattr("training.runs._plain_dp_sgd.pick_device", lambda wanted: torch.device("cuda"))
+    monkeypatch.setattr("dptheory.training.runs._plain_dp_sgd.pick_device", lambda wanted: torch.device("cuda"))
     assert made({"package": "2"}) == fresh  # another device
 
 

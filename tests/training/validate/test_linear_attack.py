@@ -12,9 +12,9 @@ import torch
 from dptheory import sparsification
 from dptheory.checks import Kind
 from dptheory.claims.rs.thm5_1 import printed_error_bound
-from training.data import load
-from training.validate import _linear_attack as linear_attack_of
-from training.validate import attack, linear_attack, linear_gradient
+from dptheory.training.data import load
+from dptheory.training.validate import _linear_attack as linear_attack_of
+from dptheory.training.validate import attack, linear_attack, linear_gradient
 
 
 def test_measured_error_is_the_predicted_one() -> None:

@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from dptheory import embedding, freezing, gradients, sparsification
-from tests.named import by_name
-from training import mechanisms as m
-from training import probe
-from training.mechanisms import power_iteration
-from training.runs import DpSgdSettings
-from training.validate import (
+from dptheory.training import mechanisms as m
+from dptheory.training import probe
+from dptheory.training.mechanisms import power_iteration
+from dptheory.training.runs import DpSgdSettings
+from dptheory.training.validate import (
     LinearGradient,
     Row,
     Snapshot,
@@ -25,7 +24,8 @@ from training.validate import (
     _rows_mse,
     _rows_pruning,
 )
-from training.validate._rows import Labels
+from dptheory.training.validate._rows import Labels
+from tests.named import by_name
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3

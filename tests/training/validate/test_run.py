@@ -12,10 +12,10 @@ import torch
 from typer.testing import CliRunner
 
 from dptheory import embedding, freezing, gradients, pruning, sparsification
-from training.__main__ import app
-from training.data import Images, load
-from training.runs import DpSgdSettings
-from training.validate import (
+from dptheory.cli import app
+from dptheory.training.data import Images, load
+from dptheory.training.runs import DpSgdSettings
+from dptheory.training.validate import (
     Row,
     Snapshot,
     ValidateSettings,
@@ -31,7 +31,7 @@ from training.validate import (
     to_dict,
     validate_images,
 )
-from training.validate._rows import NONE, Labels
+from dptheory.training.validate._rows import NONE, Labels
 
 CPU = torch.device("cpu")
 TINY = ValidateSettings(
@@ -250,7 +250,7 @@ def call(*arguments: str) -> tuple[int, str]:
 
 
 def test_command_writes_its_files(tmp_path: Path, result: Validation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.validate.validate", lambda *a: result)
+    monkeypatch.setattr("dptheory.training.validate.validate", lambda *a: result)
     code, text = call("--device", "cpu", "--out", str(tmp_path / "new"))
     assert code == 0, text
     assert "rows that need no assumption agree within 5 SE" in text
@@ -274,9 +274,10 @@ def test_command_fails_where_theory_does(tmp_path: Path, result: Validation, mon
     wrong = dataclasses.replace(first.rows[0], predicted=2 * first.rows[0].predicted)
     broken = dataclasses.replace(first, rows=(wrong, *first.rows[1:]))
     monkeypatch.setattr(
-        "training.validate.validate", lambda *a: dataclasses.replace(result, moments=(broken, *result.moments[1:]))
+        "dptheory.training.validate.validate",
+        lambda *a: dataclasses.replace(result, moments=(broken, *result.moments[1:])),
     )
-    monkeypatch.setattr("training.validate.write_figure", lambda *a: None)
+    monkeypatch.setattr("dptheory.training.validate.write_figure", lambda *a: None)
     assert call("--device", "cpu", "--out", str(tmp_path))[0] == 1
 
 
@@ -327,4 +328,4 @@ def test_other_images_are_refused() -> None:
 
 
 def test_help_shows_an_example() -> None:
-    assert "python -m training validate --data excerpt" in call("--help")[1]
+    assert "dptheory validate --data excerpt" in call("--help")[1]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from training.__main__ import app
-from training.runs import DpSgdSettings
-from training.validate import ValidateSettings
+from dptheory.cli import app
+from dptheory.training.runs import DpSgdSettings
+from dptheory.training.validate import ValidateSettings
 
 TRAINING = DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
 
@@ -21,7 +21,7 @@ def test_defaults_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch,
         asked.extend(given)
         raise ValueError("enough")
 
-    monkeypatch.setattr("training.validate.validate", validate)
+    monkeypatch.setattr("dptheory.training.validate.validate", validate)
     CliRunner().invoke(app, ["validate", "--device", "cpu", "--out", str(tmp_path)])
     assert asked == ["excerpt", ValidateSettings(TRAINING), torch.device("cpu")]
     written = ValidateSettings(

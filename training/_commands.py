@@ -1,4 +1,7 @@
-"""`python -m training`: the theory against real gradients, and the algorithms on real data."""
+"""The commands of training, which join ``dptheory`` by the entry points of pyproject.toml.
+
+Nothing here imports torch before a command is called: names and options are shown without it.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,30 +12,16 @@ import typer
 
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
-from training._probe_command import probe
+from dptheory.training._probe_command import probe as probe
 
 if TYPE_CHECKING:
-    from training.runs import Run
+    from dptheory.training.runs import Run
 
 _OPTIONS = {"wanted": "device", "training.steps": "steps"}  # arguments that have another name as an option
 
 Number = TypeVar("Number", int, float)
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
-
-@app.callback()
-def main() -> None:
-    """Validate the theory on real gradients, on the CPU or on CUDA.
-
-    Example: [bold]python -m training probe --data excerpt --out probe-results[/bold]
-    """
-
-
-app.command()(probe)
-
-
-@app.command()
 def validate(
     data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")] = "excerpt",
     steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 60,
@@ -55,14 +44,14 @@ def validate(
 
     Ends with code 1 where a prediction that needs no assumption is more than five standard errors off.
 
-    Example: [bold]python -m training validate --data excerpt --out validate-results[/bold]
+    Example: [bold]dptheory validate --data excerpt --out validate-results[/bold]
     """
     import torch
 
-    from training._machine import device_name
-    from training.runs import DpSgdSettings, pick_device
-    from training.validate import ValidateSettings, row_table, summary, write_figure, write_json
-    from training.validate import validate as run_validation
+    from dptheory.training._machine import device_name
+    from dptheory.training.runs import DpSgdSettings, pick_device
+    from dptheory.training.validate import ValidateSettings, row_table, summary, write_figure, write_json
+    from dptheory.training.validate import validate as run_validation
 
     started = time.perf_counter()
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
@@ -101,7 +90,6 @@ def validate(
         raise typer.Exit(1)
 
 
-@app.command()
 def run(
     config: Annotated[Path, typer.Argument(help="TOML file; configs/... of this package are found from anywhere")],
     set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.drop_rate=0.7")] = None,
@@ -111,12 +99,12 @@ def run(
 ) -> None:
     """Train one network with one of the papers' algorithms.
 
-    Example: [bold]python -m training run configs/fashion_mnist/random_sparsification.toml --set data=excerpt[/bold]
+    Example: [bold]dptheory run configs/fashion_mnist/random_sparsification.toml --set data=excerpt[/bold]
 
-    With several processes: [bold]torchrun --nproc-per-node 2 -m training run ...[/bold]
+    With several processes: [bold]torchrun --nproc-per-node 2 -m dptheory run ...[/bold]
     """
-    from training import engine
-    from training.runs import pick_device, read_config, train, write_statement
+    from dptheory.training import engine
+    from dptheory.training.runs import pick_device, read_config, train, write_statement
 
     try:
         with user_errors(**_OPTIONS):
@@ -128,7 +116,7 @@ def run(
                     write_statement(done, out)
                     _print_end(done, out)
     except KeyboardInterrupt:
-        from training.runs import STATE
+        from dptheory.training.runs import STATE
 
         left = (
             f"the same command with --resume goes on from {out}" if (out / STATE).exists() else "before the first step"
@@ -137,7 +125,6 @@ def run(
         raise typer.Exit(130) from None
 
 
-@app.command()
 def sweep(
     study: Annotated[
         Path, typer.Argument(help="TOML file; configs/studies/... of this package are found from anywhere")
@@ -158,11 +145,11 @@ def sweep(
 
     Ends with code 1 where a run failed, and with 75 where runs are left.
 
-    Example: [bold]python -m training sweep configs/studies/masking.toml --workers 2 --hours 8[/bold]
+    Example: [bold]dptheory sweep configs/studies/masking.toml --workers 2 --hours 8[/bold]
     """
     from rich.console import Console
 
-    from training import runs
+    from dptheory.training import runs
 
     try:
         with user_errors():
@@ -191,7 +178,6 @@ def sweep(
         raise typer.Exit(75)
 
 
-@app.command()
 def instrument(
     names: Annotated[
         list[str], typer.Argument(help="instruments; files configs/instruments/NAME.toml of this package")
@@ -207,12 +193,12 @@ def instrument(
 ) -> None:
     """Train small networks and measure their gradients on the way: what the papers' figures show.
 
-    Example: [bold]python -m training instrument masks --seed 0[/bold]
+    Example: [bold]dptheory instrument masks --seed 0[/bold]
     """
     import torch
 
-    from training import runs
-    from training.instrument import measure
+    from dptheory.training import runs
+    from dptheory.training.instrument import measure
 
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
     with user_errors(**_OPTIONS):
@@ -223,7 +209,6 @@ def instrument(
                 typer.echo(str(path))
 
 
-@app.command()
 def rerun(
     path: Annotated[Path, typer.Argument(help="result file, of a study's run or of an instrument")],
 ) -> None:
@@ -231,11 +216,11 @@ def rerun(
 
     The same seed and code give the same file on the CPU, but for the times. Ends with code 1 where anything differs.
 
-    Example: [bold]python -m training rerun proofs/results/instruments/inversion_seed=0.json[/bold]
+    Example: [bold]dptheory rerun proofs/results/instruments/inversion_seed=0.json[/bold]
     """
     from rich.console import Console
 
-    from training import runs
+    from dptheory.training import runs
 
     try:
         with user_errors():
@@ -252,7 +237,6 @@ def rerun(
     typer.echo(f"the same but for the times, by the code of commit {found.commit}")
 
 
-@app.command()
 def answers(
     results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),
@@ -262,9 +246,9 @@ def answers(
 
     `dptheory pages proofs --no-evidence` then brings it into the ledger.
 
-    Example: [bold]python -m training answers[/bold]
+    Example: [bold]dptheory answers[/bold]
     """
-    from training import runs
+    from dptheory.training import runs
 
     with user_errors():
         written = runs.write_answers(results, out, page)
@@ -272,22 +256,20 @@ def answers(
             typer.echo(f"{count} {state}")
 
 
-@app.command()
 def planner(
     results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
     page: Annotated[Path, typer.Option(help="Markdown page")] = Path("proofs/planner.md"),
 ) -> None:
     """Hold the planner against the results so far: regret, order, coverage, by the forecasts in configs/planner.
 
-    Example: [bold]python -m training planner[/bold]
+    Example: [bold]dptheory planner[/bold]
     """
-    from training import runs
+    from dptheory.training import runs
 
     with user_errors():
         typer.echo(runs.write_planner(results, page))
 
 
-@app.command()
 def audit(
     seed: Annotated[int, typer.Option(min=0, help="of the data, the batches and the noise")] = 0,
     long: Annotated[bool, typer.Option("--long", help="ten seeds, long attacks, torchrun: about ten minutes")] = False,
@@ -296,9 +278,9 @@ def audit(
 
     Ends with code 1 where a statement is refused; a true one is with probability 1e-6 each.
 
-    Example: [bold]python -m training audit[/bold]
+    Example: [bold]dptheory audit[/bold]
     """
-    from training.audits import report
+    from dptheory.training.audits import report
 
     if not report(seed, long, typer.echo):
         raise typer.Exit(1)
@@ -315,7 +297,7 @@ def _require_a_step(done: "Run") -> None:
 def _print_end(done: "Run", out: Path) -> None:
     from rich.table import Table
 
-    from training.runs import STATE
+    from dptheory.training.runs import STATE
 
     last = done.rows[-1] if done.rows else {}
     table = Table("quantity", "value", title=done.optimizer.mechanism.title)
@@ -341,7 +323,3 @@ def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Numbe
     except ValueError:
         wanted = "whole numbers" if kind is int else "numbers"
         raise ValueError(f"{name} must be {wanted} separated by commas, got {text!r}") from None
-
-
-if __name__ == "__main__":
-    app()

@@ -1,0 +1,5 @@
+"""``python -m dptheory``: the same as ``dptheory``."""
+
+from dptheory.cli import app
+
+app(prog_name="dptheory")
