@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import torch
 
-from dptheory.training.mechanisms import Tensors
+from dptheory.training.per_example import PerExampleGradients, Representation, Tensors
 
 _OF_GRADIENT, _OF_ROWS, _OF_HALF_ROWS = 1e-2, 1e-3, 3e-2
 """Largest difference: as a share of the gradient's norm, and of the norms of the rows (in half precision), which round."""
@@ -32,21 +32,25 @@ class GradientSums:
         """Compare every parameter once more: others are trained now."""
         self._seen.clear()
 
+    def wants(self, p: torch.Tensor) -> bool:
+        """Whether the gradient of a parameter is still to be compared, so that a backward pass must leave it."""
+        return id(p) not in self._seen
+
     def before_forward(self, params: Tensors) -> None:
         """Note where there is no gradient yet, so that what a backward pass leaves is its own."""
         unseen = (p for p in params if id(p) not in self._seen)
         self._bare = {id(p) for p in unseen if p.grad is None or not p.grad.any()}
 
-    def check(self, params: Tensors, samples: Tensors) -> None:
+    def check(self, params: Tensors, samples: PerExampleGradients) -> None:
         """Compare, where that has not been done.
 
         Raises:
             ValueError: they differ clearly for a parameter.
         """
-        found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples, strict=True)]
+        found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples.parts, strict=True)]
         new = [(p, rows, gradient) for p, rows, gradient in found if gradient is not None]
         self._bare = set()
-        largest = max(self._size(rows) for rows in samples) if new else 0.0
+        largest = max(self._size(rows) for rows in samples.parts) if new else 0.0
         for p, rows, gradient in new:
             fits = self._add_up(rows, gradient, largest)
             if fits is False:
@@ -59,30 +63,27 @@ class GradientSums:
             if fits:
                 self._seen.add(id(p))
 
-    def _gradient(self, p: torch.Tensor, rows: torch.Tensor) -> torch.Tensor | None:
+    def _gradient(self, p: torch.Tensor, rows: Representation) -> torch.Tensor | None:
         """The gradient of this backward pass and no other; None where there is none to compare with."""
         known = id(p) in self._bare and p.grad is not None and p.grad.layout == torch.strided and len(rows) > 0
         return p.grad if known and p.grad is not None and p.grad.any() else None
 
-    def _size(self, rows: torch.Tensor) -> float:
+    def _size(self, rows: Representation) -> float:
         """Sum of the norms of the rows, which their rounding goes with, in the scale of the gradient."""
-        return float(rows.flatten().view(len(rows), -1).norm(dim=1, dtype=_wide(rows)).sum()) / self._divisor(rows)
+        return float(rows.square_norms().sqrt().sum()) / self._divisor(rows)
 
-    def _divisor(self, rows: torch.Tensor) -> int:
+    def _divisor(self, rows: Representation) -> int:
         return len(rows) if self._mean else 1
 
-    def _add_up(self, rows: torch.Tensor, gradient: torch.Tensor, largest: float) -> bool | None:
+    def _add_up(self, rows: Representation, gradient: torch.Tensor, largest: float) -> bool | None:
         """Whether the rows add up to the gradient; None where it cannot be said.
 
         Args:
             largest: size of the rows of any parameter, with which the rounding of a gradient goes that is zero otherwise.
         """
-        half = min(torch.finfo(rows.dtype).bits, torch.finfo(gradient.dtype).bits) < 32
-        difference = float((rows.sum(0, dtype=_wide(rows)) / self._divisor(rows) - gradient).norm())
+        half = min(torch.finfo(rows.computed_in).bits, torch.finfo(gradient.dtype).bits) < 32
+        difference = float((rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / self._divisor(rows) - gradient).norm())
         allowed = _OF_GRADIENT * float(gradient.norm())
         allowed += (_OF_HALF_ROWS if half else _OF_ROWS) * max(self._size(rows), largest / 3)
         return difference <= allowed if math.isfinite(difference + allowed) else None
 
-
-def _wide(rows: torch.Tensor) -> torch.dtype:
-    return torch.promote_types(rows.dtype, torch.float32)

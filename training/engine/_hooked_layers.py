@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from dptheory.training.engine._misread_layers import misread_kinds, read_by_functorch
+from dptheory.training.per_example import FactoredModule
 
 
 def check_layers(module: nn.Module) -> None:
@@ -122,7 +123,9 @@ class HookedLayers:
         return True
 
     def forget_passes(self) -> None:
-        """Drop gradients, and what Opacus keeps of forward passes whose backward pass has not come."""
+        """Drop gradients, and what is kept of passes whose backward pass has not come, or has failed."""
+        if isinstance(self._private, FactoredModule):
+            self._private.forget_passes()
         for m in self._private._module.modules():
             for name in ("activations", "max_batch_len"):
                 vars(m).pop(name, None)

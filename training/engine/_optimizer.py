@@ -7,7 +7,6 @@ import torch
 from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
-from opacus.optimizers.optimizer import _mark_as_processed
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
@@ -26,10 +25,11 @@ from dptheory.training.engine._privacy_report import (
     ZERO_OUT,
     PrivacyReport,
 )
-from dptheory.training.engine._sample_gradients import of_one_batch
+from dptheory.training.engine._sample_gradients import mark_done, of_one_batch
 from dptheory.training.engine._statement import stated
 from dptheory.training.engine._uncopied import Uncopied
 from dptheory.training.mechanisms import Mechanism, Noise, StepCost, Tensors
+from dptheory.training.per_example import FactoredModule, PerExampleGradients
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Of clip, noise multiplier and expected batch size: their products are numbers in single precision."""
@@ -212,6 +212,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def track(self, private: GradSampleModule) -> None:
         """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
         layers = self._layers = HookedLayers(private, self)
+        if isinstance(private, FactoredModule):
+            private.looked_at = self._sums.wants
 
         def before_forward(module: torch.nn.Module, _: object) -> None:
             if module.training and torch.is_grad_enabled():
@@ -236,9 +238,9 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         return sorted(super().params, key=lambda p: order.get(id(p), len(order)))
 
     @property
-    def grad_samples(self) -> Tensors:
+    def grad_samples(self) -> PerExampleGradients:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
-        return of_one_batch(self.params, self._names, self._get_flat_grad_sample)
+        return of_one_batch(self.params, self._names)
 
     def clip_and_accumulate(self) -> None:
         """Clip what the backward pass left, and add it to the totals of the step.
@@ -248,7 +250,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
                 totals stay as they are.
         """
         samples = self.grad_samples
-        self._batch.check(len(samples[0]))
+        self._batch.check(samples.examples)
         params = self.params
         self._sums.check(params, samples)
         if not self._batch.under_way:
@@ -265,9 +267,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         else:
             self.clipped_total = [a + b for a, b in zip(self.clipped_total, found.total, strict=True)]
         self._nonfinite += found.nonfinite
-        self._is_last_step_skipped = self._batch.add(len(samples[0]))
-        for p in params:
-            _mark_as_processed(p.grad_sample)
+        self._is_last_step_skipped = self._batch.add(samples.examples)
+        mark_done(params)
 
     # --- the step -----------------------------------------------------------------------------------------------------
 
@@ -288,6 +289,12 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def add_noise(self) -> None:
         """Release the step: noise where the mechanism wants it, and the result into ``p.grad``."""
         self._store(self._release())
+
+    def scale_grad(self) -> None:
+        """Divide by the expected batch size where the loss is a mean; each step is of one backward pass."""
+        if self.loss_reduction == "mean":
+            for p in self.params:
+                p.grad /= self.expected_batch_size
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; not the totals of a batch whose last part is still to come."""

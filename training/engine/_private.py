@@ -30,10 +30,12 @@ from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POIS
 from dptheory.training.engine._repeated_records import check_records
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from dptheory.training.mechanisms import Mechanism
+from dptheory.training.per_example import FactoredModule
 
-GRAD_SAMPLE_MODES = ("hooks", "functorch")
+FACTORS, HOOKS = "factors", "hooks"
+GRAD_SAMPLE_MODES = (FACTORS, HOOKS, "functorch")
 _GHOST = (
-    "mechanisms need every example's gradient, which ghost clipping never forms; BatchMemoryManager bounds the memory"
+    "it serves DP-SGD alone; \"factors\" forms no more than it does, for every mechanism"
 )
 _MODES_OF_OPACUS = {
     "ghost": _GHOST,
@@ -58,7 +60,7 @@ def make_private(
     mechanism: Mechanism,
     noise_multiplier: float,
     max_grad_norm: float,
-    grad_sample_mode: str = "hooks",
+    grad_sample_mode: str = FACTORS,
     loss_reduction: str = "mean",
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
@@ -84,7 +86,8 @@ def make_private(
         mechanism: see :mod:`dptheory.training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
-        grad_sample_mode: "hooks" or "functorch".
+        grad_sample_mode: "factors", which works out norms, sums and projections from what layers took in and gave out; "hooks",
+            Opacus's tensors, or "functorch". All three give the same up to rounding.
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
             hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
@@ -170,7 +173,7 @@ def attach(
     train_size: int | None = None,
     noise_multiplier: float,
     max_grad_norm: float,
-    grad_sample_mode: str = "hooks",
+    grad_sample_mode: str = FACTORS,
     loss_reduction: str = "mean",
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
@@ -252,7 +255,10 @@ def attach(
             secure=secure,
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
         )
-        private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
+        if grad_sample_mode == FACTORS:
+            private = FactoredModule(module, loss_reduction=loss_reduction)
+        else:
+            private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
         private.forbid_grad_accumulation()
         lay_down_anew(module)
         wrapped.track(private)

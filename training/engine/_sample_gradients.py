@@ -1,27 +1,26 @@
-"""Per-sample gradients as Opacus leaves them at the parameters, put together as one batch."""
+"""Per-example gradients as a backward pass leaves them at the parameters, put together as one batch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import torch
-from opacus.optimizers.optimizer import _check_processed_flag
 
-from dptheory.training.mechanisms import Tensors
+from dptheory.training.per_example import Formed, PerExampleGradients, Representation, Tensors
+
+_DONE = "_processed"  # Opacus's mark
 
 
-def of_one_batch(
-    params: Tensors, names: Mapping[torch.Tensor, str], flat: Callable[[torch.Tensor], torch.Tensor]
-) -> Tensors:
-    """Per-sample gradients of all parameters, with one number of rows; zeros where a layer saw none of the examples.
+def of_one_batch(params: Tensors, names: Mapping[torch.Tensor, str]) -> PerExampleGradients:
+    """The gradients of all parameters, with one number of rows; zeros where a layer saw none of the examples.
 
     Args:
         params: the trained parameters.
         names: of the parameters, for errors.
-        flat: Opacus's reading of the gradients at a parameter.
 
     Raises:
         ValueError: no gradients, or such as are not of one backward pass over one batch.
     """
-    samples = []
+    parts = []
     for p in params:
         name = names.get(p, "a parameter")
         found = getattr(p, "grad_sample", None)
@@ -32,15 +31,30 @@ def of_one_batch(
             )
         if isinstance(found, list):
             raise ValueError(f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own")
-        _check_processed_flag(found)
-        samples.append(flat(p))
-    size = max(
-        len(s) for s in samples
-    )  # of an empty batch Opacus gives one row of zeros for some layers, none for others
-    if any(len(s) not in (0, size) for s in samples):
-        sizes = {names.get(p, "?"): len(s) for p, s in zip(params, samples, strict=True)}
+        if hasattr(found, _DONE):
+            raise ValueError(
+                f"{name} has the per-sample gradient of the last step still: call zero_grad() before every backward pass"
+            )
+        parts.append(found if isinstance(found, Representation) else Formed(found))
+    # of an empty batch Opacus gives one row of zeros for some layers, none for others
+    size = max(len(one) for one in parts)
+    if any(len(one) not in (0, size) for one in parts):
+        sizes = {names.get(p, "?"): len(one) for p, one in zip(params, parts, strict=True)}
         raise ValueError(
             f"per-sample gradients must come from one batch, got {sizes} samples; a layer that sees some of the examples "
             "only cannot be matched with them: hand it all, and multiply by zero what it is not to see"
         )
-    return [s if len(s) == size else s.new_zeros(size, *s.shape[1:]) for s in samples]
+    return PerExampleGradients([_with_rows(one, size) for one in parts])
+
+
+def mark_done(params: Tensors) -> None:
+    """Note that these gradients are in the totals, so that no step takes them again."""
+    for p in params:
+        found: Any = p.grad_sample  # type: ignore[attr-defined]
+        setattr(found, _DONE, True)
+
+
+def _with_rows(one: Representation, size: int) -> Representation:
+    if len(one) == size:
+        return one
+    return Formed(torch.zeros(size, *one.shape[1:], dtype=one.dtype, device=one.formed().device))

@@ -5,8 +5,8 @@ from typing import Any
 from opacus import GradSampleModule
 
 from dptheory import _validate
-from dptheory.training.mechanisms._base import Contribution, Noise, StepCost, Tensors
-from dptheory.training.mechanisms._clipping import clip_factors, sample_norms, weighted_sum, widened
+from dptheory.training.mechanisms._base import Contribution, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clip_factors, sample_norms, weighted_sum
 from dptheory.training.mechanisms._dpsgd import DpSgd
 from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
 from dptheory.training.mechanisms._random_sparsification import RandomSparsification
@@ -91,9 +91,8 @@ class NoisySparsification(RandomSparsification):
 
     title = "noisy SGD with random sparsification (NOT PRIVATE)"
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
-        wide = widened(samples)
-        return weighted_sum(wide, clip_factors(sample_norms(wide, mask=self.mask), float("inf")), mask=self.mask)
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
+        return weighted_sum(samples, clip_factors(sample_norms(samples, mask=self.mask), float("inf")), mask=self.mask)
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(0.0)

@@ -12,9 +12,10 @@ from opacus import GradSampleModule
 from dptheory import _validate
 from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
+from dptheory.training.per_example import PerExampleGradients, Tensors
 
-Tensors = list[torch.Tensor]
-"""One tensor per parameter; per-sample gradients have the samples first: shape (n, *parameter.shape)."""
+Samples = PerExampleGradients | Tensors
+"""Per-sample gradients of a batch: as the optimizer hands them, or as tensors with the samples first, (n, *parameter.shape)."""
 
 Noise = Callable[[torch.Tensor, float], torch.Tensor]
 """``noise(like, std)``: independent N(0, std^2) entries in the shape, type and device of ``like``."""
@@ -146,7 +147,7 @@ class Mechanism(abc.ABC):
         return []
 
     @abc.abstractmethod
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         """Clip and sum per-sample gradients, in float32 or wider."""
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:

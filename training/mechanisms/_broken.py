@@ -1,12 +1,13 @@
 """Variants that break the guarantee, each as a paper prints it or as it is easily miswritten: privacy audits must catch them."""
 
 from dptheory import _validate
-from dptheory.training.mechanisms._base import Contribution, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._dpsgd import DpSgd
 from dptheory.training.mechanisms._random_sparsification import RandomSparsification
 from dptheory.training.mechanisms._ranked import RankedSparsification, largest_entries
 from dptheory.training.mechanisms._rates import Constant
+from dptheory.training.per_example import as_gradients
 
 
 class UnnoisedVelocity(RankedSparsification):
@@ -73,8 +74,8 @@ class BatchSizeDivisor(RandomSparsification):
         super().begin_step(params)
         self._drawn = 0
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
-        self._drawn += len(samples[0])
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
+        self._drawn += as_gradients(samples).examples
         return super().contribute(samples, clip_norm)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
@@ -115,7 +116,7 @@ class TopKWithoutNoise(DpSgd):
     def __init__(self, keep_share: float) -> None:
         self._drop_rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:

@@ -1,7 +1,7 @@
 """DP-SGD and its two ablations."""
 
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms, weighted_sum, widened
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms, weighted_sum
 
 
 class DpSgd(Mechanism):
@@ -21,7 +21,7 @@ class DpSgd(Mechanism):
 
     title = "DP-SGD"
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm)
 
 
@@ -41,9 +41,8 @@ class NoisySgd(DpSgd):
 
     title = "noisy SGD (NOT PRIVATE)"
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
-        wide = widened(samples)
-        return weighted_sum(wide, clip_factors(sample_norms(wide), float("inf")))
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
+        return weighted_sum(samples, clip_factors(sample_norms(samples), float("inf")))
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(0.0)

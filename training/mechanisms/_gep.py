@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,20 @@ from opacus import GradSampleModule
 from dptheory import _validate
 from dptheory import embedding as theory
 from dptheory.training._randomness import own_generator
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
-from dptheory.training.mechanisms._clipping import as_rows, clip_factors, widened
-from dptheory.training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
+from dptheory.training.mechanisms._clipping import clip_factors
+from dptheory.training.mechanisms._subspace import (
+    AnchorSource,
+    off_subspace,
+    power_iteration,
+    shared_dimensions,
+    split_vectors,
+)
+from dptheory.training.per_example import PerExampleGradients, as_gradients, square_sums
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
+_NEAR = 1e-2
+"""Share of the squared norm off the subspace below which a residual is formed."""
 
 
 class _Embedding(Mechanism, abc.ABC):
@@ -57,37 +66,61 @@ class _Embedding(Mechanism, abc.ABC):
     def begin_step(self, params: Tensors) -> None:
         self._check_groups(len(params))
         self._shapes = [p.shape for p in params]
-        found = widened(self._anchors())
-        anchors = [_joined(found, group) for group in self._members]
-        dims = shared_dimensions([a.shape[1] for a in anchors], self._quota)
-        for gradients, dim in zip(anchors, dims, strict=True):
-            if dim > min(gradients.shape):
+        found = as_gradients(self._anchors())
+        sizes = [sum(found.parts[i].entries for i in group) for group in self._members]
+        dims = shared_dimensions(sizes, self._quota)
+        for size, dim in zip(sizes, dims, strict=True):
+            if dim > min(found.examples, size):
                 raise ValueError(
-                    f"subspace_dim must give a group of {gradients.shape[1]} entries with {len(gradients)} anchors at most "
-                    f"{min(gradients.shape)} vectors, got {self._quota}, which gives it {dim}"
+                    f"subspace_dim must give a group of {size} entries with {found.examples} anchors at most "
+                    f"{min(found.examples, size)} vectors, got {self._quota}, which gives it {dim}"
                 )
         self.bases = [
-            power_iteration(a, dim=k, iterations=self._iterations, generator=self._generator).contiguous()
-            for a, k in zip(anchors, dims, strict=True)
+            power_iteration(found.of(group), dim=k, iterations=self._iterations, generator=self._generator).contiguous()
+            for group, k in zip(self._members, dims, strict=True)
         ]
 
     def shared(self) -> Tensors:
         return self.bases
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
-        wide = widened(samples)
-        gradients = [_joined(wide, group) for group in self._members]
-        embeddings = [g @ b.T for g, b in zip(gradients, self.bases, strict=True)]
-        residuals = [torch.addmm(g, e, b, alpha=-1) for g, e, b in zip(gradients, embeddings, self.bases, strict=True)]
-        factors, rest_factors = self._factors(_norms(embeddings), _norms(residuals), clip_norm)
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
+        gradients = as_gradients(samples)
+        grouped = [gradients.of(group) for group in self._members]
+        embeddings = [
+            one.project(split_vectors(basis, one.shapes)) for one, basis in zip(grouped, self.bases, strict=True)
+        ]
+        whole = gradients.square_norms()
+        inside = torch.stack([square_sums(e) for e in embeddings]).sum(0)
+        off = whole - inside
+        # NaN and infinity are neither; of a gradient next to the subspace the difference would be rounding
+        near = torch.isfinite(whole) & (off < _NEAR * whole)
+        for i, parts in self._residuals(grouped, near):
+            off[i] = torch.stack([part.square().sum() for part in parts]).sum()
+        norms, rest = (square.sqrt().to(gradients.dtype) for square in (inside, off))
+        factors, rest_factors = self._factors(norms, rest, clip_norm)
         bad = (factors == 0) | (rest_factors == 0)
-        nonfinite = int(bad.sum())
-        if nonfinite:
-            embeddings, residuals = (
-                [p.masked_fill(bad[:, None], 0.0) for p in parts] for parts in (embeddings, residuals)
-            )
-        embedding = torch.cat([factors @ e for e in embeddings])
-        return Contribution([embedding, *(rest_factors @ r for r in residuals)], nonfinite)
+        factors, rest_factors = (one.masked_fill(bad, 0.0) for one in (factors, rest_factors))
+        embedding = torch.cat([factors.to(e.dtype) @ e.masked_fill(bad[:, None], 0.0) for e in embeddings])
+        far = rest_factors.masked_fill(near, 0.0)
+        totals = [torch.cat([part.flatten() for part in one.weighted_sum(far)]) for one in grouped]
+        for i, parts in self._residuals(grouped, near & ~bad):
+            for total, part in zip(totals, parts, strict=True):
+                total += (float(rest_factors[i]) * part).to(total.dtype)
+        # the part inside the subspace goes, with what rounding left there: the noise on the residual does not cover it
+        residuals = [off_subspace(off_subspace(one, b), b) for one, b in zip(totals, self.bases, strict=True)]
+        return Contribution([embedding, *residuals], int(bad.sum()))
+
+    def _residuals(self, grouped: list[PerExampleGradients], chosen: torch.Tensor) -> Iterator[tuple[int, Tensors]]:
+        """Number and residual, one vector a group, of the chosen examples, each formed in float64.
+
+        Elsewhere the square norm of a residual is that of the gradient less that of the embedding, and the sum of residuals is
+        that of the gradients off the subspace. Both lose digits where the residual is small: relative to it the error is
+        |g|^2 / |r|^2 units in the last place, which ``_NEAR`` keeps at 100.
+        """
+        bases = [basis.double() for basis in self.bases] if chosen.any() else []
+        for i in chosen.nonzero().flatten().tolist():
+            gradients = (torch.cat([p.flatten() for p in one.formed(slice(i, i + 1))]).double() for one in grouped)
+            yield i, [off_subspace(g, basis) for g, basis in zip(gradients, bases, strict=True)]
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         embedding, residual = total[0], total[1:]
@@ -116,8 +149,7 @@ class _Embedding(Mechanism, abc.ABC):
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
         """The residual with noise off the subspace."""
-        drawn = noise(residual, std)
-        return residual + drawn - (drawn @ basis.T) @ basis
+        return residual + off_subspace(noise(residual, std), basis)
 
     def _parted(self, released: Tensors) -> Tensors:
         """One tensor per parameter from one vector per group."""
@@ -314,15 +346,3 @@ def _grouped(groups: Sequence[Sequence[int]]) -> list[list[int]]:
             f"groups must hold each of the numbers 0, 1, ... once, none empty, got {_validate.shown(groups)}"
         )
     return members
-
-
-def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
-    """The gradients of a group's parameters side by side, shape (n, p_g)."""
-    if len(group) == 1:
-        return as_rows(samples[group[0]])  # no copy
-    return torch.cat([as_rows(samples[i]) for i in group], dim=1)
-
-
-def _norms(parts: Tensors) -> torch.Tensor:
-    """Norm of each sample over all groups, shape (n,)."""
-    return torch.stack([p.norm(dim=1) for p in parts], dim=1).norm(dim=1)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import SubsetMallows
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
 
@@ -78,7 +78,7 @@ class _GroupedSelection(Mechanism):
         self._rows = -(-dim // self._width)
         self._keep = min(max(round(self._keep_share(self._step) * self._width), 1), self._width - 1)
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:

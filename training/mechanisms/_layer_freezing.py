@@ -7,7 +7,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
 
 def layers(model: nn.Module) -> list[nn.Module]:
@@ -140,7 +140,7 @@ class LayerFreezing(Mechanism):
     def shared(self) -> Tensors:
         return self._inner.shared()
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return self._inner.contribute(samples, clip_norm)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:

@@ -8,7 +8,7 @@ from opacus import GradSampleModule
 from dptheory import _validate
 from dptheory.privacy import FreshMask
 from dptheory.training._randomness import own_generator, permutation
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
 
@@ -134,7 +134,7 @@ class RandomSparsification(_Masked):
 
     title = "random sparsification"
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm, mask=self.mask)
 
 
@@ -166,7 +166,7 @@ class PosteriorFreeze(_Masked):
 
     title = "posterior freeze"
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         found = clipped_sum(samples, clip_norm)
         return Contribution([t * m for t, m in zip(found.total, self.mask, strict=True)], found.nonfinite)
 

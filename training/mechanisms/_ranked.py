@@ -6,7 +6,7 @@ import torch
 
 from dptheory import _validate
 from dptheory.training._randomness import normal, own_generator
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
 
@@ -97,7 +97,7 @@ class RankedSparsification(Mechanism):
     def shared(self) -> Tensors:
         return [] if self.seeded else [*self._sums, *self.mask]
 
-    def contribute(self, samples: Tensors, clip_norm: float) -> Contribution:
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm, mask=self.mask)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:

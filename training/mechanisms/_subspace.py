@@ -8,7 +8,7 @@ import torch
 
 from dptheory import _validate
 from dptheory.training._randomness import normal
-from dptheory.training.mechanisms._base import Tensors
+from dptheory.training.per_example import PerExampleGradients, Tensors, as_gradients
 
 
 class AnchorSource(Protocol):
@@ -27,14 +27,14 @@ class AnchorSource(Protocol):
 
 
 def power_iteration(
-    anchors: torch.Tensor, *, dim: int, iterations: int, generator: torch.Generator | None
+    anchors: PerExampleGradients | torch.Tensor, *, dim: int, iterations: int, generator: torch.Generator | None
 ) -> torch.Tensor:
     """Orthonormal rows B that span about the first principal subspace of the anchor gradients A.
 
     From a random start, ``iterations`` times: Q R = A B', then B' R = A' Q.
 
     Args:
-        anchors: A, shape (m, p), finite.
+        anchors: A, shape (m, p), finite; or gradients of m examples, whose entries are those of their parameters side by side.
         dim: rows k, 1..min(m, p).
         iterations: >= 1.
         generator: of the CPU, for the start; None for the operating system's.
@@ -54,12 +54,27 @@ def power_iteration(
         >>> power_iteration(anchors, dim=1, iterations=1, generator=torch.Generator().manual_seed(0)).abs()
         tensor([[0.0000, 0.6000, 0.8000]])
     """
-    _validate.integer("dim", dim, 1, min(anchors.shape))
-    basis = normal((dim, anchors.shape[1]), generator).to(anchors)
+    rows = anchors if isinstance(anchors, PerExampleGradients) else as_gradients([anchors])
+    entries = sum(shape.numel() for shape in rows.shapes)
+    _validate.integer("dim", dim, 1, min(rows.examples, entries))
+    basis = normal((dim, entries), generator).to(rows.parts[0].device, rows.dtype)
     for _ in range(_validate.integer("iterations", iterations, 1)):
-        left = torch.linalg.qr(anchors @ basis.T).Q  # without it singular values are squared, too much for float32
-        basis = torch.linalg.qr(anchors.T @ left).Q.T
+        # without it singular values are squared, too much for float32
+        left = torch.linalg.qr(rows.project(split_vectors(basis, rows.shapes))).Q
+        sums = torch.cat([part.flatten(1) for part in rows.weighted_sums(left)], dim=1)
+        basis = torch.linalg.qr(sums.T).Q.T
     return basis
+
+
+def split_vectors(vectors: torch.Tensor, shapes: Sequence[torch.Size]) -> Tensors:
+    """Vectors over the entries of several parameters, shape (k, p), cut into those of each: shapes (k, *shape)."""
+    pieces = torch.split(vectors, [shape.numel() for shape in shapes], dim=1)
+    return [piece.reshape(-1, *shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def off_subspace(vectors: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
+    """Vectors, shape (..., p), less their projections on the orthonormal rows of a basis, shape (k, p)."""
+    return vectors - (vectors @ basis.T) @ basis
 
 
 def shared_dimensions(sizes: Sequence[int], subspace_dim: int) -> list[int]:

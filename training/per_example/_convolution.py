@@ -1,0 +1,128 @@
+"""Per-example gradients of a convolution's kernel as factors: inputs and output gradients."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from dptheory.training.per_example._dense import Dense
+from dptheory.training.per_example._representation import Representation, widened
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a convolution goes over its input.
+
+    Attributes:
+        kernel, stride, dilation: one number for each dimension of space.
+        padding: zeros before and behind each dimension of space.
+        groups: of channels.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    groups: int
+
+    @staticmethod
+    def of(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> "Geometry":
+        """That of a layer of torch that pads with zeros."""
+        if layer.padding == "same":  # the odd zero stands behind, as torch has it
+            whole = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+            padding = tuple((w // 2, w - w // 2) for w in whole)
+        elif layer.padding == "valid":
+            padding = tuple((0, 0) for _ in layer.kernel_size)
+        else:
+            padding = tuple((int(p), int(p)) for p in layer.padding)
+        return Geometry(layer.kernel_size, layer.stride, layer.dilation, padding, layer.groups)
+
+    def padded(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The input with its zeros."""
+        ends = [end for pair in reversed(self.padding) for end in pair]
+        return nn.functional.pad(inputs, ends) if any(ends) else inputs
+
+    def patches(self, inputs: torch.Tensor) -> torch.Tensor:
+        """A view of the padded input: shape (n, channels, *places, *kernel)."""
+        found = self.padded(inputs)
+        for axis, (kernel, stride, dilation) in enumerate(zip(self.kernel, self.stride, self.dilation, strict=True)):
+            found = found.unfold(2 + axis, dilation * (kernel - 1) + 1, stride)
+        return found[(..., *(slice(None, None, d) for d in self.dilation))]
+
+
+class Convolution(Representation):
+    r"""Factors of the kernel of a convolution, shape (out, in / groups, \*kernel).
+
+    At each place the layer is dense on the patch below the kernel, so that the gradient of an example is that of a dense layer on
+    a sequence of patches. Patches are larger than the input by the size of the kernel, so they are not kept; weighted sums come
+    from torch's own gradient of a kernel.
+
+    Args:
+        output_gradients: b, shape (n, out, \*places).
+        inputs: a, shape (n, in, \*space).
+        geometry: of the layer.
+
+    Example: a kernel of one entry sees each place of an input alone.
+        >>> import torch
+        >>> from dptheory.training.per_example import Convolution
+        >>> from dptheory.training.per_example._convolution import Geometry
+        >>> geometry = Geometry.of(torch.nn.Conv1d(1, 1, 1))
+        >>> Convolution(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[3.0, 4.0]]]), geometry).formed()
+        tensor([[[[11.]]]])
+    """
+
+    def __init__(self, output_gradients: torch.Tensor, inputs: torch.Tensor, geometry: Geometry) -> None:
+        self._b, self._a, self._geometry = widened(output_gradients), widened(inputs), geometry
+        if self._b.dtype != self._a.dtype:
+            self._b, self._a = self._b.double(), self._a.double()
+        self.dtype, self.computed_in = self._b.dtype, output_gradients.dtype
+        self.shape = torch.Size((len(self._b), self._b.shape[1], self._a.shape[1] // geometry.groups, *geometry.kernel))
+
+    def _as_dense(self, examples: slice) -> list[Dense]:
+        """The gradients of a run of examples as those of a dense layer on patches, one for each group of channels."""
+        geometry = self._geometry
+        patches = geometry.patches(self._a[examples])
+        space = len(geometry.kernel)
+        n, channels = patches.shape[:2]
+        places = patches.shape[2 : 2 + space].numel()
+        order = (0, *range(2, 2 + space), 1, *range(2 + space, 2 + 2 * space))
+        rows = patches.permute(order).reshape(n, places, channels, -1)
+        b = self._b[examples].flatten(2).mT
+        inn, out = channels // geometry.groups, b.shape[2] // geometry.groups
+        return [
+            Dense(b[..., g * out : (g + 1) * out], rows[:, :, g * inn : (g + 1) * inn].flatten(2))
+            for g in range(geometry.groups)
+        ]
+
+    def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
+        masks = [None] * self._geometry.groups if mask is None else list(mask.flatten(1).chunk(self._geometry.groups))
+        found = self._b.new_zeros(len(self._b), dtype=torch.float64)
+        for part in self.chunks():
+            for dense, own in zip(self._as_dense(part), masks, strict=True):
+                found[part] += dense.square_norms(own)
+        return found
+
+    def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
+        scaled = self._b * weights.to(self.dtype).view(-1, *[1] * (self._b.dim() - 1))
+        geometry = self._geometry
+        even = all(before == behind for before, behind in geometry.padding)
+        inputs = self._a if even else geometry.padded(self._a)
+        padding = [before for before, _ in geometry.padding] if even else [0] * len(geometry.kernel)
+        found: torch.Tensor = torch.ops.aten.convolution_backward(
+            scaled, inputs, scaled.new_empty(self.shape[1:]), None, list(geometry.stride), padding,
+            list(geometry.dilation), False, [0] * len(geometry.kernel), geometry.groups, [False, True, False],
+        )[1]  # fmt: skip
+        return found
+
+    def formed(self, examples: slice = slice(None)) -> torch.Tensor:
+        parts = [dense.formed() for dense in self._as_dense(examples)]
+        return torch.cat(parts, dim=1).reshape(-1, *self.shape[1:])
+
+    def cleared(self, bad: torch.Tensor) -> "Convolution":
+        b, a = (t.masked_fill(bad.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
+        return Convolution(b, a, self._geometry)
+
+    def project(self, directions: torch.Tensor) -> torch.Tensor:
+        flat = directions.to(self.dtype).flatten(1).T
+        parts = [self.formed(part).flatten(1) @ flat for part in self.chunks()]
+        return torch.cat(parts) if parts else flat.new_zeros(0, len(directions))

@@ -1,0 +1,119 @@
+r"""Per-example gradients of a dense layer's weight as factors: inputs and output gradients.
+
+The gradient of example i is :math:`\sum_t b_{it} a_{it}^\top`, t over a sequence or space where there is one.
+"""
+
+import torch
+
+from dptheory.training.per_example._representation import CHUNK, Representation, widened
+from dptheory.training.per_example._squares import square_sums
+
+_BLOCK = 1 << 13
+"""Inputs whose products are added up in float32: the sum of more of them would round away more than 1e-5."""
+_CANCELLED = 1 / 16
+"""A square norm below this share of what independent terms have is made again from the formed gradient."""
+_TINY = 1e-10
+"""Share of the whole square norm below which the kept part of it is made again: float32 may have lost it."""
+
+
+class Dense(Representation):
+    r"""Factors of the weight of a dense layer, shape (out, in).
+
+    Without a sequence (T = 1), with :math:`g = b a^\top`, everything is exact algebra of small matrices:
+    :math:`|g|^2 = |b|^2|a|^2`, :math:`|M\odot g|^2 = (b\odot b)^\top M (a\odot a)`, :math:`\langle V, g\rangle = b^\top V a`.
+    With one, norms come from the Gram matrices, :math:`|g|^2 = \sum_{s,t}\langle b_s, b_t\rangle\langle a_s, a_t\rangle`, and
+    masked norms and projections from gradients that are formed in chunks of examples.
+
+    Args:
+        output_gradients: b, shape (n, T, out).
+        inputs: a, shape (n, T, in).
+
+    Example: one example without a sequence, b = (1, 2), a = (3, 4).
+        >>> import torch
+        >>> from dptheory.training.per_example import Dense
+        >>> weight = Dense(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[3.0, 4.0]]]))
+        >>> weight.square_norms(), weight.formed()
+        (tensor([125.], dtype=torch.float64), tensor([[[3., 4.],
+                 [6., 8.]]]))
+    """
+
+    def __init__(self, output_gradients: torch.Tensor, inputs: torch.Tensor) -> None:
+        self._b, self._a = widened(output_gradients), widened(inputs)
+        if self._b.dtype != self._a.dtype:  # one of both came from a layer that computes in half precision
+            self._b, self._a = self._b.double(), self._a.double()
+        self.shape = torch.Size((len(self._b), self._b.shape[2], self._a.shape[2]))
+        self.dtype, self.computed_in = self._b.dtype, output_gradients.dtype
+
+    @property
+    def length(self) -> int:
+        """T, the length of the sequence."""
+        return self._b.shape[1]
+
+    def joined(self, other: "Dense") -> "Dense":
+        """Both uses of a weight that is used twice: the sequences one behind the other."""
+        return Dense(torch.cat([self._b, other._b], 1), torch.cat([self._a, other._a], 1))
+
+    def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
+        if self.length == 1:
+            b, a = self._b[:, 0], self._a[:, 0]
+            whole = square_sums(b) * square_sums(a)
+            return whole if mask is None else self._masked(b, a, mask, whole)
+        return self._gram() if mask is None else self._formed_squares(mask)
+
+    def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+        squares, kept = a * a, mask.to(self.dtype)
+        found = torch.zeros_like(whole)
+        for start in range(0, a.shape[1], _BLOCK):
+            block = slice(start, start + _BLOCK)
+            found += ((squares[:, block] @ kept[:, block].T) * (b * b)).sum(1).double()
+        return self._made_again(found, mask, ~(found > _TINY * whole) & (whole != 0))
+
+    def _gram(self) -> torch.Tensor:
+        found = (torch.bmm(self._b, self._b.mT) * torch.bmm(self._a, self._a.mT)).sum((1, 2)).double()
+        lengths = (self._b.square().sum(2).double() * self._a.square().sum(2).double()).sqrt().sum(1)
+        return self._made_again(found, None, ~(found > _CANCELLED / max(self.length, 1) * lengths.square()))
+
+    def _made_again(self, found: torch.Tensor, mask: torch.Tensor | None, doubtful: torch.Tensor) -> torch.Tensor:
+        """Square norms from the formed gradient, in float64, of the examples whose sums rounding may have spoilt."""
+        for i in doubtful.nonzero().flatten().tolist():
+            gradient = self._b[i].double().T @ self._a[i].double()
+            found[i] = (gradient if mask is None else gradient * mask).square().sum()
+        return found
+
+    def _formed_squares(self, mask: torch.Tensor) -> torch.Tensor:
+        flat = mask.flatten()
+        parts = [square_sums(self.formed(part).flatten(1), flat) for part in self.chunks()]
+        return torch.cat(parts) if parts else self._b.new_zeros(0, dtype=torch.float64)
+
+    def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
+        scaled = self._b * weights.to(self.dtype)[:, None, None]
+        return scaled.flatten(0, 1).T @ self._a.flatten(0, 1)
+
+    def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
+        if self.length > 1:
+            return super().weighted_sums(weights)
+        scaled = self._b[:, 0, None, :] * weights.to(self.dtype)[:, :, None]
+        return (scaled.flatten(1).T @ self._a[:, 0]).view(-1, *self.shape[1:])
+
+    def formed(self, examples: slice = slice(None)) -> torch.Tensor:
+        return torch.bmm(self._b[examples].mT, self._a[examples])
+
+    def cleared(self, bad: torch.Tensor) -> "Dense":
+        # both factors: 0 times NaN is NaN
+        return Dense(self._b.masked_fill(bad[:, None, None], 0.0), self._a.masked_fill(bad[:, None, None], 0.0))
+
+    def project(self, directions: torch.Tensor) -> torch.Tensor:
+        vectors = directions.to(self.dtype)
+        n, out, inn = self.shape
+        if self.length > 1:  # forming costs less than a product for each direction and place
+            flat = vectors.flatten(1).T
+            parts = [self.formed(part).flatten(1) @ flat for part in self.chunks()]
+            return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))
+        b, a = self._b[:, 0], self._a[:, 0]
+        if out > inn:  # the smaller side remains in between
+            b, a, vectors = a, b, vectors.mT
+        at_once = max(1, CHUNK // max(n * b.shape[1], 1))
+        parts = [
+            torch.einsum("njo,no->nj", (a @ v.flatten(0, 1).T).view(n, len(v), -1), b) for v in vectors.split(at_once)
+        ]
+        return torch.cat(parts, dim=1)

@@ -1,0 +1,75 @@
+"""What every representation of one parameter's per-example gradients can do."""
+
+import abc
+from collections.abc import Iterator
+
+import torch
+
+from dptheory.training.per_example._like_tensor import LikeTensor
+
+Tensors = list[torch.Tensor]
+"""One tensor per parameter."""
+
+CHUNK = 1 << 22
+"""Entries of gradients that are formed at once where they are not kept: 16 MiB in float32."""
+
+
+class Representation(LikeTensor, abc.ABC):
+    """The gradients g_1, ..., g_n of one parameter, one for each example of a batch.
+
+    Used like a tensor, it is formed: any function or method of torch gets the tensor of shape (n, *parameter.shape). That is for
+    those who look at gradients; mechanisms take the operations below, most of which never form it.
+
+    Attributes:
+        shape: (n, *parameter.shape).
+        dtype: of the sums, float32 or float64.
+        computed_in: dtype of what the backward pass gave, whose rounding they have.
+    """
+
+    shape: torch.Size
+    dtype: torch.dtype
+    computed_in: torch.dtype
+
+    @property
+    def entries(self) -> int:
+        """Entries of one example's gradient."""
+        return self.shape[1:].numel()
+
+    @abc.abstractmethod
+    def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """|m * g_i|^2 in float64, shape (n,); m is 1 where no mask is given. Not finite where g_i holds NaN or infinity."""
+
+    @abc.abstractmethod
+    def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
+        """The sum of weights[i] g_i, in the shape of the parameter. Rows that are not finite must have been cleared."""
+
+    def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
+        """The sums for several columns of weights, shape (n, k); gives shape (k, *parameter.shape)."""
+        sums = [self.weighted_sum(column) for column in weights.T]
+        return torch.stack(sums) if sums else torch.zeros(0, *self.shape[1:], dtype=self.dtype)
+
+    @abc.abstractmethod
+    def formed(self, examples: slice = slice(None)) -> torch.Tensor:
+        """The gradients themselves of a run of examples, shape (examples, *parameter.shape)."""
+
+    @abc.abstractmethod
+    def cleared(self, bad: torch.Tensor) -> "Representation":
+        """The same with zeros in place of the examples where ``bad``, shape (n,), is True."""
+
+    @abc.abstractmethod
+    def project(self, directions: torch.Tensor) -> torch.Tensor:
+        """<v_j, g_i> for directions v_j, shape (k, *parameter.shape); gives shape (n, k)."""
+
+    def chunks(self) -> Iterator[slice]:
+        """Runs of examples whose gradients fit into memory together."""
+        n = self.shape[0]
+        step = max(1, CHUNK // max(self.entries, 1))
+        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in float32 at least: sums in half precision lose small contributions."""
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()

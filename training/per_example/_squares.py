@@ -1,0 +1,44 @@
+"""Sums of squares in which no small number is lost: clipping divides by their roots, and a norm that is too small breaks privacy.
+
+Sums of many squares are made in parts whose rounding is known, and added in float64. Squares of numbers below 1e-19 are no
+numbers of float32, and those above 1e19 are infinite: sums near either end are made again in float64.
+"""
+
+import torch
+
+from dptheory.training.per_example._representation import widened
+
+_SMALL, _LARGE = 1e-25, 1e30
+"""Sums between them lost nothing: a square that float32 takes for 0 is below 1e-45, and more than 1e13 of them are not 1e-25 / 1e6."""
+_CPU_PRODUCTS, _DEVICE_PRODUCTS = 1 << 18, 1 << 26
+"""Products held at once: what stays in a CPU's cache, and 256 MiB on other devices."""
+
+
+def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Sum over the entries of each row of (mask * row)^2, in float64; NaN or infinite where the row is not finite.
+
+    torch adds up a row in pairs, so that the rounding grows with the logarithm of its length, not with the length.
+
+    Args:
+        rows: shape (n, p).
+        mask: shape (p,), numbers 0 and 1.
+
+    Returns:
+        Shape (n,).
+    """
+    rows = widened(rows)
+    size = _CPU_PRODUCTS if rows.device.type == "cpu" else _DEVICE_PRODUCTS
+    count = max(1, size // max(rows.shape[1], 1))
+    mask = None if mask is None else mask.to(rows.dtype)
+    parts = [_sums(part, mask) for part in torch.split(rows, count)]
+    return torch.cat(parts) if parts else rows.new_zeros(0, dtype=torch.float64)
+
+
+def _sums(rows: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    kept = rows if mask is None else rows * mask
+    found = (kept * kept).sum(1).double()
+    if rows.dtype == torch.float32:
+        doubtful = ((found < _SMALL) | (found > _LARGE) | ~torch.isfinite(found)).nonzero().flatten()
+        if len(doubtful):
+            found[doubtful] = kept[doubtful].double().square().sum(1)
+    return found
