@@ -8,7 +8,7 @@ import torch
 
 from dptheory import _validate
 from dptheory.training._randomness import normal
-from dptheory.training.per_example import PerExampleGradients, Tensors, as_gradients
+from dptheory.training.per_example import PerExampleGradients, Tensors, as_gradients, as_rows
 
 
 class AnchorSource(Protocol):
@@ -61,7 +61,7 @@ def power_iteration(
     for _ in range(_validate.integer("iterations", iterations, 1)):
         # without it singular values are squared, too much for float32
         left = torch.linalg.qr(rows.project(split_vectors(basis, rows.shapes))).Q
-        sums = torch.cat([part.flatten(1) for part in rows.weighted_sums(left)], dim=1)
+        sums = torch.cat([as_rows(part) for part in rows.weighted_sums(left)], dim=1)
         basis = torch.linalg.qr(sums.T).Q.T
     return basis
 

@@ -11,7 +11,7 @@ from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._mixed import Mixed
 from dptheory.training.per_example._module import FactoredModule
-from dptheory.training.per_example._representation import Representation, Tensors
+from dptheory.training.per_example._representation import Representation, Tensors, as_rows
 from dptheory.training.per_example._squares import square_sums
 from dptheory.training.per_example._table import Table
 
@@ -26,5 +26,6 @@ __all__ = [
     "Table",
     "Tensors",
     "as_gradients",
+    "as_rows",
     "square_sums",
 ]

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from dptheory.training.per_example._dense import Dense
-from dptheory.training.per_example._representation import Representation, widened
+from dptheory.training.per_example._representation import Representation, as_rows, widened
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Convolution(Representation):
         n, channels = patches.shape[:2]
         places = patches.shape[2 : 2 + space].numel()
         order = (0, *range(2, 2 + space), 1, *range(2 + space, 2 + 2 * space))
-        rows = patches.permute(order).reshape(n, places, channels, -1)
+        rows = patches.permute(order).reshape(n, places, channels, patches.shape[2 + space :].numel())
         b = self._b[examples].flatten(2).mT
         inn, out = channels // geometry.groups, b.shape[2] // geometry.groups
         return [
@@ -123,6 +123,6 @@ class Convolution(Representation):
         return Convolution(b, a, self._geometry)
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
-        flat = directions.to(self.dtype).flatten(1).T
-        parts = [self.formed(part).flatten(1) @ flat for part in self.chunks()]
+        flat = as_rows(directions.to(self.dtype)).T
+        parts = [as_rows(self.formed(part)) @ flat for part in self.chunks()]
         return torch.cat(parts) if parts else flat.new_zeros(0, len(directions))

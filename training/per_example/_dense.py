@@ -5,7 +5,7 @@ The gradient of example i is :math:`\sum_t b_{it} a_{it}^\top`, t over a sequenc
 
 import torch
 
-from dptheory.training.per_example._representation import CHUNK, Representation, widened
+from dptheory.training.per_example._representation import CHUNK, Representation, as_rows, widened
 from dptheory.training.per_example._squares import square_sums
 
 _BLOCK = 1 << 13
@@ -82,7 +82,7 @@ class Dense(Representation):
 
     def _formed_squares(self, mask: torch.Tensor) -> torch.Tensor:
         flat = mask.flatten()
-        parts = [square_sums(self.formed(part).flatten(1), flat) for part in self.chunks()]
+        parts = [square_sums(as_rows(self.formed(part)), flat) for part in self.chunks()]
         return torch.cat(parts) if parts else self._b.new_zeros(0, dtype=torch.float64)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
@@ -106,8 +106,8 @@ class Dense(Representation):
         vectors = directions.to(self.dtype)
         n, out, inn = self.shape
         if self.length > 1:  # forming costs less than a product for each direction and place
-            flat = vectors.flatten(1).T
-            parts = [self.formed(part).flatten(1) @ flat for part in self.chunks()]
+            flat = as_rows(vectors).T
+            parts = [as_rows(self.formed(part)) @ flat for part in self.chunks()]
             return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))
         b, a = self._b[:, 0], self._a[:, 0]
         if out > inn:  # the smaller side remains in between

@@ -2,7 +2,7 @@
 
 import torch
 
-from dptheory.training.per_example._representation import Representation, widened
+from dptheory.training.per_example._representation import Representation, as_rows, widened
 from dptheory.training.per_example._squares import square_sums
 
 
@@ -25,7 +25,7 @@ class Formed(Representation):
 
     @property
     def _rows(self) -> torch.Tensor:
-        return self._gradients.reshape(len(self._gradients), self.entries)
+        return as_rows(self._gradients)
 
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         return square_sums(self._rows, None if mask is None else mask.flatten())
@@ -43,4 +43,4 @@ class Formed(Representation):
         return Formed(self._gradients.masked_fill(bad.view(-1, *[1] * (self._gradients.dim() - 1)), 0.0))
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
-        return self._rows @ directions.to(self.dtype).reshape(len(directions), -1).T
+        return self._rows @ as_rows(directions.to(self.dtype)).T

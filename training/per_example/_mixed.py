@@ -2,7 +2,7 @@
 
 import torch
 
-from dptheory.training.per_example._representation import Representation
+from dptheory.training.per_example._representation import Representation, as_rows
 from dptheory.training.per_example._squares import square_sums
 
 
@@ -28,7 +28,7 @@ class Mixed(Representation):
 
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         flat = None if mask is None else mask.flatten()
-        found = [square_sums(self.formed(part).flatten(1), flat) for part in self.chunks()]
+        found = [square_sums(as_rows(self.formed(part)), flat) for part in self.chunks()]
         return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:

@@ -74,12 +74,15 @@ class FactoredModule(GradSampleModule):  # type: ignore[misc]
     looked_at: Callable[[torch.Tensor], bool]
     _uses: dict[int, dict[nn.Parameter, list[Use]]]
     """By backward pass and parameter."""
+    _forgotten: int
+    """How often what passes left was dropped: a backward pass of a forward pass from before comes too late."""
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | _nothing()
 
     def add_hooks(self, **arguments: Any) -> None:
         """Opacus's hooks where a layer has no factors, and others where it has."""
+        self.__dict__["_factored"] = set()
         found = list(super().iterate_submodules(self._module))
         elsewhere = {id(p) for m in found if not has_factors(m) for p in _own(m, alone=type(m) in self.GRAD_SAMPLERS)}
         chosen = [m for m in found if has_factors(m) and not any(id(p) in elsewhere for p in m.parameters())]
@@ -96,8 +99,9 @@ class FactoredModule(GradSampleModule):  # type: ignore[misc]
         return (m for m in super().iterate_submodules(module) if id(m) not in left_out)
 
     def forget_passes(self) -> None:
-        """Drop what backward passes left that came to nothing."""
+        """Drop what is left of passes that came to nothing; their backward passes are refused from now on."""
         self._uses.clear()
+        self.__dict__["_forgotten"] = self._forgotten + 1
 
     # --- forward ------------------------------------------------------------------------------------------------------
 
@@ -123,11 +127,16 @@ class FactoredModule(GradSampleModule):  # type: ignore[misc]
             output = _Watched.apply(output, torch.empty(0, requires_grad=True, device=output.device))
         weight_trained = any(p is layer.weight for p in trained)
         kept = taken.detach() if weight_trained else taken.detach()[..., :0]
-        version = taken._version
+        version, forgotten = taken._version, self._forgotten
 
         def came_back(gradient: torch.Tensor) -> None:
             if not self.hooks_enabled:
                 return
+            if forgotten != self._forgotten:
+                raise ValueError(
+                    "backward() must come before the next batch, part or zero_grad() with a new forward pass, got one of a forward "
+                    "pass from before: its gradients would be taken for those of other examples"
+                )
             if weight_trained and taken._version != version:
                 raise ValueError(
                     f"the input of {self._name_of(layer)} ({type(layer).__name__}) must stay as it is until backward(), got one "
@@ -169,7 +178,7 @@ class FactoredModule(GradSampleModule):  # type: ignore[misc]
 
 def _nothing() -> dict[str, Any]:
     """What a module holds of a run before its first pass, and what a copy of it begins with."""
-    return {"looked_at": _always, "_uses": {}}
+    return {"looked_at": _always, "_uses": {}, "_forgotten": 0}
 
 
 def _always(_: torch.Tensor) -> bool:

@@ -70,6 +70,11 @@ class Representation(LikeTensor, abc.ABC):
         return self.shape[0]
 
 
+def as_rows(tensors: torch.Tensor) -> torch.Tensor:
+    """Shape (n, entries) of (n, *shape), also of parameters of shape () and of no example."""
+    return tensors.reshape(len(tensors), tensors.shape[1:].numel())
+
+
 def widened(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in float32 at least: sums in half precision lose small contributions."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()

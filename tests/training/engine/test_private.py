@@ -566,7 +566,7 @@ def test_gradients_are_zero_after_zero_grad_or_none_where_asked() -> None:
 
 def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None:
     """Opacus keeps some of it at the parameters, some at the layers; the next backward pass would add to it."""
-    model, optimizer, _ = private()
+    model, optimizer, _ = private(grad_sample_mode="hooks")
     model(torch.ones(3, FEATURES))  # its backward pass never comes
     weight = model._module.weight
     weight._current_grad_sample = torch.ones(3, 2, FEATURES)  # as a pass leaves it that fails on the way back
