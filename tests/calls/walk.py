@@ -16,7 +16,6 @@ from tests.calls import Call
 from tests.calls.bad_values import Attempt, attempts
 from tests.calls.judgement import Outcome, complaint, outcome, same
 
-
 _TRAINING = "dptheory.training"
 """Not part of the theory: it is walked where it is asked for by name, as it needs PyTorch."""
 
