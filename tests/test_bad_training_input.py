@@ -1,4 +1,4 @@
-"""What users of ``training`` call answers bad input as the calculators do: see ``tests/test_bad_input.py``."""
+"""What users of ``dptheory.training`` call answers bad input as the calculators do: see ``tests/test_bad_input.py``."""
 
 import inspect
 import re
@@ -18,9 +18,9 @@ from tests.every import every
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
-_NOT_PUBLIC = re.compile(r"training\.benchmarks")
+_NOT_PUBLIC = re.compile(r"dptheory\.training\.benchmarks")
 _LEFT_OUT = re.compile(
-    r"training\.(mechanisms\.[a-z]\w*"  # functions that mechanisms share
+    r"dptheory\.training\.(mechanisms\.[a-z]\w*"  # functions that mechanisms share
     r"|mechanisms\.\w+\.(attach|belong|leave|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured)"
     r"|[\w.]+\.(state_dict|load_state_dict|save_checkpoint|load_checkpoint)"  # what the optimizer calls, and checkpoints
     r"|mechanisms\.(AnchorSource|Schedule|Checked|Noise|Contribution|Mechanism|StepCost)(\..*)?"

@@ -59,5 +59,6 @@ def test_the_source_archive_carries_what_its_tests_and_pages_need() -> None:
         "figures",
         "proofs",
         "tests",
+        "training",
     }
     assert ours <= named

@@ -16,4 +16,4 @@ def __getattr__(name: str) -> Any:
         from dptheory.training import engine
 
         return getattr(engine, name)
-    raise AttributeError(f"module 'training' has no attribute {name!r}")
+    raise AttributeError(f"module 'dptheory.training' has no attribute {name!r}")

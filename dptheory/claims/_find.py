@@ -251,10 +251,14 @@ def _split(name: str) -> tuple[str, str]:
     return ".".join(parts[:2]), parts[2]
 
 
+_NOT_SEARCHED = ("dptheory.cli", "dptheory.training")
+"""The command line; and what needs PyTorch, which takes seconds to load and may be missing."""
+
+
 def _functions() -> Iterator[tuple[str, Any]]:
     """The functions and classes that the packages offer, by import path."""
     for found in pkgutil.iter_modules(dptheory.__path__, "dptheory."):
-        if not found.ispkg or found.name == "dptheory.cli":
+        if not found.ispkg or found.name in _NOT_SEARCHED:
             continue
         package = importlib.import_module(found.name)
         for name in package.__all__:

@@ -5,6 +5,7 @@ of training without importing it, and shows them where PyTorch is missing.
 """
 
 import functools
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -13,6 +14,8 @@ import typer
 from dptheory.cli._common import Commands
 
 GROUP = "dptheory.commands"
+TRAIN = ("torch", "opacus", "kymatio", "joblib", "pooch", "matplotlib")
+"""What the extra brings; each package has its module's name."""
 
 
 class JoinedCommands(Commands):
@@ -37,28 +40,29 @@ def joining() -> dict[str, EntryPoint]:
 
 @functools.cache
 def _loaded(name: str) -> Any:
-    entry = joining()[name]
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(name)(_or_what_it_lacks(name, entry))
+    alone.command(name)(_or_what_it_lacks(name, joining()[name].load()))
     return typer.main.get_command(alone)
 
 
-def _or_what_it_lacks(name: str, entry: EntryPoint) -> Any:
-    """The command's function; where a package is missing, one that says which extra brings it."""
-    command = entry.load()
+def _or_what_it_lacks(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command's function; where a package of the extra ``train`` is missing, it says so."""
 
     @functools.wraps(command)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
         except ModuleNotFoundError as error:
-            raise MissingPackageError(name, error.name or str(error)) from error
+            package = (error.name or "").partition(".")[0]
+            if package not in TRAIN:
+                raise
+            raise MissingPackageError(name, package) from error
 
     return call
 
 
 class MissingPackageError(Exception):
-    """A command that needs a package which is not installed; shown in one line."""
+    """A command needs a package that is not installed; shown in one line."""
 
     def format_message(self) -> str:
         """The line."""

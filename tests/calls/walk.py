@@ -16,12 +16,19 @@ from tests.calls import Call
 from tests.calls.bad_values import Attempt, attempts
 from tests.calls.judgement import Outcome, complaint, outcome, same
 
+_TRAINING = "dptheory.training"
+"""Not part of the theory: it is walked where it is asked for by name, as it needs PyTorch."""
+
 
 def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
-    """All modules of a package that have no underscore in their name."""
-    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not any(part.startswith("_") for part in found.name.split(".")):
-            yield importlib.import_module(found.name)
+    """All modules of a package that have no underscore in their name; of ``dptheory`` those of the theory."""
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if found.name == _TRAINING or found.name.rpartition(".")[2].startswith("_"):
+            continue
+        module = importlib.import_module(found.name)
+        yield module
+        if found.ispkg:
+            yield from modules(module)
 
 
 def callables(public: Collection[types.ModuleType], left_out: Collection[str]) -> dict[str, Callable[..., Any]]:

@@ -2,9 +2,7 @@
 
 import dataclasses
 import functools
-import importlib
 import inspect
-import pkgutil
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -15,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 import dptheory
+from tests.calls.walk import modules
 
 _NO_CALCULATORS = {"cli", "claims", "checks", "files", "errors"}
 """Modules that compute nothing: the ledger, the engine, tables and files."""
@@ -92,11 +91,9 @@ def _methods(name: str, owner: type) -> Iterator[Target]:
 
 
 def _modules() -> Iterator[types.ModuleType]:
-    for found in pkgutil.walk_packages(dptheory.__path__, "dptheory."):
-        parts = found.name.split(".")[1:]
-        if parts[0] in _NO_CALCULATORS or any(part.startswith("_") for part in parts):
-            continue
-        yield importlib.import_module(found.name)
+    for module in modules(dptheory):
+        if module.__name__.split(".")[1] not in _NO_CALCULATORS:
+            yield module
 
 
 def _is_home(home: str | None, module: types.ModuleType) -> bool:

@@ -121,7 +121,7 @@ def test_every_proof_page_and_every_public_package_has_a_page(read: dict[str, _R
 def test_modules_that_need_torch_show_what_is_public(read: dict[str, _Reader]) -> None:
     """Torch stands aside while the site is built; every public function and class is there all the same."""
     public = {
-        f"training.{path.parent.name}.{name}"
+        f"dptheory.training.{path.parent.name}.{name}"
         for path in (ROOT / "training").glob("*/__init__.py")
         for name in re.findall(r'"(\w+)"', path.read_text(encoding="utf-8").partition("__all__")[2])
         if not name.isupper()

@@ -21,7 +21,7 @@ INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
 OTHER_FOLDERS = ("studies", "answers", "instruments")
 """Of ``configs``: their files are no runs."""
-_HERE = Path(__file__).parents[1]
+_HERE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dptheory.training.runs._config import RunConfig, from_dict
 from dptheory.training.runs._study import merged
 from dptheory.training.runs._tables import read_toml, said
 
-HOME = Path(__file__).parents[1] / "configs" / "instruments"
+HOME = Path(__file__).resolve().parents[1] / "configs" / "instruments"
 
 
 @dataclass(frozen=True)

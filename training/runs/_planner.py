@@ -22,7 +22,7 @@ from dptheory.training.runs._results import Result
 from dptheory.training.runs._statistics import paired_difference
 from dptheory.training.runs._study import Study
 
-FORECASTS = Path(__file__).parents[1] / "configs" / "planner"
+FORECASTS = Path(__file__).resolve().parents[1] / "configs" / "planner"
 LEAST_PAIRS = 20
 """Pairs that separate, below which the order is undecided."""
 _LEVEL = 0.95

@@ -13,7 +13,7 @@ from dptheory.training.runs._measured import AskedOfInstrument, read_asked
 from dptheory.training.runs._study import EQUIVALENCE, Comparison, Study, read_study
 from dptheory.training.runs._tables import listed, only, read_toml, said
 
-HOME = Path(__file__).parents[1] / "configs"
+HOME = Path(__file__).resolve().parents[1] / "configs"
 HIGHER, LOWER, NOT_HIGHER, NOT_LOWER, EQUAL = "higher", "lower", "not higher", "not lower", "equal"
 RELATIONS = (HIGHER, LOWER, NOT_HIGHER, NOT_LOWER, EQUAL)
 

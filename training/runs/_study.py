@@ -16,7 +16,7 @@ WINNER = "winner"
 """In a comparison: the arm that an earlier phase found best."""
 DIFFERENCE, EQUIVALENCE = "difference", "equivalence"
 _LEAST = {DIFFERENCE: LEAST_PAIRS, EQUIVALENCE: LEAST_FOR_EQUIVALENCE}
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = Path(__file__).resolve().parents[1]
 _WORDS = ("title", "question", "forecast", "cost")
 
 

@@ -189,7 +189,6 @@ def test_missing_data_ends_in_advice(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_help_shows_an_example() -> None:
-    assert "dptheory probe --data excerpt" in CliRunner().invoke(app, ["--help"]).output
     assert "dptheory probe --data excerpt" in CliRunner().invoke(app, ["probe", "--help"]).output
 
 

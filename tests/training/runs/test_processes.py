@@ -150,7 +150,7 @@ def watched(
     monkeypatch: pytest.MonkeyPatch, task: Task, code: str, *, stop: Callable[[], bool] | None = None
 ) -> tuple[int, bool]:
     threads = "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS"
-    monkeypatch.setattr(_processes, "_worker_of", lambda code: ("-S", "-c", code, threads, f"{task.result} told"))
+    monkeypatch.setattr(_processes, "_worker_of", lambda _: ("-S", "-c", code, threads, f"{task.result} told"))
     return _processes._watched(task, None, stop, ROOT)
 
 

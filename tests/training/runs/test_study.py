@@ -112,7 +112,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_package_is_where_its_configurations_are() -> None:
     for folder in (_study._FOLDER, _config._HERE):
-        assert (folder / "configs" / "studies").is_dir() and (folder / "__main__.py").is_file()
+        assert (folder / "configs" / "studies").is_dir() and (folder / "_commands.py").is_file()
 
 
 GRID = "phases/tuning/vary"
