@@ -5,11 +5,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from dptheory import _validate
 from dptheory.training import _argument_ranges
-from dptheory.training.mechanisms._base import Tensors
+from dptheory.training.per_example import FactoredModule, PerExampleGradients, as_gradients
+
+
+_OTHERWISE_IN_EVAL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
 
 class AnchorGradients:
@@ -17,14 +19,15 @@ class AnchorGradients:
 
     :math:`\nabla\ell(f(x_j), y_j)` for images x_j and labels y_j, random ones unless they are given, l the
     cross-entropy. They are taken at the model's present weights. Only trainable parameters count, in the order of
-    ``model.parameters()``. A call returns tensors of shapes (m, \*parameter.shape), on the model's device.
+    ``model.parameters()``. A call returns the gradients of all m images, as factors where the layer has them.
 
     Args:
         model: the plain model, before ``make_private``: Opacus's hooks would see these images too.
         pixels: the images, shape (m, ...), m >= 1; nothing about them is protected.
         classes: number of classes, 2..1e9.
         seed: of the labels, which are public; 0 to 2^64 - 1.
-        chunk: images at a time, to bound the memory; 1..1e9.
+        chunk: images at a time, 1..1e9: with more than that, gradients are formed, and memory is that of all of them and of the
+            pass of one chunk.
         labels: int64, shape (m,), 0 to ``classes`` - 1, in place of random ones; nothing about them is protected either.
 
     Raises:
@@ -56,30 +59,35 @@ class AnchorGradients:
                 f"pixels must be a tensor with at least one auxiliary image, got {_validate.shown(pixels)}"
             )
         self._model = model
-        self._function = copy.deepcopy(model)
+        self._copy = FactoredModule(_recording(copy.deepcopy(model)), loss_reduction="sum", strict=False)
         self._pixels = pixels
         self._classes = _validate.integer("classes", classes, 2, 10**9)
         self._generator = torch.Generator().manual_seed(_argument_ranges.stream("seed", seed))
         self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
         self._labels = None if labels is None else _whole_labels(labels, len(pixels), self._classes)
 
-    def __call__(self) -> Tensors:
-        named = {n: p.detach() for n, p in self._model.named_parameters() if p.requires_grad}
-        fixed = {n: p.detach() for n, p in self._model.named_parameters() if not p.requires_grad}
-        device = next(iter(named.values())).device
+    def __call__(self) -> PerExampleGradients:
+        own = dict(self._copy._module.named_parameters())
+        for name, p in self._model.named_parameters():
+            own[name].data.copy_(p.data)
+            own[name].requires_grad_(p.requires_grad)
+        device = next(iter(own.values())).device
         labels = self._labels
         if labels is None:
             labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator)
+        parts = zip(self._pixels.split(self._chunk), labels.split(self._chunk), strict=True)
+        found = [self._gradients(images.to(device), known.to(device)) for images, known in parts]
+        if len(found) == 1:
+            return found[0]
+        return as_gradients([torch.cat(one) for one in zip(*found, strict=True)])
 
-        def loss(trainable: dict[str, torch.Tensor], image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-            scores = functional_call(self._function, trainable | fixed, (image[None],))
-            return nn.functional.cross_entropy(scores, label[None])
-
-        # dropout draws for each image anew, as in training
-        found = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different", chunk_size=self._chunk)(
-            named, self._pixels.to(device), labels.to(device)
-        )
-        return list(found.values())
+    def _gradients(self, images: torch.Tensor, labels: torch.Tensor) -> PerExampleGradients:
+        with torch.enable_grad():
+            nn.functional.cross_entropy(self._copy(images), labels, reduction="sum").backward()
+        trained = [p for p in self._copy.parameters() if p.requires_grad]
+        found = as_gradients([p.grad_sample for p in trained])  # type: ignore[attr-defined]
+        self._copy.zero_grad(set_to_none=True)
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """State of the label generator."""
@@ -98,3 +106,11 @@ def _whole_labels(labels: torch.Tensor, count: int, classes: int) -> torch.Tenso
             f"{_validate.shown(labels)}"
         )
     return labels
+
+
+def _recording(model: nn.Module) -> nn.Module:
+    """In training mode, in which layers leave per-example gradients, but for those that do something else in ``eval()``."""
+    for module in model.modules():
+        if not isinstance(module, _OTHERWISE_IN_EVAL):
+            module.training = True
+    return model
