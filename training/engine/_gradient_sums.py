@@ -82,8 +82,9 @@ class GradientSums:
             largest: size of the rows of any parameter, with which the rounding of a gradient goes that is zero otherwise.
         """
         half = min(torch.finfo(rows.computed_in).bits, torch.finfo(gradient.dtype).bits) < 32
-        difference = float((rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / self._divisor(rows) - gradient).norm())
+        difference = float(
+            (rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / self._divisor(rows) - gradient).norm()
+        )
         allowed = _OF_GRADIENT * float(gradient.norm())
         allowed += (_OF_HALF_ROWS if half else _OF_ROWS) * max(self._size(rows), largest / 3)
         return difference <= allowed if math.isfinite(difference + allowed) else None
-

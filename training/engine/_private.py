@@ -34,9 +34,7 @@ from dptheory.training.per_example import FactoredModule
 
 FACTORS, HOOKS = "factors", "hooks"
 GRAD_SAMPLE_MODES = (FACTORS, HOOKS, "functorch")
-_GHOST = (
-    "it serves DP-SGD alone; \"factors\" forms no more than it does, for every mechanism"
-)
+_GHOST = 'it serves DP-SGD alone; "factors" forms no more than it does, for every mechanism'
 _MODES_OF_OPACUS = {
     "ghost": _GHOST,
     "ghost_fsdp": _GHOST,

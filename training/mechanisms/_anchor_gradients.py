@@ -10,7 +10,6 @@ from dptheory import _validate
 from dptheory.training import _argument_ranges
 from dptheory.training.per_example import FactoredModule, PerExampleGradients, as_gradients
 
-
 _OTHERWISE_IN_EVAL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
 

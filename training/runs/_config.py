@@ -85,7 +85,7 @@ class RunConfig:
         inputs: "standardised" with the published mean and deviation of each channel (:data:`dptheory.training.data.CHANNELS`), which
             costs
             no privacy; or "unit", pixels in [0, 1].
-        grad_sample_mode: "hooks" or "functorch".
+        grad_sample_mode: "factors", "hooks" or "functorch".
         sampling: "poisson"; or "partition": every pass cuts the shuffled examples into batches of one size, and the reported
             epsilon then takes every example to be in every batch.
         secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
@@ -118,7 +118,7 @@ class RunConfig:
     physical_batch_size: int = 256
     seed: int = 0
     inputs: str = "standardised"
-    grad_sample_mode: str = "hooks"
+    grad_sample_mode: str = "factors"
     sampling: str = "poisson"
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

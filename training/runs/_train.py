@@ -163,12 +163,15 @@ def _backward(run: Run, part: torch.Tensor) -> float:
             p.grad_sample = p.new_zeros(0, *p.shape)
         return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
-    faster = run.config.grad_sample_mode == "hooks" and run.device.type == "cpu"
+    faster = run.config.grad_sample_mode != "functorch" and run.device.type == "cpu"
     with warnings.catch_warnings(), pooled_channels_last(run.model) if faster else nullcontext():
         warnings.filterwarnings("ignore", "Full backward hook is firing")
         with trained_outputs(run.model) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
-        torch.autograd.grad(losses.mean(), outputs)
+        if run.config.grad_sample_mode == "factors":
+            losses.mean().backward()
+        else:
+            torch.autograd.grad(losses.mean(), outputs)
     return float(losses.detach().sum())
 
 

@@ -93,7 +93,7 @@ def test_an_embedding_that_renormalises_later_is_refused_too() -> None:
         private(torch.randint(7, (4, 1)))
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_what_a_run_does_beside_is_no_write(mode: str) -> None:
     """Steps with momentum, dropout, parts, layers frozen on the way, weights loaded between passes, evaluation."""
     model = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.GroupNorm(2, 4), nn.Linear(4, 3))

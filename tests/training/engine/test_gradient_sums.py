@@ -13,10 +13,10 @@ from dptheory.training.mechanisms import DpSgd
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:In CPU autocast")
 
-N, MODES = 6, ["hooks", "functorch"]
+N, MODES = 6, ["factors", "hooks", "functorch"]
 
 
-def attached(model: nn.Module, mode: str = "hooks", reduction: str = "mean"):
+def attached(model: nn.Module, mode: str = "factors", reduction: str = "mean"):
     return attach(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(), sampling_rate=0.1,
         expected_batch_size=N, noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode, loss_reduction=reduction,

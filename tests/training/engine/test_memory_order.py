@@ -34,7 +34,7 @@ def laid_down(images: torch.Tensor, order: str) -> torch.Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook")
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 @pytest.mark.parametrize("order", ["channels last", "examples innermost", "transposed", "every other"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_of_a_convolution(name: str, order: str, mode: str) -> None:

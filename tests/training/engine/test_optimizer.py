@@ -96,7 +96,7 @@ def test_plain_dp_sgd_is_opacus() -> None:
     assert np.abs(flat(ours) - flat(small_tanh_cnn(0))).max() > 0.01
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 @pytest.mark.parametrize("physical", [None, 5])
 def test_virtual_batches_and_modes_change_nothing(mode: str, physical: int | None) -> None:
     base, _ = train(RandomSparsification(Constant(0.5), seed=2))
@@ -146,7 +146,7 @@ def test_sample_that_is_not_finite_is_counted_and_left_out() -> None:
     assert 0 < optimizer.nonfinite_samples <= 3 * N
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_freezing_in_the_middle_of_a_run(mode: str) -> None:
     """Up to the step it is the run without freezing; from there on the first layers stay, momentum or not."""
     plain, _ = train(DpSgd(), steps=2)
@@ -165,7 +165,7 @@ def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias
     assert torch.equal(frozen.conv1.weight, start.conv1.weight) and not torch.equal(
         frozen.conv2.weight, start.conv2.weight
     )
-    for mode in ("hooks", "functorch"):
+    for mode in ("factors", "hooks", "functorch"):
         model = small_tanh_cnn(0)
         model.conv2.weight.requires_grad_(False)
         private, optimizer, batches = make_private(
@@ -178,7 +178,7 @@ def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias
         )
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: str) -> None:
     model = small_tanh_cnn(0)
     private, optimizer, batches = make_private(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dptheory.training import mechanisms
-from dptheory.training.mechanisms import _clipping
+from dptheory.training.per_example import _squares
 
 SHAPES = ((2, 3), (1,), (4,))
 
@@ -28,30 +28,13 @@ def flat(tensors: list[torch.Tensor]) -> np.ndarray:
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_masked_norms_in_blocks(products: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few products are held at once."""
-    monkeypatch.setattr(_clipping, "_CPU_PRODUCTS", products)
+    monkeypatch.setattr(_squares, "_CPU_PRODUCTS", products)
     mask = np.concatenate([m.reshape(-1).numpy() for m in masks()])
     found = mechanisms.sample_norms(samples(count), mask=masks())
     np.testing.assert_allclose(found.numpy(), np.linalg.norm(flat(samples(count)) * mask, axis=1), rtol=1e-6)
     np.testing.assert_allclose(
         mechanisms.sample_norms(samples(count)).numpy(), np.linalg.norm(flat(samples(count)), axis=1), rtol=1e-6
     )
-
-
-def test_products_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rows as fit into 2^18 products on a CPU, one at least; tensors without entries have norm 0."""
-    asked = []
-    plain = torch.mul
-    monkeypatch.setattr(torch, "mul", lambda part, mask, out: asked.append(len(part)) or plain(part, mask, out=out))
-    for size, count, blocks in (
-        (1 << 17, 5, [2, 2, 1]),
-        ((1 << 17) + 1, 2, [1, 1]),
-        ((1 << 18) + 1, 2, [1, 1]),
-        (0, 3, [3]),
-    ):
-        asked.clear()
-        found = mechanisms.sample_norms([torch.ones(count, size)], mask=[torch.ones(size, dtype=torch.bool)])
-        assert asked == blocks
-        torch.testing.assert_close(found, torch.full((count,), float(size)).sqrt())
 
 
 def test_factors() -> None:
@@ -76,6 +59,7 @@ def test_samples_of_factor_zero_add_nothing() -> None:
 
 def test_half_precision_is_widened() -> None:
     for kind, wide in ((torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
-        assert _clipping.widened([torch.ones(2, dtype=kind)])[0].dtype == wide
+        assert mechanisms.sample_norms([torch.ones(1, 2, dtype=kind)]).dtype == wide
+        assert mechanisms.clipped_sum([torch.ones(1, 2, dtype=kind)], 1.0).total[0].dtype == wide
     one = torch.ones(2)
     assert _clipping.widened([one])[0] is one

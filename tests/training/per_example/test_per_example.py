@@ -149,7 +149,9 @@ def test_all_parameters_together() -> None:
     close(found.square_norms(), flat.square().sum(1))
     directions = [draw(2, *one.shape[1:]) for one in wanted]
     close(found.project(directions), flat @ torch.cat([one.reshape(2, -1) for one in directions], dim=1).T)
-    assert [one.shape for one in found] == [one.shape for one in wanted] and len(found[:2]) == 2 == len(found.of([0, 2]))
+    assert [one.shape for one in found] == [one.shape for one in wanted] and len(found[:2]) == 2 == len(
+        found.of([0, 2])
+    )
     with pytest.raises(ValueError, match="numbers of examples"):
         as_gradients([torch.zeros(2, 3), torch.zeros(3, 3)])
 

@@ -184,7 +184,7 @@ def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
         ("epsilon=0", "epsilon"),
         ("data=imagenet", "data must be one of 'excerpt'"),
         ("model=vgg", "model must be one of"),
-        ("grad_sample_mode=ghost", "grad_sample_mode must be one of 'hooks', 'functorch'"),
+        ("grad_sample_mode=ghost", "grad_sample_mode must be one of 'factors', 'hooks', 'functorch'"),
         ("secure=no", "secure must be true or false, got 'no'"),
         ("seed=-1", "seed"),
         ("optimizer.name=lion", "optimizer.name must be one of 'sgd', 'adam'"),

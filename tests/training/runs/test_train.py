@@ -414,7 +414,7 @@ def test_a_physical_batch_too_large_for_the_memory(
 
 
 @pytest.mark.parametrize("model", ["dp-cnn", "resnet20", "wrn-16-4", "linear-probe"])
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_empty_batches_in_every_network(monkeypatch: pytest.MonkeyPatch, model: str, mode: str) -> None:
     run = runs.prepare(tiny_config(model=model, data="cifar-10", grad_sample_mode=mode, batch_size=2), CPU)
     monkeypatch.setattr(type(run.batches), "batch", lambda *_: torch.zeros(0, dtype=torch.long))

@@ -50,7 +50,12 @@ def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) 
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"), [*((name, "hooks") for name in INPUTS), ("small-cnn", "functorch"), ("dp-cnn", "functorch")]
+    ("name", "mode"),
+    [
+        *((name, mode) for name in INPUTS for mode in ("factors", "hooks")),
+        ("small-cnn", "functorch"),
+        ("dp-cnn", "functorch"),
+    ],
 )
 def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each parameter's, against a backward pass of one example at a time without Opacus."""
