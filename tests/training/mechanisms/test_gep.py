@@ -57,7 +57,7 @@ def stds(kind: type, sigma: float) -> tuple[float, float]:
 @pytest.mark.parametrize("sigma", [SIGMA, 1.0, 0.0])
 @pytest.mark.parametrize("kind", [m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep])
 def test_the_release_is_the_totals_plus_the_noise(kind: type, sigma: float) -> None:
-    """Noise on the coordinates comes back through the basis; that on the residual is whole in GEP, off the subspace else."""
+    """Noise on the coordinates comes back through the basis; residual and its noise are whole in GEP, off the subspace else."""
     mechanism = gep(kind)
     mechanism.begin_step(PARAMS)
     first, second = mechanism.bases
@@ -68,10 +68,10 @@ def test_the_release_is_the_totals_plus_the_noise(kind: type, sigma: float) -> N
     noisy = embedding + marked(embedding, on)
     wanted = []
     for coordinates, basis, rest in zip((noisy[:4], noisy[4:]), (first, second), residuals, strict=True):
-        drawn = marked(rest, off)
+        noised = rest + marked(rest, off)
         if kind is not m.Gep:
-            drawn = drawn - drawn @ basis.T @ basis
-        wanted.append(coordinates @ basis + (0.0 if kind is m.BiasedGep else rest + drawn))
+            noised = noised - noised @ basis.T @ basis
+        wanted.append(coordinates @ basis + (0.0 if kind is m.BiasedGep else noised))
     torch.testing.assert_close(found[0], wanted[0][:12].view(3, 4))
     torch.testing.assert_close(found[1], wanted[0][12:])
     torch.testing.assert_close(found[2], wanted[1])
