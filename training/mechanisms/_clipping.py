@@ -71,11 +71,8 @@ def sample_norms(samples: Tensors, *, mask: Tensors | None = None) -> torch.Tens
 
 def _norms_of_all(rows: Tensors, masks: Tensors | None) -> torch.Tensor:
     """Norms over all parameters, without regard to overflow."""
-    if masks is None:
-        parts = [_row_norms(r) for r in rows]
-    else:
-        parts = [_masked_norms(r, m) for r, m in zip(rows, masks, strict=True)]
-    return _row_norms(torch.stack(parts, dim=1))
+    parts = map(_row_norms, rows) if masks is None else (_masked_norms(r, m) for r, m in zip(rows, masks, strict=True))
+    return _row_norms(torch.stack(list(parts), dim=1))
 
 
 def _scaled_norms(rows: Tensors, masks: Tensors | None) -> torch.Tensor:
