@@ -90,7 +90,7 @@ def _row_norms(rows: torch.Tensor) -> torch.Tensor:
     if rows.shape[1] <= _SUMMED or rows.dtype == torch.float64:
         return rows.norm(dim=1)  # type: ignore[no-any-return]
     whole = rows.shape[1] // _SUMMED * _SUMMED
-    chunks = rows[:, :whole].unflatten(1, (-1, _SUMMED)).norm(dim=2)
+    chunks = rows[:, :whole].view(len(rows), whole // _SUMMED, _SUMMED).norm(dim=2)
     rest = rows[:, whole:].norm(dim=1, keepdim=True)
     return torch.cat([chunks, rest], dim=1).norm(dim=1, dtype=torch.float64).to(rows.dtype)  # type: ignore[no-any-return]
 

@@ -1,6 +1,5 @@
 """How a rate moves over a run: sparsification rate, or share of entries kept."""
 
-import numbers
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -133,7 +132,7 @@ class GradualCooling:
 
 def _whole_or_not(steps_per_epoch: float) -> float:
     """Whole numbers of any size; others of which steps can be counted in floats."""
-    if isinstance(steps_per_epoch, numbers.Integral):
+    if isinstance(steps_per_epoch, int):
         return _validate.integer("steps_per_epoch", steps_per_epoch, 1)
     return _validate.real("steps_per_epoch", steps_per_epoch, 1.0, _MOST_STEPS)
 

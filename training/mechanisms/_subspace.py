@@ -87,8 +87,8 @@ def off_subspace(vector: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
         tensor([0., 4.])
     """
     size = max(1, _WIDENED // len(basis))
-    parts = basis.split(size, dim=1) if size < basis.shape[1] else [basis.double()]
-    pieces = list(vector.double().split(size, dim=-1))
+    parts = torch.split(basis, size, dim=1) if size < basis.shape[1] else [basis.double()]
+    pieces = list(torch.split(vector.double(), size, dim=-1))
     for _ in range(2):
         inside = torch.stack([v @ b.double().T for v, b in zip(pieces, parts, strict=True)]).sum(0)
         pieces = [v - inside @ b.double() for v, b in zip(pieces, parts, strict=True)]

@@ -1,30 +1,21 @@
 """Per-sample gradients by a backward pass that ends at the outputs of the layers, against those of one example at a time."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from opacus.grad_sample import GradSampleModule
 from torch import nn
 
+from dptheory.training.data import Images
 from dptheory.training.runs import _prepare, _train, build_model
 from dptheory.training.runs._trained_outputs import trained_outputs
 from tests.rounding import rounding
-from tests.training.processes import in_float64
-from tests.training.tiny import tiny_config
+from tests.training.tiny import tiny_config, tiny_load
 
 GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
 INPUTS = {
     "small-cnn": GREY, "linear-probe": GREY, "dp-cnn": COLOUR, "resnet20": COLOUR, "wrn-16-4": COLOUR,
     "scattering-cnn": FEATURES, "scattering-linear": FEATURES,
 }  # fmt: skip
-
-
-@pytest.fixture
-def float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -64,22 +55,22 @@ def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) 
 @pytest.mark.parametrize(
     ("name", "mode"), [*((name, "hooks") for name in INPUTS), ("small-cnn", "functorch"), ("dp-cnn", "functorch")]
 )
-def test_gradients_are_those_of_one_example_at_a_time(
-    name: str, mode: str, float64: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each parameter's, against a backward pass of one example at a time without Opacus.
 
     In float64: a deep network in float32 has few digits left, and each processor others. A gradient has fewer than 10^7
     operations behind it, and sizes along the way that are at most 1,000 times its norm.
     """
-    monkeypatch.setattr(_prepare, "load", in_float64)
+    monkeypatch.setattr(_prepare, "load", tiny_load)
     data = "excerpt" if INPUTS[name] == GREY else "cifar-10"
     run = _prepare.prepare(tiny_config(model=name, data=data, grad_sample_mode=mode), torch.device("cpu"))
+    run.model.double()
+    run.train = Images(data, run.train.pixels.double(), run.train.labels)
     part = torch.tensor([5, 0, 3])
     run.optimizer.begin_batch(3)
     _train._backward(run, part)
 
-    bare = build_model(name, features=run.train.pixels[0].numel(), seed=1)
+    bare = build_model(name, features=run.train.pixels[0].numel(), seed=1).double()
     bare.load_state_dict(run.model.state_dict())
     parameters = dict(bare.named_parameters())
     losses = [nn.functional.cross_entropy(bare(run.train.pixels[i, None]), run.train.labels[i, None]) for i in part]
