@@ -12,8 +12,8 @@ from dptheory import _validate
 from dptheory import embedding as theory
 from dptheory.training._randomness import own_generator
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Tensors
-from dptheory.training.mechanisms._clipping import as_rows, clip_factors, widened
-from dptheory.training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
+from dptheory.training.mechanisms._clipping import as_rows, clip_factors, sample_norms, widened
+from dptheory.training.mechanisms._subspace import AnchorSource, off_subspace, power_iteration, shared_dimensions
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
 
@@ -79,7 +79,7 @@ class _Embedding(Mechanism, abc.ABC):
         gradients = [_joined(wide, group) for group in self._members]
         embeddings = [g @ b.T for g, b in zip(gradients, self.bases, strict=True)]
         residuals = [torch.addmm(g, e, b, alpha=-1) for g, e, b in zip(gradients, embeddings, self.bases, strict=True)]
-        factors, rest_factors = self._factors(_norms(embeddings), _norms(residuals), clip_norm)
+        factors, rest_factors = self._factors(sample_norms(embeddings), sample_norms(residuals), clip_norm)
         bad = (factors == 0) | (rest_factors == 0)
         nonfinite = int(bad.sum())
         if nonfinite:
@@ -115,9 +115,14 @@ class _Embedding(Mechanism, abc.ABC):
         """Standard deviations of the noise on embedding and residual."""
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
-        """The residual with noise off the subspace."""
-        drawn = noise(residual, std)
-        return residual + drawn - (drawn @ basis.T) @ basis
+        """The residual with noise, both off the subspace.
+
+        There the noise of the embedding stands alone, and it is enough for the embedding and nothing else. In exact arithmetic
+        a residual has no part in the subspace. In float32 that of a gradient of norm G has one of about G 2^-24, which is the
+        whole of it from G = 2^24 S on and is then scaled to S. Whatever a record's residual is, off the subspace it is no
+        longer than before, so that embedding and residual stay within their clips.
+        """
+        return off_subspace(residual + noise(residual, std), basis)
 
     def _parted(self, released: Tensors) -> Tensors:
         """One tensor per parameter from one vector per group."""
@@ -321,8 +326,3 @@ def _joined(samples: Tensors, group: Sequence[int]) -> torch.Tensor:
     if len(group) == 1:
         return as_rows(samples[group[0]])  # no copy
     return torch.cat([as_rows(samples[i]) for i in group], dim=1)
-
-
-def _norms(parts: Tensors) -> torch.Tensor:
-    """Norm of each sample over all groups, shape (n,)."""
-    return torch.stack([p.norm(dim=1) for p in parts], dim=1).norm(dim=1)  # type: ignore[no-any-return]
