@@ -9,8 +9,9 @@ _PACKAGES = ("dptheory", "numpy", "scipy", "torch", "opacus")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that the numbers depend on."""
-    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in _PACKAGES}
+    """Versions of Python and of the packages that the numbers depend on; of torch the build too, such as 2.13.0+cu130."""
+    installed = {p: importlib.metadata.version(p) for p in _PACKAGES}
+    return {"python": platform.python_version()} | installed | {"torch": str(torch.__version__)}  # names the build
 
 
 def device_name(device: torch.device) -> str:

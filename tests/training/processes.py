@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from dptheory.training import engine, runs
+from dptheory.training.data import Images
 from dptheory.training.runs import _prepare, _train
 from tests.training.tiny import tiny_config, tiny_load
 
@@ -38,8 +39,14 @@ def released_noise(device: torch.device) -> torch.Tensor:
     return torch.cat([r.flatten() for r in (p.grad * run.config.batch_size for p in run.optimizer.params)])
 
 
+def in_float64(name: str, *, train: bool) -> Images:
+    """Of which sums in another order are the same up to 1e-13, and near ties of max pooling fall alike on every processor."""
+    images = tiny_load(name, train=train)
+    return Images(images.name, images.pixels.double(), images.labels)
+
+
 def result(device: torch.device) -> dict:
-    _prepare.load = tiny_load
+    _prepare.load = in_float64
     found: dict = {}
     for name, mechanism in MECHANISMS.items():
         run = few_steps(mechanism, device)
@@ -52,11 +59,11 @@ def result(device: torch.device) -> dict:
     secure = few_steps({"name": "random-k", "keep_share": 0.5}, device, secure=True)
     found["secure mask"] = [m.cpu() for m in secure.optimizer.mechanism.mask]
     found["secure weights"] = [p.detach().cpu() for p in secure.model.parameters()]
-    bad = tiny_load("excerpt", train=True)
+    bad = in_float64("excerpt", train=True)
     bad.pixels[:30] = torch.nan
-    _prepare.load = lambda name, train: bad if train else tiny_load(name, train=False)
+    _prepare.load = lambda name, train: bad if train else in_float64(name, train=False)
     found["nonfinite"] = few_steps(MECHANISMS["dp-sgd"], device).optimizer.nonfinite_samples
-    _prepare.load = tiny_load
+    _prepare.load = in_float64
     budget = few_steps(MECHANISMS["dp-sgd"], device, steps=9, epsilon=5.0)
     found["budget"] = (budget.step, budget.spent)
     found["noise"] = released_noise(device).cpu()
@@ -65,6 +72,7 @@ def result(device: torch.device) -> dict:
 
 def main(folder: str, device: str) -> None:
     torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
     with engine.process_group(torch.device(device)) as chosen:
         torch.save(result(chosen), Path(folder) / f"rank{engine.place()[0]}of{engine.place()[1]}.pt")
 

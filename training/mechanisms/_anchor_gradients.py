@@ -74,7 +74,7 @@ class AnchorGradients:
         labels = self._labels
         if labels is None:
             labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator)
-        parts = zip(self._pixels.split(self._chunk), labels.split(self._chunk), strict=True)
+        parts = zip(torch.split(self._pixels, self._chunk), torch.split(labels, self._chunk), strict=True)
         found = [self._gradients(images.to(device), known.to(device)) for images, known in parts]
         if len(found) == 1:
             return found[0]
@@ -82,9 +82,9 @@ class AnchorGradients:
 
     def _gradients(self, images: torch.Tensor, labels: torch.Tensor) -> PerExampleGradients:
         with torch.enable_grad():
-            nn.functional.cross_entropy(self._copy(images), labels, reduction="sum").backward()
+            torch.autograd.backward(nn.functional.cross_entropy(self._copy(images), labels, reduction="sum"))
         trained = [p for p in self._copy.parameters() if p.requires_grad]
-        found = as_gradients([p.grad_sample for p in trained])  # type: ignore[attr-defined]
+        found = as_gradients([p.grad_sample for p in trained])
         self._copy.zero_grad(set_to_none=True)
         return found
 

@@ -12,7 +12,8 @@ from opacus import GradSampleModule
 from dptheory import _validate
 from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
-from dptheory.training.per_example import PerExampleGradients, Tensors
+from dptheory.training.per_example import PerExampleGradients
+from dptheory.training.per_example import Tensors as Tensors
 
 Samples = PerExampleGradients | Tensors
 """Per-sample gradients of a batch: as the optimizer hands them, or as tensors with the samples first, (n, *parameter.shape)."""

@@ -1,4 +1,10 @@
-"""Norms, clip factors and clipped sums of per-sample gradients, without a loop over samples."""
+"""Norms, clip factors and clipped sums of per-sample gradients, without a loop over samples.
+
+Rounding. A clipped gradient is at most 1.00001 C long, C the clip: its norm comes out at most 8e-6 of it too short
+(:func:`dptheory.training.per_example.square_sums`), and the clip, the factor and the product add 2^-24 each. What a sum over n
+samples rounds off comes on top, as in every implementation in float32; it is at most n 2^-24 of the sum of the clipped norms, and
+it can differ between neighbouring data sets.
+"""
 
 import torch
 
@@ -9,12 +15,15 @@ from dptheory.training.per_example import as_gradients
 def sample_norms(samples: Samples, *, mask: Tensors | None = None) -> torch.Tensor:
     r"""Euclidean norm :math:`|m\odot g_i|` of each sample's whole gradient; m is 1 where no mask is given.
 
+    Clipping divides by these norms, so that one that is too short lets a sample move the sum by more than C.
+
     Args:
         samples: per-sample gradients, formed or not; tensors have shapes (n, \*parameter.shape), one n.
         mask: 0/1 tensors in the shapes of the parameters.
 
     Returns:
-        Norms, shape (n,).
+        Norms, shape (n,), in the widest type of the gradients; infinite or NaN where an entry is, and infinite where the norm
+        itself is beyond the type's range.
 
     Raises:
         ValueError: another number of masks than of parameters.
@@ -34,6 +43,9 @@ def sample_norms(samples: Samples, *, mask: Tensors | None = None) -> torch.Tens
 def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
     """min(1, C / norm), 1 for the zero gradient and 0 where the norm is not finite.
 
+    A factor below the type's smallest normal number (1.2e-38 in float32) is 0 too: it would have few digits, and could be too
+    large.
+
     Args:
         norms: shape (n,), >= 0; NaN and infinity are taken.
         clip_norm: C, > 0; infinity for no clipping.
@@ -50,7 +62,8 @@ def clip_factors(norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
         tensor([1.0000, 1.0000, 0.2500, 0.0000])
     """
     factors = (clip_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1.0)
-    return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
+    precise = torch.isfinite(norms) & (factors >= torch.finfo(norms.dtype).tiny)
+    return torch.where(precise, factors, torch.zeros_like(factors))
 
 
 def weighted_sum(samples: Samples, factors: torch.Tensor, *, mask: Tensors | None = None) -> Contribution:

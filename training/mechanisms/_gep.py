@@ -106,8 +106,8 @@ class _Embedding(Mechanism, abc.ABC):
         for i, parts in self._residuals(grouped, near & ~bad):
             for total, part in zip(totals, parts, strict=True):
                 total += (float(rest_factors[i]) * part).to(total.dtype)
-        # the part inside the subspace goes, with what rounding left there: the noise on the residual does not cover it
-        residuals = [off_subspace(off_subspace(one, b), b) for one, b in zip(totals, self.bases, strict=True)]
+        # the weighted gradients have a part inside the subspace, which is not of the residuals
+        residuals = [one - (one @ b.T) @ b for one, b in zip(totals, self.bases, strict=True)]
         return Contribution([embedding, *residuals], int(bad.sum()))
 
     def _residuals(self, grouped: list[PerExampleGradients], chosen: torch.Tensor) -> Iterator[tuple[int, Tensors]]:
@@ -148,8 +148,14 @@ class _Embedding(Mechanism, abc.ABC):
         """Standard deviations of the noise on embedding and residual."""
 
     def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
-        """The residual with noise off the subspace."""
-        return residual + off_subspace(noise(residual, std), basis)
+        """The residual with noise, both off the subspace.
+
+        There the noise of the embedding stands alone, and it is enough for the embedding and nothing else. In exact arithmetic
+        a residual has no part in the subspace. In float32 that of a gradient of norm G has one of about G 2^-24, which is the
+        whole of it from G = 2^24 S on and is then scaled to S. Whatever a record's residual is, off the subspace it is no
+        longer than before, so that embedding and residual stay within their clips.
+        """
+        return off_subspace(residual + noise(residual, std), basis)
 
     def _parted(self, released: Tensors) -> Tensors:
         """One tensor per parameter from one vector per group."""

@@ -89,7 +89,8 @@ class GradualCooling:
     Args:
         final_drop_rate: r*, in [0, 1].
         cooling_epochs: E, >= 2.
-        steps_per_epoch: >= 1; step t belongs to epoch t // steps_per_epoch.
+        steps_per_epoch: n, >= 1, whole or not; epoch e begins at step round(e n), so that a run of round(E n) steps ends in
+            epoch E - 1. Poisson sampling at rate q has n = 1 / q, or steps of the run / epochs of the run.
 
     Raises:
         ValueError: an argument outside its range.
@@ -101,11 +102,16 @@ class GradualCooling:
         >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=10)
         >>> [round(rate(step), 3) for step in (0, 9, 10, 40, 1000)]
         [0.0, 0.0, 0.2, 0.8, 0.8]
+
+    Five epochs of 1.5 steps are 8 steps, and the last of them has the final rate.
+        >>> rate = GradualCooling(final_drop_rate=0.8, cooling_epochs=5, steps_per_epoch=1.5)
+        >>> [round(rate(step), 3) for step in range(8)]
+        [0.0, 0.0, 0.2, 0.4, 0.6, 0.6, 0.8, 0.8]
     """
 
     final_drop_rate: float
     cooling_epochs: int
-    steps_per_epoch: int
+    steps_per_epoch: float
 
     def __post_init__(self) -> None:
         sparsification.freeze_rate(epoch=0, final_drop_rate=self.final_drop_rate, cooling_epochs=self.cooling_epochs)
@@ -113,13 +119,30 @@ class GradualCooling:
             self,
             final_drop_rate=_validate.real("final_drop_rate", self.final_drop_rate, 0.0, 1.0),
             cooling_epochs=_validate.integer("cooling_epochs", self.cooling_epochs, 2),
-            steps_per_epoch=_validate.integer("steps_per_epoch", self.steps_per_epoch, 1),
+            steps_per_epoch=_whole_or_not(self.steps_per_epoch),
         )
 
     def __call__(self, step: int) -> float:
         return sparsification.freeze_rate(
-            epoch=step // self.steps_per_epoch, final_drop_rate=self.final_drop_rate, cooling_epochs=self.cooling_epochs
+            epoch=_epoch(step, self.steps_per_epoch),
+            final_drop_rate=self.final_drop_rate,
+            cooling_epochs=self.cooling_epochs,
         )
+
+
+def _whole_or_not(steps_per_epoch: float) -> float:
+    """Whole numbers of any size; others of which steps can be counted in floats."""
+    if isinstance(steps_per_epoch, int):
+        return _validate.integer("steps_per_epoch", steps_per_epoch, 1)
+    return _validate.real("steps_per_epoch", steps_per_epoch, 1.0, _MOST_STEPS)
+
+
+def _epoch(step: int, steps_per_epoch: float) -> int:
+    """The epoch e, 0, 1, ..., that the step belongs to: round(e n) <= step < round((e + 1) n)."""
+    if isinstance(steps_per_epoch, int):
+        return step // steps_per_epoch
+    guess = int(step / steps_per_epoch)
+    return next(e for e in (guess + 1, guess, guess - 1) if round(e * steps_per_epoch) <= step)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,9 @@ class Geometry:
         found = self.padded(inputs)
         for axis, (kernel, stride, dilation) in enumerate(zip(self.kernel, self.stride, self.dilation, strict=True)):
             found = found.unfold(2 + axis, dilation * (kernel - 1) + 1, stride)
-        return found[(..., *(slice(None, None, d) for d in self.dilation))]
+        for axis, dilation in enumerate(self.dilation):
+            found = found[(slice(None),) * (found.dim() - len(self.dilation) + axis) + (slice(None, None, dilation),)]
+        return found
 
 
 class Convolution(Representation):

@@ -114,6 +114,7 @@ class Dense(Representation):
             b, a, vectors = a, b, vectors.mT
         at_once = max(1, CHUNK // max(n * b.shape[1], 1))
         parts = [
-            torch.einsum("njo,no->nj", (a @ v.flatten(0, 1).T).view(n, len(v), -1), b) for v in vectors.split(at_once)
+            torch.einsum("njo,no->nj", (a @ v.flatten(0, 1).T).view(n, len(v), -1), b)
+            for v in torch.split(vectors, at_once)
         ]
         return torch.cat(parts, dim=1)

@@ -51,7 +51,7 @@ def has_factors(layer: nn.Module) -> bool:
     if not isinstance(layer._parameters.get("weight"), nn.Parameter):
         return False
     if type(layer) in _CONVOLUTIONS:
-        return layer.padding_mode == "zeros"  # type: ignore[no-any-return]
+        return layer.padding_mode == "zeros"
     if type(layer) is nn.Embedding:
         return not (layer.scale_grad_by_freq or layer.sparse or layer.max_norm is not None)
     return type(layer) in _DENSE
@@ -124,7 +124,7 @@ class FactoredModule(GradSampleModule):  # type: ignore[misc]
         taken = inputs[0] if inputs else named["input"]
         rows = vars(layer).get("max_batch_len", _rows(layer, taken))  # Opacus's word for packed sequences
         if not output.requires_grad:
-            output = _Watched.apply(output, torch.empty(0, requires_grad=True, device=output.device))
+            output = _watched(output, torch.empty(0, requires_grad=True, device=output.device))
         weight_trained = any(p is layer.weight for p in trained)
         kept = taken.detach() if weight_trained else taken.detach()[..., :0]
         version, forgotten = taken._version, self._forgotten
@@ -168,12 +168,11 @@ class FactoredModule(GradSampleModule):  # type: ignore[misc]
         for p, uses in found.items():
             rows = max(use.rows for use in uses)
             scale = rows if self.loss_reduction == "mean" else 1
-            gradients = of_parameter(p, uses, rows=rows, scale=scale)
-            before = p.grad_sample
-            if before is None:
-                p.grad_sample = gradients
-            else:  # of an earlier backward pass, which the optimizer will not take
-                p.grad_sample = [*before, gradients] if isinstance(before, list) else [before, gradients]
+            gradients: Any = of_parameter(p, uses, rows=rows, scale=scale)
+            before = vars(p)["grad_sample"]
+            if before is not None:  # of an earlier backward pass, which the optimizer will not take
+                gradients = [*before, gradients] if isinstance(before, list) else [before, gradients]
+            vars(p)["grad_sample"] = gradients
 
 
 def _nothing() -> dict[str, Any]:
@@ -189,13 +188,18 @@ class _Watched(torch.autograd.Function):
     """The output of a layer with a place in the graph, though no gradient goes on to what it came from."""
 
     @staticmethod
-    def forward(ctx: Any, output: torch.Tensor, _anchor: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, output: torch.Tensor, _anchor: torch.Tensor) -> torch.Tensor:
         ctx.mark_dirty(output)
         return output
 
     @staticmethod
-    def backward(_ctx: Any, _gradient: torch.Tensor) -> tuple[None, None]:  # type: ignore[override]
+    def backward(_ctx: Any, _gradient: torch.Tensor) -> tuple[None, None]:
         return None, None
+
+
+def _watched(output: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _Watched.apply(output, anchor)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _rows(layer: nn.Module, taken: torch.Tensor) -> int:

@@ -68,7 +68,7 @@ class MechanismSetting:
     Args:
         run: configuration of the run.
         model: whose gradients the mechanism gets.
-        steps_per_epoch: of the run, at least 1.
+        steps_per_epoch: of the run, at least 1, rounded; what cools or decays goes by ``steps`` and the run's epochs instead.
         steps: of the whole run, at least 1.
         seed: of masks; None draws them from the operating system's cryptographic generator.
         auxiliary: images of which GEP takes its anchors.
@@ -132,7 +132,7 @@ def _sparsification_rate(setting: MechanismSetting, drop_rate: float, cooling_ep
     if cooling_epochs == 0:
         return mechanisms.Constant(drop_rate)
     return mechanisms.GradualCooling(
-        final_drop_rate=drop_rate, cooling_epochs=cooling_epochs, steps_per_epoch=setting.steps_per_epoch
+        final_drop_rate=drop_rate, cooling_epochs=cooling_epochs, steps_per_epoch=setting.steps / setting.run.epochs
     )
 
 

@@ -145,7 +145,7 @@ def _follow_decay(run: Run) -> None:
         gone = GradualCooling(
             final_drop_rate=config.decay,
             cooling_epochs=run.config.epochs,
-            steps_per_epoch=last_step(1, run.config.batch_size / len(run.train)),
+            steps_per_epoch=run.steps / run.config.epochs,
         )
         for group in run.optimizer.param_groups:
             group["lr"] = config.learning_rate * (1 - gone(run.step))
@@ -169,7 +169,7 @@ def _backward(run: Run, part: torch.Tensor) -> float:
         with trained_outputs(run.model) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
         if run.config.grad_sample_mode == "factors":
-            losses.mean().backward()
+            torch.autograd.backward(losses.mean())
         else:
             torch.autograd.grad(losses.mean(), outputs)
     return float(losses.detach().sum())

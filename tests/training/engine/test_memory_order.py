@@ -9,6 +9,8 @@ from torch import nn
 from dptheory.training.engine import attach
 from dptheory.training.mechanisms import DpSgd
 
+pytestmark = pytest.mark.numerics
+
 LAYERS = {
     "1d": (nn.Conv1d(4, 3, 3), (4, 9)),
     "2d": (nn.Conv2d(4, 3, 3), (4, 9, 7)),

@@ -8,7 +8,7 @@ from torch import nn
 
 from tests.training.engine.test_gradient_sums import N, attached, step
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
+pytestmark = [pytest.mark.filterwarnings("ignore:Full backward hook"), pytest.mark.numerics]
 
 
 def convolution(dim: int, mode: str, **options) -> nn.Module:

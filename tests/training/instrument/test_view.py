@@ -11,7 +11,7 @@ from dptheory.training.mechanisms import LayerFreezing, RandomSparsification
 from dptheory.training.networks import mean_gradient, small_tanh_cnn
 from tests.training.instrument.looked_at import invented, run_after, view_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"), pytest.mark.numerics]
 
 
 def test_gradients_are_those_of_one_image_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ import torch
 
 from dptheory.training.networks import loss_hessian, mean_gradient, per_sample_gradients, small_tanh_cnn
 
+pytestmark = pytest.mark.numerics
+
 
 def test_gradients_are_those_of_each_example() -> None:
     model = small_tanh_cnn(0)

@@ -112,6 +112,13 @@ def result(**changes: Any) -> ProbeResult:
     return dataclasses.replace(made, **changes)
 
 
+@pytest.mark.parametrize("build", ["2.13.0", "2.13.0+cu130", "2.14.0a0+git1234"])
+def test_the_file_names_the_build_of_torch(build: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch itself does; the installed package's metadata leave out what PyPI's own build calls itself."""
+    monkeypatch.setattr(torch, "__version__", build)
+    assert to_dict(result(), CPU)["versions"]["torch"] == build
+
+
 def test_the_file_holds_every_number(tmp_path: Path) -> None:
     write_json(result(), CPU, tmp_path / "probe.json")
     text = (tmp_path / "probe.json").read_text()

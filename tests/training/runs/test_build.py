@@ -12,6 +12,7 @@ from dptheory.training import mechanisms as m
 from dptheory.training import runs
 from dptheory.training.data import Images
 from dptheory.training.networks import small_tanh_cnn
+from dptheory.training.runs._prepare import last_step
 from tests.training.tiny import tiny_config
 
 STEPS, EPOCH, SEED = 12, 4, 9
@@ -35,6 +36,27 @@ def inside(mechanism: Any) -> dict[str, Any]:
 
 def values(schedule: Any, steps: int = STEPS) -> list[float]:
     return [schedule(step) for step in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch", "epochs"), [(2000, 1300, 10), (60_000, 4096, 50), (2000, 1999, 7), (60_000, 256, 4)]
+)
+@pytest.mark.parametrize("name", ["random-sparsification", "posterior-freeze", "ranked-sparsification"])
+def test_cooling_reaches_the_final_rate_in_the_last_epoch(name: str, examples: int, batch: int, epochs: int) -> None:
+    """Also where epochs hold no whole number of steps; there a rounded number let a run end before its schedule did."""
+    rate = batch / examples
+    steps = last_step(epochs, rate)
+    run = tiny_config(epochs=epochs, batch_size=batch)
+    given = runs.MechanismSetting(
+        run=run, model=small_tanh_cnn(0), steps_per_epoch=last_step(1, rate), steps=steps, seed=0,
+        auxiliary=runs.Auxiliary(lambda name: IMAGES, own="excerpt"),
+    )  # fmt: skip
+    schedule = inside(runs.build_mechanism(given, {"name": name, "drop_rate": 0.8, "cooling_epochs": epochs}))[
+        "_drop_rate"
+    ]
+    found = values(schedule, steps)
+    assert found[0] == 0.0 and found[-1] == 0.8 and found == sorted(found)
+    assert len(set(found)) == epochs
 
 
 EMBEDDING = {

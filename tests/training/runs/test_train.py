@@ -158,6 +158,20 @@ def test_the_learning_rate_decays_from_epoch_to_epoch() -> None:
     assert found["decayed"] == [0.5] * 4 + [0.3125] * 4 + [0.125] * 4 and found["plain"] == [0.5] * 12
 
 
+def test_the_learning_rate_decays_to_the_end_where_epochs_hold_no_whole_number_of_steps() -> None:
+    """Ten epochs of 1.7 steps: the last step has a quarter of the rate."""
+    optimizer = {"name": "sgd", "learning_rate": 0.5, "decay": 0.75}
+    run = runs.prepare(
+        tiny_config(optimizer=optimizer, epochs=10, batch_size=70, model="linear-probe"), torch.device("cpu")
+    )
+    assert run.steps == 17 == round(10 * len(run.train) / 70)
+    rates = []
+    for _ in range(run.steps):
+        _train.one_step(run)
+        rates.append(run.optimizer.param_groups[0]["lr"])
+    assert rates[0] == 0.5 and rates[-1] == 0.125 and len(set(rates)) == 10
+
+
 def test_the_seed_fixes_everything(tmp_path: Path) -> None:
     one, two = (runs.train(tiny_config(SPARSE), CPU, tmp_path / n, resume=False) for n in "ab")
     other = runs.train(tiny_config(SPARSE, seed=6), CPU, tmp_path / "c", resume=False)

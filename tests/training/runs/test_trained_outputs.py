@@ -5,8 +5,10 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import nn
 
+from dptheory.training.data import Images
 from dptheory.training.runs import _prepare, _train, build_model
 from dptheory.training.runs._trained_outputs import trained_outputs
+from tests.rounding import rounding
 from tests.training.tiny import tiny_config, tiny_load
 
 GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
@@ -49,6 +51,7 @@ def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) 
     assert all(torch.equal(one, other) and one.shape[0] == 3 for one, other in zip(*found, strict=True))
 
 
+@pytest.mark.numerics
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -58,15 +61,21 @@ def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) 
     ],
 )
 def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each parameter's, against a backward pass of one example at a time without Opacus."""
+    """Each parameter's, against a backward pass of one example at a time without Opacus.
+
+    In float64: a deep network in float32 has few digits left, and each processor others. A gradient has fewer than 10^7
+    operations behind it, and sizes along the way that are at most 1,000 times its norm.
+    """
     monkeypatch.setattr(_prepare, "load", tiny_load)
     data = "excerpt" if INPUTS[name] == GREY else "cifar-10"
     run = _prepare.prepare(tiny_config(model=name, data=data, grad_sample_mode=mode), torch.device("cpu"))
+    run.model.double()
+    run.train = Images(data, run.train.pixels.double(), run.train.labels)
     part = torch.tensor([5, 0, 3])
     run.optimizer.begin_batch(3)
     _train._backward(run, part)
 
-    bare = build_model(name, features=run.train.pixels[0].numel(), seed=1)
+    bare = build_model(name, features=run.train.pixels[0].numel(), seed=1).double()
     bare.load_state_dict(run.model.state_dict())
     parameters = dict(bare.named_parameters())
     losses = [nn.functional.cross_entropy(bare(run.train.pixels[i, None]), run.train.labels[i, None]) for i in part]
@@ -76,7 +85,8 @@ def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monk
     for parameter, one, wanted in zip(parameters, found, zip(*expected, strict=True), strict=True):
         whole = torch.stack(wanted)
         assert whole.norm() > 1e-4, parameter
-        assert (one - whole).norm() < 1e-3 * whole.norm(), parameter
+        assert one.dtype == torch.float64
+        assert (one - whole).norm() < rounding(1e7, 1e3 * float(whole.norm()), torch.float64), parameter
 
 
 def test_hooks_are_gone_after_the_context() -> None:
