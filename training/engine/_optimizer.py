@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 from opacus.optimizers.optimizer import _mark_as_processed
@@ -15,6 +14,7 @@ from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
+from dptheory.training.engine._layer_hooks import ForwardPass, HookedModule
 from dptheory.training.engine._logical_batch import LogicalBatch
 from dptheory.training.engine._noise import generator_noise, secure_noise
 from dptheory.training.engine._privacy_report import (
@@ -209,19 +209,17 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self._batch.from_loader:
             self._forget_passes()
 
-    def track(self, private: GradSampleModule) -> None:
-        """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
-        layers = self._layers = HookedLayers(private, self)
+    def track(self, private: HookedModule) -> None:
+        """Learn whose layers hold what belongs to a batch; ``make_private`` calls it once."""
+        self._layers = HookedLayers(private, self)
+        private.register_forward_pre_hook(ForwardPass(self._before_forward))
 
-        def before_forward(module: torch.nn.Module, _: object) -> None:
-            if module.training and torch.is_grad_enabled():
-                if layers.follow():
-                    self._sums.start_again()
-                self._sums.before_forward(self.params)
-                if self._gradients_cleared:
-                    self._forget_passes()  # one that failed, for instance for want of memory
-
-        private.register_forward_pre_hook(before_forward)
+    def _before_forward(self) -> None:
+        if self._layers is not None and self._layers.follow():
+            self._sums.start_again()
+        self._sums.before_forward(self.params)
+        if self._gradients_cleared:
+            self._forget_passes()  # one that failed, for instance for want of memory
 
     def _forget_passes(self) -> None:
         """Without ``zero_grad()`` or a new part, several forward passes may belong to one backward pass."""
@@ -238,7 +236,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     @property
     def grad_samples(self) -> Tensors:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
-        return of_one_batch(self.params, self._names, self._get_flat_grad_sample)
+        why = None if self._layers is None else self._layers.why_missing()
+        return of_one_batch(self.params, self._names, self._get_flat_grad_sample, why)
 
     def clip_and_accumulate(self) -> None:
         """Clip what the backward pass left, and add it to the totals of the step.
@@ -295,13 +294,17 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._gradients_cleared = True
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One physical batch; an update where it completes a step."""
-        result: float | None = super().step(closure)
+        """One physical batch; an update where it completes a step. Returns what the closure does, as torch's optimizers."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        result: float | None = super().step()
         if not self._is_last_step_skipped:
             self.nonfinite_samples += self._nonfinite
             self.mechanism.end_step(self._released, self.noise_multiplier * self._clip)
             self._released = []
-        return result
+        return result if closure is None else loss
 
     def _clip_of_a_batch(self) -> float:
         """The clip of a batch that begins; all of its parts and its noise keep it, also where a schedule moves on between."""

@@ -9,7 +9,6 @@ from opacus import GradSampleModule
 from opacus.data_loader import CollateFnWithEmpty
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus.grad_sample.gsm_base import AbstractGradSampleHooks
-from opacus.grad_sample.utils import prepare_module
 from torch import nn
 from torch.utils.data import (
     BatchSampler,
@@ -22,8 +21,10 @@ from torch.utils.data import (
 
 from dptheory import _validate
 from dptheory.training.engine import _distributed
+from dptheory.training.engine._attention import adapt_attention
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
+from dptheory.training.engine._layer_hooks import HookedModule, LayerHook
 from dptheory.training.engine._memory_order import lay_down_anew
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
@@ -252,8 +253,10 @@ def attach(
             secure=secure,
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
         )
-        private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
-        private.forbid_grad_accumulation()
+        adapt_attention(module)
+        private = HookedModule(
+            module, loss_reduction=loss_reduction, force_functorch=grad_sample_mode == "functorch"
+        )
         lay_down_anew(module)
         wrapped.track(private)
         refuse_writes(private)
@@ -266,7 +269,8 @@ def attach(
 def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     hooks = (hook for m in module.modules() for hook in m._forward_hooks.values())
     if isinstance(module, GradSampleModule) or any(
-        isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks) for hook in hooks
+        isinstance(hook, LayerHook) or isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks)
+        for hook in hooks
     ):
         raise ValueError(
             "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
@@ -301,13 +305,15 @@ def _check_processes(module: nn.Module) -> None:
 def restored_after_errors(module: nn.Module) -> Iterator[None]:
     """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
     modules = [
-        (m, dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)}) for m in module.modules()
+        (m, type(m), dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)})
+        for m in module.modules()
     ]
     parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
     try:
         yield
     except BaseException:
-        for m, attributes, tables in modules:
+        for m, kind, attributes, tables in modules:
+            m.__class__ = kind
             vars(m).clear()
             vars(m).update(attributes)
             for name, table in tables.items():
