@@ -77,20 +77,27 @@ class Passes:
         self.enabled = True
         self.last: str | None = None
         """How the last forward pass went: "training", "eval" or "no_grad"."""
-        self.number = 0
+        self.number = 1
         self.model: weakref.ref[nn.Module] | None = None
+        self.of_inputs_too = False
+        """Whether a backward pass counts that leaves gradients at no parameter, as ``torch.autograd.grad`` for outputs of layers."""
         self.filled: dict[int, int] = {}
         """By parameter: the backward pass whose gradients it holds."""
+        self._left = 0
 
     def begin(self, training: bool) -> None:
         self.number += 1
         self.last = "eval" if not training else "training" if torch.is_grad_enabled() else "no_grad"
 
     def forget(self) -> None:
-        """Before the first forward pass of a batch."""
+        """Before the first forward pass of a batch, or of a part of it: the passes so far are left out."""
+        self._left, self.last = self.number, None
         self.number += 1
-        self.last = None
         self.filled.clear()
+
+    def left_out(self, number: int) -> bool:
+        """Whether a forward pass was one of an earlier batch or part."""
+        return number <= self._left
 
     @property
     def recording(self) -> bool:
@@ -151,8 +158,13 @@ class LayerHook:
                 "has no per-sample gradients here; take a penalty without double backward, a difference of outputs for instance"
             )
         params = trained(layer)
-        if not _wanted(params):
+        if not params or not (self._passes.of_inputs_too or _reached(params)):
             return
+        if self._passes.left_out(recorded.number):
+            raise ValueError(
+                f"backward() must follow the forward pass of its own batch or part, got one through {self._label} of an earlier one: "
+                "each example is to count once; call backward() before the next batch is drawn, and zero_grad() before the forward pass"
+            )
         recorded.check_unwritten(self._label)
         rows = max(one.call.rows for one in self._calls if one.number == recorded.number)
         scaled = gradient.detach() * rows if self._mean else gradient.detach()
@@ -251,7 +263,7 @@ def _writes(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _wanted(params: list[nn.Parameter]) -> bool:
+def _reached(params: list[nn.Parameter]) -> bool:
     """Whether this backward pass leaves a gradient at one of them; one for an input alone (an adversarial example) does not."""
     for p in params:
         node = torch.autograd.graph.get_gradient_edge(p).node

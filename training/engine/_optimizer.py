@@ -12,6 +12,7 @@ from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
+from dptheory.training.engine._gradient_edits import GradientEdits
 from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._layer_hooks import ForwardPass, HookedModule
@@ -133,6 +134,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._batch = LogicalBatch()
         self._layers: HookedLayers | None = None
         self._sums = GradientSums(names, mean=self.loss_reduction == "mean")
+        self._edits = GradientEdits(names)
         self._gradients_cleared = False  # since the last forward pass
 
     @property
@@ -217,6 +219,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def _before_forward(self) -> None:
         if self._layers is not None and self._layers.follow():
             self._sums.start_again()
+        self._edits.follow(self.params)
         self._sums.before_forward(self.params)
         if self._gradients_cleared:
             self._forget_passes()  # one that failed, for instance for want of memory
@@ -249,6 +252,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         samples = self.grad_samples
         self._batch.check(len(samples[0]))
         params = self.params
+        self._edits.check(params)
         self._sums.check(params, samples)
         if not self._batch.under_way:
             self._clip = self._clip_of_a_batch()
@@ -291,6 +295,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; not the totals of a batch whose last part is still to come."""
         super().zero_grad(set_to_none)
+        self._edits.forget()
         self._gradients_cleared = True
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:

@@ -257,6 +257,7 @@ def attach(
         private = HookedModule(
             module, loss_reduction=loss_reduction, force_functorch=grad_sample_mode == "functorch"
         )
+        private.forbid_grad_accumulation()
         lay_down_anew(module)
         wrapped.track(private)
         refuse_writes(private)
