@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from opacus import GradSampleModule
-from opacus.data_loader import CollateFnWithEmpty
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus.grad_sample.gsm_base import AbstractGradSampleHooks
 from torch import nn
@@ -22,6 +21,7 @@ from torch.utils.data import (
 from dptheory import _validate
 from dptheory.training.engine import _distributed
 from dptheory.training.engine._attention import adapt_attention
+from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
 from dptheory.training.engine._layer_hooks import HookedModule, LayerHook
@@ -136,7 +136,7 @@ def make_private(
         raise ValueError(
             "data_loader must have no generator with secure=True: batches come from the operating system's"
         )
-    collate = _collate_with_empty(data_loader)
+    collate = _collate_also_none(data_loader, rate)
     batches = (
         SecureBatches(train_size=examples, sampling_rate=rate)
         if secure
@@ -359,16 +359,16 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 
 
-def _collate_with_empty(loader: DataLoader[Any]) -> CollateFnWithEmpty:
-    """The loader's own way to put examples together, and for an empty batch what it makes of one example, cut to none."""
-    collate = CollateFnWithEmpty(loader.collate_fn)
-    collate.first_batch = loader.collate_fn([loader.dataset[0]])
-    return collate
+def _collate_also_none(loader: DataLoader[Any], rate: float) -> CollateAlsoNone:
+    """The loader's own way to put examples together, with the batch of no example."""
+    examples = loader.dataset
+    size = len(examples)  # type: ignore[arg-type]
+    return CollateAlsoNone(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
 
 
 def _poisson_loader(
     loader: DataLoader[Any],
-    collate: CollateFnWithEmpty,
+    collate: CollateAlsoNone,
     batches: Batches,
     rate: float,
     place: tuple[int, int],
