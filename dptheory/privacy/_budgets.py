@@ -18,8 +18,8 @@ from dptheory.privacy._saddle_brackets import (
 from dptheory.privacy._saddle_delta import closed_bounds, without_lines
 
 _BEYOND = (
-    ": Composition([Step(noise_multiplier=1.0, sampling_rate=..., count=...)]).noise_scale(epsilon=..., delta=...) gives the noise "
-    "beyond it, to 1e15"
+    "; the range of this function ends there, not the budget: "
+    "Composition([Step(noise_multiplier=1.0, sampling_rate=..., count=...)]).noise_scale(epsilon=..., delta=...) answers to 1e15"
 )
 GAP = 1e-6
 """Relative: a noise multiplier smaller by this does not keep the budget."""
@@ -81,8 +81,8 @@ def least_noise_multiplier(
     found = first_that_fits(sigma, most, lambda noise: fits(noise) and (not certified or fits(noise, enclosed=True)))
     if found is None:
         raise ValueError(
-            f"epsilon must be a budget that sigma = {most:g} keeps, where the range of this function ends, got {budget!r}"
-            + (_BEYOND if asked.sampling == "poisson" else ": take fewer steps or a larger delta")
+            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
+            + (_BEYOND if asked.sampling == "poisson" else "")
         )
     return found
 

@@ -56,7 +56,8 @@ def _check_parameters(name: str, layer: nn.Module) -> None:
     if recomputed:
         raise ValueError(
             f"module must have layers whose weights are parameters, got {_label(name, layer)}, whose {recomputed[0]} is worked out "
-            "before every call (torch.nn.utils.weight_norm does it): take torch.nn.utils.parametrizations.weight_norm"
+            "before every call: take torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral norms "
+            "and pruning hooks, which keep buffers"
         )
     buffers = [key for key, _ in layer.named_buffers()]
     if buffers:

@@ -11,6 +11,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.utils import _pytree as tree
 
+from dptheory.training.engine._memory_order import laid_down_anew
 from dptheory.training.engine._misread_layers import misread
 
 Rows = dict[nn.Parameter, torch.Tensor]
@@ -63,7 +64,8 @@ def of_a_call(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, 
     if isinstance(layer, nn.EmbeddingBag):
         return {layer.weight: _of_bags(layer, call, gradient)}
     if not by_forward and type(layer) in GradSampleModule.GRAD_SAMPLERS and not misread(layer):
-        found: Rows = GradSampleModule.GRAD_SAMPLERS[type(layer)](layer, call.tensors, gradient)
+        tensors = laid_down_anew(layer, call.tensors)
+        found: Rows = GradSampleModule.GRAD_SAMPLERS[type(layer)](layer, tensors, gradient)
         return found
     return _by_forward(layer, call, place, gradient)
 

@@ -7,7 +7,7 @@ by keyword, with numbers, or again by ``checkpoint`` needs no rule.
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from opacus import GradSampleModule
 from opacus.layers.dp_rnn import DPGRU, DPLSTM, DPRNN
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 from torch.utils import _pytree as tree
 
 from dptheory.training.engine._layer_gradients import Call, call_of, of_a_call, trained
@@ -44,6 +45,13 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 handles.append(layer.register_forward_hook(hook, with_kwargs=True, prepend=True))
         self.enable_hooks()
 
+    def iterate_submodules(self, module: nn.Module) -> Iterable[nn.Module]:
+        """The layers with trained parameters; what ``torch.nn.utils.parametrize`` makes of one is one layer."""
+        if is_parametrized(module) and any(p.requires_grad for p in module.parameters()):
+            yield module
+        else:
+            yield from super().iterate_submodules(module)
+
     def enable_hooks(self) -> None:
         super().enable_hooks()
         self.passes.enabled = True
@@ -56,6 +64,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         """The model's own."""
         self.passes.begin(self._module.training)
         return self._module(*args, **kwargs)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """torch.jit asks for it."""
+        raise ValueError(_STANDARD.format(layer="one"))
 
     def __getstate__(self) -> dict[str, Any]:
         for p in self._module.parameters():
@@ -134,19 +146,24 @@ class LayerHook:
         """torch.jit asks for it when it compiles a layer with hooks, which it cannot."""
         raise AttributeError(_STANDARD.format(layer=self._label))
 
-    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
         if not self._passes.recording or not trained(layer):
-            return
+            return None
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             raise ValueError(_STANDARD.format(layer=self._label))
-        outputs = [leaf for leaf in tree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-        differentiable = [(place, one) for place, one in enumerate(outputs) if one.requires_grad]
-        if not differentiable:
-            return
-        call = _Recorded(call_of(layer, args, kwargs, differentiable[0][1]), self._passes.number)
+        leaves, spec = tree.tree_flatten(output)
+        outputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        hooked = [(place, i) for place, i in enumerate(outputs) if leaves[i].requires_grad]
+        if not hooked:
+            return None
+        call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number)
         self._calls.add(call)
-        for place, one in differentiable:
-            one.register_hook(partial(self._arrived, layer, call, place))
+        for place, i in hooked:
+            if len(hooked) > 1:
+                leaves[i] = leaves[i].view_as(leaves[i])
+            leaves[i].register_hook(partial(self._arrived, layer, call, place))
+        return tree.tree_unflatten(leaves, spec) if len(hooked) > 1 else None
 
     def _arrived(self, layer: nn.Module, recorded: "_Recorded", place: int, gradient: torch.Tensor) -> None:
         """The gradient of an output, complete."""

@@ -269,7 +269,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             self.clipped_total = [a + b for a, b in zip(self.clipped_total, found.total, strict=True)]
         self._nonfinite += found.nonfinite
         self._is_last_step_skipped = self._batch.add(len(samples[0]))
-        for p in params:
+        for p in params:  # what was used is not kept: a copy of the model or a file would hold it
+            p.grad_sample = p.grad_sample.new_zeros(0, *p.shape)
             _mark_as_processed(p.grad_sample)
 
     # --- the step -----------------------------------------------------------------------------------------------------

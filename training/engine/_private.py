@@ -25,7 +25,6 @@ from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
 from dptheory.training.engine._layer_hooks import HookedModule, LayerHook
-from dptheory.training.engine._memory_order import lay_down_anew
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._repeated_records import check_records
@@ -258,7 +257,6 @@ def attach(
             module, loss_reduction=loss_reduction, force_functorch=grad_sample_mode == "functorch"
         )
         private.forbid_grad_accumulation()
-        lay_down_anew(module)
         wrapped.track(private)
         refuse_writes(private)
         mechanism.belong(private)

@@ -63,17 +63,15 @@ def _of_other_rows(rows: Mapping[str, int]) -> str:
     """What to say where layers see different numbers of rows: the first layer with a number that few others have."""
     usual = Counter(count for count in rows.values() if count).most_common(1)[0][0]
     name, found = next((name, count) for name, count in rows.items() if count not in (0, usual))
-    said = (
-        f"per-sample gradients must come from one batch, with one row for each example, got {found} at {name} and {usual} at "
-        "most others: "
+    said = f"per-sample gradients must come from one batch, one row for each example, got {found} at {name} and {usual} at most others: "
+    folded = (
+        "frames, tokens or views are folded into the batch on one side: call the layer once for each of them (calls add up), or keep "
+        "them in a dimension behind the examples"
     )
+    partly = "a layer that sees some of the examples only must see all; multiply by zero what it is not to see"
+    first = "examples stand first (batch_first=True, positions expanded to the batch)"
     if found == 1:
         return f"{said}one row stands for all examples there (position embeddings, prompts): expand it to the batch before the layer"
-    folded = (
-        "frames, tokens or views are folded into the batch on one side: call the layer once for each of them (calls add up), "
-        "or keep them in a dimension of their own behind the examples"
-    )
-    partly = "a layer sees some of the examples only: hand it all, and multiply by zero what it is not to see"
-    if found > usual:
+    if found % usual == 0:
         return said + folded
-    return f"{said}{partly}; or {folded}" if usual % found == 0 else said + partly
+    return f"{said}{partly}; or {folded}" if usual % found == 0 else f"{said}{first}; {partly}"
