@@ -53,9 +53,7 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
             k, v = self.seq_bias_k(k), self.seq_bias_v(v)
         if self.add_zero_attn:
             k, v = (torch.cat([x, x.new_zeros(size, 1, x.shape[2])], dim=1) for x in (k, v))
-        q, k, v = (
-            x.view(size, -1, self.num_heads, self.head_dim).transpose(1, 2) for x in (self.qlinear(query), k, v)
-        )
+        q, k, v = (x.view(size, -1, self.num_heads, self.head_dim).transpose(1, 2) for x in (self.qlinear(query), k, v))
         scores = q @ k.transpose(2, 3) / math.sqrt(self.head_dim)
         if is_causal and attn_mask is None:
             attn_mask = torch.ones(places, key.shape[1], dtype=torch.bool, device=query.device).triu(1)
@@ -72,13 +70,14 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
 
     def _shaped(self, name: str, mask: torch.Tensor, size: int, places: int, keys: int) -> torch.Tensor:
         """The mask with dimensions for examples, heads, places and keys."""
-        shapes = {
+        allowed: dict[str, dict[tuple[int, ...], tuple[int, ...]]] = {
             "key_padding_mask": {(size, keys): (size, 1, 1, keys)},
             "attn_mask": {
                 (places, keys): (1, 1, places, keys),
                 (size * self.num_heads, places, keys): (size, self.num_heads, places, keys),
             },
-        }[name]
+        }
+        shapes = allowed[name]
         if tuple(mask.shape) not in shapes:
             raise ValueError(
                 f"{name} of {type(self).__name__} must have shape {' or '.join(map(str, shapes))}, got {tuple(mask.shape)}"

@@ -126,7 +126,7 @@ def _needed(epsilon: float, delta: float, rate: float, steps: int) -> float:
         found = most
     if least < found < most:
         return found
-    run = privacy.Composition([privacy.Step(noise_multiplier=1.0, sampling_rate=rate, count=steps)])
+    run = privacy.Composition((privacy.Step(noise_multiplier=1.0, sampling_rate=rate, count=steps),))
     return run.noise_scale(epsilon=min(epsilon, _LARGEST_BUDGET), delta=delta)
 
 

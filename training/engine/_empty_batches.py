@@ -174,7 +174,9 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, torch.Tensor):
-        return one.shape == other.shape and one.dtype == other.dtype and bool((one.to_dense() == other.to_dense()).all())
+        return (
+            one.shape == other.shape and one.dtype == other.dtype and bool((one.to_dense() == other.to_dense()).all())
+        )
     if isinstance(one, np.ndarray):
         return bool(np.array_equal(one, other))
     return bool(one == other)

@@ -27,7 +27,7 @@ class GradientEdits:
         for p in params:
             if id(p) not in self._followed and p.is_leaf:
                 self._followed.add(id(p))
-                p.register_post_accumulate_grad_hook(partial(_note, self._left))
+                p.register_post_accumulate_grad_hook(partial(_note, self._left))  # type: ignore[no-untyped-call]
 
     def check(self, params: Iterable[torch.Tensor]) -> None:
         """See that the gradients are as the last backward pass left them, where it left any.

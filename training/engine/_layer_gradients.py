@@ -14,7 +14,7 @@ from torch.utils import _pytree as tree
 from dptheory.training.engine._memory_order import laid_down_anew
 from dptheory.training.engine._misread_layers import misread
 
-Rows = dict[nn.Parameter, torch.Tensor]
+Rows = dict[torch.Tensor, torch.Tensor]
 """By parameter: a tensor of its shape for each example."""
 
 

@@ -150,7 +150,7 @@ class LayerHook:
         """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
         if not self._passes.recording or not trained(layer):
             return None
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        if torch.compiler.is_compiling() or torch._C._is_tracing():
             raise ValueError(_STANDARD.format(layer=self._label))
         leaves, spec = tree.tree_flatten(output)
         outputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -193,7 +193,7 @@ class LayerHook:
 
     def _gradients(
         self, layer: nn.Module, call: Call, place: int, gradient: torch.Tensor
-    ) -> dict[nn.Parameter, torch.Tensor]:
+    ) -> dict[torch.Tensor, torch.Tensor]:
         try:
             return of_a_call(layer, call, place, gradient, by_forward=self._by_forward)
         except torch.OutOfMemoryError:
@@ -206,7 +206,7 @@ class LayerHook:
                 f"{shapes}: {first}; examples stand in the first dimension of its input and output"
             ) from error
 
-    def _add(self, p: nn.Parameter, samples: torch.Tensor, rows: int, gradient: torch.Tensor) -> None:
+    def _add(self, p: Any, samples: torch.Tensor, rows: int, gradient: torch.Tensor) -> None:
         task = torch._C._current_graph_task_id()
         held: torch.Tensor | None = getattr(p, "grad_sample", None)
         if len(samples) < rows:
@@ -273,7 +273,9 @@ class _Recorded:
             )
 
 
-_STANDARD = "export must be given a model without hooks of training, got {layer} of a private model: call to_standard_module()"
+_STANDARD = (
+    "export must be given a model without hooks of training, got {layer} of a private model: call to_standard_module()"
+)
 
 
 def _writes(tensor: torch.Tensor) -> int:

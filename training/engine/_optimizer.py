@@ -239,7 +239,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     @property
     def grad_samples(self) -> Tensors:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
-        why = None if self._layers is None else self._layers.why_missing()
+        why = self._layers and self._layers.why_missing()
         return of_one_batch(self.params, self._names, self._get_flat_grad_sample, why)
 
     def clip_and_accumulate(self) -> None:
@@ -259,14 +259,12 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             self._begin_step([p.detach() for p in params])
             self.clipped_total, self._nonfinite, self._summed = None, 0, params
         elif [id(p) for p in params] != [id(p) for p in self._summed]:
-            raise ValueError(
-                "requires_grad must stay as it is between the parts of a batch, got other trained parameters"
-            )
+            raise ValueError("requires_grad must stay as it is between the parts of a batch, got other parameters")
         found = self.mechanism.contribute(samples, self._clip)
-        if self.clipped_total is None:
-            self.clipped_total = found.total
-        else:
-            self.clipped_total = [a + b for a, b in zip(self.clipped_total, found.total, strict=True)]
+        before = self.clipped_total
+        self.clipped_total = (
+            found.total if before is None else [a + b for a, b in zip(before, found.total, strict=True)]
+        )
         self._nonfinite += found.nonfinite
         self._is_last_step_skipped = self._batch.add(len(samples[0]))
         for p in params:  # what was used is not kept: a copy of the model or a file would hold it
@@ -301,10 +299,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One physical batch; an update where it completes a step. Returns what the closure does, as torch's optimizers."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         result: float | None = super().step()
         if not self._is_last_step_skipped:
             self.nonfinite_samples += self._nonfinite
@@ -340,9 +336,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._released = released
         without_gradient(self.original_optimizer)
         for p, value in zip(self.params, released, strict=True):
-            p.grad = value.view_as(p).to(
-                p.dtype, copy=True
-            )  # which is divided in place; the mechanism gets what was released
+            # a copy, which is divided in place; the mechanism gets what was released
+            p.grad = value.view_as(p).to(p.dtype, copy=True)
 
     # --- state --------------------------------------------------------------------------------------------------------
 

@@ -253,9 +253,7 @@ def attach(
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
         )
         adapt_attention(module)
-        private = HookedModule(
-            module, loss_reduction=loss_reduction, force_functorch=grad_sample_mode == "functorch"
-        )
+        private = HookedModule(module, loss_reduction=loss_reduction, force_functorch=grad_sample_mode == "functorch")
         private.forbid_grad_accumulation()
         wrapped.track(private)
         refuse_writes(private)

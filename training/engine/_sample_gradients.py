@@ -63,7 +63,7 @@ def _of_other_rows(rows: Mapping[str, int]) -> str:
     """What to say where layers see different numbers of rows: the first layer with a number that few others have."""
     usual = Counter(count for count in rows.values() if count).most_common(1)[0][0]
     name, found = next((name, count) for name, count in rows.items() if count not in (0, usual))
-    said = f"per-sample gradients must come from one batch, one row for each example, got {found} at {name} and {usual} at most others: "
+    said = f"per-sample gradients must come from one batch, a row for each example, got {found} at {name} and {usual} at most others: "
     folded = (
         "frames, tokens or views are folded into the batch on one side: call the layer once for each of them (calls add up), or keep "
         "them in a dimension behind the examples"

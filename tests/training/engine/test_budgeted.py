@@ -131,7 +131,9 @@ def test_budgets_beyond_the_noise_of_the_calculator_are_answered(epsilon: float,
     made = private(target_epsilon=epsilon, target_delta=delta, epochs=4, sampling_rate=1.0, expected_batch_size=40.0)
     wanted = 2.0 / privacy.gaussian_mu(min(epsilon, 1e4), delta)
     assert not privacy.NOISE[0] <= wanted <= privacy.NOISE[1]
-    assert made[1].noise_multiplier == pytest.approx(wanted, rel=2e-6)  # twice GAP: of the least one, and of the closed form
+    assert made[1].noise_multiplier == pytest.approx(
+        wanted, rel=2e-6
+    )  # twice GAP: of the least one, and of the closed form
     for _ in range(4):
         epoch(made)
     assert 0.9999 * min(epsilon, 1e4) < made[1].epsilon(delta) <= epsilon
