@@ -96,9 +96,10 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
         if 0.0 < noise_multiplier < SMALLEST:
             raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")
-        clip = _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST)
-        if not isinstance(secure, bool):
-            raise ValueError(f"secure must be True or False, got {secure!r}")
+        clip, secure = (
+            _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST),
+            _validate.flag("secure", secure),
+        )
         if generator is not None and not isinstance(generator, torch.Generator):
             raise ValueError(f"noise_generator must be a torch.Generator or None, got {generator!r}")
         if secure and generator is not None:
@@ -239,7 +240,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     @property
     def grad_samples(self) -> Tensors:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
-        why = self._layers and self._layers.why_missing()
+        why = None if self._layers is None else self._layers.why_missing()
         return of_one_batch(self.params, self._names, self._get_flat_grad_sample, why)
 
     def clip_and_accumulate(self) -> None:
