@@ -43,9 +43,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, Poisson sampling with the
     expected batch size as divisor, and batches in parts (``BatchMemoryManager``). Build it with :func:`dptheory.training.make_private`.
 
-    A batch in parts starts with :meth:`begin_batch`, which the loader of ``make_private`` calls; then comes, for each part, a
-    signal whether more follow, and one ``step()``. See :class:`dptheory.training.engine._logical_batch.LogicalBatch`: no step releases
-    an example twice, nor examples of two batches.
+    A batch in parts starts with :meth:`begin_batch`; then comes, for each part, a signal whether more follow, and one ``step()``.
+    See :class:`dptheory.training.engine._logical_batch.LogicalBatch`: no step releases an example twice.
 
     Args:
         optimizer: any torch optimizer.
@@ -96,10 +95,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
         if 0.0 < noise_multiplier < SMALLEST:
             raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")
-        clip, secure = (
-            _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST),
-            _validate.flag("secure", secure),
-        )
+        clip = _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST)
+        secure = _validate.flag("secure", secure)
         if generator is not None and not isinstance(generator, torch.Generator):
             raise ValueError(f"noise_generator must be a torch.Generator or None, got {generator!r}")
         if secure and generator is not None:
