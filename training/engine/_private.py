@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 from opacus import GradSampleModule
-from opacus.data_loader import CollateFnWithEmpty
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus.grad_sample.gsm_base import AbstractGradSampleHooks
-from opacus.grad_sample.utils import prepare_module
 from torch import nn
 from torch.utils.data import (
     BatchSampler,
@@ -22,9 +20,11 @@ from torch.utils.data import (
 
 from dptheory import _validate
 from dptheory.training.engine import _distributed
+from dptheory.training.engine._attention import adapt_attention
+from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
-from dptheory.training.engine._memory_order import lay_down_anew
+from dptheory.training.engine._layer_hooks import HookedModule, LayerHook
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._repeated_records import check_records
@@ -135,7 +135,7 @@ def make_private(
         raise ValueError(
             "data_loader must have no generator with secure=True: batches come from the operating system's"
         )
-    collate = _collate_with_empty(data_loader)
+    collate = _collate_also_none(data_loader, rate)
     batches = (
         SecureBatches(train_size=examples, sampling_rate=rate)
         if secure
@@ -252,9 +252,9 @@ def attach(
             secure=secure,
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
         )
-        private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
+        adapt_attention(module)
+        private = HookedModule(module, loss_reduction=loss_reduction, force_functorch=grad_sample_mode == "functorch")
         private.forbid_grad_accumulation()
-        lay_down_anew(module)
         wrapped.track(private)
         refuse_writes(private)
         mechanism.belong(private)
@@ -266,7 +266,8 @@ def attach(
 def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     hooks = (hook for m in module.modules() for hook in m._forward_hooks.values())
     if isinstance(module, GradSampleModule) or any(
-        isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks) for hook in hooks
+        isinstance(hook, LayerHook) or isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks)
+        for hook in hooks
     ):
         raise ValueError(
             "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
@@ -301,13 +302,15 @@ def _check_processes(module: nn.Module) -> None:
 def restored_after_errors(module: nn.Module) -> Iterator[None]:
     """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
     modules = [
-        (m, dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)}) for m in module.modules()
+        (m, type(m), dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)})
+        for m in module.modules()
     ]
     parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
     try:
         yield
     except BaseException:
-        for m, attributes, tables in modules:
+        for m, kind, attributes, tables in modules:
+            m.__class__ = kind
             vars(m).clear()
             vars(m).update(attributes)
             for name, table in tables.items():
@@ -352,16 +355,16 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 
 
-def _collate_with_empty(loader: DataLoader[Any]) -> CollateFnWithEmpty:
-    """The loader's own way to put examples together, and for an empty batch what it makes of one example, cut to none."""
-    collate = CollateFnWithEmpty(loader.collate_fn)
-    collate.first_batch = loader.collate_fn([loader.dataset[0]])
-    return collate
+def _collate_also_none(loader: DataLoader[Any], rate: float) -> CollateAlsoNone:
+    """The loader's own way to put examples together, with the batch of no example."""
+    examples = loader.dataset
+    size = len(examples)  # type: ignore[arg-type]
+    return CollateAlsoNone(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
 
 
 def _poisson_loader(
     loader: DataLoader[Any],
-    collate: CollateFnWithEmpty,
+    collate: CollateAlsoNone,
     batches: Batches,
     rate: float,
     place: tuple[int, int],

@@ -348,12 +348,12 @@ def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
     for pixels, labels in itertools.islice(batches, 4):
         (private if cleared_by == "model" else optimizer).zero_grad()
         nn.functional.cross_entropy(private(pixels), labels).backward()
+        samples = [p.grad_sample.flatten(1) for p in optimizer.params]
         optimizer.step()
         moved = sum(float(p.grad.square().sum()) for p in model.parameters()) ** 0.5
         totals = optimizer.clipped_total
         wanted = sum(float((t / B).square().sum()) for t in totals) ** 0.5
         assert moved == pytest.approx(wanted, rel=1e-5)
-        samples = [p.grad_sample.flatten(1) for p in optimizer.params]
         norms = torch.cat(samples, 1).norm(dim=1)
         alone = [torch.einsum("n,np->p", (1e-3 / norms).clamp_max(1.0), s) for s in samples]
         for total, expected in zip(totals, alone, strict=True):
