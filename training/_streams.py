@@ -76,18 +76,24 @@ class Stream:
         self._given = seed is not None
         self._used = False
         self._origin: Callable[[], bytes] | None = None
-        self._watch: Callable[[], object] | None = None
+        self._loaded: Callable[[], object] | None = None
+        self._settings: Callable[[], object] | None = None
+        self._last: object = None
+        """Settings of the last draw."""
         self._turn: tuple[object, object] = (this_process(), None)
 
-    def bind(self, *, origin: Callable[[], bytes], watch: Callable[[], object]) -> None:
+    def bind(
+        self, *, origin: Callable[[], bytes], settings: Callable[[], object], loaded: Callable[[], object]
+    ) -> None:
         """Make the stream that of a run.
 
         Args:
-            origin: asked before the first number of a seed: one seed and other origins are other streams.
-            watch: another value than before says that a state was loaded.
+            origin: asked before the first number: one seed and other origins are other streams.
+            settings: asked before every draw: from where they differ, one seed gives other numbers.
+            loaded: another value than before says that a state was loaded.
         """
-        self._origin, self._watch = origin, watch
-        self._turn = (self._turn[0], watch())
+        self._origin, self._settings, self._loaded = origin, settings, loaded
+        self._turn = (self._turn[0], loaded())
 
     def on(self, device: torch.device | str = "cpu") -> torch.Generator:
         """The generator of a device: to draw from now, and not to be kept."""
@@ -120,16 +126,21 @@ class Stream:
 
     def _follow(self) -> None:
         """See whether this is still the process, and the run, that drew last."""
-        turn = (this_process(), None if self._watch is None else self._watch())
+        turn = (this_process(), None if self._loaded is None else self._loaded())
         simulated = self._repeating is not None
         if turn[0] != self._turn[0] or (turn != self._turn and not simulated):
             self.renew()
-        elif self._given and not self._used and not simulated and self._origin is not None:
-            self._key = _hash(self._key, self._origin())
+        elif self._given and not simulated and self._origin is not None and self._settings is not None:
+            now = self._settings()
+            if not self._used:
+                self._key = _hash(self._key, self._origin())
+            if not self._used or now != self._last:
+                self._key, self._generators, self._last = _hash(self._key, repr(now).encode()), {}, now
         self._turn = turn
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_origin": None, "_watch": None, "_turn": None, "_bound": self._origin is not None}
+        unbound = dict.fromkeys(("_origin", "_settings", "_loaded", "_turn"))
+        return vars(self) | unbound | {"_bound": self._origin is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy of a stream in use draws numbers of its own."""

@@ -28,8 +28,8 @@ def note_run(module: nn.Module) -> None:
 def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, again: bool) -> None:
     """Make streams those of a run: a state that it takes over renews them.
 
-    One seed draws other numbers from other weights or with other settings: the same run can be repeated, and two runs that differ
-    in what is public have no noise in common.
+    One seed draws other numbers for other weights at the start, and from the first step on at which settings differ: the same run
+    can be repeated, and a run with a lower learning rate has no noise in common with it.
 
     Args:
         optimizer: of the run.
@@ -39,17 +39,15 @@ def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, ag
 
     def origin() -> bytes:
         groups = [{name: value for name, value in g.items() if name != "params"} for g in optimizer.param_groups]
-        settings = (
-            optimizer.mechanism.title,
-            optimizer.accountant.sampling_rate,
-            optimizer.noise_multiplier,
-            optimizer.max_grad_norm,
-            groups,
-        )
-        return digest(optimizer.params) + repr(settings).encode() + (os.urandom(32) if again else b"")
+        fixed = (optimizer.mechanism.title, optimizer.accountant.sampling_rate, groups)
+        return digest(optimizer.params) + repr(fixed).encode() + (os.urandom(32) if again else b"")
+
+    def settings() -> tuple[float, ...]:
+        rates = (float(group.get("lr") or 0.0) for group in optimizer.param_groups)
+        return (float(optimizer.noise_multiplier), float(optimizer.max_grad_norm), *rates)
 
     def states_loaded() -> tuple[int, int]:
         return id(optimizer.accountant), optimizer.accountant.states_loaded
 
     for stream in streams:
-        stream.bind(origin=origin, watch=states_loaded)
+        stream.bind(origin=origin, settings=settings, loaded=states_loaded)
