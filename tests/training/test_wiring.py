@@ -63,6 +63,17 @@ def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [prepare_of.stream(5, purpose) for purpose in range(4)] == [stream(5, purpose) for purpose in range(4)]
 
 
+def test_labels_of_anchors_are_another_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than the start of the power iteration, whose seed they once had; also in a secure run, where they alone have a seed."""
+    table = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
+    _, asked = prepared(monkeypatch, table)
+    start, labels = (one.on("cpu").initial_seed() for one in asked["mechanism"].streams())
+    assert start == stream(5, 3) and labels not in {5, *(stream(5, purpose) for purpose in range(4))}
+    _, asked = prepared(monkeypatch, table, secure=True)
+    (alone,) = asked["mechanism"].streams()
+    assert alone.on("cpu").initial_seed() not in {5, labels}
+
+
 def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     run, asked = prepared(monkeypatch, max_grad_norm=0.7, noise_multiplier=1.5, grad_sample_mode="functorch")
     assert (asked["sampling_rate"], asked["train_size"], asked["noise_multiplier"]) == (0.25, TRAIN, 1.5)
