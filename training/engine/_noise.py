@@ -31,11 +31,12 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
 
     if generator is not None:
         _validate.instance("generator", generator, torch.Generator)
-    return stream_noise(Stream(generator, NOISE))
+    return noise_of(generator)[1]
 
 
-def stream_noise(stream: Stream) -> Noise:
-    """Gaussian noise of a stream."""
+def noise_of(generator: torch.Generator | None) -> tuple[Stream, Noise]:
+    """:func:`generator_noise`, and the stream that it comes from."""
+    stream = Stream(generator, NOISE)
 
     def noise(like: torch.Tensor, std: float) -> torch.Tensor:
         if std == 0:
@@ -43,7 +44,7 @@ def stream_noise(stream: Stream) -> Noise:
         source = stream.on(like.device)
         return torch.normal(0.0, std, like.shape, generator=source, device=like.device, dtype=like.dtype)
 
-    return noise
+    return stream, noise
 
 
 def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:

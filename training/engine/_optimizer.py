@@ -11,13 +11,12 @@ from opacus.optimizers.optimizer import _mark_as_processed
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
-from dptheory.training._streams import NOISE, Stream
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._logical_batch import LogicalBatch
-from dptheory.training.engine._noise import secure_noise, stream_noise
+from dptheory.training.engine._noise import noise_of, secure_noise
 from dptheory.training.engine._privacy_report import (
     ADD_REMOVE,
     ADJACENCIES,
@@ -128,8 +127,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._clip = clip  # of the batch under way
         self._adjacency = adjacency
         accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
-        self.noise_stream = Stream(generator, NOISE)
-        self._noise: Noise = secure_noise if secure else stream_noise(self.noise_stream)
+        self.noise_stream, seeded_noise = noise_of(generator)
+        self._noise: Noise = secure_noise if secure else seeded_noise
         self._released: Tensors = []
         self._nonfinite = 0
         self._summed: Tensors = []  # the parameters whose totals these are

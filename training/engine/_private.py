@@ -93,7 +93,7 @@ def make_private(
         noise_generator: for runs that can be repeated; of any device. One number is drawn from it, as the seed of the noise;
             without it the seed comes from the operating system. Equal seeds, of it, of the loader's generator and of the
             mechanism, have no random numbers in common. They give the same run where model, weights and settings are the same,
-            too: on a model that was in a run before, and after a state was loaded, noise, masks and batches are fresh.
+            too: on a model of an earlier run, and after a state was loaded, noise, masks and batches are fresh.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.
@@ -193,8 +193,7 @@ def attach(
             for :func:`make_private`.
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
         train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a
-            record
-            that is replaced by a null record. Without it they differ by a record that is added or removed.
+            record that is replaced by a null record. Without it they differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`dptheory.training.engine.SecureBatches` does; the rest as for :func:`make_private`.
         expected_batch_size: divisor of a "mean" loss, a constant in [1e-15, 1e15]; where ``train_size`` is given it may be left

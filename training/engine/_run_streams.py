@@ -38,16 +38,23 @@ def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, ag
     """
 
     def origin() -> bytes:
-        groups = [{name: value for name, value in g.items() if name != "params"} for g in optimizer.param_groups]
-        fixed = (optimizer.mechanism.title, optimizer.accountant.sampling_rate, groups)
+        named = {
+            f"{name} {_plain(v)!r}" for group in optimizer.param_groups for name, v in group.items() if name != "params"
+        }
+        fixed = (optimizer.mechanism.title, optimizer.accountant.sampling_rate, sorted(named))
         return digest(optimizer.params) + repr(fixed).encode() + (os.urandom(32) if again else b"")
 
     def settings() -> tuple[float, ...]:
-        rates = (float(group.get("lr") or 0.0) for group in optimizer.param_groups)
-        return (float(optimizer.noise_multiplier), float(optimizer.max_grad_norm), *rates)
+        rates = {float(group.get("lr") or 0.0) for group in optimizer.param_groups}
+        return (float(optimizer.noise_multiplier), float(optimizer.max_grad_norm), *sorted(rates))
 
     def states_loaded() -> tuple[int, int]:
         return id(optimizer.accountant), optimizer.accountant.states_loaded
 
     for stream in streams:
         stream.bind(origin=origin, settings=settings, loaded=states_loaded)
+
+
+def _plain(value: object) -> object:
+    """One number for equal ones, as 0 and 0.0."""
+    return float(value) if isinstance(value, int | float) else value

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import PrivacyEngine, make_private
 from dptheory.training import mechanisms as m
+from tests.training.in_a_fork import in_a_fork
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 ROWS, FEATURES, SEED = 64, 8, 7
