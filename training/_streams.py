@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from dptheory.training import _argument_ranges
 NOISE, BATCHES, LOADER = "noise", "batches", "data order"
 MASKS, RANKING, START, LABELS = "masks", "ranking noise", "power iteration", "anchor labels"
 
+_T = TypeVar("_T")
 _WORDS, _FIRST_WORD = 624, 24
 """Of the Mersenne twister in the state of a CPU generator, each in 8 bytes: how many, and where the first begins."""
 _SIMULATED: ContextVar[bool] = ContextVar("simulated", default=False)
@@ -38,6 +39,12 @@ def simulation() -> Iterator[None]:
         yield
     finally:
         _SIMULATED.reset(before)
+
+
+def simulated(make: Callable[[], _T]) -> _T:
+    """What ``make`` gives in a simulation."""
+    with simulation():
+        return make()
 
 
 def this_process() -> tuple[bytes, int]:

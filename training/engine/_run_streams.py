@@ -44,9 +44,9 @@ def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, ag
         fixed = (optimizer.mechanism.title, optimizer.accountant.sampling_rate, sorted(named))
         return digest(optimizer.params) + repr(fixed).encode() + (os.urandom(32) if again else b"")
 
-    def settings() -> tuple[float, ...]:
-        rates = {float(group.get("lr") or 0.0) for group in optimizer.param_groups}
-        return (float(optimizer.noise_multiplier), float(optimizer.max_grad_norm), *sorted(rates))
+    def settings() -> str:
+        rates = sorted({repr(_plain(group.get("lr"))) for group in optimizer.param_groups})
+        return repr((_plain(optimizer.noise_multiplier), _plain(optimizer.max_grad_norm), rates))
 
     def states_loaded() -> tuple[int, int]:
         return id(optimizer.accountant), optimizer.accountant.states_loaded
