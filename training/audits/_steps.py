@@ -150,7 +150,7 @@ def _tiled_scores(make: Make, batch: torch.Tensor, canary: torch.Tensor) -> Call
 
 def _fresh_mask_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """Log-likelihood ratio of the canary's one entry; 0 where the public mask drops it."""
-    mechanism = m.PosteriorFreeze(m.Constant(0.5), _SEED)
+    mechanism = simulated(lambda: m.PosteriorFreeze(m.Constant(0.5), _SEED))
     second = float(clipped_total(m.DpSgd, samples[:5])[0])
     released = np.empty(trials)
     for i in range(trials):
