@@ -162,6 +162,9 @@ class GeneratorBatches:
         generator: one number is drawn from it, as a seed: whoever sets the generator back later brings no batch back. None for a
             seed from the operating system. Processes whose generators are seeded alike draw one batch together.
 
+    Attributes:
+        stream: random numbers of the batches.
+
     Raises:
         ValueError: an argument outside its range.
 
