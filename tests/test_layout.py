@@ -42,7 +42,7 @@ TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"{TRAINING}.{room}" for room in rooms)
     for rooms in (
         ("_argument_ranges", "_machine"),
-        ("_randomness", "data"),
+        ("_streams", "_randomness", "data"),
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),

@@ -17,7 +17,7 @@ from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._layer_hooks import ForwardPass, HookedModule
 from dptheory.training.engine._logical_batch import LogicalBatch
-from dptheory.training.engine._noise import generator_noise, secure_noise
+from dptheory.training.engine._noise import noise_of, secure_noise
 from dptheory.training.engine._privacy_report import (
     ADD_REMOVE,
     ADJACENCIES,
@@ -56,7 +56,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
             number of examples.
         loss_reduction: "mean" (over the number of examples only, as for :func:`dptheory.training.make_private`) or "sum".
-        generator: of the noise; None for one of its own, with a seed from the operating system.
+        generator: one number is drawn from it, as the seed of the noise; None for a seed from the operating system.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.
@@ -64,6 +64,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     Attributes:
         mechanism: the algorithm.
         accountant: what has been spent.
+        noise_stream: random numbers of the noise, where it is not secure.
         sampler: how batches are drawn, for the report.
         secure: whether masks, batches and noise come from the cryptographic generator.
         nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
@@ -115,7 +116,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             max_grad_norm=clip,
             expected_batch_size=_validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST),
             loss_reduction=_validate.choice("loss_reduction", loss_reduction, ("mean", "sum")),
-            generator=generator,
+            generator=None,  # whoever holds the one that was given could set it back
         )
         self.mechanism = mechanism
         self.accountant = accountant
@@ -125,7 +126,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._clip = clip  # of the batch under way
         self._adjacency = adjacency
         accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
-        self._noise: Noise = secure_noise if secure else generator_noise(generator)
+        self.noise_stream, seeded_noise = noise_of(generator)
+        self._noise: Noise = secure_noise if secure else seeded_noise
         self._released: Tensors = []
         self._nonfinite = 0
         self._summed: Tensors = []  # the parameters whose totals these are
@@ -340,14 +342,14 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     # --- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's state, the mechanism's, the accountant's, and that of the noise generator.
+        """The inner optimizer's state, the mechanism's and the accountant's; of the noise that of a simulation only.
 
         Keep it secret: ``nonfinite_samples`` tells about the data, and nothing protects it.
         """
         return _optimizer_state.written(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave; steps made here stay counted, and a noise generator that was used here goes on.
+        """Take over what ``state_dict`` gave; steps made here stay counted, and noise, masks and batches are fresh from then on.
 
         Raises:
             ValueError: the state of another kind of optimizer, or of a run with another sampling rate, adjacency, sampler or

@@ -19,6 +19,7 @@ from torch.utils.data import (
 )
 
 from dptheory import _validate
+from dptheory.training._streams import LOADER, Stream
 from dptheory.training.engine import _distributed
 from dptheory.training.engine._attention import adapt_attention
 from dptheory.training.engine._empty_batches import CollateAlsoNone
@@ -28,6 +29,7 @@ from dptheory.training.engine._layer_hooks import HookedModule, LayerHook
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._repeated_records import check_records
+from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from dptheory.training.mechanisms import Mechanism
 
@@ -79,8 +81,8 @@ def make_private(
             other.
         optimizer: any torch optimizer over its trainable parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled, in which every record stands once. ``drop_last`` means
-            nothing to Poisson batches. Its generator draws them; without one a fresh one does, which ``torch.manual_seed`` does
-            not reach.
+            nothing to Poisson batches. One number is drawn from its generator, as their seed; without one it comes from the
+            operating system, and ``torch.manual_seed`` does not reach it.
         mechanism: see :mod:`dptheory.training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
@@ -88,8 +90,10 @@ def make_private(
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
             hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
-        noise_generator: on the model's device; for runs that can be repeated. Without it the noise comes from a fresh one, with
-            a seed from the operating system.
+        noise_generator: for runs that can be repeated; of any device. One number is drawn from it, as the seed of the noise;
+            without it the seed comes from the operating system. Equal seeds, of it, of the loader's generator and of the
+            mechanism, have no random numbers in common. They give the same run where model, weights and settings are the same,
+            too: on a model of an earlier run, and after a state was loaded, noise, masks and batches are fresh.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.
@@ -141,6 +145,7 @@ def make_private(
         if secure
         else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
     )
+    again = ran_before(module)
     private, wrapped = attach(
         module=module,
         optimizer=optimizer,
@@ -155,6 +160,8 @@ def make_private(
         secure=secure,
         expected_batch_size=batch_size if public else expected_batch_size,
     )
+    if isinstance(batches, GeneratorBatches):
+        follow_run(wrapped, [batches.stream], again=again)
     wrapped.sampler = POISSON
     wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
@@ -186,8 +193,7 @@ def attach(
             for :func:`make_private`.
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
         train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a
-            record
-            that is replaced by a null record. Without it they differ by a record that is added or removed.
+            record that is replaced by a null record. Without it they differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`dptheory.training.engine.SecureBatches` does; the rest as for :func:`make_private`.
         expected_batch_size: divisor of a "mean" loss, a constant in [1e-15, 1e15]; where ``train_size`` is given it may be left
@@ -258,6 +264,8 @@ def attach(
         wrapped.track(private)
         refuse_writes(private)
         mechanism.belong(private)
+        follow_run(wrapped, [wrapped.noise_stream, *mechanism.streams()], again=ran_before(module))
+        note_run(module)
     if partition:
         wrapped.sampler = PARTITION
     return private, wrapped
@@ -389,7 +397,7 @@ def _poisson_loader(
         timeout=loader.timeout,
         worker_init_fn=loader.worker_init_fn,
         multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
+        generator=None if loader.generator is None else Stream(loader.generator, LOADER).on("cpu"),  # seeds of workers
         prefetch_factor=loader.prefetch_factor,
         persistent_workers=loader.persistent_workers,
     )

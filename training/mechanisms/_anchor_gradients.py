@@ -9,6 +9,7 @@ from torch.func import functional_call, grad, vmap
 
 from dptheory import _validate
 from dptheory.training import _argument_ranges
+from dptheory.training._streams import LABELS, Stream
 from dptheory.training.mechanisms._base import Tensors
 
 
@@ -59,7 +60,7 @@ class AnchorGradients:
         self._function = copy.deepcopy(model)
         self._pixels = pixels
         self._classes = _validate.integer("classes", classes, 2, 10**9)
-        self._generator = torch.Generator().manual_seed(_argument_ranges.stream("seed", seed))
+        self._stream = Stream(_argument_ranges.stream("seed", seed), LABELS)
         self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
         self._labels = None if labels is None else _whole_labels(labels, len(pixels), self._classes)
 
@@ -69,7 +70,7 @@ class AnchorGradients:
         device = next(iter(named.values())).device
         labels = self._labels
         if labels is None:
-            labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator)
+            labels = torch.randint(self._classes, (len(self._pixels),), generator=self._stream.on("cpu"))
 
         def loss(trainable: dict[str, torch.Tensor], image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
             scores = functional_call(self._function, trainable | fixed, (image[None],))
@@ -81,13 +82,17 @@ class AnchorGradients:
         )
         return list(found.values())
 
+    def streams(self) -> list[Stream]:
+        """The random numbers of the labels."""
+        return [self._stream]
+
     def state_dict(self) -> dict[str, Any]:
-        """State of the label generator."""
-        return {"generator": self._generator.get_state()}
+        """State of the labels in a simulation; otherwise they are drawn afresh."""
+        return {"generator": self._stream.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
-        self._generator.set_state(state["generator"].cpu())
+        self._stream.load(state["generator"])
 
 
 def _whole_labels(labels: torch.Tensor, count: int, classes: int) -> torch.Tensor:
