@@ -17,6 +17,10 @@ from dptheory.privacy._saddle_brackets import (
 )
 from dptheory.privacy._saddle_delta import closed_bounds, without_lines
 
+_BEYOND = (
+    "; the range of this function ends there, not the budget: "
+    "Composition([Step(noise_multiplier=1.0, sampling_rate=..., count=...)]).noise_scale(epsilon=..., delta=...) answers to 1e15"
+)
 GAP = 1e-6
 """Relative: a noise multiplier smaller by this does not keep the budget."""
 _ROUGH_GAP = 1e-3  # relative: for sampling without replacement, whose upper bound is far above epsilon
@@ -43,7 +47,8 @@ def least_noise_multiplier(
         delta, sampling_rate, steps, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.
 
     Returns:
-        sigma in [0.05, 1000]; 0.05 where less would do.
+        sigma in [0.05, 1000]; 0.05 where less would do. :meth:`Composition.noise_scale` of one step with noise 1 answers from 1e-15
+        to 1e15.
 
     Raises:
         ValueError: an argument outside its range, or sigma = 1000 is not enough.
@@ -77,6 +82,7 @@ def least_noise_multiplier(
     if found is None:
         raise ValueError(
             f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
+            + (_BEYOND if asked.sampling == "poisson" else "")
         )
     return found
 

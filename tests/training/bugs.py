@@ -44,14 +44,14 @@ def last_tensor_without_noise(patch: Patch) -> None:
 
 def less_noise(patch: Patch) -> None:
     """A tenth missing, from both generators."""
-    for name in ("generator_noise", "secure_noise"):
-        plain = getattr(_optimizer, name)
+    of_generator, of_system = _optimizer.noise_of, _optimizer.secure_noise
 
-        def weaker(*args, plain=plain):
-            found = plain(*args)
-            return 0.9 * found if isinstance(found, torch.Tensor) else lambda like, std: 0.9 * found(like, std)
+    def weaker(generator):
+        stream, found = of_generator(generator)
+        return stream, lambda like, std: 0.9 * found(like, std)
 
-        patch.setattr(_optimizer, name, weaker)
+    patch.setattr(_optimizer, "noise_of", weaker)
+    patch.setattr(_optimizer, "secure_noise", lambda like, std: 0.9 * of_system(like, std))
 
 
 def noise_in_every_part(patch: Patch) -> None:
@@ -88,13 +88,13 @@ def noise_over_parts(patch: Patch) -> None:
 
 def same_noise_in_every_step(patch: Patch) -> None:
     kept: dict[torch.Size, torch.Tensor] = {}
-    plain = engine.generator_noise
+    plain = _optimizer.noise_of
 
     def stale(generator):
-        noise = plain(generator)
-        return lambda like, std: std * kept.setdefault(like.shape, noise(torch.zeros_like(like), 1.0))
+        stream, noise = plain(generator)
+        return stream, lambda like, std: std * kept.setdefault(like.shape, noise(torch.zeros_like(like), 1.0))
 
-    patch.setattr(_optimizer, "generator_noise", stale)
+    patch.setattr(_optimizer, "noise_of", stale)
 
 
 def mask_of_private_gradients(patch: Patch) -> None:

@@ -56,9 +56,22 @@ def test_every_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.batches == PoissonBatches(train_size=TRAIN, sampling_rate=0.25, seed=stream(5, 1))
     for found, wanted in zip(run.model.parameters(), small_tanh_cnn(stream(5, 0)).parameters(), strict=True):
         assert torch.equal(found, wanted)
-    assert vars(asked["mechanism"])["_generator"].initial_seed() == stream(5, 3)
+    (masks,) = asked["mechanism"].streams()
+    assert masks.on("cpu").initial_seed() == stream(5, 3)
+    assert run.optimizer.noise_stream.on("cpu") is asked["noise_generator"]
     assert len({prepare_of.stream(5, purpose) for purpose in range(4)}) == 4
     assert [prepare_of.stream(5, purpose) for purpose in range(4)] == [stream(5, purpose) for purpose in range(4)]
+
+
+def test_labels_of_anchors_are_another_stream_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than the start of the power iteration, whose seed they once had; also in a secure run, where they alone have a seed."""
+    table = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
+    _, asked = prepared(monkeypatch, table)
+    start, labels = (one.on("cpu").initial_seed() for one in asked["mechanism"].streams())
+    assert start == stream(5, 3) and labels not in {5, *(stream(5, purpose) for purpose in range(4))}
+    _, asked = prepared(monkeypatch, table, secure=True)
+    (alone,) = asked["mechanism"].streams()
+    assert alone.on("cpu").initial_seed() not in {5, labels}
 
 
 def test_what_a_run_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +224,7 @@ def made(loader: DataLoader | None = None, **options: Any) -> Any:
 def test_defaults_of_make_private() -> None:
     _, optimizer, loader = made()
     assert (optimizer.noise_multiplier, optimizer.max_grad_norm, optimizer.expected_batch_size) == (1.5, 0.7, 5.0)
-    assert optimizer.loss_reduction == "mean" and optimizer.generator is None and not optimizer.secure
+    assert optimizer.loss_reduction == "mean" and loader.generator is None and not optimizer.secure
     assert optimizer.accountant.sampling_rate == 0.25 and len(loader) == 4
     sampler = loader.batch_sampler
     assert isinstance(vars(sampler)["_batches"], GeneratorBatches)
@@ -222,8 +235,10 @@ def test_defaults_of_make_private() -> None:
     generator, noise = torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)
     given = DataLoader(TensorDataset(torch.zeros(20, 3)), 5, generator=generator)
     _, optimizer, loader = made(given, noise_generator=noise, loss_reduction="sum")
-    assert optimizer.generator is noise and optimizer.loss_reduction == "sum"
-    assert vars(loader.batch_sampler)["_batches"].generator is generator and loader.generator is generator
+    assert optimizer.loss_reduction == "sum"
+    assert vars(loader.batch_sampler)["_batches"].generator is generator
+    own = optimizer.noise_stream.on("cpu"), vars(loader.batch_sampler)["_batches"].stream.on("cpu"), loader.generator
+    assert len({id(one) for one in (*own, generator, noise)}) == 5 and optimizer.generator is None
     _, optimizer, loader = made(secure=True)
     assert optimizer.secure and vars(loader.batch_sampler)["_batches"] == SecureBatches(
         train_size=20, sampling_rate=0.25
@@ -298,7 +313,10 @@ def test_streams_of_a_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(torch.equal(value, wanted[name]) for name, value in trainer.plain.state_dict().items())
     anchors = vars(trainer.anchors)
     assert torch.equal(anchors["_pixels"], images(False).pixels[:12]) and anchors["_classes"] == 10
-    assert anchors["_generator"].initial_seed() == training.stream(4) and anchors["_model"] is trainer.plain
+    assert (
+        trainer.anchors.streams()[0].on("cpu").initial_seed() == training.stream(4)
+        and anchors["_model"] is trainer.plain
+    )
     assert trainer.device == CPU and len(trainer.images) == TRAIN
     for name, most in (("pool", TRAIN), ("anchors", TEST)):
         snapshot_of.prepare(images(True), images(False).pixels, dataclasses.replace(SETTINGS, **{name: most}), CPU)

@@ -33,7 +33,7 @@ def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
     for given in (rows, without):
         scores = []
         for own in rng.integers(2**31, size=trials):
-            trace = _board.train(case.make(None if secure else int(own)), replace(plan, rows=given, seed=int(own)))
+            trace = _board.train(case.built(None if secure else int(own)), replace(plan, rows=given, seed=int(own)))
             scores.append(_by_tensor(np.sum([step.released for step in trace.seen], axis=0)))
             claimed = min(claimed, trace.report(_DELTA).epsilon)
         worlds.append(np.array(scores))
@@ -77,7 +77,7 @@ def foreseen(
         def gradient(step: int, masks: list[Array] = masks) -> Array:
             return _HUGE * masks[step]
 
-        trace = _board.train(case.make(None if secure else int(own)), replace(plan, seed=int(own), canary=gradient))
+        trace = _board.train(case.built(None if secure else int(own)), replace(plan, seed=int(own), canary=gradient))
         units = [step.released @ hot / np.linalg.norm(hot) for step, hot in zip(trace.seen, masks, strict=True)]
         hits += int(np.sum(units) / (noise_multiplier * _CLIP * math.sqrt(steps)) > threshold)
         claimed = min(claimed, trace.report(delta).epsilon)

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from dptheory import embedding
 from dptheory.pruning import SubsetMallows
 from dptheory.training import mechanisms as m
+from dptheory.training._streams import simulated
 from dptheory.training.audits import _laws
 from dptheory.training.audits._board import bases
 from dptheory.training.mechanisms import Mechanism, shared_dimensions
@@ -58,6 +59,10 @@ class Case:
     linear: bool = True
     amplified: bool = False
     choice: Choice | None = None
+
+    def built(self, seed: int | None) -> Mechanism:
+        """A new one, whose masks follow from the seed alone: who has the seed can tell them."""
+        return simulated(lambda: self.make(seed))
 
 
 def cases() -> tuple[Case, ...]:

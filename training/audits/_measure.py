@@ -26,7 +26,7 @@ _NEAR_TIES = 0.01
 
 def measure(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
     """Train once, and hold sampling, noise, masks and the account against what is stated."""
-    trace = _board.train(case.make(None if plan.secure else seed), plan)
+    trace = _board.train(case.built(None if plan.secure else seed), plan)
     found = [*sampling(trace), *release(case, trace), *account(case, trace)]
     if case.fresh:
         found += fresh_masks(trace)
@@ -156,7 +156,7 @@ def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence
     """Masks or bases of every step, by a mechanism of this seed that sees the releases of the steps before and no data."""
     if case.shown is None:
         raise ValueError(f"case must show a mask or bases, got {case.name}")
-    mechanism, model = case.make(seed), _board.Board(plan.sizes)
+    mechanism, model = case.built(seed), _board.Board(plan.sizes)
     params = [p.detach() for p in model.parameters()]
     shown = []
     for released in releases:
@@ -239,7 +239,7 @@ def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
 
 
 def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) -> float:
-    one, other = (_board.train(case.make(seed), own) for own in (plan, neighbour))
+    one, other = (_board.train(case.built(seed), own) for own in (plan, neighbour))
     moved = []
     for step, twin in zip(one.seen, other.seen, strict=True):
         law = case.law(step, plan.rows[step.drawn], plan.clip_norm, plan.noise_multiplier)

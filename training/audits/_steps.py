@@ -18,6 +18,7 @@ from dptheory import embedding, privacy
 from dptheory.privacy import AuditResult, gaussian_epsilon
 from dptheory.training import _argument_ranges
 from dptheory.training import mechanisms as m
+from dptheory.training._streams import simulated
 from dptheory.training.audits._worlds import (
     CLIP,
     SIGMA,
@@ -149,7 +150,7 @@ def _tiled_scores(make: Make, batch: torch.Tensor, canary: torch.Tensor) -> Call
 
 def _fresh_mask_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """Log-likelihood ratio of the canary's one entry; 0 where the public mask drops it."""
-    mechanism = m.PosteriorFreeze(m.Constant(0.5), _SEED)
+    mechanism = simulated(lambda: m.PosteriorFreeze(m.Constant(0.5), _SEED))
     second = float(clipped_total(m.DpSgd, samples[:5])[0])
     released = np.empty(trials)
     for i in range(trials):
@@ -171,7 +172,7 @@ def _two_epochs(
     joined = torch.cat([batch, canary[None]])
     scores = np.zeros(trials)
     for i in range(trials):
-        mechanism = make()
+        mechanism = simulated(make)
         for _ in range(2):
             mechanism.begin_step([torch.zeros(batch.shape[1])])
             totals = [mechanism.contribute([s], CLIP).total for s in (joined, batch)]
@@ -224,7 +225,7 @@ def _embeddings() -> list[StepAudit]:
     audits = []
     for name, kind, size, stds in cases:
         make = partial(_embedding, kind)
-        shown = make()
+        shown = simulated(make)
         shown.begin_step([torch.zeros(_DIM)])
         basis = shown.bases[0]
         outside = batch_of_five(_DIM, seed=4)[0]
@@ -252,7 +253,7 @@ def _embedding_scores(
     noise: Noise,
 ) -> Array:
     """Inner products with the canary, in the subspace and off it, each over its variance."""
-    mechanism = make()
+    mechanism = simulated(make)
     mechanism.begin_step([torch.zeros(_DIM)])
     total = mechanism.contribute([samples], CLIP).total
     released = torch.stack(

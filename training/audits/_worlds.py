@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dptheory.training._streams import simulated
 from dptheory.training.mechanisms import Mechanism, Noise
 
 Array = NDArray[np.float64]
@@ -44,7 +45,7 @@ def one_entry(dim: int, entry: int) -> torch.Tensor:
 
 def clipped_total(make: Make, samples: torch.Tensor) -> Array:
     """The clipped sum that a fresh mechanism releases with noise."""
-    mechanism = make()
+    mechanism = simulated(make)
     mechanism.begin_step([torch.zeros(samples.shape[1])])
     return np.asarray(mechanism.contribute([samples], CLIP).total[0].double().numpy())
 
@@ -53,7 +54,7 @@ def tiled_releases(
     make: Make, samples: torch.Tensor, trials: int, noise: Noise, noise_multiplier: float = SIGMA
 ) -> Array:
     """Releases of a mechanism that acts on every entry apart, all trials at once; shape (trials, d)."""
-    mechanism = make()
+    mechanism = simulated(make)
     mechanism.begin_step([torch.zeros(samples.shape[1])])
     total = mechanism.contribute([samples], CLIP).total[0]
     return np.asarray(
@@ -67,7 +68,7 @@ def grouped_releases(
     make: Make, samples: torch.Tensor, trials: int, noise: Noise, noise_multiplier: float = SIGMA
 ) -> Array:
     """Releases of a mechanism that acts on every group apart: each trial is a group."""
-    mechanism, dim = make(), samples.shape[1]
+    mechanism, dim = simulated(make), samples.shape[1]
     mechanism.begin_step([torch.zeros(dim)])
     total = mechanism.contribute([samples], CLIP).total[0]
     mechanism.begin_step([torch.zeros(trials * dim)])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
 from dptheory.privacy import ORDERS, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
+from dptheory.training._streams import this_process
 from dptheory.training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
 from dptheory.training.engine._composed import composed_epsilon, composition_of
 from dptheory.training.mechanisms import StepCost
@@ -54,7 +55,10 @@ class PrivacyAccountant:
         self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
         self.basis: Basis = {}
         """What the steps rest on besides, as the report of an optimizer says it; states of something else are refused."""
+        self.states_loaded = 0
+        """How often a state was taken over: what draws noise, masks or batches then goes on with fresh ones."""
         self._name = new_name()
+        self._process = this_process()
         self._makers: Makers = {self._name: Counter()}
         self._spent: Spent = Counter()
         """Of all makers together."""
@@ -70,9 +74,9 @@ class PrivacyAccountant:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy records under a name of its own: its steps are not those of the original."""
         vars(self).update(state)
-        self._name = new_name()
-        self._makers = {name: Counter(spent) for name, spent in self._makers.items()} | {self._name: Counter()}
+        self._makers = {name: Counter(spent) for name, spent in self._makers.items()}
         self._spent = Counter(self._spent)
+        self._take_name()
 
     @property
     def steps(self) -> int:
@@ -82,11 +86,13 @@ class PrivacyAccountant:
     @property
     def own_steps(self) -> int:
         """Steps recorded by this accountant itself."""
+        self._follow_fork()
         return self._makers[self._name].total()
 
     def record(self, cost: StepCost) -> None:
         """Note one step."""
         _validate.instance("cost", cost, StepCost)
+        self._follow_fork()
         self._spent[cost] += 1
         self._makers[self._name][cost] += 1
 
@@ -222,10 +228,20 @@ class PrivacyAccountant:
             1
         """
         self._makers = merged(self._makers, read(state, self.sampling_rate, self.basis))
+        self.states_loaded += 1
         self._spent = sum(self._makers.values(), Counter())
         before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
         self._releases = tuple((before | Counter(self._releases)).elements())
         self._forget()
+
+    def _take_name(self) -> None:
+        self._name, self._process = new_name(), this_process()
+        self._makers[self._name] = Counter()
+
+    def _follow_fork(self) -> None:
+        """A forked process records under a name of its own: under one name the steps of two would count as those of one."""
+        if self._process != this_process():
+            self._take_name()
 
     def _forget(self) -> None:
         """What was found of the budget holds for another one, or for other steps."""

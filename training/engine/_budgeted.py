@@ -16,6 +16,8 @@ from dptheory.training.mechanisms import Mechanism
 
 _HALVINGS = 60
 """Of an interval of 69 on the log scale: to the last digit."""
+_LARGEST_BUDGET = 1e4
+"""Of a composition; a larger one gets the noise of this one."""
 
 
 def make_private_with_epsilon(
@@ -43,7 +45,7 @@ def make_private_with_epsilon(
     Args:
         module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode: as for :func:`make_private`.
         loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size: as there.
-        target_epsilon: epsilon after the last pass, > 0.
+        target_epsilon: epsilon after the last pass, > 0; above 1e4 it gets the noise of 1e4.
         target_delta: in [1e-30, 0.99].
         epochs: passes over the loader that is returned, >= 1.
 
@@ -103,14 +105,29 @@ def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, 
         ValueError: there is none, or a step spends on the choice of entries too.
     """
     try:
-        needed = privacy.least_noise_multiplier(
-            epsilon=epsilon, delta=delta, sampling_rate=optimizer.accountant.sampling_rate, steps=steps
-        )
+        needed = _needed(epsilon, delta, optimizer.accountant.sampling_rate, steps)
     except ValueError as error:
         raise ValueError(
             f"target_epsilon must be a budget that {steps} steps can keep, got {epsilon!r}: {error}"
         ) from None
     return _noise_of_a_step(mechanism, [p.detach() for p in optimizer.params], needed)
+
+
+def _needed(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """The least noise multiplier of Gaussian steps; over the whole range of the accountant, [1e-15, 1e15], where the first ends.
+
+    Raises:
+        ValueError: there is none in that range either.
+    """
+    least, most = privacy.NOISE
+    try:
+        found = privacy.least_noise_multiplier(epsilon=epsilon, delta=delta, sampling_rate=rate, steps=steps)
+    except ValueError:
+        found = most
+    if least < found < most:
+        return found
+    run = privacy.Composition((privacy.Step(noise_multiplier=1.0, sampling_rate=rate, count=steps),))
+    return run.noise_scale(epsilon=min(epsilon, _LARGEST_BUDGET), delta=delta)
 
 
 def _noise_of_a_step(mechanism: Mechanism, params: list[torch.Tensor], needed: float) -> float:

@@ -15,16 +15,26 @@ def refuse_writes(private: nn.Module) -> None:
     Running statistics, observers of quantisation and embeddings that renormalise the rows of a batch do so. The error comes
     before the step: nothing of the batch is released by the optimizer.
     """
-    before: _Held = {}
+    writes = _Writes()
+    private.register_forward_pre_hook(writes.note)
+    private.register_forward_hook(writes.check)
 
-    def note(module: nn.Module, _: object) -> None:
-        before.clear()
-        if module.training:
-            before.update(_held(module))
 
-    def check(module: nn.Module, _: object, __: object) -> None:
-        after = _held(module) if before else {}
-        for name, (tensor, writes) in before.items():
+class _Writes:
+    """Between the beginning and the end of a forward pass."""
+
+    def __init__(self) -> None:
+        self._before: _Held = {}
+
+    def __reduce__(self) -> tuple[type["_Writes"], tuple[()]]:
+        return _Writes, ()
+
+    def note(self, module: nn.Module, _: object) -> None:
+        self._before = _held(module) if module.training else {}
+
+    def check(self, module: nn.Module, _: object, __: object) -> None:
+        after = _held(module) if self._before else {}
+        for name, (tensor, writes) in self._before.items():
             now, writes_now = after.get(name, (None, 0))
             if now is not tensor or writes_now != writes:
                 raise ValueError(
@@ -32,9 +42,6 @@ def refuse_writes(private: nn.Module) -> None:
                     f"writes to {name.removeprefix('_module.')}: what it holds of the batch has no noise; put that layer "
                     "into eval(), or keep the value outside the model"
                 )
-
-    private.register_forward_pre_hook(note)
-    private.register_forward_hook(check)
 
 
 def _held(module: nn.Module) -> _Held:

@@ -3,29 +3,85 @@
 from collections.abc import Iterable
 
 import torch
-from opacus import GradSampleModule
+from opacus.utils.module_utils import trainable_modules
 from opacus.validators import ModuleValidator
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from dptheory.training.engine._misread_layers import misread_kinds, read_by_functorch
-from dptheory.training.per_example import FactoredModule
+from dptheory.training.per_example import HookedModule
 
 
 def check_layers(module: nn.Module) -> None:
-    """See that no layer of a model in training mode mixes samples, trained or not.
+    """See that no layer of a model in training mode mixes samples, trained or not, and that each has per-sample gradients.
 
     Raises:
-        ValueError: one does. Opacus looks at layers with trained parameters alone.
+        ValueError: one does not. Opacus looks at layers with trained parameters alone.
     """
-    faults = ModuleValidator.validate(module, strict=False)
+    if not module.training:
+        raise ValueError("module must be in training mode, got one in evaluation mode: call its train() first")
+    trained = list(trainable_modules(module))
+    faults = [(name, m) for name, m in trained if type(m) in ModuleValidator.VALIDATORS and _faulty(m)]
     if faults:
+        name, layer = faults[0]
+        more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         raise ValueError(
-            f"module must treat samples apart, got layers that do not: {'; '.join(map(str, faults))}; replace batch "
-            "normalisation by group normalisation (opacus.validators.ModuleValidator.fix does it)"
+            f"module must treat samples apart, got {_label(name, layer)}{more}, which {_why_faulty(layer)}: take what "
+            "opacus.validators.ModuleValidator.fix(module) gives, and build the optimizer over its parameters"
         )
     check_statistics(module)
+    for name, layer in trained:
+        _check_parameters(name, layer)
+
+
+def _faulty(layer: nn.Module) -> bool:
+    return bool(ModuleValidator.VALIDATORS[type(layer)](layer))
+
+
+def _why_faulty(layer: nn.Module) -> str:
+    if isinstance(layer, _BatchNorm | _InstanceNorm):
+        return "takes statistics of the batch; group normalisation does not"
+    return "hides the layers inside it from the hooks for per-sample gradients"
+
+
+def _label(name: str, layer: nn.Module) -> str:
+    return f"{name or 'the model itself'} ({type(layer).__name__})"
+
+
+def _check_parameters(name: str, layer: nn.Module) -> None:
+    """See that hooks can reach what a layer with trained parameters is made of."""
+    recomputed = [
+        key for key in ("weight", "bias") if key in vars(layer) and isinstance(vars(layer)[key], torch.Tensor)
+    ]  # a plain tensor that a hook of old weight_norm works out
+    if recomputed:
+        raise ValueError(
+            f"module must have layers whose weights are parameters, got {_label(name, layer)}, whose {recomputed[0]} is worked out "
+            "before every call: take torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral norms "
+            "and pruning hooks, which keep buffers"
+        )
+    buffers = [key for key, _ in layer.named_buffers()]
+    if buffers:
+        raise ValueError(
+            f"module must have layers that Opacus knows, got {_label(name, layer)}, which has parameters of its own and a buffer, "
+            f"{buffers[0]}: keep constants as plain attributes or in a layer without parameters, or freeze it with "
+            "requires_grad_(False)"
+        )
+    if isinstance(layer, nn.EmbeddingBag) and layer.mode == "max":
+        raise ValueError(
+            f"module must have layers with per-sample gradients, got {_label(name, layer)} with mode='max': take 'sum' or "
+            "'mean', or an nn.Embedding and the maximum over its tokens"
+        )
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.sparse:
+        raise ValueError(
+            f"module must have dense gradients, got {_label(name, layer)} with sparse=True: noise falls on every row; build it "
+            "without"
+        )
+    lazy = [key for key, p in layer.named_parameters(recurse=False) if isinstance(p, nn.UninitializedParameter)]
+    if lazy:
+        raise ValueError(
+            f"module must have parameters with a shape, got {_label(name, layer)}, whose {lazy[0]} has none yet: call the model on "
+            "a batch of public shape first, and build the optimizer after it"
+        )
 
 
 def check_statistics(module: nn.Module) -> None:
@@ -86,10 +142,7 @@ class HookedLayers:
         optimizer: that holds its trained parameters.
     """
 
-    def __init__(self, private: GradSampleModule, optimizer: torch.optim.Optimizer) -> None:
-        if misread_kinds(private._module):
-            private.remove_hooks()
-            _add_hooks(private)
+    def __init__(self, private: HookedModule, optimizer: torch.optim.Optimizer) -> None:
         self._private = private
         self._optimizer = optimizer
         self._parameters = list(private._module.parameters())
@@ -111,38 +164,37 @@ class HookedLayers:
             return False
         check_held(self._private._module, (p for group in self._optimizer.param_groups for p in group["params"]))
         check_layers(self._private._module)
-        unknown = GradSampleModule.validate(module=self._private._module, strict=False)
-        if unknown:
-            raise ValueError(f"module must have layers that Opacus knows, got {'; '.join(map(str, unknown))}")
         for p in self._parameters:
-            p.grad_sample, p._forward_counter = None, 0
-            p.summed_grad = None
+            p.grad_sample = p.summed_grad = None
         self._private.remove_hooks()
-        _add_hooks(self._private)
+        self._private.add_hooks(
+            loss_reduction=self._private.loss_reduction,
+            batch_first=self._private.batch_first,
+            force_functorch=self._private.force_functorch,
+        )
         self._trained = flags
         return True
 
     def forget_passes(self) -> None:
-        """Drop gradients, and what is kept of passes whose backward pass has not come, or has failed."""
-        if isinstance(self._private, FactoredModule):
-            self._private.forget_passes()
-        for m in self._private._module.modules():
-            for name in ("activations", "max_batch_len"):
-                vars(m).pop(name, None)
+        """Drop gradients, and what is known of forward passes whose backward pass has not come."""
+        self._private.passes.forget()
         for p in self._parameters:
-            if hasattr(p, "_forward_counter"):
-                p.grad_sample, p._forward_counter = None, 0
-            vars(p).pop("_current_grad_sample", None)
+            if hasattr(p, "grad_sample"):
+                p.grad_sample = None
+
+    def why_missing(self) -> str | None:
+        """Why no parameter has per-sample gradients, as far as the last forward pass tells; None where it does not."""
+        return _MISSING.get(self._private.passes.last)
 
     def _flags(self) -> list[bool]:
         return [p.requires_grad for p in self._parameters]
 
 
-def _add_hooks(private: GradSampleModule) -> None:
-    read_by_functorch(private)
-    private.add_hooks(
-        loss_reduction=private.loss_reduction, batch_first=private.batch_first, force_functorch=private.force_functorch
-    )
+_MISSING = {
+    None: "no forward pass went through the model since the last batch: call the module that make_private returned",
+    "eval": "the forward pass was one in evaluation mode: call train() on the model before the loop",
+    "no_grad": "the forward pass was under torch.no_grad(): leave it out in training",
+}
 
 
 def without_gradient(optimizer: torch.optim.Optimizer) -> None:

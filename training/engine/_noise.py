@@ -3,7 +3,8 @@
 import torch
 
 from dptheory import _validate
-from dptheory.training._randomness import fresh_generator, secure_normal
+from dptheory.training._randomness import secure_normal
+from dptheory.training._streams import NOISE, Stream
 from dptheory.training.mechanisms import Noise
 
 
@@ -11,8 +12,8 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
     """Gaussian noise N(0, std^2) from a torch generator. Good for measuring, not for releasing a model.
 
     Args:
-        generator: on the device of the gradients; None for one of its own on each device, with a seed from the operating
-            system: ``torch.manual_seed`` does not reach it.
+        generator: of any device. One number is drawn from it, as a seed: whoever sets the generator back later brings no noise
+            back. None for a seed from the operating system, which ``torch.manual_seed`` does not reach.
 
     Returns:
         ``noise(like, std)``: independent entries in the shape, type and device of ``like``; zeros where std is 0.
@@ -30,17 +31,20 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
 
     if generator is not None:
         _validate.instance("generator", generator, torch.Generator)
-    own: dict[torch.device, torch.Generator] = {}
+    return noise_of(generator)[1]
+
+
+def noise_of(generator: torch.Generator | None) -> tuple[Stream, Noise]:
+    """:func:`generator_noise`, and the stream that it comes from."""
+    stream = Stream(generator, NOISE)
 
     def noise(like: torch.Tensor, std: float) -> torch.Tensor:
         if std == 0:
             return torch.zeros_like(like)
-        if generator is None and like.device not in own:
-            own[like.device] = fresh_generator(like.device)
-        source = own[like.device] if generator is None else generator
+        source = stream.on(like.device)
         return torch.normal(0.0, std, like.shape, generator=source, device=like.device, dtype=like.dtype)
 
-    return noise
+    return stream, noise
 
 
 def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 
@@ -12,10 +11,11 @@ from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
+from dptheory.training.engine._gradient_edits import GradientEdits
 from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._logical_batch import LogicalBatch
-from dptheory.training.engine._noise import generator_noise, secure_noise
+from dptheory.training.engine._noise import noise_of, secure_noise
 from dptheory.training.engine._privacy_report import (
     ADD_REMOVE,
     ADJACENCIES,
@@ -29,7 +29,7 @@ from dptheory.training.engine._sample_gradients import mark_done, of_one_batch
 from dptheory.training.engine._statement import stated
 from dptheory.training.engine._uncopied import Uncopied
 from dptheory.training.mechanisms import Mechanism, Noise, StepCost, Tensors
-from dptheory.training.per_example import FactoredModule, PerExampleGradients
+from dptheory.training.per_example import ForwardPass, HookedModule, PerExampleGradients
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Of clip, noise multiplier and expected batch size: their products are numbers in single precision."""
@@ -42,9 +42,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     Works with what Opacus's own optimizer works with: hooks and functorch per-sample gradients, Poisson sampling with the
     expected batch size as divisor, and batches in parts (``BatchMemoryManager``). Build it with :func:`dptheory.training.make_private`.
 
-    A batch in parts starts with :meth:`begin_batch`, which the loader of ``make_private`` calls; then comes, for each part, a
-    signal whether more follow, and one ``step()``. See :class:`dptheory.training.engine._logical_batch.LogicalBatch`: no step releases
-    an example twice, nor examples of two batches.
+    A batch in parts starts with :meth:`begin_batch`; then comes, for each part, a signal whether more follow, and one ``step()``.
+    See :class:`dptheory.training.engine._logical_batch.LogicalBatch`: no step releases an example twice.
 
     Args:
         optimizer: any torch optimizer.
@@ -56,7 +55,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         expected_batch_size: divisor of a "mean" loss in [1e-15, 1e15]: a constant, or the rate times the public
             number of examples.
         loss_reduction: "mean" (over the number of examples only, as for :func:`dptheory.training.make_private`) or "sum".
-        generator: of the noise; None for one of its own, with a seed from the operating system.
+        generator: one number is drawn from it, as the seed of the noise; None for a seed from the operating system.
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.
@@ -64,6 +63,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     Attributes:
         mechanism: the algorithm.
         accountant: what has been spent.
+        noise_stream: random numbers of the noise, where it is not secure.
         sampler: how batches are drawn, for the report.
         secure: whether masks, batches and noise come from the cryptographic generator.
         nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
@@ -96,8 +96,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if 0.0 < noise_multiplier < SMALLEST:
             raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")
         clip = _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST)
-        if not isinstance(secure, bool):
-            raise ValueError(f"secure must be True or False, got {secure!r}")
+        secure = _validate.flag("secure", secure)
         if generator is not None and not isinstance(generator, torch.Generator):
             raise ValueError(f"noise_generator must be a torch.Generator or None, got {generator!r}")
         if secure and generator is not None:
@@ -116,7 +115,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             max_grad_norm=clip,
             expected_batch_size=_validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST),
             loss_reduction=_validate.choice("loss_reduction", loss_reduction, ("mean", "sum")),
-            generator=generator,
+            generator=None,  # whoever holds the one that was given could set it back
         )
         self.mechanism = mechanism
         self.accountant = accountant
@@ -126,13 +125,15 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._clip = clip  # of the batch under way
         self._adjacency = adjacency
         accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
-        self._noise: Noise = secure_noise if secure else generator_noise(generator)
+        self.noise_stream, seeded_noise = noise_of(generator)
+        self._noise: Noise = secure_noise if secure else seeded_noise
         self._released: Tensors = []
         self._nonfinite = 0
         self._summed: Tensors = []  # the parameters whose totals these are
         self._batch = LogicalBatch()
         self._layers: HookedLayers | None = None
         self._sums = GradientSums(names, mean=self.loss_reduction == "mean")
+        self._edits = GradientEdits(names)
         self._gradients_cleared = False  # since the last forward pass
 
     @property
@@ -209,21 +210,19 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self._batch.from_loader:
             self._forget_passes()
 
-    def track(self, private: GradSampleModule) -> None:
-        """Learn in whose layers Opacus keeps what belongs to a batch; ``make_private`` calls it once."""
-        layers = self._layers = HookedLayers(private, self)
-        if isinstance(private, FactoredModule):
-            private.looked_at = self._sums.wants
+    def track(self, private: HookedModule) -> None:
+        """Learn whose layers hold what belongs to a batch; ``make_private`` calls it once."""
+        self._layers = HookedLayers(private, self)
+        private.passes.looked_at = self._sums.wants
+        private.register_forward_pre_hook(ForwardPass(self._before_forward))
 
-        def before_forward(module: torch.nn.Module, _: object) -> None:
-            if module.training and torch.is_grad_enabled():
-                if layers.follow():
-                    self._sums.start_again()
-                self._sums.before_forward(self.params)
-                if self._gradients_cleared:
-                    self._forget_passes()  # one that failed, for instance for want of memory
-
-        private.register_forward_pre_hook(before_forward)
+    def _before_forward(self) -> None:
+        if self._layers is not None and self._layers.follow():
+            self._sums.start_again()
+        self._edits.follow(self.params)
+        self._sums.before_forward(self.params)
+        if self._gradients_cleared:
+            self._forget_passes()  # one that failed, for instance for want of memory
 
     def _forget_passes(self) -> None:
         """Without ``zero_grad()`` or a new part, several forward passes may belong to one backward pass."""
@@ -240,7 +239,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     @property
     def grad_samples(self) -> PerExampleGradients:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
-        return of_one_batch(self.params, self._names)
+        why = None if self._layers is None else self._layers.why_missing()
+        return of_one_batch(self.params, self._names, why)
 
     def clip_and_accumulate(self) -> None:
         """Clip what the backward pass left, and add it to the totals of the step.
@@ -252,20 +252,19 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         samples = self.grad_samples
         self._batch.check(samples.examples)
         params = self.params
+        self._edits.check(params)
         self._sums.check(params, samples)
         if not self._batch.under_way:
             self._clip = self._clip_of_a_batch()
             self._begin_step([p.detach() for p in params])
             self.clipped_total, self._nonfinite, self._summed = None, 0, params
         elif [id(p) for p in params] != [id(p) for p in self._summed]:
-            raise ValueError(
-                "requires_grad must stay as it is between the parts of a batch, got other trained parameters"
-            )
+            raise ValueError("requires_grad must stay as it is between the parts of a batch, got other parameters")
         found = self.mechanism.contribute(samples, self._clip)
-        if self.clipped_total is None:
-            self.clipped_total = found.total
-        else:
-            self.clipped_total = [a + b for a, b in zip(self.clipped_total, found.total, strict=True)]
+        before = self.clipped_total
+        self.clipped_total = (
+            found.total if before is None else [a + b for a, b in zip(before, found.total, strict=True)]
+        )
         self._nonfinite += found.nonfinite
         self._is_last_step_skipped = self._batch.add(samples.examples)
         mark_done(params)
@@ -299,16 +298,19 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; not the totals of a batch whose last part is still to come."""
         super().zero_grad(set_to_none)
+        self._edits.forget()
         self._gradients_cleared = True
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One physical batch; an update where it completes a step."""
-        result: float | None = super().step(closure)
+        """One physical batch; an update where it completes a step. Returns what the closure does, as torch's optimizers."""
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
+        result: float | None = super().step()
         if not self._is_last_step_skipped:
             self.nonfinite_samples += self._nonfinite
             self.mechanism.end_step(self._released, self.noise_multiplier * self._clip)
             self._released = []
-        return result
+        return result if closure is None else loss
 
     def _clip_of_a_batch(self) -> float:
         """The clip of a batch that begins; all of its parts and its noise keep it, also where a schedule moves on between."""
@@ -338,21 +340,20 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._released = released
         without_gradient(self.original_optimizer)
         for p, value in zip(self.params, released, strict=True):
-            p.grad = value.view_as(p).to(
-                p.dtype, copy=True
-            )  # which is divided in place; the mechanism gets what was released
+            # a copy, which is divided in place; the mechanism gets what was released
+            p.grad = value.view_as(p).to(p.dtype, copy=True)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's state, the mechanism's, the accountant's, and that of the noise generator.
+        """The inner optimizer's state, the mechanism's and the accountant's; of the noise that of a simulation only.
 
         Keep it secret: ``nonfinite_samples`` tells about the data, and nothing protects it.
         """
         return _optimizer_state.written(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave; steps made here stay counted, and a noise generator that was used here goes on.
+        """Take over what ``state_dict`` gave; steps made here stay counted, and noise, masks and batches are fresh from then on.
 
         Raises:
             ValueError: the state of another kind of optimizer, or of a run with another sampling rate, adjacency, sampler or

@@ -15,7 +15,7 @@ def written(optimizer: "MechanismOptimizer") -> dict[str, Any]:
         "mechanism": optimizer.mechanism.state_dict(),
         "accountant": optimizer.accountant.state_dict(),
         "nonfinite_samples": optimizer.nonfinite_samples,
-        "generator": None if optimizer.generator is None else optimizer.generator.get_state(),
+        "generator": optimizer.noise_stream.state(),
     }
 
 
@@ -31,10 +31,10 @@ def check(state: dict[str, Any]) -> None:
 
 
 def take_over(optimizer: "MechanismOptimizer", state: dict[str, Any]) -> None:
-    """All of a state but the steps. A generator that has drawn noise goes on: two releases with one noise would show the data."""
+    """All of a state but the steps. No noise comes back, but in a simulation that has made no step: two releases with one noise
+    would show the data."""
     optimizer.original_optimizer.load_state_dict(state["optimizer"])
     optimizer.mechanism.load_state_dict(state["mechanism"])
     optimizer.nonfinite_samples = state["nonfinite_samples"]
-    fresh = optimizer.accountant.own_steps == 0
-    if fresh and optimizer.generator is not None and state["generator"] is not None:
-        optimizer.generator.set_state(state["generator"].cpu())
+    if optimizer.accountant.own_steps == 0:
+        optimizer.noise_stream.load(state["generator"])

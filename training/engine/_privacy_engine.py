@@ -19,6 +19,7 @@ from dptheory.training.mechanisms import Mechanism
 
 _MODULE, _OPTIMIZER, _ACCOUNTANT = "module_state_dict", "optimizer_state_dict", "privacy_accountant_state_dict"
 _GENERATORS = "generator_states"
+"""In files of earlier versions: they would bring noise and batches back."""
 _FIXED = {
     "poisson_sampling": (True, "epsilon of shuffled batches is far larger than what is counted for Poisson batches"),
     "clipping": ("flat", "a mechanism clips the whole gradient"),
@@ -69,7 +70,6 @@ class PrivacyEngine:
         self._mechanism = mechanism
         self._secure = _validate.flag("secure_mode", secure_mode)
         self._optimizer: MechanismOptimizer | None = None
-        self._generators: dict[str, torch.Generator] = {}
 
     def make_private(self, *, noise_multiplier: float, **arguments: Any) -> Made:
         """:func:`dptheory.training.make_private` with this mechanism.
@@ -132,7 +132,7 @@ class PrivacyEngine:
     ) -> None:
         """Write the states of model, accountant and optimizer under Opacus's keys, so that only the owner can read them.
 
-        The states of the generators that were given for noise and batches are written, too.
+        No file holds what noise or batches come from: it cannot bring them back.
 
         Args:
             path: of the file, which is written whole or not at all.
@@ -145,7 +145,6 @@ class PrivacyEngine:
             OSError: the file cannot be written.
         """
         state = {**(checkpoint_dict or {}), _MODULE: module.state_dict(), _ACCOUNTANT: self.accountant.state_dict()}
-        state[_GENERATORS] = {name: generator.get_state() for name, generator in self._generators.items()}
         if optimizer is not None:
             state[_OPTIMIZER] = optimizer.state_dict()
         written = io.BytesIO()
@@ -157,8 +156,8 @@ class PrivacyEngine:
     ) -> dict[str, Any]:
         """Take over what :meth:`save_checkpoint` wrote.
 
-        No noise and no batch repeats: given generators go on from where they were saved, others are fresh in each run. Steps that
-        this run made before stay counted, and its noise generator then goes on from where it is.
+        No noise, no mask and no batch repeats, however often a run goes back, and in however many runs: all are fresh from here
+        on, also where seeds were given. Steps that this run made before stay counted.
 
         Args:
             path: of the file.
@@ -189,9 +188,7 @@ class PrivacyEngine:
         held = state.pop(_OPTIMIZER, None)
         if optimizer is not None:
             optimizer.load_state_dict(held)
-        for name, generator_state in state.pop(_GENERATORS, {}).items():
-            if name in self._generators:
-                self._generators[name].set_state(generator_state)
+        state.pop(_GENERATORS, None)
         return dict(state)
 
     def _own(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -207,8 +204,6 @@ class PrivacyEngine:
 
     def _keep(self, made: Made) -> Made:
         self._optimizer = made[1]
-        given = {"noise": made[1].generator, "batches": made[2].generator}
-        self._generators = {name: generator for name, generator in given.items() if generator is not None}
         return made
 
     def _run(self) -> MechanismOptimizer:

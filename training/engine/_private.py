@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 from opacus import GradSampleModule
-from opacus.data_loader import CollateFnWithEmpty
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus.grad_sample.gsm_base import AbstractGradSampleHooks
-from opacus.grad_sample.utils import prepare_module
 from torch import nn
 from torch.utils.data import (
     BatchSampler,
@@ -21,20 +19,22 @@ from torch.utils.data import (
 )
 
 from dptheory import _validate
+from dptheory.training._streams import LOADER, Stream
 from dptheory.training.engine import _distributed
+from dptheory.training.engine._attention import adapt_attention
+from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
-from dptheory.training.engine._memory_order import lay_down_anew
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._repeated_records import check_records
+from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from dptheory.training.mechanisms import Mechanism
-from dptheory.training.per_example import FactoredModule
+from dptheory.training.per_example import FACTORS, MODES, HookedModule, LayerHook
 
-FACTORS, HOOKS = "factors", "hooks"
-GRAD_SAMPLE_MODES = (FACTORS, HOOKS, "functorch")
-_GHOST = 'it serves DP-SGD alone; "factors" forms no more than it does, for every mechanism'
+GRAD_SAMPLE_MODES = MODES
+_GHOST = "it serves DP-SGD alone; 'factors' forms no more than it does, for every mechanism"
 _MODES_OF_OPACUS = {
     "ghost": _GHOST,
     "ghost_fsdp": _GHOST,
@@ -79,18 +79,20 @@ def make_private(
             other.
         optimizer: any torch optimizer over its trainable parameters but LBFGS and SparseAdam.
         data_loader: over a data set with a length, in order or shuffled, in which every record stands once. ``drop_last`` means
-            nothing to Poisson batches. Its generator draws them; without one a fresh one does, which ``torch.manual_seed`` does
-            not reach.
+            nothing to Poisson batches. One number is drawn from its generator, as their seed; without one it comes from the
+            operating system, and ``torch.manual_seed`` does not reach it.
         mechanism: see :mod:`dptheory.training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "factors", which works out norms, sums and projections from what layers took in and gave out; "hooks",
-            Opacus's tensors, or "functorch". All three give the same up to rounding.
+            tensors by Opacus's formulas, or "functorch". All three give the same up to rounding.
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
             hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
-        noise_generator: on the model's device; for runs that can be repeated. Without it the noise comes from a fresh one, with
-            a seed from the operating system.
+        noise_generator: for runs that can be repeated; of any device. One number is drawn from it, as the seed of the noise;
+            without it the seed comes from the operating system. Equal seeds, of it, of the loader's generator and of the
+            mechanism, have no random numbers in common. They give the same run where model, weights and settings are the same,
+            too: on a model of an earlier run, and after a state was loaded, noise, masks and batches are fresh.
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.
@@ -136,12 +138,13 @@ def make_private(
         raise ValueError(
             "data_loader must have no generator with secure=True: batches come from the operating system's"
         )
-    collate = _collate_with_empty(data_loader)
+    collate = _collate_also_none(data_loader, rate)
     batches = (
         SecureBatches(train_size=examples, sampling_rate=rate)
         if secure
         else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
     )
+    again = ran_before(module)
     private, wrapped = attach(
         module=module,
         optimizer=optimizer,
@@ -156,6 +159,8 @@ def make_private(
         secure=secure,
         expected_batch_size=batch_size if public else expected_batch_size,
     )
+    if isinstance(batches, GeneratorBatches):
+        follow_run(wrapped, [batches.stream], again=again)
     wrapped.sampler = POISSON
     wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
@@ -187,8 +192,7 @@ def attach(
             for :func:`make_private`.
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
         train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a
-            record
-            that is replaced by a null record. Without it they differ by a record that is added or removed.
+            record that is replaced by a null record. Without it they differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`dptheory.training.engine.SecureBatches` does; the rest as for :func:`make_private`.
         expected_batch_size: divisor of a "mean" loss, a constant in [1e-15, 1e15]; where ``train_size`` is given it may be left
@@ -253,15 +257,14 @@ def attach(
             secure=secure,
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
         )
-        if grad_sample_mode == FACTORS:
-            private = FactoredModule(module, loss_reduction=loss_reduction)
-        else:
-            private = prepare_module(module, grad_sample_mode=grad_sample_mode, loss_reduction=loss_reduction)
+        adapt_attention(module)
+        private = HookedModule(module, loss_reduction=loss_reduction, mode=grad_sample_mode)
         private.forbid_grad_accumulation()
-        lay_down_anew(module)
         wrapped.track(private)
         refuse_writes(private)
         mechanism.belong(private)
+        follow_run(wrapped, [wrapped.noise_stream, *mechanism.streams()], again=ran_before(module))
+        note_run(module)
     if partition:
         wrapped.sampler = PARTITION
     return private, wrapped
@@ -270,7 +273,8 @@ def attach(
 def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     hooks = (hook for m in module.modules() for hook in m._forward_hooks.values())
     if isinstance(module, GradSampleModule) or any(
-        isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks) for hook in hooks
+        isinstance(hook, LayerHook) or isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks)
+        for hook in hooks
     ):
         raise ValueError(
             "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
@@ -305,13 +309,15 @@ def _check_processes(module: nn.Module) -> None:
 def restored_after_errors(module: nn.Module) -> Iterator[None]:
     """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
     modules = [
-        (m, dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)}) for m in module.modules()
+        (m, type(m), dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)})
+        for m in module.modules()
     ]
     parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
     try:
         yield
     except BaseException:
-        for m, attributes, tables in modules:
+        for m, kind, attributes, tables in modules:
+            m.__class__ = kind
             vars(m).clear()
             vars(m).update(attributes)
             for name, table in tables.items():
@@ -356,16 +362,16 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 
 
-def _collate_with_empty(loader: DataLoader[Any]) -> CollateFnWithEmpty:
-    """The loader's own way to put examples together, and for an empty batch what it makes of one example, cut to none."""
-    collate = CollateFnWithEmpty(loader.collate_fn)
-    collate.first_batch = loader.collate_fn([loader.dataset[0]])
-    return collate
+def _collate_also_none(loader: DataLoader[Any], rate: float) -> CollateAlsoNone:
+    """The loader's own way to put examples together, with the batch of no example."""
+    examples = loader.dataset
+    size = len(examples)  # type: ignore[arg-type]
+    return CollateAlsoNone(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
 
 
 def _poisson_loader(
     loader: DataLoader[Any],
-    collate: CollateFnWithEmpty,
+    collate: CollateAlsoNone,
     batches: Batches,
     rate: float,
     place: tuple[int, int],
@@ -390,7 +396,7 @@ def _poisson_loader(
         timeout=loader.timeout,
         worker_init_fn=loader.worker_init_fn,
         multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
+        generator=None if loader.generator is None else Stream(loader.generator, LOADER).on("cpu"),  # seeds of workers
         prefetch_factor=loader.prefetch_factor,
         persistent_workers=loader.persistent_workers,
     )

@@ -1,5 +1,6 @@
-"""Per-example gradients as a backward pass leaves them at the parameters, put together as one batch."""
+"""Per-sample gradients as the hooks leave them at the parameters, put together as one batch."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,51 +11,77 @@ from dptheory.training.per_example import Formed, PerExampleGradients, Represent
 _DONE = "_processed"  # Opacus's mark
 
 
-def of_one_batch(params: Tensors, names: Mapping[torch.Tensor, str]) -> PerExampleGradients:
-    """The gradients of all parameters, with one number of rows; zeros where a layer saw none of the examples.
+def of_one_batch(
+    params: Tensors,
+    names: Mapping[torch.Tensor, str],
+    why: str | None = None,
+) -> PerExampleGradients:
+    """Per-sample gradients of all parameters, with one number of rows; zeros where a layer saw none of the examples.
 
     Args:
         params: the trained parameters.
         names: of the parameters, for errors.
+        why: no parameter has gradients, where that is known.
 
     Raises:
         ValueError: no gradients, or such as are not of one backward pass over one batch.
     """
-    parts = []
+    parts: list[Representation] = []
+    bare = all(getattr(p, "grad_sample", None) is None for p in params)
     for p in params:
         name = names.get(p, "a parameter")
         found = getattr(p, "grad_sample", None)
         if found is None:
-            raise ValueError(
-                f"{name} has no per-sample gradient: it took no part in the forward pass, or backward() was not called; "
-                f"use it in the model, or freeze it with requires_grad_(False); unfreeze it before a forward pass"
-            )
+            raise ValueError(f"{name} has no per-sample gradient: {_cause(p, bare, why)}")
         if isinstance(found, list):
             raise ValueError(f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own")
         if hasattr(found, _DONE):
             raise ValueError(
-                f"{name} has the per-sample gradient of the last step still: call zero_grad() before every backward pass"
+                f"{name} has the per-sample gradients of the last step still: call zero_grad() before every backward pass"
             )
-        parts.append(found if isinstance(found, Representation) else Formed(found))
+        parts.append(found.settled() if isinstance(found, Representation) else Formed(found))
     # of an empty batch Opacus gives one row of zeros for some layers, none for others
     size = max(len(one) for one in parts)
     if any(len(one) not in (0, size) for one in parts):
-        sizes = {names.get(p, "?"): len(one) for p, one in zip(params, parts, strict=True)}
-        raise ValueError(
-            f"per-sample gradients must come from one batch, got {sizes} samples; a layer that sees some of the examples "
-            "only cannot be matched with them: hand it all, and multiply by zero what it is not to see"
-        )
-    return PerExampleGradients([_with_rows(one, size) for one in parts])
+        raise ValueError(_of_other_rows({names.get(p, "?"): len(one) for p, one in zip(params, parts, strict=True)}))
+    return PerExampleGradients([one if len(one) == size else one.with_rows(size) for one in parts])
 
 
 def mark_done(params: Tensors) -> None:
-    """Note that these gradients are in the totals, so that no step takes them again."""
+    """Take from the parameters what was used: a copy of the model or a file would hold it; and no step takes it again."""
     for p in params:
-        found: Any = p.grad_sample  # type: ignore[attr-defined]
-        setattr(found, _DONE, True)
+        empty: Any = p.new_zeros(0, *p.shape)
+        setattr(empty, _DONE, True)
+        p.grad_sample = empty  # type: ignore[attr-defined]
 
 
-def _with_rows(one: Representation, size: int) -> Representation:
-    if len(one) == size:
-        return one
-    return Formed(torch.zeros(size, *one.shape[1:], dtype=one.dtype, device=one.formed().device))
+def _cause(p: torch.Tensor, bare: bool, why: str | None) -> str:
+    if bare:
+        return why or "backward() was not called since the last zero_grad(), or not on a loss of the private model"
+    if p.grad is not None and p.grad.any():
+        return (
+            "it is used outside of the layer that holds it, by another layer or a function: call that layer, or freeze it "
+            "with requires_grad_(False)"
+        )
+    return (
+        "it took no part in the forward pass: use it in the model, or freeze it with requires_grad_(False); unfreeze it "
+        "before a forward pass"
+    )
+
+
+def _of_other_rows(rows: Mapping[str, int]) -> str:
+    """What to say where layers see different numbers of rows: the first layer with a number that few others have."""
+    usual = Counter(count for count in rows.values() if count).most_common(1)[0][0]
+    name, found = next((name, count) for name, count in rows.items() if count not in (0, usual))
+    said = f"per-sample gradients must come from one batch, a row for each example, got {found} at {name} and {usual} at most others: "
+    folded = (
+        "frames, tokens or views are folded into the batch on one side: call the layer once for each of them (calls add up), or keep "
+        "them in a dimension behind the examples"
+    )
+    partly = "a layer that sees some of the examples only must see all; multiply by zero what it is not to see"
+    first = "examples stand first (batch_first=True, positions expanded to the batch)"
+    if found == 1:
+        return f"{said}one row stands for all examples there (position embeddings, prompts): expand it to the batch before the layer"
+    if found % usual == 0:
+        return said + folded
+    return f"{said}{partly}; or {folded}" if usual % found == 0 else f"{said}{first}; {partly}"

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
 from dptheory.training import _argument_ranges
-from dptheory.training._randomness import fresh_generator
+from dptheory.training._streams import BATCHES, Stream
 
 _BITS = 53
 _MOST_EXAMPLES = 10**9
@@ -36,7 +36,9 @@ class Batches(Protocol):
 class PoissonBatches:
     """Every example is in the batch of a step with probability ``sampling_rate``, independently.
 
-    Batches depend on seed and step alone, so that a run resumes anywhere and on any number of processes.
+    Batches depend on seed and step alone, so that a simulation resumes anywhere and on any number of processes. Whoever asks for
+    the batch of a step again gets it again, which sampling then does not amplify: a run that may go back takes
+    :class:`GeneratorBatches` or :class:`SecureBatches`.
 
     Args:
         train_size: number of training examples, 1..1e9: a batch draws a number for each.
@@ -157,8 +159,11 @@ class GeneratorBatches:
     Args:
         train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
         sampling_rate: in (0, 1].
-        generator: of the CPU; None for one of its own, with a seed from the operating system. Processes whose generators are
-            seeded alike draw one batch together.
+        generator: one number is drawn from it, as a seed: whoever sets the generator back later brings no batch back. None for a
+            seed from the operating system. Processes whose generators are seeded alike draw one batch together.
+
+    Attributes:
+        stream: random numbers of the batches.
 
     Raises:
         ValueError: an argument outside its range.
@@ -176,19 +181,20 @@ class GeneratorBatches:
     train_size: int
     sampling_rate: float
     generator: torch.Generator | None
+    stream: Stream = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         examples, rate = _checked(self.train_size, self.sampling_rate)
         if self.generator is not None:
             _validate.instance("generator", self.generator, torch.Generator)
-        source = fresh_generator() if self.generator is None else self.generator
-        _validate.store(self, train_size=examples, sampling_rate=rate, generator=source)
+        _validate.store(self, train_size=examples, sampling_rate=rate)
+        object.__setattr__(self, "stream", Stream(self.generator, BATCHES))
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of the next batch's examples part, part + parts, part + 2 parts, ..."""
         _, part, parts = _part(step, part, parts)
         # in double precision: a single-precision uniform is a multiple of 2^-24, which rate 1e-6 would notice
-        drawn = torch.rand(self.train_size, generator=self.generator, dtype=torch.float64) < self.sampling_rate
+        drawn = torch.rand(self.train_size, generator=self.stream.on("cpu"), dtype=torch.float64) < self.sampling_rate
         return torch.arange(part, self.train_size, parts)[drawn[part::parts]]
 
 

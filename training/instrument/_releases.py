@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from dptheory.training._streams import simulation
 from dptheory.training.engine import generator_noise
 from dptheory.training.instrument._view import View, trained_entries
 from dptheory.training.mechanisms import Mechanism, Tensors, clip_factors
@@ -21,11 +22,13 @@ def released(view: View, run: Run, mechanism: Mechanism, gradients: torch.Tensor
     pieces = torch.split(gradients[:, trained_entries(run.model)], [p.numel() for p in trained], dim=1)
     samples: Tensors = [piece.reshape(-1, *p.shape) for piece, p in zip(pieces, trained, strict=True)]
     mechanism.begin_step([p.detach() for p in trained])
+    with simulation():  # numbers of the view's own generator, in its order
+        noise = generator_noise(view.generator)
     return mechanism.release(
         mechanism.contribute(samples, view.clip_norm).total,
         noise_multiplier=run.optimizer.noise_multiplier,
         clip_norm=view.clip_norm,
-        noise=generator_noise(view.generator),
+        noise=noise,
     )
 
 

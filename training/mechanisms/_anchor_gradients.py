@@ -8,7 +8,8 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.training import _argument_ranges
-from dptheory.training.per_example import FactoredModule, PerExampleGradients, as_gradients
+from dptheory.training._streams import LABELS, Stream
+from dptheory.training.per_example import FACTORS, HookedModule, PerExampleGradients, as_gradients
 
 _OTHERWISE_IN_EVAL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
@@ -58,10 +59,10 @@ class AnchorGradients:
                 f"pixels must be a tensor with at least one auxiliary image, got {_validate.shown(pixels)}"
             )
         self._model = model
-        self._copy = FactoredModule(_recording(copy.deepcopy(model)), loss_reduction="sum", strict=False)
+        self._copy = HookedModule(_recording(copy.deepcopy(model)), mode=FACTORS, loss_reduction="sum", strict=False)
         self._pixels = pixels
         self._classes = _validate.integer("classes", classes, 2, 10**9)
-        self._generator = torch.Generator().manual_seed(_argument_ranges.stream("seed", seed))
+        self._stream = Stream(_argument_ranges.stream("seed", seed), LABELS)
         self._chunk = _validate.integer("chunk", chunk, 1, 10**9)
         self._labels = None if labels is None else _whole_labels(labels, len(pixels), self._classes)
 
@@ -73,7 +74,7 @@ class AnchorGradients:
         device = next(iter(own.values())).device
         labels = self._labels
         if labels is None:
-            labels = torch.randint(self._classes, (len(self._pixels),), generator=self._generator)
+            labels = torch.randint(self._classes, (len(self._pixels),), generator=self._stream.on("cpu"))
         parts = zip(torch.split(self._pixels, self._chunk), torch.split(labels, self._chunk), strict=True)
         found = [self._gradients(images.to(device), known.to(device)) for images, known in parts]
         if len(found) == 1:
@@ -83,18 +84,22 @@ class AnchorGradients:
     def _gradients(self, images: torch.Tensor, labels: torch.Tensor) -> PerExampleGradients:
         with torch.enable_grad():
             torch.autograd.backward(nn.functional.cross_entropy(self._copy(images), labels, reduction="sum"))
-        trained = [p for p in self._copy.parameters() if p.requires_grad]
+        trained: list[Any] = [p for p in self._copy.parameters() if p.requires_grad]
         found = as_gradients([p.grad_sample for p in trained])
         self._copy.zero_grad(set_to_none=True)
         return found
 
+    def streams(self) -> list[Stream]:
+        """The random numbers of the labels."""
+        return [self._stream]
+
     def state_dict(self) -> dict[str, Any]:
-        """State of the label generator."""
-        return {"generator": self._generator.get_state()}
+        """State of the labels in a simulation; otherwise they are drawn afresh."""
+        return {"generator": self._stream.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
-        self._generator.set_state(state["generator"].cpu())
+        self._stream.load(state["generator"])
 
 
 def _whole_labels(labels: torch.Tensor, count: int, classes: int) -> torch.Tensor:

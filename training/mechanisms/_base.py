@@ -12,6 +12,7 @@ from opacus import GradSampleModule
 from dptheory import _validate
 from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
+from dptheory.training._streams import Stream
 from dptheory.training.per_example import PerExampleGradients
 from dptheory.training.per_example import Tensors as Tensors
 
@@ -134,6 +135,10 @@ class Mechanism(abc.ABC):
         """Take :meth:`belong` back, where the run was refused before its first step."""
         self._belongs = False
 
+    def streams(self) -> list[Stream]:
+        """Its own random numbers: a run that takes a state over goes on with fresh ones."""
+        return []
+
     def attach(self, module: GradSampleModule) -> None:  # noqa: B027 -- most mechanisms need the gradients alone
         """Called once by ``make_private``, with the wrapped module."""
 
@@ -163,7 +168,7 @@ class Mechanism(abc.ABC):
         return StepCost(noise_multiplier)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that changes from step to step, to resume bit for bit; what is drawn securely is drawn afresh instead."""
+        """All that changes from step to step; masks and other random numbers are drawn afresh instead, but in a simulation."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

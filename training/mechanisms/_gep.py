@@ -10,7 +10,7 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory import embedding as theory
-from dptheory.training._randomness import own_generator
+from dptheory.training._streams import START, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
 from dptheory.training.mechanisms._clipping import clip_factors
 from dptheory.training.mechanisms._subspace import (
@@ -49,7 +49,7 @@ class _Embedding(Mechanism, abc.ABC):
         self._residual_clip = _validate.size("residual_clip", residual_clip, 1e-15, 1e15)
         self._members = _grouped(groups)
         self._iterations = _validate.integer("iterations", iterations, 1, _MOST_ITERATIONS)
-        self._generator = own_generator(seed)
+        self._stream = seed_stream(seed, START)
         self.seeded = seed is not None
         self._shapes: list[torch.Size] = []
         self.bases: Tensors = []
@@ -76,9 +76,15 @@ class _Embedding(Mechanism, abc.ABC):
                     f"{min(found.examples, size)} vectors, got {self._quota}, which gives it {dim}"
                 )
         self.bases = [
-            power_iteration(found.of(group), dim=k, iterations=self._iterations, generator=self._generator).contiguous()
+            power_iteration(
+                found.of(group), dim=k, iterations=self._iterations, generator=on_cpu(self._stream)
+            ).contiguous()
             for group, k in zip(self._members, dims, strict=True)
         ]
+
+    def streams(self) -> list[Stream]:
+        asked = getattr(self._anchors, "streams", None)  # of an anchor source that draws
+        return [*([] if self._stream is None else [self._stream]), *([] if asked is None else asked())]
 
     def shared(self) -> Tensors:
         return self.bases
@@ -166,12 +172,12 @@ class _Embedding(Mechanism, abc.ABC):
         return [parts[i] for i in range(len(parts))]
 
     def state_dict(self) -> dict[str, Any]:
-        generator = None if self._generator is None else self._generator.get_state()
+        generator = None if self._stream is None else self._stream.state()
         return {"generator": generator, "anchors": self._anchors.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self._generator is not None:
-            self._generator.set_state(state["generator"].cpu())
+        if self._stream is not None:
+            self._stream.load(state["generator"])
         self._anchors.load_state_dict(state["anchors"])
 
 

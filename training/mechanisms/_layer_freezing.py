@@ -7,6 +7,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
+from dptheory.training._streams import Stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
 
@@ -130,6 +131,9 @@ class LayerFreezing(Mechanism):
     def leave(self) -> None:
         super().leave()
         self._inner.leave()
+
+    def streams(self) -> list[Stream]:
+        return self._inner.streams()
 
     def check_clip(self, clip_norm: float) -> None:
         self._inner.check_clip(clip_norm)

@@ -7,7 +7,8 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory.privacy import FreshMask
-from dptheory.training._randomness import own_generator, permutation
+from dptheory.training._randomness import permutation
+from dptheory.training._streams import MASKS, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
@@ -65,7 +66,7 @@ class _Masked(Mechanism):
     def __init__(self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1) -> None:
         self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
-        self._generator = own_generator(seed)
+        self._stream = seed_stream(seed, MASKS)
         self.seeded = seed is not None
         self._step = 0
         self.mask: Tensors = []
@@ -79,10 +80,13 @@ class _Masked(Mechanism):
 
     def begin_step(self, params: Tensors) -> None:
         if self._step % self._refresh_steps == 0 or [m.shape for m in self.mask] != [p.shape for p in params]:
-            self.mask = draw_mask(params, self._drop_rate(self._step), self._generator)
+            self.mask = draw_mask(params, self._drop_rate(self._step), on_cpu(self._stream))
+
+    def streams(self) -> list[Stream]:
+        return [] if self._stream is None else [self._stream]
 
     def shared(self) -> Tensors:
-        return [] if self.seeded else self.mask
+        return self.mask
 
     def end_step(self, released: Tensors, std: float) -> None:
         self._step += 1
@@ -91,16 +95,13 @@ class _Masked(Mechanism):
         return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, self.mask, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        if self._generator is None:
-            return {"step": self._step}
-        return {"step": self._step, "generator": self._generator.get_state(), "mask": self.mask}
+        generator = None if self._stream is None else self._stream.state()
+        return {"step": self._step} | ({} if generator is None else {"generator": generator, "mask": self.mask})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave; the next step draws a new mask, but in a simulation."""
         self._step = state["step"]
-        self.mask = []
-        if self._generator is not None:
-            self._generator.set_state(state["generator"].cpu())
-            self.mask = list(state["mask"])
+        self.mask = list(state["mask"]) if self._stream and self._stream.load(state.get("generator")) else []
 
 
 class RandomSparsification(_Masked):

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 
 from dptheory import _validate
-from dptheory.training._randomness import normal, own_generator
+from dptheory.training._randomness import normal
+from dptheory.training._streams import RANKING, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
@@ -78,7 +79,7 @@ class RankedSparsification(Mechanism):
     def __init__(self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None) -> None:
         self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
-        self._generator = own_generator(seed)
+        self._stream = seed_stream(seed, RANKING)
         self.seeded = seed is not None
         self._step = 0
         self._sums: Tensors = []
@@ -94,8 +95,11 @@ class RankedSparsification(Mechanism):
             self._sums = [torch.zeros(p.shape, device=p.device) for p in params]
             self.mask = [torch.ones(p.shape, dtype=torch.bool, device=p.device) for p in params]
 
+    def streams(self) -> list[Stream]:
+        return [] if self._stream is None else [self._stream]
+
     def shared(self) -> Tensors:
-        return [] if self.seeded else [*self._sums, *self.mask]
+        return [*self._sums, *self.mask]
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm, mask=self.mask)
@@ -105,7 +109,7 @@ class RankedSparsification(Mechanism):
 
     def end_step(self, released: Tensors, std: float) -> None:
         for s, r, m in zip(self._sums, released, self.mask, strict=True):
-            s += r + normal(s.shape, self._generator).to(s.device) * std * ~m
+            s += r + normal(s.shape, on_cpu(self._stream)).to(s.device) * std * ~m
         self._rank_after_an_epoch()
 
     def _rank_after_an_epoch(self) -> None:
@@ -115,13 +119,13 @@ class RankedSparsification(Mechanism):
             self._sums = [torch.zeros_like(s) for s in self._sums]
 
     def state_dict(self) -> dict[str, Any]:
-        generator = None if self._generator is None else self._generator.get_state()
+        generator = None if self._stream is None else self._stream.state()
         return {"step": self._step, "generator": generator, "sums": self._sums, "mask": self.mask}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._step = state["step"]
-        if self._generator is not None:
-            self._generator.set_state(state["generator"].cpu())
+        if self._stream is not None:
+            self._stream.load(state["generator"])
         self._sums, self.mask = list(state["sums"]), list(state["mask"])
 
 

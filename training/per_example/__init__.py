@@ -1,25 +1,29 @@
 """The gradients of the examples of a batch, formed or not: what a mechanism is handed, with the few operations that it needs.
 
 The gradient of one example is a tensor as large as the model; a mechanism asks for norms, weighted sums and projections of them.
-Those follow from what a layer took in and the gradient of what it gave out, which are far smaller. ``representation_of`` says
-which layers are kept so.
+Those follow from what a layer took in and the gradient of what it gave out, which are far smaller. ``HookedModule``
+puts hooks on the layers, and ``PerExampleGradients`` is what a step collects from them.
 """
 
 from dptheory.training.per_example._batch import PerExampleGradients, as_gradients
 from dptheory.training.per_example._convolution import Convolution
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._layer_hooks import FACTORS, MODES, ForwardPass, HookedModule, LayerHook
 from dptheory.training.per_example._mixed import Mixed
-from dptheory.training.per_example._module import FactoredModule
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
 from dptheory.training.per_example._squares import square_sums
 from dptheory.training.per_example._table import Table
 
 __all__ = [
+    "FACTORS",
+    "MODES",
     "Convolution",
     "Dense",
-    "FactoredModule",
     "Formed",
+    "ForwardPass",
+    "HookedModule",
+    "LayerHook",
     "Mixed",
     "PerExampleGradients",
     "Representation",

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dptheory.training.per_example._dense import Dense
-from dptheory.training.per_example._representation import Representation, as_rows, widened
+from dptheory.training.per_example._dense import Dense, small
+from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._representation import Representation, as_rows, filled, widened
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,15 @@ class Convolution(Representation):
     def cleared(self, bad: torch.Tensor) -> "Convolution":
         b, a = (t.masked_fill(bad.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
         return Convolution(b, a, self._geometry)
+
+    def with_rows(self, rows: int) -> "Convolution":
+        if rows <= len(self):
+            return self
+        return Convolution(filled(self._b, rows), filled(self._a, rows), self._geometry)
+
+    def settled(self) -> Representation:
+        places = self._b.shape[2:].numel()
+        return Formed(self.formed()) if small(places, self.shape[1], self.shape[2:].numel()) else self
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         flat = as_rows(directions.to(self.dtype)).T

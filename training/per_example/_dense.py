@@ -3,9 +3,12 @@ r"""Per-example gradients of a dense layer's weight as factors: inputs and outpu
 The gradient of example i is :math:`\sum_t b_{it} a_{it}^\top`, t over a sequence or space where there is one.
 """
 
+import functools
+
 import torch
 
-from dptheory.training.per_example._representation import CHUNK, Representation, as_rows, widened
+from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
 from dptheory.training.per_example._squares import square_sums
 
 _BLOCK = 1 << 13
@@ -38,20 +41,46 @@ class Dense(Representation):
     """
 
     def __init__(self, output_gradients: torch.Tensor, inputs: torch.Tensor) -> None:
-        self._b, self._a = widened(output_gradients), widened(inputs)
-        if self._b.dtype != self._a.dtype:  # one of both came from a layer that computes in half precision
-            self._b, self._a = self._b.double(), self._a.double()
-        self.shape = torch.Size((len(self._b), self._b.shape[2], self._a.shape[2]))
-        self.dtype, self.computed_in = self._b.dtype, output_gradients.dtype
+        self._pieces = [(output_gradients, inputs)]
+        self._describe()
+
+    def _describe(self) -> None:
+        b, a = self._pieces[0]
+        same = {one.dtype for one in (widened(b), widened(a))}
+        self.shape = torch.Size((len(b), b.shape[2], a.shape[2]))
+        self.dtype = same.pop() if len(same) == 1 else torch.float64
+        self.computed_in = b.dtype
+
+    @functools.cached_property
+    def _b(self) -> torch.Tensor:
+        return _together([b for b, _ in self._pieces]).to(self.dtype)
+
+    @functools.cached_property
+    def _a(self) -> torch.Tensor:
+        return _together([a for _, a in self._pieces]).to(self.dtype)
 
     @property
     def length(self) -> int:
         """T, the length of the sequence."""
-        return self._b.shape[1]
+        return sum(b.shape[1] for b, _ in self._pieces)
 
     def joined(self, other: "Dense") -> "Dense":
         """Both uses of a weight that is used twice: the sequences one behind the other."""
-        return Dense(torch.cat([self._b, other._b], 1), torch.cat([self._a, other._a], 1))
+        found = object.__new__(Dense)
+        found._pieces = self._pieces + other._pieces
+        found._describe()
+        return found
+
+    def with_rows(self, rows: int) -> "Dense":
+        if rows <= len(self):
+            return self
+        found = object.__new__(Dense)
+        found._pieces = [(filled(b, rows), filled(a, rows)) for b, a in self._pieces]
+        found._describe()
+        return found
+
+    def settled(self) -> Representation:
+        return Formed(self.formed()) if small(self.length, self.shape[1], self.shape[2]) else self
 
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         if self.length == 1:
@@ -118,3 +147,22 @@ class Dense(Representation):
             for v in torch.split(vectors, at_once)
         ]
         return torch.cat(parts, dim=1)
+
+
+def small(length: int, out: int, wide: int) -> bool:
+    """Whether the gradient of an example is formed: the one place that decides it, for dense layers and convolutions.
+
+    Forming costs length * wide * out products an example, and then norms and sums, masked or not, cost next to nothing. Factors
+    have length * (wide + out) entries, and their Gram matrices cost length^2 * (wide + out) products: less than forming where
+    the gradient is the larger of both. Without a sequence, factors cost least by far.
+
+    Args:
+        length: places of the sequence or of space.
+        out: outputs.
+        wide: inputs below the weight: those of a dense layer, or of a kernel.
+    """
+    return length > 1 and wide * out <= length * (wide + out)
+
+
+def _together(pieces: Tensors) -> torch.Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)

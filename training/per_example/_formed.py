@@ -2,7 +2,7 @@
 
 import torch
 
-from dptheory.training.per_example._representation import Representation, as_rows, widened
+from dptheory.training.per_example._representation import Representation, as_rows, filled, widened
 from dptheory.training.per_example._squares import square_sums
 
 
@@ -41,6 +41,9 @@ class Formed(Representation):
 
     def cleared(self, bad: torch.Tensor) -> "Formed":
         return Formed(self._gradients.masked_fill(bad.view(-1, *[1] * (self._gradients.dim() - 1)), 0.0))
+
+    def with_rows(self, rows: int) -> "Formed":
+        return Formed(filled(self._gradients, rows))
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         return self._rows @ as_rows(directions.to(self.dtype)).T

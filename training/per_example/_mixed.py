@@ -22,7 +22,7 @@ class Mixed(Representation):
     """
 
     def __init__(self, parts: list[Representation]) -> None:
-        self._parts = parts
+        self.parts = parts
         self.shape, self.dtype = parts[0].shape, parts[0].dtype
         self.computed_in = min((part.computed_in for part in parts), key=lambda one: torch.finfo(one).bits)
 
@@ -32,13 +32,16 @@ class Mixed(Representation):
         return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        return torch.stack([part.weighted_sum(weights).to(self.dtype) for part in self._parts]).sum(0)
+        return torch.stack([part.weighted_sum(weights).to(self.dtype) for part in self.parts]).sum(0)
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
-        return torch.stack([part.formed(examples).to(self.dtype) for part in self._parts]).sum(0)
+        return torch.stack([part.formed(examples).to(self.dtype) for part in self.parts]).sum(0)
 
     def cleared(self, bad: torch.Tensor) -> "Mixed":
-        return Mixed([part.cleared(bad) for part in self._parts])
+        return Mixed([part.cleared(bad) for part in self.parts])
+
+    def with_rows(self, rows: int) -> "Mixed":
+        return Mixed([part.with_rows(rows) for part in self.parts])
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
-        return torch.stack([part.project(directions).to(self.dtype) for part in self._parts]).sum(0)
+        return torch.stack([part.project(directions).to(self.dtype) for part in self.parts]).sum(0)

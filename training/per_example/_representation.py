@@ -60,6 +60,14 @@ class Representation(LikeTensor, abc.ABC):
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         """<v_j, g_i> for directions v_j, shape (k, *parameter.shape); gives shape (n, k)."""
 
+    @abc.abstractmethod
+    def with_rows(self, rows: int) -> "Representation":
+        """The same with zeros behind, for examples that took no part, so that there are so many rows."""
+
+    def settled(self) -> "Representation":
+        """What is cheaper to work with, once all uses of the parameter are known: this or the tensor."""
+        return self
+
     def chunks(self) -> Iterator[slice]:
         """Runs of examples whose gradients fit into memory together."""
         n = self.shape[0]
@@ -68,6 +76,12 @@ class Representation(LikeTensor, abc.ABC):
 
     def __len__(self) -> int:
         return self.shape[0]
+
+
+def filled(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """The tensor with zeros behind, so that it has so many rows."""
+    lacking = rows - len(tensor)
+    return tensor if lacking <= 0 else torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])])
 
 
 def as_rows(tensors: torch.Tensor) -> torch.Tensor:

@@ -88,6 +88,11 @@ class Table(Representation):
     def cleared(self, bad: torch.Tensor) -> "Table":
         return self._like(self._keys, self._values.masked_fill(bad[self._examples, None], 0.0))
 
+    def with_rows(self, rows: int) -> "Table":
+        found = self._like(self._keys, self._values)
+        found.shape = torch.Size((max(rows, self.shape[0]), *self.shape[1:]))
+        return found
+
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         vectors = directions.to(self.dtype)
         products = [(self._values * v[self._indices]).sum(1) for v in vectors]

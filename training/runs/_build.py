@@ -10,6 +10,7 @@ from torch import nn
 from dptheory import _validate
 from dptheory.pruning import theta_for_budget
 from dptheory.training import _argument_ranges, mechanisms
+from dptheory.training._streams import LABELS, derived
 from dptheory.training.data import NAMES, Images
 from dptheory.training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
 from dptheory.training.runs._config import RunConfig
@@ -297,9 +298,10 @@ def _embedding(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
             _validate.choice("mechanism.auxiliary", auxiliary, NAMES)
         _validate.choice("mechanism.labels", labels, ("random", "true"))
         images = setting.auxiliary.take(anchors, name=auxiliary)
-        seed = setting.run.seed if setting.seed is None else setting.seed  # of labels, which are public
+        seed = setting.run.seed if setting.seed is None else setting.seed
+        labels_seed = derived(seed, LABELS)  # which are public; the power iteration has the seed itself
         true = images.labels if labels == "true" else None
-        source = AnchorGradients(setting.model, images.pixels, classes=10, seed=seed, labels=true)
+        source = AnchorGradients(setting.model, images.pixels, classes=10, seed=labels_seed, labels=true)
         members = parameter_groups(setting.model, grouping)
         _validate.integer("mechanism.subspace_dim", subspace_dim, 1, anchors * len(members))
         _validate.integer("mechanism.iterations", iterations, 1, _MOST_ITERATIONS)

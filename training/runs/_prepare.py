@@ -12,6 +12,7 @@ from torch import nn
 
 from dptheory import privacy
 from dptheory.training import engine
+from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load, standardised
 from dptheory.training.engine import (
     Batches,
@@ -101,6 +102,11 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
         >>> run.steps, run.optimizer.mechanism.title
         (8, 'random sparsification')
     """
+    with simulation():  # as report and statement call it: a run that is resumed is bit for bit one that never stopped
+        return _prepared(config, device)
+
+
+def _prepared(config: RunConfig, device: torch.device) -> Run:
     train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")

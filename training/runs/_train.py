@@ -4,7 +4,6 @@ import itertools
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -164,11 +163,12 @@ def _backward(run: Run, part: torch.Tensor) -> float:
         return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
     faster = run.config.grad_sample_mode != "functorch" and run.device.type == "cpu"
-    with warnings.catch_warnings(), pooled_channels_last(run.model) if faster else nullcontext():
-        warnings.filterwarnings("ignore", "Full backward hook is firing")
+    by_factors = run.config.grad_sample_mode == "factors"
+    run.private.passes.of_inputs_too = not by_factors  # gradients of layers' outputs are asked for, none of parameters
+    with pooled_channels_last(run.model) if faster else nullcontext():
         with trained_outputs(run.model) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
-        if run.config.grad_sample_mode == "factors":
+        if by_factors:
             torch.autograd.backward(losses.mean())
         else:
             torch.autograd.grad(losses.mean(), outputs)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dptheory import _validate
+from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load
 from dptheory.training.networks import IMAGE_SHAPE
 from dptheory.training.probe import DATA
@@ -131,7 +132,8 @@ def validate_images(train: Images, test: Images, settings: ValidateSettings, dev
         measuring = progress.add_task("measuring", total=len(taken))
         moments = []
         for number, snapshot in enumerate(taken):
-            moments.append(_moment(snapshot, settings, settings.stream(number)))
+            with simulation():  # measured bit for bit again
+                moments.append(_moment(snapshot, settings, settings.stream(number)))
             progress.advance(measuring)
     trainer.synchronize()
     return Validation(

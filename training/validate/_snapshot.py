@@ -11,6 +11,7 @@ import torch
 from opacus import GradSampleModule
 from torch import nn
 
+from dptheory.training._streams import simulation
 from dptheory.training.data import Images
 from dptheory.training.engine import MechanismOptimizer, PoissonBatches, attach
 from dptheory.training.mechanisms import AnchorGradients, DpSgd
@@ -138,17 +139,18 @@ def prepare(images: Images, auxiliary: torch.Tensor, settings: ValidateSettings,
         raise ValueError(f"anchors must be at most the {len(auxiliary)} auxiliary images, got {settings.anchors}")
     model = small_tanh_cnn(training.stream(0)).to(device).train()
     plain = copy.deepcopy(model)
-    anchors = AnchorGradients(plain, auxiliary[: settings.anchors], classes=_CLASSES, seed=training.stream(4))
-    private, optimizer = attach(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=training.learning_rate),
-        mechanism=DpSgd(),
-        sampling_rate=rate,
-        train_size=len(images),
-        noise_multiplier=training.noise_multiplier,
-        max_grad_norm=training.max_grad_norm,
-        noise_generator=torch.Generator(device).manual_seed(training.stream(2)),
-    )
+    with simulation():  # measured bit for bit again
+        anchors = AnchorGradients(plain, auxiliary[: settings.anchors], classes=_CLASSES, seed=training.stream(4))
+        private, optimizer = attach(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=training.learning_rate),
+            mechanism=DpSgd(),
+            sampling_rate=rate,
+            train_size=len(images),
+            noise_multiplier=training.noise_multiplier,
+            max_grad_norm=training.max_grad_norm,
+            noise_generator=torch.Generator(device).manual_seed(training.stream(2)),
+        )
     batches = PoissonBatches(train_size=len(images), sampling_rate=rate, seed=training.stream(1))
     return Trainer(plain, private, optimizer, anchors, batches, images, device)
 

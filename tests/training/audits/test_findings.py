@@ -507,7 +507,7 @@ def test_ranked_masks_are_foretold_from_the_releases() -> None:
         make=lambda seed: m.RankedSparsification(m.Constant(0.5), steps_per_epoch=1, seed=seed),
     )
     plan = planned()
-    mechanism = case.make(2)
+    mechanism = case.built(2)
     params = [torch.zeros(1, size) for size in SIZES]
     rng, releases, masks = np.random.default_rng(0), [], []
     for _ in range(20):

@@ -14,6 +14,7 @@ from dptheory.privacy import gaussian_epsilon
 from dptheory.pruning import SubsetMallows
 from dptheory.training import audits
 from dptheory.training import mechanisms as m
+from dptheory.training._streams import simulated
 from dptheory.training.audits import _steps
 from dptheory.training.mechanisms import Noise, power_iteration
 
@@ -211,7 +212,7 @@ def test_embeddings(name: str) -> None:
     canary = size * basis[0] + rest
 
     def world(rows: np.ndarray, without: np.ndarray, draws: Draws) -> np.ndarray:
-        mechanism = kind(Anchors(), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED)
+        mechanism = simulated(lambda: kind(Anchors(), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED))
         mechanism.begin_step([torch.zeros(20)])
         total = mechanism.contribute([torch.from_numpy(rows).float()], CLIP).total
         noise = draws.torch()

@@ -9,6 +9,7 @@ import pytest
 
 from dptheory.training.engine import PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
+from tests.training.in_a_fork import in_a_fork
 
 RATE, DELTA = 0.1, 1e-5
 PLAIN, OTHER = StepCost(1.3), StepCost(2.0)
@@ -87,3 +88,14 @@ def test_a_state_whose_steps_have_another_sampling_rate_is_refused() -> None:
     part.load_state_dict({"spent": []})
     part.load_state_dict(PrivacyAccountant(1.0).state_dict())  # no steps, which cost nothing at any rate
     assert part.steps == 0 and part.sampling_rate == 0.125
+
+
+def test_forked_processes_count_steps_of_their_own() -> None:
+    """Under one name the 100 steps of two children would be 100 together."""
+    first = made(PrivacyAccountant(RATE), 1)
+    states = [in_a_fork(lambda: made(first, 100).state_dict()) for _ in range(2)]
+    assert in_a_fork(lambda: (first.own_steps, first.steps)) == (0, 1)
+    nested = in_a_fork(lambda: [made(first, 1).state_dict(), in_a_fork(lambda: made(first, 1).state_dict())])
+    for state in (*states, *states, *nested, first.state_dict()):
+        first.load_state_dict(state)
+    assert (first.steps, first.own_steps, first.states_loaded) == (203, 1, 7)

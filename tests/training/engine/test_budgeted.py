@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from dptheory import privacy
 from dptheory.training import make_private_with_epsilon
 from dptheory.training import mechanisms as m
+from dptheory.training._streams import simulation
 from dptheory.training.engine import BudgetError
 from tests.training.engine.passes import epoch
 
@@ -58,7 +59,8 @@ def test_so_many_passes_spend_the_budget_and_no_step_more(mechanism: m.Mechanism
 
 def test_the_masks_of_the_run_are_not_those_of_the_question() -> None:
     """The first masks of a seeded run are those of the same run by make_private."""
-    mechanisms = [m.RandomSparsification(m.Constant(0.5), 0) for _ in range(2)]
+    with simulation():  # where the seed alone makes them
+        mechanisms = [m.RandomSparsification(m.Constant(0.5), 0) for _ in range(2)]
     optimizer = private(mechanisms[0])[1]
     for mechanism in mechanisms:
         mechanism.begin_step([p.detach() for p in optimizer.params])
@@ -75,7 +77,7 @@ def test_a_secure_mask_that_amplifies_leaves_some_of_the_budget() -> None:
 def test_a_mechanism_is_free_after_a_call_that_failed() -> None:
     mechanism = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3)
     with pytest.raises(ValueError, match=r"^target_epsilon must be a budget"):
-        private(mechanism, target_epsilon=1e-7)
+        private(mechanism, target_epsilon=1e-20, target_delta=1e-30)
     private(mechanism)
     with pytest.raises(ValueError, match=r"^mechanism must be a new one for every run"):
         private(mechanism)
@@ -93,7 +95,10 @@ def test_rate_and_steps_are_the_callers() -> None:
         ({"target_epsilon": 0.0}, "^target_epsilon must be a number"),
         ({"target_delta": 1.0}, "^target_delta must be a number"),
         ({"epochs": 0}, "^epochs must be an integer"),
-        ({"target_epsilon": 1e-7}, "^target_epsilon must be a budget that 8 steps can keep, got 1e-07: "),
+        (
+            {"target_epsilon": 1e-20, "target_delta": 1e-30},
+            "^target_epsilon must be a budget that 8 steps can keep, got 1e-20: ",
+        ),
         ({"mechanism": m.ClippedSgd()}, "mechanism must keep the budget .*NOT PRIVATE.*, which never does"),
         ({"mechanism": m.NoisyMagnitudeTopK(1.0, m.Constant(0.5), group_size=4)}, "top-k of .*, which never does"),
         (
@@ -120,3 +125,20 @@ def test_what_has_no_answer_is_refused_and_leaves_the_model_as_it_was(options: d
         )  # fmt: skip
     assert (dict(vars(model)), {name: dict(vars(p)) for name, p in model.named_parameters()}) == before
     assert not model._forward_hooks
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.005, 1e-9), (2000.0, 1e-3), (1e5, 1e-3)])
+def test_budgets_beyond_the_noise_of_the_calculator_are_answered(epsilon: float, delta: float) -> None:
+    """Of full batches, against the closed form; above an epsilon of 1e4 the noise is that of 1e4."""
+    made = private(target_epsilon=epsilon, target_delta=delta, epochs=4, sampling_rate=1.0, expected_batch_size=40.0)
+    wanted = 2.0 / privacy.gaussian_mu(min(epsilon, 1e4), delta)
+    assert not privacy.NOISE[0] <= wanted <= privacy.NOISE[1]
+    assert made[1].noise_multiplier == pytest.approx(
+        wanted, rel=2e-6
+    )  # twice GAP: of the least one, and of the closed form
+    for _ in range(4):
+        epoch(made)
+    assert 0.9999 * min(epsilon, 1e4) < made[1].epsilon(delta) <= epsilon
+    if epsilon <= 1e4:
+        with pytest.raises(BudgetError):
+            epoch(made)

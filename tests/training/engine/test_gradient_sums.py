@@ -23,12 +23,15 @@ def attached(model: nn.Module, mode: str = "factors", reduction: str = "mean"):
     )  # fmt: skip
 
 
-def step(private, optimizer, features, reduction: str = "mean") -> None:
+def step(private, optimizer, features, reduction: str = "mean") -> list[torch.Tensor]:
+    """A step; gives its per-sample gradients, of which the parameters keep nothing."""
     labels = torch.arange(len(features)) % 3
     optimizer.begin_batch(len(features))
     optimizer.zero_grad()
     nn.functional.cross_entropy(private(features), labels, reduction=reduction).backward()
+    samples = [p.grad_sample for p in optimizer.params]
     optimizer.step()
+    return samples
 
 
 class Tied(nn.Module):

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import make_private
+from dptheory.training._streams import simulation
 from dptheory.training.engine import attach
 from dptheory.training.mechanisms import (
     Constant,
@@ -77,13 +79,15 @@ def flat(model) -> np.ndarray:
 
 
 def test_plain_dp_sgd_is_opacus() -> None:
-    """On the same batches: Opacus divides by norm + 1e-6, and draws the noise in the same order from the same generator."""
+    """On the same batches: Opacus divides by norm + 1e-6, and a simulation draws the noise in the same order from the same
+    generator."""
     ours, model = small_tanh_cnn(0), small_tanh_cnn(0)
-    mine, attached = attach(
-        module=ours, optimizer=torch.optim.SGD(ours.parameters(), lr=0.5, momentum=0.9), mechanism=DpSgd(),
-        sampling_rate=B / N, train_size=N, noise_multiplier=0.7, max_grad_norm=0.5,
-        noise_generator=torch.Generator().manual_seed(5),
-    )  # fmt: skip
+    with simulation():
+        mine, attached = attach(
+            module=ours, optimizer=torch.optim.SGD(ours.parameters(), lr=0.5, momentum=0.9), mechanism=DpSgd(),
+            sampling_rate=B / N, train_size=N, noise_multiplier=0.7, max_grad_norm=0.5,
+            noise_generator=torch.Generator().manual_seed(5),
+        )  # fmt: skip
     engine = PrivacyEngine(accountant="rdp")
     private, optimizer, batches = engine.make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
@@ -149,8 +153,9 @@ def test_sample_that_is_not_finite_is_counted_and_left_out() -> None:
 @pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_freezing_in_the_middle_of_a_run(mode: str) -> None:
     """Up to the step it is the run without freezing; from there on the first layers stay, momentum or not."""
-    plain, _ = train(DpSgd(), steps=2)
-    frozen, optimizer = train(LayerFreezing(DpSgd(), frozen_layers=2, from_step=2), steps=4, grad_sample_mode=mode)
+    with simulation():  # two mechanisms have other noise otherwise
+        plain, _ = train(DpSgd(), steps=2)
+        frozen, optimizer = train(LayerFreezing(DpSgd(), frozen_layers=2, from_step=2), steps=4, grad_sample_mode=mode)
     for (name, a), b, c in zip(
         plain.named_parameters(), frozen.parameters(), small_tanh_cnn(0).parameters(), strict=True
     ):
@@ -199,16 +204,18 @@ def test_frozen_layers_cost_no_per_sample_gradients() -> None:
     assert all(getattr(p, "grad_sample", None) is None for p in (*model.conv1.parameters(), *model.conv2.parameters()))
 
 
-def test_state_goes_round() -> None:
-    """Three steps, saved and restored after the first two, are three steps."""
+@pytest.mark.parametrize("simulated", [False, True])
+def test_state_goes_round(simulated: bool) -> None:
+    """Three steps, saved and restored after the first two, are three steps; the same ones in a simulation alone."""
 
     def fresh():
         model = small_tanh_cnn(0)
-        return model, make_private(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
-            mechanism=RandomSparsification(Constant(0.5), 2), noise_multiplier=0.7, max_grad_norm=0.5,
-            noise_generator=torch.Generator().manual_seed(5),
-        )  # fmt: skip
+        with simulation() if simulated else nullcontext():
+            return model, make_private(
+                module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
+                mechanism=RandomSparsification(Constant(0.5), 2), noise_multiplier=0.7, max_grad_norm=0.5,
+                noise_generator=torch.Generator().manual_seed(5),
+            )  # fmt: skip
 
     model, (private, optimizer, batches) = fresh()
     data = list(itertools.islice(batches, 3))
@@ -219,8 +226,10 @@ def test_state_goes_round() -> None:
     again, (other, resumed, anew) = fresh()
     again.load_state_dict(saved[0])
     resumed.load_state_dict(saved[1])
-    one(other, resumed, *list(itertools.islice(anew, 3))[2])  # its loader is seeded alike
-    np.testing.assert_array_equal(flat(model), flat(again))
+    again_drawn = list(itertools.islice(anew, 3))[2]
+    assert simulated == (len(again_drawn[1]) == len(data[2][1]) and torch.equal(again_drawn[0], data[2][0]))
+    one(other, resumed, *again_drawn)
+    assert simulated == np.array_equal(flat(model), flat(again))
     assert resumed.accountant.steps == 3
 
 
@@ -348,12 +357,12 @@ def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
     for pixels, labels in itertools.islice(batches, 4):
         (private if cleared_by == "model" else optimizer).zero_grad()
         nn.functional.cross_entropy(private(pixels), labels).backward()
+        samples = [p.grad_sample.flatten(1) for p in optimizer.params]
         optimizer.step()
         moved = sum(float(p.grad.square().sum()) for p in model.parameters()) ** 0.5
         totals = optimizer.clipped_total
         wanted = sum(float((t / B).square().sum()) for t in totals) ** 0.5
         assert moved == pytest.approx(wanted, rel=1e-5)
-        samples = [p.grad_sample.flatten(1) for p in optimizer.params]
         norms = torch.cat(samples, 1).norm(dim=1)
         alone = [torch.einsum("n,np->p", (1e-3 / norms).clamp_max(1.0), s) for s in samples]
         for total, expected in zip(totals, alone, strict=True):

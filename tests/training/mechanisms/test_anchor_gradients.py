@@ -1,9 +1,12 @@
 """Anchor gradients: of which parameters, with which labels, and what is no set of images."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
 
+from dptheory.training._streams import simulation
 from dptheory.training.mechanisms import AnchorGradients
 
 PIXELS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
@@ -12,7 +15,8 @@ PIXELS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
 def test_gradients_of_the_trainable_parameters_for_random_labels() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 5))
     model[0].weight.requires_grad_(False)
-    anchors = AnchorGradients(model, PIXELS, classes=5, seed=11, chunk=2)
+    with simulation():  # where the seed alone makes the labels
+        anchors = AnchorGradients(model, PIXELS, classes=5, seed=11, chunk=2)
     generator = torch.Generator().manual_seed(11)
     for _ in range(2):  # labels are drawn afresh at every call
         labels = torch.randint(5, (7,), generator=generator)
@@ -56,15 +60,14 @@ def test_what_are_no_labels(labels: object) -> None:
         AnchorGradients(nn.Linear(3, 5), PIXELS, classes=5, seed=0, labels=labels)
 
 
-def test_a_resumed_run_draws_the_same_labels() -> None:
-    model = nn.Linear(3, 5)
-    first, again = (
-        AnchorGradients(model, PIXELS, classes=5, seed=11),
-        AnchorGradients(model, PIXELS, classes=5, seed=12),
-    )
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_resumed_simulation_alone_draws_the_same_labels(simulated: bool) -> None:
+    model, pixels = nn.Linear(3, 5), torch.ones(40, 3)
+    with simulation() if simulated else nullcontext():
+        first, again = (AnchorGradients(model, pixels, classes=5, seed=seed) for seed in (11, 12))
     first()
     again.load_state_dict(first.state_dict())
-    assert all(torch.equal(a, b) for a, b in zip(first(), again(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(first(), again(), strict=True)) == simulated
 
 
 @pytest.mark.parametrize("pixels", [None, [[1.0, 2.0]], torch.zeros(3), torch.zeros(0, 3)])

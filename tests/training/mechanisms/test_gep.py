@@ -1,6 +1,7 @@
 """GEP: which subspace, what each direction of the release holds, and that a resumed run draws the same bases."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from dptheory import embedding as theory
 from dptheory.training import mechanisms as m
+from dptheory.training._streams import simulation
 from dptheory.training.mechanisms import _subspace
 from tests.rounding import rounding
 
@@ -99,19 +101,21 @@ def test_more_vectors_than_anchors_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("seed", [3, None])
-def test_a_resumed_run_draws_the_same_bases(seed: int | None) -> None:
-    """Where they have a seed; those of a secure run are drawn afresh. The anchors' own state goes along."""
-    first = gep(seed=seed)
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_resumed_simulation_draws_the_same_bases(seed: int | None, simulated: bool) -> None:
+    """Where it has a seed; all others are drawn afresh. The anchors' own state goes along."""
+    with simulation() if simulated else nullcontext():
+        first, again = gep(seed=seed), gep(seed=seed)
+    same = simulated and seed is not None
     for _ in range(2):
         first.begin_step(PARAMS)
     state = first.state_dict()
-    assert (state["generator"] is None) == (seed is None) and first.seeded == (seed is not None)
+    assert (state["generator"] is not None) == same and first.seeded == (seed is not None)
     first.begin_step(PARAMS)
-    again = gep(seed=seed)
     again.load_state_dict(state)
     again.begin_step(PARAMS)
     assert vars(again)["_anchors"].asked == 3
-    assert torch.equal(first.bases[0], again.bases[0]) == (seed is not None)
+    assert torch.equal(first.bases[0], again.bases[0]) == same
     assert first.shared() is first.bases
 
 

@@ -136,7 +136,10 @@ def test_subsets_follow_the_mallows_law(theta: float) -> None:
     drawn = sample_subsets(reference, model, lambda like: torch.special.ndtr(noise(like, 1.0)))
     assert (drawn.sum(1) == 4).all()
     swaps = np.bincount((reference & ~drawn).sum(1).numpy(), minlength=model.max_swaps + 1)
-    assert chisquare(swaps, model.swap_pmf() * 40_000).pvalue > 1e-6
+    wanted = model.swap_pmf() * 40_000
+    last = int((wanted >= 5).sum()) - 1  # rarer ones together: the law of chi-square needs some of each
+    found, wanted = (np.append(x[:last], x[last:].sum()) for x in (swaps, wanted))
+    assert chisquare(found, wanted).pvalue > 1e-6
     entered = (drawn & ~reference).sum(0).numpy()[4:]
     assert chisquare(entered).pvalue > 1e-6
 

@@ -1,6 +1,7 @@
 """From the words of a configuration: every argument arrives, and every default and range is the documented one."""
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 from dptheory.pruning import theta_for_budget
 from dptheory.training import mechanisms as m
 from dptheory.training import runs
+from dptheory.training._streams import LABELS, derived, simulation
 from dptheory.training.data import Images
 from dptheory.training.networks import small_tanh_cnn
 from dptheory.training.runs._prepare import last_step
@@ -17,6 +19,13 @@ from tests.training.tiny import tiny_config
 
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = Images("excerpt", torch.zeros(30, 1, 28, 28), torch.arange(30) % 10)
+
+
+@pytest.fixture(autouse=True)
+def simulated() -> Iterator[None]:
+    """As :func:`dptheory.training.runs.prepare` builds them: a stream says its seed."""
+    with simulation():
+        yield
 
 
 def setting(seed: int | None = SEED, steps: int = STEPS) -> runs.MechanismSetting:
@@ -106,7 +115,7 @@ def test_arguments_and_defaults() -> None:
 def test_random_masks(name: str, kind: type) -> None:
     plain = made(name, drop_rate=0.3)
     assert type(plain) is kind and values(inside(plain)["_drop_rate"]) == [0.3] * STEPS
-    assert inside(plain)["_generator"].initial_seed() == SEED and not made(name, seed=None, drop_rate=0.3).seeded
+    assert inside(plain)["_stream"].on("cpu").initial_seed() == SEED and not made(name, seed=None, drop_rate=0.3).seeded
     for times, steps in ((0, 1), (1, 4), (2, 2), (3, 1), (4, 1)):
         assert inside(made(name, drop_rate=0.3, refreshes_per_epoch=times))["_refresh_steps"] == steps
     cooled = inside(made(name, drop_rate=0.3, cooling_epochs=3))["_drop_rate"]
@@ -120,14 +129,14 @@ def test_random_masks(name: str, kind: type) -> None:
 def test_ranked_masks(name: str, kind: type) -> None:
     plain = made(name, drop_rate=0.3)
     assert type(plain) is kind and values(inside(plain)["_drop_rate"]) == [0.3] * STEPS
-    assert inside(plain)["_epoch"] == EPOCH and inside(plain)["_generator"].initial_seed() == SEED
+    assert inside(plain)["_epoch"] == EPOCH and inside(plain)["_stream"].on("cpu").initial_seed() == SEED
     assert values(inside(made(name, drop_rate=0.3, cooling_epochs=3))["_drop_rate"])[4] == pytest.approx(0.15)
 
 
 def test_random_k() -> None:
     found = made("random-k", keep_share=0.2)
     assert type(found) is m.PosteriorFreeze and values(inside(found)["_drop_rate"]) == [0.8] * STEPS
-    assert inside(found)["_refresh_steps"] == 1 and inside(found)["_generator"].initial_seed() == SEED
+    assert inside(found)["_refresh_steps"] == 1 and inside(found)["_stream"].on("cpu").initial_seed() == SEED
     moved = inside(made("random-k", keep_share=0.5, schedule="exponential"))["_drop_rate"]
     assert values(moved) == pytest.approx([1 - 0.5 ** (step / 11) for step in range(12)]) and values(moved)[0] == 0.0
     moved = inside(made("random-k", keep_share=0.5, start=0.8, schedule="linear"))["_drop_rate"]
@@ -176,15 +185,19 @@ def test_embeddings(name: str, kind: type) -> None:
     own = inside(found)
     assert type(found) is kind and whole.auxiliary.used == 7
     assert (own["_quota"], own["_residual_clip"], own["_iterations"]) == (6, 0.4, 1)
-    assert own["_generator"].initial_seed() == SEED and own["_members"] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert own["_stream"].on("cpu").initial_seed() == SEED and own["_members"] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     source = vars(own["_anchors"])
     assert torch.equal(source["_pixels"], IMAGES.pixels[:7]) and source["_model"] is whole.model
-    assert (source["_classes"], source["_generator"].initial_seed(), source["_labels"]) == (10, SEED, None)
+    assert (source["_classes"], source["_stream"].on("cpu").initial_seed(), source["_labels"]) == (
+        10,
+        derived(SEED, LABELS),
+        None,
+    )
     true = made(name, subspace_dim=6, residual_clip=0.4, anchors=7, labels="true")
     assert torch.equal(vars(inside(true)["_anchors"])["_labels"], torch.arange(7))
     secure = inside(made(name, seed=None, subspace_dim=6, residual_clip=0.4, anchors=7, grouping="none", iterations=3))
-    assert secure["_generator"] is None and secure["_members"] == [list(range(8))] and secure["_iterations"] == 3
-    assert vars(secure["_anchors"])["_generator"].initial_seed() == 5  # labels are public
+    assert secure["_stream"] is None and secure["_members"] == [list(range(8))] and secure["_iterations"] == 3
+    assert vars(secure["_anchors"])["_stream"].on("cpu").initial_seed() == derived(5, LABELS)  # labels are public
 
 
 RANGES: list[tuple[str, str, dict[str, Any], list[Any], list[Any]]] = [

@@ -76,7 +76,8 @@ def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
     assert torch.equal(
         run.batches.batch(3), PoissonBatches(train_size=TRAIN, sampling_rate=30 / TRAIN, seed=expected[1]).batch(3)
     )
-    assert run.optimizer.mechanism._generator.initial_seed() == expected[3]
+    (masks,) = run.optimizer.mechanism.streams()
+    assert masks.on("cpu").initial_seed() == expected[3]
     seeds: list[int] = []
     before = torch.Generator.manual_seed
     with pytest.MonkeyPatch.context() as patch:

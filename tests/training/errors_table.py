@@ -1,0 +1,210 @@
+"""Layers and loops as users of Opacus and other libraries have reported them, each with its own loop of one batch of eight."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from opacus.layers import DPGRU, DPLSTM, DPMultiheadAttention
+from opacus.validators import ModuleValidator
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from dptheory.training import make_private
+from dptheory.training.mechanisms import DpSgd
+
+N = 8
+ROWS = torch.Generator().manual_seed(0)
+X, Y = torch.randn(N, 6, generator=ROWS), torch.arange(N) % 3
+FRAMES, TOKENS = torch.randn(N, 5, 6, generator=ROWS), torch.randint(10, (N, 5), generator=ROWS)
+PADDED = torch.arange(5) >= torch.arange(N)[:, None] % 3 + 3
+CAUSAL = torch.ones(5, 5).triu(1).bool()
+Linear = nn.Linear
+
+
+class Model(nn.Module):
+    """Layers by name, and what is done with them."""
+
+    def __init__(self, run: Callable[..., torch.Tensor], **layers: nn.Module) -> None:
+        super().__init__()
+        self.run = run
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, *args: Any) -> torch.Tensor:
+        return self.run(self, *args)
+
+
+class Positions(nn.Embedding):
+    """OPT's: a mask and a number."""
+
+    def forward(self, mask: torch.Tensor, past: int, other: None = None) -> torch.Tensor:
+        return super().forward(mask.long().cumsum(1) - 1 + past)
+
+
+class NoisyScale(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.dropout = nn.Parameter(torch.ones(6)), nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dropout(x * self.scale)
+
+
+class Pair(nn.Module):
+    """Two outputs, of which one is made of the other; keywords, a number and a mask without examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: torch.Tensor, *, power: int, mask: torch.Tensor, none: None) -> dict[str, torch.Tensor]:
+        first = (x * self.scale) ** power
+        return {"first": first, "second": first * mask}
+
+
+def cross_entropy(model: nn.Module, *batch: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(*batch[:-1]), batch[-1])
+
+
+def _over_time(s: Any, x: torch.Tensor) -> torch.Tensor:
+    state = None
+    for place in range(x.shape[1]):
+        state = s.cell(x[:, place], state)
+    return s.out(state[0] if isinstance(state, tuple) else state)
+
+
+def _encoder(**options: Any) -> nn.Module:
+    layer = nn.TransformerEncoderLayer(6, 2, 12, dropout=0.0, **({"batch_first": True} | options))
+    return ModuleValidator.fix(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+
+
+def _pair(s: Any, x: torch.Tensor) -> torch.Tensor:
+    found = s.pair(x, power=2, mask=torch.ones(6), none=None)
+    return s.out(found["first"] + found["second"])
+
+
+def _adversarial(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    moved = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(F.cross_entropy(model(moved), y, reduction="sum"), moved)
+    return F.cross_entropy(model(x + 0.1 * slope.sign()), y)
+
+
+def _packed(s: Any, x: torch.Tensor) -> torch.Tensor:
+    packed = nn.utils.rnn.pack_padded_sequence(x, [5] * len(x), batch_first=True)
+    return s.out(s.rnn(packed)[1][-1])
+
+
+Case = tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]
+
+RIGHT: dict[str, Case] = {
+    "ReLU(inplace=True)": (
+        lambda: nn.Sequential(Linear(6, 5), nn.ReLU(inplace=True), Linear(5, 3)), (X, Y), cross_entropy),
+    "relu_": (lambda: Model(lambda s, x: s.b(F.relu_(s.a(x))), a=Linear(6, 5), b=Linear(5, 3)), (X, Y), cross_entropy),
+    "h += layer(x)": (
+        lambda: Model(lambda s, x: s.c(s.a(x).add_(s.b(x))), a=Linear(6, 6), b=Linear(6, 6), c=Linear(6, 3)), (X, Y),
+        cross_entropy),
+    "in place behind a normalisation": (
+        lambda: nn.Sequential(nn.Conv1d(5, 4, 1), nn.GroupNorm(2, 4), nn.SiLU(inplace=True), nn.Flatten(), Linear(24, 3)),
+        (FRAMES, Y), cross_entropy),
+    "in place, an embedding": (
+        lambda: Model(lambda s, t: s.b(s.a(t).mul_(2.0).mean(1)), a=nn.Embedding(10, 4), b=Linear(4, 3)), (TOKENS, Y),
+        cross_entropy),
+    "keyword": (lambda: Model(lambda s, x: s.a(input=x), a=Linear(6, 3)), (X, Y), cross_entropy),
+    "numbers and None": (
+        lambda: Model(lambda s, x: s.b((x + s.a(torch.ones(x.shape[:2]), 2, other=None)).mean(1)), a=Positions(10, 6),
+            b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "several outputs": (lambda: Model(_pair, pair=Pair(), out=Linear(6, 3)), (X, Y), cross_entropy),
+    "GRUCell": (lambda: Model(_over_time, cell=nn.GRUCell(6, 4), out=Linear(4, 3)), (FRAMES, Y), cross_entropy),
+    "LSTMCell": (lambda: Model(_over_time, cell=nn.LSTMCell(6, 4), out=Linear(4, 3)), (FRAMES, Y), cross_entropy),
+    "Bilinear": (lambda: Model(lambda s, x: s.a(x, x), a=nn.Bilinear(6, 6, 3)), (X, Y), cross_entropy),
+    "EmbeddingBag": (
+        lambda: Model(lambda s, t: s.b(s.a(t)), a=nn.EmbeddingBag(10, 4), b=Linear(4, 3)), (TOKENS, Y), cross_entropy),
+    "EmbeddingBag, padded": (
+        lambda: Model(lambda s, t: s.b(s.a(t)), a=nn.EmbeddingBag(10, 4, padding_idx=2), b=Linear(4, 3)), (TOKENS, Y),
+        cross_entropy),
+    "EmbeddingBag, weighted": (
+        lambda: Model(lambda s, t: s.b(s.a(t, per_sample_weights=t / 10)), a=nn.EmbeddingBag(10, 4, mode="sum"), b=Linear(4, 3)),
+        (TOKENS, Y), cross_entropy),
+    "EmbeddingBag, offsets": (
+        lambda: Model(lambda s, t: s.b(s.a(t.flatten(), torch.arange(0, t.numel(), 5))), a=nn.EmbeddingBag(10, 4),
+            b=Linear(4, 3)), (TOKENS, Y), cross_entropy),
+    "EmbeddingBag, last offset": (
+        lambda: Model(lambda s, t: s.b(s.a(t.flatten(), torch.arange(0, t.numel() + 1, 5))), b=Linear(4, 3),
+            a=nn.EmbeddingBag(10, 4, include_last_offset=True)), (TOKENS, Y), cross_entropy),
+    "attention, mask": (
+        lambda: Model(lambda s, x: s.b(s.a(x, x, x, attn_mask=CAUSAL, need_weights=False)[0].mean(1)), b=Linear(6, 3),
+            a=DPMultiheadAttention(6, 2, batch_first=True)), (FRAMES, Y), cross_entropy),
+    "attention, padding, biases": (
+        lambda: Model(lambda s, x, pad: s.b(s.a(x, x, x, key_padding_mask=pad)[0].mean(1)), b=Linear(6, 3),
+            a=DPMultiheadAttention(6, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True)), (FRAMES, PADDED, Y),
+        cross_entropy),
+    "encoder, causal": (
+        lambda: Model(lambda s, x: s.b(s.a(x, mask=nn.Transformer.generate_square_subsequent_mask(5), is_causal=True).mean(1)),
+            a=_encoder(), b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "encoder, padded": (
+        lambda: Model(lambda s, x, pad: s.b(s.a(x, src_key_padding_mask=pad).mean(1)), a=_encoder(), b=Linear(6, 3)),
+        (FRAMES, PADDED, Y), cross_entropy),
+    "checkpoint": (
+        lambda: Model(lambda s, x: s.c(checkpoint(s.b, s.a(x), use_reentrant=False)), a=Linear(6, 6), c=Linear(6, 3),
+            b=nn.Sequential(Linear(6, 6), nn.ReLU(), Linear(6, 6))), (X, Y), cross_entropy),
+    "reentrant checkpoint": (
+        lambda: Model(lambda s, x: s.c(checkpoint(s.b, s.a(x), use_reentrant=True)), a=Linear(6, 6), c=Linear(6, 3),
+            b=nn.Sequential(Linear(6, 6), nn.ReLU(), Linear(6, 6))), (X, Y), cross_entropy),
+    "checkpoint of the model": (
+        lambda: nn.Sequential(Linear(6, 6), nn.ReLU(), Linear(6, 3)), (X, Y),
+        lambda m, x, y: F.cross_entropy(checkpoint(m, x, use_reentrant=False), y)),
+    "a call for each frame": (
+        lambda: Model(lambda s, x: s.b(sum(s.a(x[:, i]) for i in range(5))), a=Linear(6, 6), b=Linear(6, 3)), (FRAMES, Y),
+        cross_entropy),
+    "packed sequences": (lambda: Model(_packed, rnn=DPGRU(6, 4, batch_first=True), out=Linear(4, 3)), (FRAMES, Y), cross_entropy),
+    "DPLSTM": (
+        lambda: Model(lambda s, x: s.b(s.a(x)[0][:, -1]), a=DPLSTM(6, 4, batch_first=True), b=Linear(4, 3)), (FRAMES, Y),
+        cross_entropy),
+    "weight_norm": (lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(Linear(6, 3))), (X, Y), cross_entropy),
+    "weight_norm without bias": (
+        lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(Linear(6, 3, bias=False))), (X, Y), cross_entropy),
+    "adversarial examples": (lambda: nn.Sequential(Linear(6, 5), nn.Tanh(), Linear(5, 3)), (X, Y), _adversarial),
+    "an eval() of a part": (
+        lambda: Model(lambda s, x: s.b(s.a.eval()(x)), a=nn.Sequential(Linear(6, 5), nn.Dropout(0.5)), b=Linear(5, 3)), (X, Y),
+        cross_entropy),
+}  # fmt: skip
+"""Loops whose per-sample gradients are those of each example alone."""
+
+
+def private_loop(model: nn.Module, batch: tuple[torch.Tensor, ...], **options: Any) -> Any:
+    """Of full batches without noise, with a clip that clips nothing."""
+    return make_private(
+        module=model, optimizer=torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1),
+        data_loader=DataLoader(TensorDataset(*batch), N), mechanism=DpSgd(),
+        **({"noise_multiplier": 0.0, "max_grad_norm": 1e6} | options),
+    )  # fmt: skip
+
+
+def one_step(made: Any, loss: Callable[..., torch.Tensor] = cross_entropy) -> None:
+    private, optimizer, loader = made
+    for batch in loader:
+        optimizer.zero_grad()
+        loss(private, *batch).backward()
+        optimizer.step()
+
+
+def encoder_of_twelve() -> nn.Module:
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 12, batch_first=True), 12, enable_nested_tensor=False)
+
+
+def folded() -> nn.Module:
+    return Model(lambda s, x: s.b(s.a(x.flatten(0, 1)).view(len(x), 5, 6).mean(1)), a=Linear(6, 6), b=Linear(6, 3))
+
+
+def of_one_row() -> nn.Module:
+    return Model(lambda s, x: s.b((x + s.a(torch.arange(5)[None])).mean(1)), a=nn.Embedding(5, 6), b=Linear(6, 3))
+
+
+def used_elsewhere() -> nn.Module:
+    return Model(lambda s, x: s.b(F.linear(x, s.a.weight)), a=Linear(6, 6, bias=False), b=Linear(6, 3))
+
+
+def batch_second() -> nn.Module:
+    return Model(lambda s, x: s.b(s.a(x).mean(1)), a=_encoder(batch_first=False), b=Linear(6, 3))

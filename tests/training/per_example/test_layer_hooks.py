@@ -1,0 +1,133 @@
+"""The private model's hooks: what a copy and a file keep, export, and the bookkeeping of passes."""
+
+import copy
+import gc
+import io
+import pickle
+import weakref
+
+import pytest
+import torch
+from opacus import GradSampleModule
+from torch import nn
+from torch.nn import functional as F
+
+from dptheory.training import make_private
+from dptheory.training.per_example._layer_hooks import HookedModule, Resting
+from tests.training import errors_table as t
+
+
+def trained_model():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(5, 4, 1), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(24, 3))
+    made = t.private_loop(model, (t.FRAMES, t.Y), noise_multiplier=1.0)
+    t.one_step(made)
+    return model, made
+
+
+def saved(model: nn.Module) -> bytes:
+    file = io.BytesIO()
+    torch.save(model, file)
+    return file.getvalue()
+
+
+def loaded(written: bytes) -> nn.Module:
+    return torch.load(io.BytesIO(written), weights_only=False)
+
+
+WAYS = {
+    "torch.save": lambda model: loaded(saved(model)),
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_private_model_is_saved_and_copied_with_hooks_that_rest(wrapped: bool, way: str) -> None:
+    """The wrapped one, and the one that was handed in; both train as plain models, and the original goes on."""
+    model, made = trained_model()
+    private, optimizer, _ = made
+    again = WAYS[way](private if wrapped else model)
+    assert torch.equal(again(t.FRAMES), private(t.FRAMES))
+    cross = F.cross_entropy(again(t.FRAMES), t.Y)
+    cross.backward()
+    assert all(p.grad is not None for p in again.parameters())
+    assert all(
+        held is None or not held.numel() for held in (getattr(p, "grad_sample", None) for p in again.parameters())
+    )
+    if wrapped:
+        assert isinstance(again, GradSampleModule)
+        again = again.to_standard_module()
+        assert not any(m._forward_hooks for m in again.modules())
+        t.one_step(t.private_loop(again, (t.FRAMES, t.Y)))
+    optimizer.zero_grad()
+    t.one_step(made)
+    assert optimizer.accountant.steps == 2
+
+
+def test_no_gradient_of_an_example_is_in_a_file() -> None:
+    """After step() the parameters hold none; between backward() and step() a private model is not saved."""
+    model, (private, optimizer, loader) = trained_model()
+    assert all(len(p.grad_sample) == 0 for p in optimizer.params)
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(private(x), y).backward()
+        for way in WAYS.values():
+            with pytest.raises(ValueError, match=r"^a private model must be saved or copied between step\(\)"):
+                way(private)
+        optimizer.step()
+    assert len(saved(model)) < 20_000
+
+
+def test_export_names_the_way() -> None:
+    model, (private, _, _) = trained_model()
+    for attempt in (
+        lambda: torch.jit.script(model),
+        lambda: torch.jit.script(private),
+        lambda: torch.jit.trace(model, t.FRAMES),
+        lambda: torch.export.export(model, (t.FRAMES,)),
+    ):
+        with pytest.raises((ValueError, AttributeError), match=r"to_standard_module\(\)"):
+            attempt()
+    standard = private.to_standard_module()
+    wanted = standard(t.FRAMES)
+    assert torch.equal(torch.jit.script(standard)(t.FRAMES), wanted)
+    assert torch.equal(torch.export.export(standard, (t.FRAMES,)).module()(t.FRAMES), wanted)
+
+
+def test_a_call_lives_as_long_as_its_graph() -> None:
+    model, (private, _, _) = trained_model()
+    (hook,) = (hook for hook in model[3]._forward_hooks.values())
+    out = private(t.FRAMES)
+    alive = weakref.ref(next(iter(hook._calls)))
+    del out
+    gc.collect()
+    assert alive() is None and not len(hook._calls)
+
+
+def test_users_hooks_come_after() -> None:
+    """A hook that changes the output, from before the model was private."""
+    model = nn.Sequential(nn.Linear(6, 3))
+    model[0].register_forward_hook(lambda module, inputs, output: 2.0 * output)
+    private, optimizer, loader = t.private_loop(model, (t.X, t.Y), loss_reduction="sum")
+    for x, _ in loader:
+        optimizer.zero_grad()
+        private(x).sum().backward()
+        assert torch.equal(model[0].bias.grad_sample, torch.full((t.N, 3), 2.0))
+        optimizer.step()
+
+
+def test_hooks_are_not_put_twice() -> None:
+    private, _, _ = t.private_loop(nn.Sequential(nn.Linear(6, 3)), (t.X, t.Y))
+    assert isinstance(private, HookedModule) and Resting()(None, ()) is None
+    with pytest.raises(ValueError, match="must not be private yet"):
+        private.add_hooks()
+    with pytest.raises(ValueError, match="must not be private yet"):
+        make_private(
+            module=private, optimizer=torch.optim.SGD(private.parameters(), lr=0.1), mechanism=t.DpSgd(),
+            data_loader=t.DataLoader(t.TensorDataset(t.X, t.Y), t.N), noise_multiplier=1.0, max_grad_norm=1.0,
+        )  # fmt: skip
+    private.disable_hooks()
+    private(t.X).sum().backward()
+    assert private._module[0].weight.grad_sample is None

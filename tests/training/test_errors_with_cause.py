@@ -1,0 +1,229 @@
+"""Layers and loops of public reports: each trains with the gradients of each example alone, or ends in an error of this project.
+
+An error says which layer or argument it is about, and is short; what it says otherwise is not held here.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from dptheory.training.engine import GRAD_SAMPLE_MODES
+from dptheory.training.engine._attention import adapt_attention
+from tests.training import errors_table as t
+
+LONGEST = 420
+
+
+def alone(model: nn.Module, batch: tuple[torch.Tensor, ...], loss: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+    """Gradients of one example at a time, by plain torch."""
+    found = []
+    for i in range(t.N):
+        value = loss(model, *[part[i : i + 1] for part in batch])
+        value.backward()
+        found.append([p.grad.clone() for p in model.parameters()])
+        model.zero_grad()
+    return [torch.stack(parts) for parts in zip(*found, strict=True)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
+@pytest.mark.parametrize("name", t.RIGHT)
+def test_trains_with_the_gradients_of_each_example(name: str, mode: str) -> None:
+    build, batch, loss = t.RIGHT[name]
+    torch.manual_seed(1)
+    model = build()
+    plain = copy.deepcopy(model)
+    adapt_attention(plain)
+    wanted = alone(plain, batch, loss)
+    private, optimizer, loader = made = t.private_loop(model, batch, grad_sample_mode=mode)
+    (rows,) = loader
+    optimizer.zero_grad()
+    loss(private, *rows).backward()
+    found = [p.grad_sample for p in optimizer.params]
+    scale = max(float(one.abs().max()) for one in wanted)
+    for one, other in zip(found, wanted, strict=True):
+        # sums of at most 5 * 12 products in single precision, through at most ten layers
+        assert one.shape == other.shape and float((one - other).abs().max()) <= 600 * 2.0**-23 * scale
+    optimizer.step()
+    t.one_step(made, loss)
+    assert optimizer.accountant.steps == 2
+
+
+def _eval_forgotten() -> None:
+    made = t.private_loop(t.Linear(6, 3), (t.X, t.Y))
+    made[0].eval()
+    t.one_step(made)
+
+
+def _no_grad() -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            scores = model(x)
+        return F.cross_entropy(scores.requires_grad_(), y)
+
+    t.one_step(t.private_loop(t.Linear(6, 3), (t.X, t.Y)), loss)
+
+
+def _no_backward() -> None:
+    private, optimizer, loader = t.private_loop(t.Linear(6, 3), (t.X, t.Y))
+    for x, _ in loader:
+        optimizer.zero_grad()
+        private(x)
+        optimizer.step()
+
+
+def _penalty(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    return slope.norm(dim=1).mean() + F.cross_entropy(model(x), y)
+
+
+def _twice() -> None:
+    private, optimizer, loader = t.private_loop(nn.Sequential(t.Linear(6, 3)), (t.X, t.Y))
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(private(x), y)
+        loss.backward(retain_graph=True)
+        loss.backward()
+
+
+def _second_player() -> None:
+    private, optimizer, loader = t.private_loop(nn.Sequential(t.Linear(6, 3)), (t.X, t.Y))
+    generator = t.Linear(6, 6)
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(private(x), y).backward()
+        optimizer.step()
+        F.cross_entropy(private(generator(x)), y).backward()
+
+
+def _clipped(by: float) -> Callable[[], None]:
+    def loop() -> None:
+        private, optimizer, loader = t.private_loop(t.Linear(6, 3), (t.X, t.Y))
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(private(x), y).backward()
+            nn.utils.clip_grad_norm_(private.parameters(), by)
+            optimizer.step()
+
+    return loop
+
+
+def _late() -> None:
+    private, optimizer, loader = t.private_loop(t.Linear(6, 3), (t.X, t.Y))
+    (rows,) = loader
+    late = private(rows[0])
+    optimizer.zero_grad()
+    private(rows[0])
+    late.sum().backward()
+
+
+def _written_input() -> None:
+    def run(s: Any, x: torch.Tensor) -> torch.Tensor:
+        h = x.clone()
+        y = s.a(h)
+        h += 1.0
+        return y
+
+    model = t.Model(run, a=t.Linear(6, 3))
+    model.a.weight.requires_grad_(False)  # torch keeps the input for the gradient of the weight alone
+    t.one_step(t.private_loop(model, (t.X, t.Y)))
+
+
+def _over(build: Callable[[], nn.Module], *batch: torch.Tensor, loss: Any = t.cross_entropy) -> Callable[[], None]:
+    return lambda: t.one_step(t.private_loop(build(), batch), loss)
+
+
+REFUSED: dict[str, tuple[Callable[[], None], str]] = {
+    "train() forgotten": (_eval_forgotten, r"^weight .*train\(\)"),
+    "eval at make_private": (_over(lambda: t.Linear(6, 3).eval(), t.X, t.Y), r"^module must .*train\(\)"),
+    "no_grad in training": (_no_grad, r"^weight .*no_grad"),
+    "backward forgotten": (_no_backward, r"^weight .*backward\(\)"),
+    "double backward": (
+        _over(lambda: nn.Sequential(t.Linear(6, 3)), t.X, t.Y, loss=_penalty), r"create_graph.* 0 \(Linear\)"),
+    "retain_graph": (_twice, r"0 \(Linear\) must have a step\(\) of its own.*retain_graph"),
+    "second player": (_second_player, r"^zero_grad\(\) must .*0 \(Linear\)"),
+    "clip_grad_norm_": (_clipped(1e-3), r"^p\.grad of (weight|bias) must .*clip_grad_norm_"),
+    "clip_grad_norm_ that does not clip": (_clipped(1e9), r"^p\.grad of (weight|bias) must .*clip_grad_norm_"),
+    "late backward": (_late, r"^backward\(\) must .*the model itself \(Linear\)"),
+    "input changed in place": (_written_input, r"^inputs .* a \(Linear\) .*in place"),
+    "MultiheadAttention": (_over(t.encoder_of_twelve, t.FRAMES, t.Y), r"layers\.0\.self_attn .*ModuleValidator\.fix"),
+    "LSTM": (_over(lambda: t.Model(None, a=nn.LSTM(6, 4)), t.FRAMES, t.Y), r"got a \(LSTM\).*ModuleValidator\.fix"),
+    "BatchNorm": (_over(lambda: nn.Sequential(t.Linear(6, 3), nn.BatchNorm1d(3)), t.X, t.Y), r"got 1 \(BatchNorm1d\)"),
+    "old weight_norm": (_over(lambda: nn.Sequential(nn.utils.weight_norm(t.Linear(6, 3))), t.X, t.Y), r"got 0 \(Linear\)"),
+    "spectral norm": (
+        _over(lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(t.Linear(6, 3))), t.X, t.Y), r"got 0 \(Param"),
+    "lazy": (_over(lambda: nn.Sequential(t.Linear(6, 6), nn.LazyLinear(3)), t.X, t.Y), r"got 1 \(LazyLinear\)"),
+    "sparse": (_over(lambda: t.Model(None, a=nn.Embedding(9, 3, sparse=True)), t.X, t.Y), r"got a \(Embedding\) with sparse"),
+    "EmbeddingBag of maxima": (
+        _over(lambda: t.Model(None, a=nn.EmbeddingBag(9, 3, mode="max")), t.TOKENS, t.Y), r"got a \(EmbeddingBag\)"),
+    "dropout inside": (_over(lambda: nn.Sequential(t.NoisyScale(), t.Linear(6, 3)), t.X, t.Y), r"got 0 \(NoisyScale\)"),
+    "frames folded": (_over(t.folded, t.FRAMES, t.Y), r"(a|b)\.weight .*folded"),
+    "one row for all": (_over(t.of_one_row, t.FRAMES, t.Y), r"got 1 at a\.weight .*expand"),
+    "used outside of its layer": (_over(t.used_elsewhere, t.X, t.Y), r"^a\.weight .*outside"),
+    "batch second": (_over(t.batch_second, t.FRAMES, t.Y), r"at a\.layers\.0\..*batch_first"),
+    "one example without a batch": (
+        _over(lambda: t.Model(lambda s, x: s.a(x[0])[None].expand(len(x), 3), a=t.Linear(6, 3)), t.X, t.Y), r"a \(Linear\)"),
+    "a mask of another shape": (
+        _over(lambda: t.Model(lambda s, x: s.a(x, x, x, attn_mask=t.CAUSAL[:2])[0].mean(1),
+            a=t.DPMultiheadAttention(6, 2, batch_first=True)), t.FRAMES, t.Y), r"^attn_mask of "),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_by_name(name: str) -> None:
+    loop, says = REFUSED[name]
+    with pytest.raises(ValueError, match=says) as refused:
+        loop()
+    assert len(str(refused.value)) <= LONGEST
+    last = refused.traceback[-1].path
+    assert "engine" in str(last), "an error of torch's or Opacus's own"
+
+
+def test_a_forward_pass_without_a_backward_pass_leaves_no_trace() -> None:
+    """A metric on twice as many rows, kept; then gradients of eight."""
+    model = t.Linear(6, 3)
+    private, optimizer, loader = t.private_loop(model, (t.X, t.Y))
+    for x, y in loader:
+        optimizer.zero_grad()
+        kept = private(torch.cat([x, x]))
+        F.cross_entropy(private(x), y).backward()
+        assert len(kept) == 2 * len(model.weight.grad_sample)
+        wanted = alone(copy.deepcopy(model), (x, y), t.cross_entropy)[0]
+        torch.testing.assert_close(model.weight.grad_sample, wanted)
+        optimizer.step()
+
+
+def test_step_gives_what_the_closure_gives() -> None:
+    private, optimizer, loader = t.private_loop(t.Linear(6, 3), (t.X, t.Y))
+    (rows,) = loader
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = t.cross_entropy(private, *rows)
+        loss.backward()
+        return loss
+
+    with torch.no_grad():
+        wanted = F.cross_entropy(private(rows[0]), rows[1])
+    assert torch.equal(optimizer.step(closure), wanted)
+    assert optimizer.accountant.steps == 1
+
+
+def test_a_second_player_trains_with_zero_grad_between() -> None:
+    private, optimizer, loader = t.private_loop(nn.Sequential(t.Linear(6, 3)), (t.X, t.Y))
+    generator = t.Linear(6, 6)
+    for _ in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(private(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            F.cross_entropy(private(generator(x)), y).backward()
+    assert optimizer.accountant.steps == 2 and generator.weight.grad.any()

@@ -1,0 +1,151 @@
+"""Gradients of a layer's parameters for each example: Opacus's formulas where they are right, otherwise the layer's own forward."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.utils import _pytree as tree
+
+from dptheory.training.per_example._memory_order import laid_down_anew
+from dptheory.training.per_example._misread_layers import misread
+
+Rows = dict[torch.Tensor, torch.Tensor]
+"""By parameter: a tensor of its shape for each example."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Call:
+    """What a layer was called with: detached tensors, numbers, None and the like, flattened, and the way to put them together."""
+
+    leaves: list[Any]
+    spec: tree.TreeSpec
+    rows: int
+    """Examples in it."""
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+
+def call_of(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> Call:
+    """The call of a layer, with the number of rows: those of its input where Opacus has a formula, otherwise of its output."""
+    leaves, spec = tree.tree_flatten((args, kwargs))
+    kept = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    first = next((leaf for leaf in kept if isinstance(leaf, torch.Tensor) and leaf.dim()), output)
+    by_formula = type(layer) in GradSampleModule.GRAD_SAMPLERS and not isinstance(layer, nn.EmbeddingBag)
+    shaped = first if by_formula else output
+    return Call(leaves=kept, spec=spec, rows=len(shaped) if shaped.dim() else 0)
+
+
+def trained(layer: nn.Module) -> list[nn.Parameter]:
+    """The parameters whose gradients belong to a layer: of one that Opacus does not know those of the layers in it, too."""
+    own = type(layer) in GradSampleModule.GRAD_SAMPLERS
+    return [p for p in layer.parameters(recurse=not own) if p.requires_grad]
+
+
+def of_a_call(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, *, by_forward: bool) -> Rows:
+    """Per-example gradients of a layer's trained parameters.
+
+    Args:
+        layer: with its forward hooks; none of them is called.
+        call: what it was called with.
+        place: of the output among the tensors that it gave; the gradients of several outputs add up.
+        gradient: of the loss, for that output.
+        by_forward: leave Opacus's formula aside.
+
+    Raises:
+        ValueError: the layer draws random numbers, or no argument of it holds the examples.
+    """
+    if isinstance(layer, nn.EmbeddingBag):
+        return {layer.weight: _of_bags(layer, call, gradient)}
+    if not by_forward and type(layer) in GradSampleModule.GRAD_SAMPLERS and not misread(layer):
+        tensors = laid_down_anew(layer, call.tensors)
+        found: Rows = GradSampleModule.GRAD_SAMPLERS[type(layer)](layer, tensors, gradient)
+        return found
+    return _by_forward(layer, call, place, gradient)
+
+
+class _Bare(nn.Module):
+    """A layer without its hooks."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.layer.forward(*args, **kwargs)
+
+
+def _by_forward(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor) -> Rows:
+    """Differentiate the layer's forward once for each example: tensors with its row alone, all else as it was."""
+    params = {name: p for name, p in layer.named_parameters() if p.requires_grad}
+    size = len(gradient)
+    mapped = [
+        i for i, leaf in enumerate(call.leaves) if isinstance(leaf, torch.Tensor) and leaf.dim() and len(leaf) == size
+    ]
+    if not size:
+        return {p: p.new_zeros(0, *p.shape) for p in params.values()}
+    if not mapped:
+        raise ValueError(
+            f"none of its arguments has a row for each of the {size} rows of its output: hand it the examples of the batch"
+        )
+    bare = _Bare(layer)
+
+    def loss(values: dict[str, torch.Tensor], rows: Sequence[torch.Tensor], one: torch.Tensor) -> torch.Tensor:
+        parts = list(call.leaves)
+        for i, row in zip(mapped, rows, strict=True):
+            parts[i] = row.unsqueeze(0)
+        args, kwargs = tree.tree_unflatten(parts, call.spec)
+        given = functional_call(bare, {f"layer.{name}": value for name, value in values.items()}, args, kwargs)
+        outputs = [leaf for leaf in tree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        product: torch.Tensor = outputs[place] * one.unsqueeze(0)
+        return product.sum()
+
+    values = {name: p.detach() for name, p in params.items()}
+    rows = [call.leaves[i] for i in mapped]
+    first = next(iter(values.values()))
+    mixed = gradient.dtype != first.dtype and gradient.dtype in (torch.float16, torch.bfloat16)
+    with torch.autocast(gradient.device.type, gradient.dtype) if mixed else nullcontext():
+        found = _for_each(loss, values, rows, gradient)
+    return {params[name]: samples for name, samples in found.items()}
+
+
+def _for_each(loss: Any, values: dict[str, torch.Tensor], rows: list[torch.Tensor], gradient: torch.Tensor) -> Any:
+    try:
+        return vmap(grad(loss), in_dims=(None, 0, 0))(values, rows, gradient)
+    except RuntimeError as error:
+        if "random" in str(error):
+            raise ValueError(
+                "it draws random numbers and has parameters of its own: make its dropout a layer by itself, outside of it"
+            ) from error
+    each = [grad(loss)(values, [row[i] for row in rows], gradient[i]) for i in range(len(gradient))]
+    return {name: torch.stack([one[name] for one in each]) for name in values}
+
+
+def _of_bags(layer: nn.EmbeddingBag, call: Call, gradient: torch.Tensor) -> torch.Tensor:
+    """Opacus counts a token that is twice in a bag once, and knows neither a matrix of bags nor weights of tokens."""
+    args, kwargs = tree.tree_unflatten(call.leaves, call.spec)
+    given = dict(zip(("input", "offsets", "per_sample_weights"), args, strict=False)) | kwargs
+    tokens, offsets, weights = given["input"], given.get("offsets"), given.get("per_sample_weights")
+    size = len(gradient)
+    if tokens.dim() == 2:
+        bags = torch.arange(size, device=tokens.device).repeat_interleave(tokens.shape[1])
+    else:
+        ends = torch.cat([offsets[:size].to(tokens.device), torch.tensor([len(tokens)], device=tokens.device)])
+        ends = offsets.to(tokens.device) if layer.include_last_offset else ends
+        bags = torch.arange(size, device=tokens.device).repeat_interleave(ends.diff())
+    tokens = tokens.reshape(-1).long()
+    kept = torch.ones_like(tokens, dtype=torch.bool) if layer.padding_idx is None else tokens != layer.padding_idx
+    bags, tokens = bags[kept], tokens[kept]
+    values = gradient[bags]
+    if layer.mode == "mean":
+        values = values / torch.bincount(bags, minlength=size)[bags].unsqueeze(1)
+    if weights is not None:
+        values = values * weights.reshape(-1)[kept].unsqueeze(1)
+    found = gradient.new_zeros(size, *layer.weight.shape)
+    return found.index_put_((bags, tokens), values.to(found.dtype), accumulate=True)

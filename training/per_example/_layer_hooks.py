@@ -1,0 +1,374 @@
+"""The private model: hooks on its layers that leave every example's gradient at the parameters.
+
+Opacus's own hooks make each layer's output a view that may not be written in place, keep inputs in a stack that a forward pass
+without a backward pass puts out of step, and see positional tensors alone. Here each output tensor has a hook of its own, which
+holds what the layer was called with: outputs may be written in place, calls come back in any order, and what is called twice,
+by keyword, with numbers, or again by ``checkpoint`` needs no rule.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from opacus import GradSampleModule
+from opacus.layers.dp_rnn import DPGRU, DPLSTM, DPRNN
+from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
+from torch.utils import _pytree as tree
+
+from dptheory.training.per_example._factors import added, factors_of, has_factors
+from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._layer_gradients import Call, call_of, of_a_call, trained
+from dptheory.training.per_example._representation import Representation, filled
+
+FACTORS, HOOKS, FUNCTORCH = MODES = ("factors", "hooks", "functorch")
+
+
+class HookedModule(GradSampleModule):  # type: ignore[misc]
+    """Opacus's wrapper with hooks of our own; pickled and copied it keeps the weights, and its hooks rest from then on.
+
+    Args:
+        m: the model.
+        mode: "factors" leaves at the weights of dense layers, convolutions and embeddings what their gradients follow from, and
+            tensors at all other parameters; "hooks" leaves tensors, by Opacus's formulas; "functorch" by the layers' own forward.
+        options: those of Opacus's wrapper.
+    """
+
+    def __init__(self, m: nn.Module, *, mode: str, **options: Any) -> None:
+        self.passes = Passes()
+        self.mode = mode
+        super().__init__(m, force_functorch=mode == FUNCTORCH, **options)
+
+    def add_hooks(
+        self, *, loss_reduction: str = "mean", batch_first: bool = True, force_functorch: bool = False
+    ) -> None:
+        """Put a hook on every layer with trained parameters, before those that the user has put there."""
+        if hasattr(self._module, "autograd_grad_sample_hooks"):
+            raise ValueError("module must not be private yet, got one with hooks: take what to_standard_module() gives")
+        handles: list[Any] = []
+        self._module.autograd_grad_sample_hooks = self.autograd_grad_sample_hooks = handles
+        names = {m: name for name, m in self._module.named_modules()}
+        self.passes.model = weakref.ref(self._module)
+        for layer in self.iterate_submodules(self._module):
+            if type(layer) not in (DPRNN, DPLSTM, DPGRU):  # their cells have the hooks
+                label = f"{names[layer] or 'the model itself'} ({type(layer).__name__})"
+                hook = LayerHook(self.passes, label, mean=loss_reduction == "mean", mode=self.mode)
+                if hook.factored(layer):
+                    handles.append(layer.register_forward_pre_hook(hook.before))
+                handles.append(layer.register_forward_hook(hook, with_kwargs=True, prepend=True, always_call=True))
+        self.enable_hooks()
+
+    def iterate_submodules(self, module: nn.Module) -> Iterable[nn.Module]:
+        """The layers with trained parameters; what ``torch.nn.utils.parametrize`` makes of one is one layer."""
+        if is_parametrized(module) and any(p.requires_grad for p in module.parameters()):
+            yield module
+        else:
+            yield from super().iterate_submodules(module)
+
+    def enable_hooks(self) -> None:
+        super().enable_hooks()
+        self.passes.enabled = True
+
+    def disable_hooks(self) -> None:
+        super().disable_hooks()
+        self.passes.enabled = False
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own."""
+        self.passes.begin(self._module.training)
+        return self._module(*args, **kwargs)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """torch.jit asks for it."""
+        raise ValueError(_STANDARD.format(layer="one"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        for p in self._module.parameters():
+            held = getattr(p, "grad_sample", None)
+            if held is not None and not getattr(held, "_processed", False):
+                raise ValueError(
+                    "a private model must be saved or copied between step() and the next backward pass, got one with gradients of "
+                    "single examples: call optimizer.step() or zero_grad() first, or save state_dict()"
+                )
+            if held is not None:
+                p.grad_sample = None  # of single examples, without noise: no file may hold them
+        return dict(vars(self))
+
+
+class Passes:
+    """What the hooks of one model share: whether they work, and the forward pass under way."""
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.last: str | None = None
+        """How the last forward pass went: "training", "eval" or "no_grad"."""
+        self.number = 1
+        self.model: weakref.ref[nn.Module] | None = None
+        self.of_inputs_too = False
+        """Whether a backward pass counts that leaves gradients at no parameter, as ``torch.autograd.grad`` for outputs of layers."""
+        self.looked_at: Callable[[torch.Tensor], bool] = _always
+        """Says of a parameter whether ``backward()`` must leave its gradient in ``p.grad``, which only a comparison reads."""
+        self.reached = torch.zeros(0, requires_grad=True)
+        """A leaf of the graph, which a backward pass reaches where it would reach a weight that is left out of it."""
+        self.filled: dict[int, int] = {}
+        """By parameter: the backward pass whose gradients it holds."""
+        self._left = 0
+
+    def begin(self, training: bool) -> None:
+        self.number += 1
+        self.last = "eval" if not training else "training" if torch.is_grad_enabled() else "no_grad"
+
+    def forget(self) -> None:
+        """Before the first forward pass of a batch, or of a part of it: the passes so far are left out."""
+        self._left, self.last = self.number, None
+        self.number += 1
+        self.filled.clear()
+
+    def left_out(self, number: int) -> bool:
+        """Whether a forward pass was one of an earlier batch or part."""
+        return number <= self._left
+
+    @property
+    def recording(self) -> bool:
+        model = None if self.model is None else self.model()
+        return self.enabled and model is not None and model.training and torch.is_grad_enabled()
+
+    def __reduce__(self) -> tuple[type["Passes"], tuple[()]]:
+        return Passes, ()
+
+
+class LayerHook:
+    """The forward hook of one layer.
+
+    Args:
+        passes: of the model.
+        label: the layer's name and kind, for errors.
+        mean: the loss is a mean over the batch.
+        mode: as for :class:`HookedModule`.
+    """
+
+    def __init__(self, passes: Passes, label: str, *, mean: bool, mode: str) -> None:
+        self._passes = passes
+        self._label = label
+        self._mean = mean
+        self._mode = mode
+        self._left_out: list[nn.Parameter] = []
+        self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
+        """Those whose backward pass may still come: the graph holds them, and nothing else."""
+
+    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
+        return Resting, ()
+
+    @property
+    def __name__(self) -> str:
+        """torch.jit asks for it when it compiles a layer with hooks, which it cannot."""
+        raise AttributeError(_STANDARD.format(layer=self._label))
+
+    def factored(self, layer: nn.Module) -> bool:
+        """Whether the layer's gradients are kept as factors."""
+        return self._mode == FACTORS and has_factors(layer)
+
+    def before(self, layer: nn.Module, _: object) -> None:
+        """Take the weight out of the graph where nothing looks at its gradient, which costs as much as the forward pass."""
+        weight = layer._parameters["weight"]
+        if (
+            weight is not None
+            and weight.requires_grad
+            and self._passes.recording
+            and not self._passes.looked_at(weight)
+        ):
+            self._left_out = [weight.requires_grad_(False)]
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
+        left_out, self._left_out = self._left_out, []
+        for p in left_out:
+            p.requires_grad_(True)
+        if output is None or not self._passes.recording or not trained(layer):
+            return None
+        if left_out and not _has_trained_bias(layer):
+            output = _watched(output, self._passes.reached)
+        if torch.compiler.is_compiling() or torch._C._is_tracing():
+            raise ValueError(_STANDARD.format(layer=self._label))
+        leaves, spec = tree.tree_flatten(output)
+        outputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        hooked = [(place, i) for place, i in enumerate(outputs) if leaves[i].requires_grad]
+        if not hooked:
+            return None
+        call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number, bool(left_out))
+        self._calls.add(call)
+        for place, i in hooked:
+            if len(hooked) > 1:
+                leaves[i] = leaves[i].view_as(leaves[i])
+            leaves[i].register_hook(partial(self._arrived, layer, call, place))
+        return tree.tree_unflatten(leaves, spec) if len(hooked) > 1 or left_out else None
+
+    def _arrived(self, layer: nn.Module, recorded: "_Recorded", place: int, gradient: torch.Tensor) -> None:
+        """The gradient of an output, complete."""
+        if not self._passes.enabled:
+            return
+        if torch.is_grad_enabled():
+            raise ValueError(
+                f"backward passes must not be differentiated again, got create_graph=True through {self._label}: a gradient penalty "
+                "has no per-sample gradients here; take a penalty without double backward, a difference of outputs for instance"
+            )
+        params = trained(layer)
+        ends: list[Any] = [*params, self._passes.reached] if recorded.left_out else [*params]
+        if not params or not (self._passes.of_inputs_too or _reached(ends)):
+            return
+        if self._passes.left_out(recorded.number):
+            raise ValueError(
+                f"backward() must follow the forward pass of its own batch or part, got one through {self._label} of an earlier one: "
+                "each example is to count once; call backward() before the next batch is drawn, and zero_grad() before the forward pass"
+            )
+        recorded.check_unwritten(self._label)
+        rows = max(one.call.rows for one in self._calls if one.number == recorded.number)
+        scaled = gradient.detach() * rows if self._mean else gradient.detach()
+        with torch.no_grad():
+            found = self._gradients(layer, recorded.call, place, scaled)
+            for p in params:
+                if p in found:
+                    self._add(p, found[p], rows, scaled)
+
+    def _gradients(
+        self, layer: nn.Module, call: Call, place: int, gradient: torch.Tensor
+    ) -> Mapping[torch.Tensor, torch.Tensor | Representation]:
+        try:
+            if self.factored(layer):
+                return factors_of(layer, call.tensors[0], gradient, rows=call.rows)
+            return of_a_call(layer, call, place, gradient, by_forward=self._mode == FUNCTORCH)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            shapes = [tuple(one.shape) for one in call.tensors]
+            first = str(error).strip().split("\n")[0][:160]
+            raise ValueError(
+                f"module must have layers whose examples can be told apart, got {self._label}, called with tensors of shapes "
+                f"{shapes}: {first}; examples stand in the first dimension of its input and output"
+            ) from error
+
+    def _add(self, p: Any, samples: Any, rows: int, gradient: torch.Tensor) -> None:
+        task = torch._C._current_graph_task_id()
+        held: Any = getattr(p, "grad_sample", None)
+        again = held is not None and self._passes.filled.get(id(p)) == task
+        if isinstance(samples, Representation) or (again and isinstance(held, Representation)):
+            samples = (samples if isinstance(samples, Representation) else Formed(samples)).with_rows(rows)
+            if again:
+                samples = added(held if isinstance(held, Representation) else Formed(held), samples)
+            elif held is not None:
+                raise ValueError(self._earlier(getattr(held, "_processed", False)))
+            p.grad_sample = samples
+            self._passes.filled[id(p)] = task
+            return
+        samples = filled(samples, rows)
+        if held is None:
+            shared = samples.untyped_storage().data_ptr() == gradient.untyped_storage().data_ptr()
+            p.grad_sample = samples.clone() if shared and len(samples) else samples
+        elif again:
+            held = filled(held, len(samples))
+            held[: len(samples)] += samples
+            p.grad_sample = held
+        else:
+            raise ValueError(self._earlier(getattr(held, "_processed", False)))
+        self._passes.filled[id(p)] = task
+
+    def _earlier(self, used: bool) -> str:
+        if used:
+            return (
+                f"zero_grad() must come between step() and the next backward pass through {self._label}: it still has the "
+                "per-sample gradients that step() has used; another loss through this model (a GAN's generator) needs it, too"
+            )
+        return (
+            f"each backward pass through {self._label} must have a step() of its own, got a second one: add the losses and call "
+            "backward() once, without retain_graph; call zero_grad() where another loss went through this model (a GAN's "
+            "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False"
+        )
+
+
+class ForwardPass:
+    """A forward pre-hook of the whole model: calls back before a forward pass of training, but not where ``checkpoint`` repeats one."""
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        self._before = before
+
+    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
+        return Resting, ()
+
+    def __call__(self, module: nn.Module, _: object) -> None:
+        if module.training and torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
+            self._before()
+
+
+class Resting:
+    """What is left of a hook in a copy or a file."""
+
+    def __call__(self, *_: Any) -> None:
+        return None
+
+
+class _Recorded:
+    """A call whose backward pass is to come."""
+
+    def __init__(self, call: Call, number: int, left_out: bool) -> None:
+        self.call = call
+        self.number = number
+        self.left_out = left_out
+        """The weight is not in the graph."""
+        self._writes = [_writes(one) for one in call.tensors]
+
+    def check_unwritten(self, label: str) -> None:
+        if [_writes(one) for one in self.call.tensors] != self._writes:
+            raise ValueError(
+                f"inputs of layers must stay as they are until backward(), got one of {label} that was changed in place after "
+                "the layer had read it: write h = h + x for h += x"
+            )
+
+
+_STANDARD = (
+    "export must be given a model without hooks of training, got {layer} of a private model: call to_standard_module()"
+)
+
+
+class _Watched(torch.autograd.Function):
+    """The output of a layer with a place in the graph, also where no gradient goes on to what it came from."""
+
+    @staticmethod
+    def forward(ctx: Any, output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor]:
+        return gradient if ctx.needs_input_grad[0] else None, torch.zeros(0)
+
+
+def _watched(output: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _Watched.apply(output, reached)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _has_trained_bias(layer: nn.Module) -> bool:
+    bias = layer._parameters.get("bias")
+    return bias is not None and bias.requires_grad
+
+
+def _always(_: torch.Tensor) -> bool:
+    return True
+
+
+def _writes(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _reached(params: list[Any]) -> bool:
+    """Whether this backward pass leaves a gradient at one of them; one for an input alone (an adversarial example) does not."""
+    for p in params:
+        node = torch.autograd.graph.get_gradient_edge(p).node
+        try:
+            if torch._C._will_engine_execute_node(node):
+                return True
+        except RuntimeError:  # torch.autograd.grad for parameters
+            return True
+    return False
