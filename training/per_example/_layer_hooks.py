@@ -215,7 +215,7 @@ class LayerHook:
                 "has no per-sample gradients here; take a penalty without double backward, a difference of outputs for instance"
             )
         params = trained(layer)
-        ends: list[Any] = [*params, self._passes.reached] if recorded.left_out else [*params]
+        ends: tuple[torch.Tensor, ...] = (*params, self._passes.reached) if recorded.left_out else tuple(params)
         if not params or not (self._passes.of_inputs_too or _reached(ends)):
             return
         if self._passes.left_out(recorded.number):
@@ -362,7 +362,7 @@ def _writes(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _reached(params: list[Any]) -> bool:
+def _reached(params: tuple[torch.Tensor, ...]) -> bool:
     """Whether this backward pass leaves a gradient at one of them; one for an input alone (an adversarial example) does not."""
     for p in params:
         node = torch.autograd.graph.get_gradient_edge(p).node
