@@ -183,7 +183,7 @@ def test_is_refused_by_name(name: str) -> None:
         loop()
     assert len(str(refused.value)) <= LONGEST
     last = refused.traceback[-1].path
-    assert "engine" in str(last), "an error of torch's or Opacus's own"
+    assert {"engine", "per_example"} & set(last.parts), "an error of torch's or Opacus's own"
 
 
 def test_a_forward_pass_without_a_backward_pass_leaves_no_trace() -> None:
@@ -196,7 +196,7 @@ def test_a_forward_pass_without_a_backward_pass_leaves_no_trace() -> None:
         F.cross_entropy(private(x), y).backward()
         assert len(kept) == 2 * len(model.weight.grad_sample)
         wanted = alone(copy.deepcopy(model), (x, y), t.cross_entropy)[0]
-        torch.testing.assert_close(model.weight.grad_sample, wanted)
+        torch.testing.assert_close(model.weight.grad_sample.detach(), wanted)
         optimizer.step()
 
 

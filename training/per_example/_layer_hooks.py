@@ -56,7 +56,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 label = f"{names[layer] or 'the model itself'} ({type(layer).__name__})"
                 hook = LayerHook(self.passes, label, mean=loss_reduction == "mean", mode=self.mode)
                 if hook.factored(layer):
-                    handles.append(layer.register_forward_pre_hook(hook.before))
+                    handles.append(layer.register_forward_pre_hook(WithoutWeight(self.passes, hook)))
                 handles.append(layer.register_forward_hook(hook, with_kwargs=True, prepend=True, always_call=True))
         self.enable_hooks()
 
@@ -154,7 +154,8 @@ class LayerHook:
         self._label = label
         self._mean = mean
         self._mode = mode
-        self._left_out: list[nn.Parameter] = []
+        self.left_out: list[nn.Parameter] = []
+        """Parameters that the call under way has out of the graph."""
         self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
         """Those whose backward pass may still come: the graph holds them, and nothing else."""
 
@@ -170,20 +171,9 @@ class LayerHook:
         """Whether the layer's gradients are kept as factors."""
         return self._mode == FACTORS and has_factors(layer)
 
-    def before(self, layer: nn.Module, _: object) -> None:
-        """Take the weight out of the graph where nothing looks at its gradient, which costs as much as the forward pass."""
-        weight = layer._parameters["weight"]
-        if (
-            weight is not None
-            and weight.requires_grad
-            and self._passes.recording
-            and not self._passes.looked_at(weight)
-        ):
-            self._left_out = [weight.requires_grad_(False)]
-
     def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
-        left_out, self._left_out = self._left_out, []
+        left_out, self.left_out = self.left_out, []
         for p in left_out:
             p.requires_grad_(True)
         if output is None or not self._passes.recording or not trained(layer):
@@ -285,6 +275,28 @@ class LayerHook:
             "backward() once, without retain_graph; call zero_grad() where another loss went through this model (a GAN's "
             "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False"
         )
+
+
+class WithoutWeight:
+    """A forward pre-hook: takes the weight out of the graph where nothing looks at its gradient, which costs as much as the forward.
+
+    Args:
+        passes: of the model.
+        hook: of the layer, which puts it back.
+    """
+
+    def __init__(self, passes: Passes, hook: LayerHook) -> None:
+        self._passes = passes
+        self._hook = hook
+
+    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
+        return Resting, ()
+
+    def __call__(self, layer: nn.Module, _: object) -> None:
+        weight = layer._parameters["weight"]
+        if weight is not None and weight.requires_grad and self._passes.recording and not self._passes.looked_at(weight):
+            self._hook.left_out = [weight]
+            weight.requires_grad_(False)
 
 
 class ForwardPass:
