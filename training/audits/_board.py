@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -102,18 +103,28 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """What can be seen of a training, and what its optimizer reports at a delta."""
+    """What can be seen of a training, what its optimizer reports at a delta, and the optimizer's state at the end."""
 
     plan: Plan
     seen: tuple[Step, ...]
     report: Callable[[float], PrivacyReport]
+    state: Callable[[], dict[str, Any]] = dict
 
 
-def train(mechanism: Mechanism, plan: Plan) -> Trace:
-    """Train for real, and note what can be seen; an update is told by its moving the weights."""
+def train(
+    mechanism: Mechanism, plan: Plan, begin: Callable[[MechanismOptimizer], object] = lambda optimizer: None
+) -> Trace:
+    """Train for real, and note what can be seen; an update is told by its moving the weights.
+
+    Args:
+        mechanism: a new one.
+        plan: of the training.
+        begin: called with the optimizer before the first step: to take over a state.
+    """
     model = Board(plan.sizes)
     with quiet():
-        module, optimizer, loader = _private(model, mechanism, plan)
+        module, optimizer, loader = private(model, mechanism, plan)
+        begin(optimizer)
         seen: list[Step] = []
         given: list[torch.Tensor] = []
         for _ in range(plan.epochs):
@@ -131,7 +142,7 @@ def train(mechanism: Mechanism, plan: Plan) -> Trace:
                         drawn = torch.cat(given).numpy()
                         seen.append(Step(drawn, moved * plan.batch_size, trained, bases(mechanism)))
                         given = []
-    return Trace(plan, tuple(seen), optimizer.privacy)
+    return Trace(plan, tuple(seen), optimizer.privacy, optimizer.state_dict)
 
 
 def bases(mechanism: Mechanism) -> Array:
@@ -147,9 +158,10 @@ def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> 
     return torch.where((names == 0)[:, None], own, rows)
 
 
-def _private(
+def private(
     model: Board, mechanism: Mechanism, plan: Plan
 ) -> tuple[nn.Module, MechanismOptimizer, DataLoader[tuple[torch.Tensor, ...]]]:
+    """The module, the optimizer and the loader that ``make_private`` makes of the plan."""
     rows = torch.from_numpy(plan.rows).float()
     batches = DataLoader(
         TensorDataset(rows, torch.arange(len(rows))),

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory.training.audits import _findings
+from dptheory.training.audits._epsilons import epsilon
 from dptheory.training.audits._findings import Finding
-from dptheory.training.audits._measure import epsilon
+from dptheory.training.engine import Batches
 from dptheory.training.runs import prepare, read_config
 
 Array = NDArray[np.float64]
@@ -28,6 +29,9 @@ Launch = Callable[[Sequence[str]], None]
 
 _CLIP, _SIGMA, _DELTA, _SEED = 1.0, 1.0, 1e-5, 3
 _EXAMPLES = 2000
+_BATCH = 1300
+"""Of sampled steps: it does not divide the examples, and a rate of one in a whole number of steps is far from theirs."""
+CONFIG = "audit.toml"
 _TABLE = """data = "excerpt"
 model = "linear-probe"
 epochs = 1
@@ -76,6 +80,7 @@ class Outcome:
         gradients: (10, N) and (N, d + 1): the factors of each example's gradient at the first weights, clipped.
         steps, epsilon: as the metrics say.
         sampling_rate: of the configuration.
+        batches: that the configuration draws.
     """
 
     moved: Array
@@ -84,6 +89,7 @@ class Outcome:
     steps: int
     epsilon: float
     sampling_rate: float
+    batches: Batches
 
     @property
     def total(self) -> Array:
@@ -96,7 +102,7 @@ def outcome(
 ) -> Outcome:
     """Run once, in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, out = folder / "audit.toml", folder / "out"
+    path, out = folder / CONFIG, folder / "out"
     path.write_text(
         _TABLE.format(
             batch_size=batch_size,
@@ -124,6 +130,7 @@ def outcome(
         steps=last["step"],
         epsilon=math.inf if last["epsilon"] is None else last["epsilon"],
         sampling_rate=batch_size / len(start.train),
+        batches=start.batches,
     )
 
 
@@ -164,8 +171,8 @@ def noise(launch: Launch, folder: Path, secure: bool = False, masked: bool = Fal
 
 
 def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding]:
-    """An epoch of small batches: how many examples all steps had, how much noise, and what epsilon the metrics say."""
-    found = outcome(launch, folder, 'name = "dp-sgd"', secure, 100, 1e-4)
+    """An epoch of batches that do not divide the data: how many examples all steps had, how much noise, and what epsilon the metrics say."""
+    found = outcome(launch, folder, 'name = "dp-sgd"', secure, _BATCH, 1e-4)
     total = found.total
     size = float(np.linalg.norm(total))
     along = np.einsum("cn,nd,cd->n", found.slopes, found.inputs, total, optimize=True) / size
@@ -174,7 +181,19 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
     variance = expected * (1 - found.sampling_rate) * float(np.sum(along**2)) + found.steps * (_SIGMA * _CLIP) ** 2
     least = epsilon(_SIGMA, found.sampling_rate, found.steps, _DELTA)
     prefix = f"dptheory run{', secure' if secure else ''}"
+    beside = (
+        []
+        if secure
+        else [
+            _findings.spread(
+                f"{prefix}: batches",
+                "weights less the gradients of the batches that the seed foretells are the noise",
+                _beside(found),
+            )
+        ]
+    )
     return [
+        *beside,
         _findings.standardised(
             f"{prefix}: sampling rate",
             "all steps together have drawn steps times rate times the data",
@@ -193,6 +212,13 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
             1e-6 * least,
         ),
     ]
+
+
+def _beside(found: Outcome) -> Array:
+    """Scores N(0, 1) of the weights, less what the batches of the seed add to them."""
+    drawn = np.concatenate([found.batches.batch(step).numpy() for step in range(found.steps)])
+    times = np.bincount(drawn, minlength=len(found.inputs))
+    return np.asarray((found.moved - (found.slopes * times) @ found.inputs) / (_SIGMA * _CLIP * math.sqrt(found.steps)))
 
 
 def _quiet(found: Outcome) -> Array:

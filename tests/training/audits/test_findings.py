@@ -682,7 +682,7 @@ def test_what_a_training_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = m.DpSgd()
     for plan in (planned(), planned(sampling_rate=0.125), planned(secure=True)):
         model = _board.Board(SIZES)
-        _board._private(model, mechanism, plan)
+        _board.private(model, mechanism, plan)
         assert asked["module"] is model and asked["mechanism"] is mechanism
         assert (asked["noise_multiplier"], asked["max_grad_norm"], asked["secure"]) == (SIGMA, CLIP, plan.secure)
         assert asked["optimizer"].param_groups[0]["lr"] == 1.0
