@@ -348,9 +348,10 @@ def counts_and_shares_of_one_noise(patch: Patch) -> None:
 
 
 def _rewrite(patch: Patch, name: str, old: str, new: str) -> None:
-    """A function of the private statistics with one expression replaced."""
-    source = inspect.getsource(getattr(_private_statistics, name))
+    """A function of the private statistics with one expression replaced, under whatever name it was imported before."""
+    function = getattr(_private_statistics, name)
+    source = inspect.getsource(function)
     assert source.count(old) == 1
-    scope = dict(vars(_private_statistics))
-    exec(compile(source.replace(old, new), _private_statistics.__file__, "exec"), scope)
-    patch.setattr(_private_statistics, name, scope[name])
+    scope: dict[str, Any] = {}
+    exec(compile("from __future__ import annotations\n" + source.replace(old, new), "<planted>", "exec"), scope)
+    patch.setattr(function, "__code__", scope[name].__code__)

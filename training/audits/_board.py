@@ -23,6 +23,8 @@ from dptheory.training.engine import MechanismOptimizer, PrivacyReport, make_pri
 from dptheory.training.mechanisms import Mechanism
 
 Array = NDArray[np.float64]
+Made = tuple[nn.Module, MechanismOptimizer, DataLoader[tuple[torch.Tensor, ...]]]
+"""What ``make_private`` returns."""
 
 
 class Board(nn.Module):
@@ -123,26 +125,31 @@ def train(
     """
     model = Board(plan.sizes)
     with quiet():
-        module, optimizer, loader = private(model, mechanism, plan)
-        begin(optimizer)
+        made = private(model, mechanism, plan)
+        begin(made[1])
         seen: list[Step] = []
-        given: list[torch.Tensor] = []
         for _ in range(plan.epochs):
-            with BatchMemoryManager(
-                data_loader=loader, max_physical_batch_size=plan.physical, optimizer=optimizer
-            ) as parts:
-                for rows, names in parts:
-                    before, trained = model.weights(), model.trained()
-                    optimizer.zero_grad()
-                    module(_adapted(rows, names, plan, len(seen))).mean().backward()
-                    optimizer.step()
-                    given.append(names)
-                    moved = before - model.weights()
-                    if moved.any():
-                        drawn = torch.cat(given).numpy()
-                        seen.append(Step(drawn, moved * plan.batch_size, trained, bases(mechanism)))
-                        given = []
-    return Trace(plan, tuple(seen), optimizer.privacy, optimizer.state_dict)
+            seen += pass_over(model, mechanism, plan, made, len(seen))
+    return Trace(plan, tuple(seen), made[1].privacy, made[1].state_dict)
+
+
+def pass_over(model: Board, mechanism: Mechanism, plan: Plan, made: Made, step: int = 0) -> list[Step]:
+    """One pass over the loader that ``make_private`` made, whose first update has the number ``step``."""
+    module, optimizer, loader = made
+    seen: list[Step] = []
+    given: list[torch.Tensor] = []
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=plan.physical, optimizer=optimizer) as parts:
+        for rows, names in parts:
+            before, trained = model.weights(), model.trained()
+            optimizer.zero_grad()
+            module(_adapted(rows, names, plan, step + len(seen))).mean().backward()
+            optimizer.step()
+            given.append(names)
+            moved = before - model.weights()
+            if moved.any():
+                seen.append(Step(torch.cat(given).numpy(), moved * plan.batch_size, trained, bases(mechanism)))
+                given = []
+    return seen
 
 
 def bases(mechanism: Mechanism) -> Array:
@@ -158,9 +165,7 @@ def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> 
     return torch.where((names == 0)[:, None], own, rows)
 
 
-def private(
-    model: Board, mechanism: Mechanism, plan: Plan
-) -> tuple[nn.Module, MechanismOptimizer, DataLoader[tuple[torch.Tensor, ...]]]:
+def private(model: Board, mechanism: Mechanism, plan: Plan) -> Made:
     """The module, the optimizer and the loader that ``make_private`` makes of the plan."""
     rows = torch.from_numpy(plan.rows).float()
     batches = DataLoader(

@@ -106,7 +106,7 @@ def run(config: Path, secure: bool = False) -> list[Finding]:
     """The batches that ``dptheory run`` draws with a configuration, without the training."""
     start = prepare(read_config(config), torch.device("cpu"))
     records, rate = len(start.train), start.optimizer.privacy(1e-5).sampling_rate
-    drawn = [start.batches.batch(step).numpy() for step in range(_STEPS)]
+    drawn = [start.batches.batch(step, 0, 1).numpy() for step in range(_STEPS)]
     name = f"batches of dptheory run{', secure' if secure else ''}"
     stated = _findings.equal(
         f"{name}: rate of the account",
@@ -128,7 +128,7 @@ def fine_rates(seed: int) -> list[Finding]:
     for name, kind, most in kinds:
         for rate, steps in ((_LEAST_RATE, most), (_FINE_RATE, _MANY // 4)):
             batches = kind(train_size=_CHUNK, sampling_rate=rate)
-            hits = sum(len(batches.batch(step)) for step in range(steps))
+            hits = sum([len(batches.batch(step, 0, 1)) for step in range(steps)])
             statement = "small rates are not rounded"
             found.append(_findings.binomial(f"{name}: rate {rate:.3g}", statement, hits, _CHUNK * steps, rate))
     return found

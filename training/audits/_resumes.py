@@ -10,7 +10,7 @@ import torch
 from dptheory import privacy
 from dptheory.training import mechanisms as m
 from dptheory.training.audits import _board, _epsilons, _findings
-from dptheory.training.audits._cases import CLIP, SIGMA, SIZES
+from dptheory.training.audits._cases import CLIP, SIGMA
 from dptheory.training.audits._findings import Finding
 from dptheory.training.audits._measure import DELTA
 from dptheory.training.engine import MechanismOptimizer
@@ -62,6 +62,31 @@ def resumed(plan: _board.Plan) -> list[Finding]:
             1e-6 * epsilon,
         ),
         _findings.uncorrelated(f"{name}: fresh noise", "no life begins with the noise of another", pairs),
+    ]
+
+
+def gone_back(plan: _board.Plan) -> list[Finding]:
+    """A training that goes back to the state of its first pass, in the same optimizer: no step is forgotten, no noise comes again.
+
+    Args:
+        plan: of the passes; its gradients are not needed.
+    """
+    plan = replace(plan, rows=np.zeros_like(plan.rows))
+    model, mechanism = _board.Board(plan.sizes), m.DpSgd()
+    with _board.quiet():
+        made = _board.private(model, mechanism, plan)
+        optimizer = made[1]
+        passes = [_board.pass_over(model, mechanism, plan, made)]
+        saved = _written(optimizer.state_dict())
+        passes.append(_board.pass_over(model, mechanism, plan, made))
+        optimizer.load_state_dict(_read(saved))
+        passes.append(_board.pass_over(model, mechanism, plan, made))
+    name = f"going back{', secure' if plan.secure else ''}"
+    updates = sum(len(seen) for seen in passes)
+    _, once, again = (np.concatenate([step.released for step in seen]) / (SIGMA * CLIP) for seen in passes)
+    return [
+        _findings.at_least(f"{name}: steps", "no step is forgotten", optimizer.privacy(DELTA).steps, updates),
+        _findings.uncorrelated(f"{name}: fresh noise", "what is made again has noise of its own", [(once, again)]),
     ]
 
 

@@ -171,7 +171,7 @@ def noise(launch: Launch, folder: Path, secure: bool = False, masked: bool = Fal
 
 
 def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding]:
-    """An epoch of batches that do not divide the data: how many examples all steps had, how much noise, and what epsilon the metrics say."""
+    """An epoch of batches that do not divide the data: how many examples its steps had, how much noise, and its epsilon."""
     found = outcome(launch, folder, 'name = "dp-sgd"', secure, _BATCH, 1e-4)
     total = found.total
     size = float(np.linalg.norm(total))
@@ -216,7 +216,7 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
 
 def _beside(found: Outcome) -> Array:
     """Scores N(0, 1) of the weights, less what the batches of the seed add to them."""
-    drawn = np.concatenate([found.batches.batch(step).numpy() for step in range(found.steps)])
+    drawn = np.concatenate([found.batches.batch(step, 0, 1).numpy() for step in range(found.steps)])
     times = np.bincount(drawn, minlength=len(found.inputs))
     return np.asarray((found.moved - (found.slopes * times) @ found.inputs) / (_SIGMA * _CLIP * math.sqrt(found.steps)))
 

@@ -43,7 +43,8 @@ def batches_and_states(seed: int, secure: bool = False) -> list[Finding]:
     """The law of batches, empty ones, and trainings that are stopped and go on."""
     plain = cases()[0]
     few = _measure.measure(replace(plain, name=f"{plain.name}, small batches"), small_batches(seed, secure), seed)
-    return [*few, *_draws.loader(seed, secure), *_resumes.resumed(plan(seed, secure))]
+    whole = plan(seed, secure)
+    return [*few, *_draws.loader(seed, secure), *_resumes.resumed(whole), *_resumes.gone_back(whole)]
 
 
 def broken(case: Case, seed: int) -> Finding:
