@@ -352,6 +352,6 @@ def _rewrite(patch: Patch, name: str, old: str, new: str) -> None:
     function = getattr(_private_statistics, name)
     source = inspect.getsource(function)
     assert source.count(old) == 1
-    scope: dict[str, Any] = {}
+    scope = dict(vars(_private_statistics))
     exec(compile("from __future__ import annotations\n" + source.replace(old, new), "<planted>", "exec"), scope)
     patch.setattr(function, "__code__", scope[name].__code__)

@@ -80,3 +80,13 @@ def test_processes_share_a_mask_that_has_no_seed() -> None:
     seeded, secure = m.RandomSparsification(m.Constant(0.5), 3), m.RandomSparsification(m.Constant(0.5), None)
     masks(seeded, 1), masks(secure, 1)
     assert seeded.shared() == [] and secure.shared() is secure.mask
+
+
+@pytest.mark.parametrize("kind", [m.RandomSparsification, m.PosteriorFreeze])
+def test_noise_falls_where_the_sum_is_released(kind: type) -> None:
+    """Behind the mask of the step itself."""
+    mechanism = kind(m.Constant(0.5), 3)
+    mechanism.begin_step([torch.zeros(40)])
+    (mask,) = mechanism.mask
+    (released,) = mechanism.release([mask * 2.0], noise_multiplier=3.0, clip_norm=0.5, noise=torch.full_like)
+    assert torch.equal(released, mask * 3.5) and int(mask.sum()) == 20
