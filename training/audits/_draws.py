@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import own_generator
-from dptheory.training.audits import _board, _findings
+from dptheory.training.audits import _board, _findings, _laws
 from dptheory.training.audits._findings import Finding
 from dptheory.training.engine import Batches, GeneratorBatches, PoissonBatches, SecureBatches
 from dptheory.training.runs import prepare, read_config
@@ -41,7 +41,7 @@ def law(name: str, drawn: Sequence[Indices], records: int, rate: float) -> list[
     for row, batch in zip(inside, drawn, strict=True):
         row[batch] = 1.0
     apart = 2 * (len(drawn) // 2)
-    both = inside.T @ inside
+    both = _laws.product(inside.T, inside)
     again = (inside[0:apart:2] * inside[1:apart:2]).sum(0)
     repeats = sizes.sum() - inside.sum()
     return [

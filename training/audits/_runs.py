@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dptheory.training.audits import _findings
+from dptheory.training.audits import _findings, _laws
 from dptheory.training.audits._epsilons import epsilon
 from dptheory.training.audits._findings import Finding
 from dptheory.training.engine import Batches
@@ -94,7 +94,7 @@ class Outcome:
     @property
     def total(self) -> Array:
         """The clipped sum of all examples."""
-        return self.slopes @ self.inputs
+        return _laws.product(self.slopes, self.inputs)
 
 
 def outcome(
@@ -218,7 +218,9 @@ def _beside(found: Outcome) -> Array:
     """Scores N(0, 1) of the weights, less what the batches of the seed add to them."""
     drawn = np.concatenate([found.batches.batch(step, 0, 1).numpy() for step in range(found.steps)])
     times = np.bincount(drawn, minlength=len(found.inputs))
-    return np.asarray((found.moved - (found.slopes * times) @ found.inputs) / (_SIGMA * _CLIP * math.sqrt(found.steps)))
+    return np.asarray(
+        (found.moved - _laws.product(found.slopes * times, found.inputs)) / (_SIGMA * _CLIP * math.sqrt(found.steps))
+    )
 
 
 def _quiet(found: Outcome) -> Array:
@@ -226,10 +228,13 @@ def _quiet(found: Outcome) -> Array:
 
     Each has the known mean, and the variance of the noise and of the sampling together; it is the noise's to 1 %.
     """
-    _, directions = np.linalg.eigh(found.inputs.T @ found.inputs)
-    along = found.inputs @ directions
+    _, axes = torch.linalg.eigh(torch.from_numpy(_laws.product(found.inputs.T, found.inputs)))
+    directions = np.asarray(axes.numpy())
+    along = _laws.product(found.inputs, directions)
     expected = found.steps * found.sampling_rate
-    sampled = expected * (1 - found.sampling_rate) * (found.slopes**2 @ along**2)
+    sampled = expected * (1 - found.sampling_rate) * _laws.product(found.slopes**2, along**2)
     noise = found.steps * (_SIGMA * _CLIP) ** 2
-    scores = (found.moved @ directions - expected * (found.slopes @ along)) / np.sqrt(sampled + noise)
+    scores = (_laws.product(found.moved, directions) - expected * _laws.product(found.slopes, along)) / np.sqrt(
+        sampled + noise
+    )
     return np.asarray(scores[sampled < 0.01 * noise])
