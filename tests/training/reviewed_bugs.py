@@ -126,6 +126,17 @@ def selection_costs_what_the_first_one_did(patch: Patch) -> None:
     patch.setattr(m.IndexPruning, "cost", cost)
 
 
+def fresh_mask_costs_what_the_first_one_did(patch: Patch) -> None:
+    """Not of the review: the same with masks."""
+    plain = m.PosteriorFreeze.cost
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        self.first = vars(self).get("first") or plain(self, noise_multiplier)
+        return self.first
+
+    patch.setattr(m.PosteriorFreeze, "cost", cost)
+
+
 def held_mask_amplifies(patch: Patch) -> None:
     plain = m.PosteriorFreeze.cost
 

@@ -85,6 +85,8 @@ AUDITED: list[tuple[Bug, Part, set[str]]] = [
     (bugs.empty_batches_not_recorded, small_batches, {"DP-SGD: steps", "DP-SGD: epsilon"}),
     (bugs.selection_costs_what_the_first_one_did, of_case("index pruning, share that moves"),
      {"index pruning, share that moves: epsilon of the choices"}),
+    (bugs.fresh_mask_costs_what_the_first_one_did, of_case("posterior freeze, share that moves", secure=True),
+     {"posterior freeze, share that moves: epsilon"}),
     (bugs.batches_of_fixed_size_in_runs, batches_of_runs,
      {f"batches of dptheory run: {LAW}", f"batches of dptheory run, secure: {LAW}"}),
     (bugs.batches_of_fixed_size_in_the_steps_of_runs, sampling_of_runs, {"dptheory run: batches"}),
@@ -144,6 +146,8 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.empty_batches_not_recorded, "engine/test_optimizer.py::test_empty_batch_adds_noise_only"),
     (bugs.selection_costs_what_the_first_one_did,
      "mechanisms/test_index_pruning.py::test_every_step_costs_what_its_own_share_does"),
+    (bugs.fresh_mask_costs_what_the_first_one_did,
+     "mechanisms/test_random_sparsification.py::test_every_fresh_mask_costs_what_it_keeps"),
     (bugs.batches_of_fixed_size_in_runs, f"runs/test_prepare.py::{LAW_OF_A_RUN}[False]"),
     (bugs.batches_of_fixed_size_in_the_steps_of_runs,
      "runs/test_train.py::test_a_run_is_its_algorithm_written_out[small-cnn-dp-sgd]"),
@@ -209,7 +213,7 @@ def test_every_planted_bug_is_seen() -> None:
         for name, thing in vars(bugs).items()
         if getattr(thing, "__module__", "") == bugs.__name__ and callable(thing) and name[0] != "_"
     } - {bugs.FixedSize}
-    assert {bug for bug, _ in TESTED} == planted and len(planted) == 31
+    assert {bug for bug, _ in TESTED} == planted and len(planted) == 32
     assert planted - {bug for bug, _, _ in AUDITED} == {
         bugs.budget_of_one_step_too_many,
         bugs.stale_anchors,

@@ -105,12 +105,12 @@ def _sums() -> list[Case]:
         ),
         Case(
             "posterior freeze, share that moves",
-            lambda seed: m.PosteriorFreeze(m.Linear(start=0.98, end=0.06, steps=STEPS), seed),
+            lambda seed: m.PosteriorFreeze(m.Linear(start=0.7, end=0.01, steps=STEPS), seed),
             _laws.clipped_then_masked,
             fresh=True,
             amplified=True,
             shown=mask,
-            share=lambda step: 0.02 + 0.04 * step,
+            share=lambda step: 0.3 + 0.03 * step,
         ),
         Case(
             "posterior freeze, mask held",
@@ -329,7 +329,7 @@ def _swaps(total: Array, released: Array) -> tuple[float, float, float]:
     """Entries that left though others of their group were larger, over all groups, and the Mallows law of that number."""
     groups = np.abs(total).reshape(-1, GROUP)
     left = (released != 0).reshape(-1, GROUP)
-    keep = int(left[0].sum())
+    keep = int(np.median(left.sum(1)))  # a release may round to nothing
     reference = np.argsort(np.argsort(-groups, axis=1), axis=1) < keep
     moved = np.sum(left & ~reference)
     pmf = SubsetMallows(GROUP, keep, theta=THETA).swap_pmf()

@@ -59,7 +59,7 @@ def random_k(seed: int | None, drop_rate: float = 0.99) -> m.PosteriorFreeze:
 
 
 def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
-    """Every mechanism trained with both noise generators, attacks, and ``dptheory run``; under a minute.
+    """Every mechanism trained with both noise generators, attacks, and ``dptheory run``; about a minute.
 
     Args:
         seed: of all draws, >= 0.
