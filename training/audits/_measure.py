@@ -18,7 +18,7 @@ DELTA = 1e-5
 _ROUNDING = 1e-3
 """Of a released entry in units of C, generously: sums of float32."""
 _UNMOVED = 2
-"""Entries of a step whose release may round to nothing beside the weight that it moves: of a thousand, one in 2,000 steps does."""
+"""Entries of a step whose release may round to nothing beside the weight that it moves: of a thousand, one in 3,000 steps does."""
 _NEAR_TIES = 0.01
 """Share of a mask that may turn out otherwise, because releases are seen with rounding errors."""
 
