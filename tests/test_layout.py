@@ -180,6 +180,8 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 """Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
 
 TESTED_IN = {
+    "dptheory.training.audits._bits": "training/test_planted_bugs.py",
+    "dptheory.training.audits._resumes": "training/test_planted_bugs.py",
     "dptheory.training.runs._planner_page": "training/runs/test_planner.py",
     "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",

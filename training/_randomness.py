@@ -11,6 +11,9 @@ from dptheory.training import _argument_ranges
 
 _T = TypeVar("_T")
 
+Source = Callable[[int], bytes]
+"""So many random bytes."""
+
 _SUMMANDS = 4
 _BITS = 52
 """Of a uniform number: with more, half a unit added to the largest would be rounded to 1, and its normal be infinite."""
@@ -46,19 +49,24 @@ def normal(shape: Sequence[int], generator: torch.Generator | None) -> torch.Ten
     return torch.randn(tuple(shape), generator=generator)
 
 
-def secure_normal(count: int) -> torch.Tensor:
+def secure_normal(count: int, source: Source | None = None) -> torch.Tensor:
     """Independent standard normal numbers in double precision from the operating system's generator, each half a sum of four.
 
     Attacks that read the bits of a single floating-point draw (arXiv:2107.10138, 2112.05307) do not apply to sums.
+
+    Args:
+        count: how many.
+        source: of random bytes, as ``os.urandom``, which it is where none is given; an audit hands in bytes that it knows.
     """
-    total: torch.Tensor = torch.stack([_inverted(_secure_bits(count)) for _ in range(_SUMMANDS)]).sum(0)
+    total: torch.Tensor = torch.stack([_inverted(_secure_bits(count, source)) for _ in range(_SUMMANDS)]).sum(0)
     total /= _SUMMANDS**0.5
     return total
 
 
-def _secure_bits(count: int) -> torch.Tensor:
+def _secure_bits(count: int, source: Source | None = None) -> torch.Tensor:
     """64 random bits each, as int64."""
-    return torch.from_numpy(np.frombuffer(os.urandom(8 * count), dtype=np.int64).copy())
+    drawn = os.urandom(8 * count) if source is None else source(8 * count)
+    return torch.from_numpy(np.frombuffer(drawn, dtype=np.int64).copy())
 
 
 def _inverted(bits: torch.Tensor) -> torch.Tensor:

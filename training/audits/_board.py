@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from dptheory.training.engine import MechanismOptimizer, PrivacyReport, make_pri
 from dptheory.training.mechanisms import Mechanism
 
 Array = NDArray[np.float64]
+Made = tuple[nn.Module, MechanismOptimizer, DataLoader[tuple[torch.Tensor, ...]]]
+"""What ``make_private`` returns."""
 
 
 class Board(nn.Module):
@@ -102,36 +105,51 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """What can be seen of a training, and what its optimizer reports at a delta."""
+    """What can be seen of a training, what its optimizer reports at a delta, and the optimizer's state at the end."""
 
     plan: Plan
     seen: tuple[Step, ...]
     report: Callable[[float], PrivacyReport]
+    state: Callable[[], dict[str, Any]] = dict
 
 
-def train(mechanism: Mechanism, plan: Plan) -> Trace:
-    """Train for real, and note what can be seen; an update is told by its moving the weights."""
+def train(
+    mechanism: Mechanism, plan: Plan, begin: Callable[[MechanismOptimizer], object] = lambda optimizer: None
+) -> Trace:
+    """Train for real, and note what can be seen; an update is told by its moving the weights.
+
+    Args:
+        mechanism: a new one.
+        plan: of the training.
+        begin: called with the optimizer before the first step: to take over a state.
+    """
     model = Board(plan.sizes)
     with quiet():
-        module, optimizer, loader = _private(model, mechanism, plan)
+        made = private(model, mechanism, plan)
+        begin(made[1])
         seen: list[Step] = []
-        given: list[torch.Tensor] = []
         for _ in range(plan.epochs):
-            with BatchMemoryManager(
-                data_loader=loader, max_physical_batch_size=plan.physical, optimizer=optimizer
-            ) as parts:
-                for rows, names in parts:
-                    before, trained = model.weights(), model.trained()
-                    optimizer.zero_grad()
-                    module(_adapted(rows, names, plan, len(seen))).mean().backward()
-                    optimizer.step()
-                    given.append(names)
-                    moved = before - model.weights()
-                    if moved.any():
-                        drawn = torch.cat(given).numpy()
-                        seen.append(Step(drawn, moved * plan.batch_size, trained, bases(mechanism)))
-                        given = []
-    return Trace(plan, tuple(seen), optimizer.privacy)
+            seen += pass_over(model, mechanism, plan, made, len(seen))
+    return Trace(plan, tuple(seen), made[1].privacy, made[1].state_dict)
+
+
+def pass_over(model: Board, mechanism: Mechanism, plan: Plan, made: Made, step: int = 0) -> list[Step]:
+    """One pass over the loader that ``make_private`` made, whose first update has the number ``step``."""
+    module, optimizer, loader = made
+    seen: list[Step] = []
+    given: list[torch.Tensor] = []
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=plan.physical, optimizer=optimizer) as parts:
+        for rows, names in parts:
+            before, trained = model.weights(), model.trained()
+            optimizer.zero_grad()
+            module(_adapted(rows, names, plan, step + len(seen))).mean().backward()
+            optimizer.step()
+            given.append(names)
+            moved = before - model.weights()
+            if moved.any():
+                seen.append(Step(torch.cat(given).numpy(), moved * plan.batch_size, trained, bases(mechanism)))
+                given = []
+    return seen
 
 
 def bases(mechanism: Mechanism) -> Array:
@@ -147,9 +165,8 @@ def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> 
     return torch.where((names == 0)[:, None], own, rows)
 
 
-def _private(
-    model: Board, mechanism: Mechanism, plan: Plan
-) -> tuple[nn.Module, MechanismOptimizer, DataLoader[tuple[torch.Tensor, ...]]]:
+def private(model: Board, mechanism: Mechanism, plan: Plan) -> Made:
+    """The module, the optimizer and the loader that ``make_private`` makes of the plan."""
     rows = torch.from_numpy(plan.rows).float()
     batches = DataLoader(
         TensorDataset(rows, torch.arange(len(rows))),

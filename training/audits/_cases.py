@@ -25,10 +25,13 @@ SIZES = (200, 480, 320)
 CLIP = 1.3
 SIGMA = 1.0
 GROUP, KEEP, THETA = 8, 4, 0.2
-SELECTION_SIGMA = 2.0
+SELECTION_SIGMA = 0.1
+"""Of the order of what tells two magnitudes of a sum apart: with much more of it either would be chosen as often as the other."""
 RESIDUAL_CLIP = 0.8
 SUBSPACE = 24
 RANKING_STEPS = 8
+STEPS = 24
+"""That a moving share takes from its first value to its last."""
 
 Choice = Callable[[Array, Array], tuple[float, float, float]]
 """From the clipped sum and the release to (count, its mean, its variance) of what tells whether entries are chosen as stated."""
@@ -48,6 +51,9 @@ class Case:
         linear: its release moves by no more than 1 / sigma, in units of its noise, with one example.
         amplified: in a secure run, the mask makes epsilon smaller.
         choice: the law of its private choice of entries; None where it makes none.
+        share: of the entries, that leave at step 0, 1, ...; None where it cannot be told beforehand.
+        returns: entries that its mask has left out come back.
+        index: size of its groups and dispersion, where its choice of entries is drawn around the largest ones of each group.
     """
 
     name: str
@@ -59,6 +65,9 @@ class Case:
     linear: bool = True
     amplified: bool = False
     choice: Choice | None = None
+    share: Callable[[int], float] | None = None
+    returns: bool = False
+    index: tuple[int, float] | None = None
 
     def built(self, seed: int | None) -> Mechanism:
         """A new one, whose masks follow from the seed alone: who has the seed can tell them."""
@@ -72,17 +81,23 @@ def cases() -> tuple[Case, ...]:
 
 def _sums() -> list[Case]:
     half = m.Constant(0.5)
-    freezing = Case(
-        "layer freezing", lambda seed: m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3), _laws.whole
-    )
+    cooling = m.GradualCooling(final_drop_rate=0.8, cooling_epochs=3, steps_per_epoch=RANKING_STEPS)
     return [
-        Case("DP-SGD", lambda seed: m.DpSgd(), _laws.whole),
+        Case("DP-SGD", lambda seed: m.DpSgd(), _laws.whole, share=_whole),
         Case(
             "random sparsification",
             lambda seed: m.RandomSparsification(half, seed),
             _laws.masked_then_clipped,
             fresh=True,
             shown=mask,
+            share=_half,
+        ),
+        Case(
+            "random sparsification, cooling",
+            lambda seed: m.RandomSparsification(cooling, seed),
+            _laws.masked_then_clipped,
+            shown=mask,
+            share=lambda step: (1.0, 0.6, 0.2)[step // RANKING_STEPS],
         ),
         Case(
             "posterior freeze",
@@ -91,21 +106,47 @@ def _sums() -> list[Case]:
             fresh=True,
             amplified=True,
             shown=mask,
+            share=_half,
+        ),
+        Case(
+            "posterior freeze, share that moves",
+            lambda seed: m.PosteriorFreeze(m.Linear(start=0.7, end=0.01, steps=STEPS), seed),
+            _laws.clipped_then_masked,
+            fresh=True,
+            amplified=True,
+            shown=mask,
+            share=lambda step: 0.3 + 0.03 * step,
         ),
         Case(
             "posterior freeze, mask held",
-            lambda seed: m.PosteriorFreeze(half, seed, refresh_steps=RANKING_STEPS),
+            lambda seed: m.PosteriorFreeze(m.Constant(0.9), seed, refresh_steps=RANKING_STEPS),
             _laws.clipped_then_masked,
             shown=mask,
+            share=lambda step: 0.1,
         ),
         Case(
             "ranked sparsification",
             lambda seed: m.RankedSparsification(half, steps_per_epoch=RANKING_STEPS, seed=seed),
             _laws.masked_then_clipped,
             shown=mask,
+            share=lambda step: 1.0 if step < RANKING_STEPS else 0.5,
+            returns=True,
         ),
-        freezing,
+        Case(
+            "layer freezing",
+            lambda seed: m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3),
+            _laws.whole,
+            share=lambda step: 1.0 if step < 3 else sum(SIZES[1:]) / sum(SIZES),
+        ),
     ]
+
+
+def _whole(step: int) -> float:
+    return 1.0
+
+
+def _half(step: int) -> float:
+    return 0.5
 
 
 def _embeddings() -> list[Case]:
@@ -160,6 +201,7 @@ def _embeddings() -> list[Case]:
             partial(_embedding, kind, groups),
             _laws.embedded(SIZES, dims, parts, stds),
             shown=bases,
+            share=_whole,
         )
         for name, kind, parts, stds in kinds
     ]
@@ -180,12 +222,24 @@ def _selections() -> list[Case]:
             _laws.clipped_then_masked,
             linear=False,
             choice=_swaps,
+            share=_half,
+            index=(GROUP, THETA),
+        ),
+        Case(
+            "index pruning, share that moves",
+            lambda seed: m.IndexPruning(THETA, m.Linear(start=1.0, end=0.25, steps=STEPS), group_size=GROUP),
+            _laws.clipped_then_masked,
+            linear=False,
+            choice=_swaps,
+            share=_moving,
+            index=(GROUP, THETA),
         ),
         Case(
             "top-k of the released gradient",
             lambda seed: m.TopKOfReleased(half, GROUP),
             _laws.largest_released(GROUP, KEEP),
             linear=False,
+            share=_half,
         ),
         Case(
             "top-k of noisy magnitudes",
@@ -193,8 +247,14 @@ def _selections() -> list[Case]:
             _laws.clipped_then_masked,
             linear=False,
             choice=_larger_of_two,
+            share=_half,
         ),
     ]
+
+
+def _moving(step: int) -> float:
+    """From all but one of a group to a quarter of it, in whole entries."""
+    return min(max(round(GROUP * (1.0 - 0.75 * step / (STEPS - 1))), 1), GROUP - 1) / GROUP
 
 
 def _broken() -> list[Case]:
@@ -273,9 +333,11 @@ class _FixedAnchors:
 def _swaps(total: Array, released: Array) -> tuple[float, float, float]:
     """Entries that left though others of their group were larger, over all groups, and the Mallows law of that number."""
     groups = np.abs(total).reshape(-1, GROUP)
-    reference = np.argsort(np.argsort(-groups, axis=1), axis=1) < KEEP
-    moved = np.sum((released != 0).reshape(-1, GROUP) & ~reference)
-    pmf = SubsetMallows(GROUP, KEEP, theta=THETA).swap_pmf()
+    left = (released != 0).reshape(-1, GROUP)
+    keep = int(np.median(left.sum(1)))  # a release may round to nothing
+    reference = np.argsort(np.argsort(-groups, axis=1), axis=1) < keep
+    moved = np.sum(left & ~reference)
+    pmf = SubsetMallows(GROUP, keep, theta=THETA).swap_pmf()
     numbers = np.arange(len(pmf))
     mean = float(pmf @ numbers)
     return float(moved), len(groups) * mean, len(groups) * float(pmf @ (numbers - mean) ** 2)

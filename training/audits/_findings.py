@@ -69,6 +69,31 @@ def binomial(name: str, statement: str, hits: int, trials: int, claimed: float) 
     return _by_chance(name, statement, hits / trials, claimed, chance)
 
 
+def binomial_of_each(name: str, statement: str, hits: NDArray[np.int64], trials: int, claimed: float) -> Finding:
+    """Holds where each of these counts of hits may be binomial, by a union over them; measured is the worst one's rate.
+
+    The rarest of many counts of one law is the least or the largest.
+    """
+    ends = [binomial(name, statement, int(end), trials, claimed) for end in (hits.min(), hits.max())]
+    worst = min(ends, key=_chance)
+    return _by_chance(name, statement, worst.measured, claimed, min(1.0, hits.size * _chance(worst)))
+
+
+def law_of_sizes(name: str, statement: str, sizes: NDArray[np.int64], examples: int, rate: float) -> Finding:
+    """Holds where independent sizes may be Binomial(examples, rate), and not only have its mean.
+
+    How many of them are at most k is binomial for every k; a union over the k where either is possible. Measured and claimed are
+    the shares at the worst k. Exact.
+    """
+    below = stats.binom.cdf(np.arange(examples), examples, rate)
+    open_ends = np.flatnonzero((below > 0.0) & (below < 1.0))
+    found = [
+        binomial(name, statement, int(np.sum(sizes <= k)), sizes.size, float(below[k])) for k in map(int, open_ends)
+    ]
+    worst = min(found, key=_chance)
+    return _by_chance(name, statement, worst.measured, worst.claimed, min(1.0, len(found) * _chance(worst)))
+
+
 def spread(name: str, statement: str, scores: Array) -> Finding:
     """Holds where the scores may have variance 1: their squares add up to a chi-square variable, for N(0, 1) scores; exact."""
     return _by_chance(name, statement, float(np.sqrt(np.mean(scores**2))), 1.0, _spread_chance(scores))
@@ -98,6 +123,11 @@ def uncorrelated(name: str, statement: str, pairs: Sequence[tuple[Array, Array]]
 
 def _by_chance(name: str, statement: str, measured: float, claimed: float, chance: float) -> Finding:
     return Finding(name, statement, measured, claimed, chance >= FALSE_ALARM, chance)
+
+
+def _chance(found: Finding) -> float:
+    assert found.chance is not None
+    return found.chance
 
 
 def _spread_chance(scores: Array) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -57,7 +58,7 @@ class Gaussian(Law):
         return float(np.max(np.abs(self._along(released)[self.stds == 0]), initial=0.0))
 
     def _along(self, vector: Array) -> Array:
-        return vector if self.axes is None else self.axes @ vector
+        return vector if self.axes is None else product(self.axes, vector)
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,13 @@ class LargestOfGroups(Law):
     def silent(self, released: Array) -> float:
         """How many entries too many the fullest group has."""
         return float(max(0, int((released != 0).reshape(-1, self.size).sum(1).max()) - self.keep))
+
+
+def product(left: Array, right: Array) -> Array:
+    """Of matrices, by torch: NumPy's on many processors wait for each other longer than one of them takes."""
+    return np.asarray(
+        (torch.from_numpy(np.ascontiguousarray(left)) @ torch.from_numpy(np.ascontiguousarray(right))).numpy()
+    )
 
 
 def clipped(rows: Array, clip_norm: float) -> Array:
@@ -132,7 +140,8 @@ def embedded(
 
     def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
         basis = _block_diagonal(step.bases, sizes, dims)
-        inside, outside = parts(rows @ basis.T @ basis, rows - rows @ basis.T @ basis, clip_norm)
+        within_it = product(product(rows, basis.T), basis)
+        inside, outside = parts(within_it, rows - within_it, clip_norm)
         axes, within = _frame(basis, sizes, dims)
         std, rest_std = stds(noise_multiplier, clip_norm)
         return Gaussian((inside + outside).sum(0), np.where(within, std, rest_std), axes)
@@ -154,8 +163,8 @@ def _frame(basis: Array, sizes: Sequence[int], dims: Sequence[int]) -> tuple[Arr
     axes, within, row, column = np.zeros((sum(sizes), sum(sizes))), np.zeros(sum(sizes), dtype=bool), 0, 0
     for k, p in zip(dims, sizes, strict=True):
         own = slice(column, column + p)
-        rotated, _ = np.linalg.qr(basis[row : row + k, own].T, mode="complete")
-        axes[own, own] = rotated.T
+        rotated, _ = torch.linalg.qr(torch.from_numpy(basis[row : row + k, own].T.copy()), mode="complete")
+        axes[own, own] = rotated.T.numpy()
         within[column : column + k] = True
         row, column = row + k, column + p
     return axes, within

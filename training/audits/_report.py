@@ -15,7 +15,7 @@ def report(seed: int, long: bool, say: Callable[[str], object]) -> bool:
 
     Args:
         seed: of all draws, >= 0.
-        long: the thorough form, which takes minutes; otherwise the quick one, under a minute.
+        long: the thorough form, which takes minutes; otherwise the quick one, about a minute.
         say: called with every line of text.
 
     Returns:

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dptheory.training.audits import _findings
+from dptheory.training.audits import _findings, _laws
+from dptheory.training.audits._epsilons import epsilon
 from dptheory.training.audits._findings import Finding
-from dptheory.training.audits._measure import epsilon
+from dptheory.training.engine import Batches
 from dptheory.training.runs import prepare, read_config
 
 Array = NDArray[np.float64]
@@ -28,6 +29,9 @@ Launch = Callable[[Sequence[str]], None]
 
 _CLIP, _SIGMA, _DELTA, _SEED = 1.0, 1.0, 1e-5, 3
 _EXAMPLES = 2000
+_BATCH = 1300
+"""Of sampled steps: it does not divide the examples, and a rate of one in a whole number of steps is far from theirs."""
+CONFIG = "audit.toml"
 _TABLE = """data = "excerpt"
 model = "linear-probe"
 epochs = 1
@@ -76,6 +80,7 @@ class Outcome:
         gradients: (10, N) and (N, d + 1): the factors of each example's gradient at the first weights, clipped.
         steps, epsilon: as the metrics say.
         sampling_rate: of the configuration.
+        batches: that the configuration draws.
     """
 
     moved: Array
@@ -84,11 +89,12 @@ class Outcome:
     steps: int
     epsilon: float
     sampling_rate: float
+    batches: Batches
 
     @property
     def total(self) -> Array:
         """The clipped sum of all examples."""
-        return self.slopes @ self.inputs
+        return _laws.product(self.slopes, self.inputs)
 
 
 def outcome(
@@ -96,7 +102,7 @@ def outcome(
 ) -> Outcome:
     """Run once, in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, out = folder / "audit.toml", folder / "out"
+    path, out = folder / CONFIG, folder / "out"
     path.write_text(
         _TABLE.format(
             batch_size=batch_size,
@@ -124,6 +130,7 @@ def outcome(
         steps=last["step"],
         epsilon=math.inf if last["epsilon"] is None else last["epsilon"],
         sampling_rate=batch_size / len(start.train),
+        batches=start.batches,
     )
 
 
@@ -164,8 +171,8 @@ def noise(launch: Launch, folder: Path, secure: bool = False, masked: bool = Fal
 
 
 def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding]:
-    """An epoch of small batches: how many examples all steps had, how much noise, and what epsilon the metrics say."""
-    found = outcome(launch, folder, 'name = "dp-sgd"', secure, 100, 1e-4)
+    """An epoch of batches that do not divide the data: how many examples its steps had, how much noise, and its epsilon."""
+    found = outcome(launch, folder, 'name = "dp-sgd"', secure, _BATCH, 1e-4)
     total = found.total
     size = float(np.linalg.norm(total))
     along = np.einsum("cn,nd,cd->n", found.slopes, found.inputs, total, optimize=True) / size
@@ -174,7 +181,19 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
     variance = expected * (1 - found.sampling_rate) * float(np.sum(along**2)) + found.steps * (_SIGMA * _CLIP) ** 2
     least = epsilon(_SIGMA, found.sampling_rate, found.steps, _DELTA)
     prefix = f"dptheory run{', secure' if secure else ''}"
+    beside = (
+        []
+        if secure
+        else [
+            _findings.spread(
+                f"{prefix}: batches",
+                "weights less the gradients of the batches that the seed foretells are the noise",
+                _beside(found),
+            )
+        ]
+    )
     return [
+        *beside,
         _findings.standardised(
             f"{prefix}: sampling rate",
             "all steps together have drawn steps times rate times the data",
@@ -195,15 +214,27 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
     ]
 
 
+def _beside(found: Outcome) -> Array:
+    """Scores N(0, 1) of the weights, less what the batches of the seed add to them."""
+    drawn = np.concatenate([found.batches.batch(step, 0, 1).numpy() for step in range(found.steps)])
+    times = np.bincount(drawn, minlength=len(found.inputs))
+    return np.asarray(
+        (found.moved - _laws.product(found.slopes * times, found.inputs)) / (_SIGMA * _CLIP * math.sqrt(found.steps))
+    )
+
+
 def _quiet(found: Outcome) -> Array:
     """Scores N(0, 1) of the weights along directions in which the sampled gradients vary less than a tenth of the noise.
 
     Each has the known mean, and the variance of the noise and of the sampling together; it is the noise's to 1 %.
     """
-    _, directions = np.linalg.eigh(found.inputs.T @ found.inputs)
-    along = found.inputs @ directions
+    _, axes = torch.linalg.eigh(torch.from_numpy(_laws.product(found.inputs.T, found.inputs)))
+    directions = np.asarray(axes.numpy())
+    along = _laws.product(found.inputs, directions)
     expected = found.steps * found.sampling_rate
-    sampled = expected * (1 - found.sampling_rate) * (found.slopes**2 @ along**2)
+    sampled = expected * (1 - found.sampling_rate) * _laws.product(found.slopes**2, along**2)
     noise = found.steps * (_SIGMA * _CLIP) ** 2
-    scores = (found.moved @ directions - expected * (found.slopes @ along)) / np.sqrt(sampled + noise)
+    scores = (_laws.product(found.moved, directions) - expected * _laws.product(found.slopes, along)) / np.sqrt(
+        sampled + noise
+    )
     return np.asarray(scores[sampled < 0.01 * noise])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dptheory.training import mechanisms as m
-from dptheory.training.audits import _attacks, _findings, _measure, _runs
+from dptheory.training.audits import _attacks, _bits, _draws, _findings, _measure, _resumes, _runs
 from dptheory.training.audits._board import Plan
 from dptheory.training.audits._cases import CLIP, SIGMA, SIZES, Case, cases
 from dptheory.training.audits._findings import Finding
@@ -25,6 +25,11 @@ def plan(seed: int, secure: bool = False) -> Plan:
     return Plan(directions * norms[:, None], SIZES, _BATCH, _PHYSICAL, _EPOCHS, SIGMA, CLIP, seed, secure)
 
 
+def small_batches(seed: int, secure: bool = False) -> Plan:
+    """A hundred and sixty steps on two of seven examples, of which some have none: pass and data are no multiples of a batch."""
+    return replace(plan(seed, secure), rows=plan(seed).rows[:7], batch_size=2, epochs=40)
+
+
 def training(case: Case, seed: int, secure: bool = False) -> list[Finding]:
     """All that is measured on trainings of one mechanism."""
     whole = plan(seed, secure)
@@ -32,6 +37,14 @@ def training(case: Case, seed: int, secure: bool = False) -> list[Finding]:
     if case.linear and not secure:
         found += _measure.sensitivity(case, replace(whole, epochs=4), seed)
     return found
+
+
+def batches_and_states(seed: int, secure: bool = False) -> list[Finding]:
+    """The law of batches, empty ones, and trainings that are stopped and go on."""
+    plain = cases()[0]
+    few = _measure.measure(replace(plain, name=f"{plain.name}, small batches"), small_batches(seed, secure), seed)
+    whole = plan(seed, secure)
+    return [*few, *_draws.loader(seed, secure), *_resumes.resumed(whole), *_resumes.gone_back(whole)]
 
 
 def broken(case: Case, seed: int) -> Finding:
@@ -46,7 +59,7 @@ def random_k(seed: int | None, drop_rate: float = 0.99) -> m.PosteriorFreeze:
 
 
 def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
-    """Every mechanism trained with both noise generators, attacks, and ``dptheory run``; under a minute.
+    """Every mechanism trained with both noise generators, attacks, and ``dptheory run``; about a minute.
 
     Args:
         seed: of all draws, >= 0.
@@ -62,8 +75,11 @@ def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
             yield from training(case, seed, secure=True)
         else:
             yield broken(case, seed)
+    yield from _draws.fine_rates(seed)
+    yield from _bits.secure_bits()
     plain = cases()[0]
     for secure in (False, True):
+        yield from batches_and_states(seed, secure)
         yield _attacks.canary(plain, 200, seed, secure)
         yield _attacks.foreseen(random_k, 100, 1.0, 4, 1e-2, 200, seed, secure)
         yield from run(launch, folder / f"secure-{secure}", secure)
@@ -74,6 +90,7 @@ def run(launch: _runs.Launch, folder: Path, secure: bool) -> Iterator[Finding]:
     yield from _runs.noise(launch, folder / "noise", secure)
     yield from _runs.noise(launch, folder / "masked", secure, masked=True)
     yield from _runs.sampling(launch, folder / "sampling", secure)
+    yield from _draws.run(folder / "sampling" / _runs.CONFIG, secure)
 
 
 def thorough(seed: int, folder: Path) -> Iterator[Finding]:
@@ -93,6 +110,10 @@ def thorough(seed: int, folder: Path) -> Iterator[Finding]:
                 yield from training(case, own, secure=True)
             else:
                 yield broken(case, own)
+        for secure in (False, True):
+            yield from batches_and_states(own, secure)
+        yield from _draws.fine_rates(own)
+    yield from _bits.secure_bits()
     for case in cases():
         if case.private and case.linear:
             yield _attacks.canary(case, 1000, seed)

@@ -24,8 +24,11 @@ from dptheory.training import mechanisms as m
 from dptheory.training.audits import (
     Finding,
     _attacks,
+    _bits,
     _board,
     _cases,
+    _draws,
+    _epsilons,
     _findings,
     _laws,
     _measure,
@@ -33,6 +36,7 @@ from dptheory.training.audits import (
     _runs,
     _suite,
 )
+from dptheory.training.engine import PoissonBatches
 from dptheory.training.mechanisms import shared_dimensions
 
 RNG = np.random.default_rng(7)
@@ -259,32 +263,61 @@ def test_laws_of_embeddings(name: str) -> None:
 def test_every_case() -> None:
     """Which mechanism, with which arguments; what is said of it."""
     facts = {
-        case.name: (case.private, case.fresh, case.linear, case.amplified, case.shown, case.choice)
+        case.name: (
+            case.private,
+            case.fresh,
+            case.linear,
+            case.amplified,
+            case.shown,
+            case.choice,
+            case.returns,
+            case.index,
+        )
         for case in CASES.values()
     }
-    plain = (True, False, True, False, None, None)
+    plain = (True, False, True, False, None, None, False, None)
     assert facts == {
         "DP-SGD": plain,
-        "random sparsification": (True, True, True, False, _cases.mask, None),
-        "posterior freeze": (True, True, True, True, _cases.mask, None),
-        "posterior freeze, mask held": (True, False, True, False, _cases.mask, None),
-        "ranked sparsification": (True, False, True, False, _cases.mask, None),
+        "random sparsification": (True, True, True, False, _cases.mask, None, False, None),
+        "random sparsification, cooling": (True, False, True, False, _cases.mask, None, False, None),
+        "posterior freeze": (True, True, True, True, _cases.mask, None, False, None),
+        "posterior freeze, share that moves": (True, True, True, True, _cases.mask, None, False, None),
+        "posterior freeze, mask held": (True, False, True, False, _cases.mask, None, False, None),
+        "ranked sparsification": (True, False, True, False, _cases.mask, None, True, None),
         "layer freezing": plain,
-        **dict.fromkeys(EMBEDDINGS, (True, False, True, False, _board.bases, None)),
-        "index pruning": (True, False, False, False, None, _cases._swaps),
-        "top-k of the released gradient": (True, False, False, False, None, None),
-        "top-k of noisy magnitudes": (True, False, False, False, None, _cases._larger_of_two),
-        "noisy SGD": (False, False, True, False, None, None),
-        "clipped SGD": (False, False, True, False, None, None),
-        "no noise on the first layers": (False, False, True, False, None, None),
-        "noisy sparsification": (False, True, True, False, _cases.mask, None),
-        "un-noised velocity": (False, False, True, False, _cases.mask, None),
-        "division by the drawn batch size": (False, True, True, False, _cases.mask, None),
-        "top-k without noise": (False, True, True, False, None, None),
-        "ranked by true gradients": (False, False, True, False, _cases.mask, None),
+        **dict.fromkeys(EMBEDDINGS, (True, False, True, False, _board.bases, None, False, None)),
+        "index pruning": (True, False, False, False, None, _cases._swaps, False, (8, 0.2)),
+        "index pruning, share that moves": (True, False, False, False, None, _cases._swaps, False, (8, 0.2)),
+        "top-k of the released gradient": (True, False, False, False, None, None, False, None),
+        "top-k of noisy magnitudes": (True, False, False, False, None, _cases._larger_of_two, False, None),
+        "noisy SGD": (False, False, True, False, None, None, False, None),
+        "clipped SGD": (False, False, True, False, None, None, False, None),
+        "no noise on the first layers": (False, False, True, False, None, None, False, None),
+        "noisy sparsification": (False, True, True, False, _cases.mask, None, False, None),
+        "un-noised velocity": (False, False, True, False, _cases.mask, None, False, None),
+        "division by the drawn batch size": (False, True, True, False, _cases.mask, None, False, None),
+        "top-k without noise": (False, True, True, False, None, None, False, None),
+        "ranked by true gradients": (False, False, True, False, _cases.mask, None, False, None),
     }  # fmt: skip
     assert (_cases.CLIP, _cases.SIGMA, _cases.GROUP, _cases.KEEP, _cases.THETA) == (1.3, 1.0, 8, 4, 0.2)
-    assert (_cases.SELECTION_SIGMA, _cases.RESIDUAL_CLIP, _cases.SUBSPACE, _cases.RANKING_STEPS) == (2.0, 0.8, 24, 8)
+    assert (_cases.SELECTION_SIGMA, _cases.RESIDUAL_CLIP, _cases.SUBSPACE, _cases.RANKING_STEPS) == (0.1, 0.8, 24, 8)
+    shares = {case.name: [case.share(step) for step in (0, 3, 8, 23)] for case in CASES.values() if case.share}
+    half, whole = [0.5] * 4, [1.0] * 4
+    assert {name: pytest.approx(found) for name, found in shares.items()} == {
+        "DP-SGD": whole,
+        "random sparsification": half,
+        "random sparsification, cooling": [1.0, 1.0, 0.6, 0.2],
+        "posterior freeze": half,
+        "posterior freeze, share that moves": [0.3, 0.39, 0.54, 0.99],
+        "posterior freeze, mask held": [0.1] * 4,
+        "ranked sparsification": [1.0, 1.0, 0.5, 0.5],
+        "layer freezing": [1.0, 0.8, 0.8, 0.8],
+        **dict.fromkeys(EMBEDDINGS, whole),
+        "index pruning": half,
+        "index pruning, share that moves": [0.875, 0.875, 0.75, 0.25],
+        "top-k of the released gradient": half,
+        "top-k of noisy magnitudes": half,
+    }
     masks = {"random sparsification": 1, "posterior freeze": 1, "posterior freeze, mask held": 8}
     for name, steps in masks.items():
         held = CASES[name].make(5)
@@ -293,13 +326,15 @@ def test_every_case() -> None:
         assert vars(CASES[name].make(5))["_epoch"] == 8
     for name in ("random sparsification", "posterior freeze", "ranked sparsification", "un-noised velocity"):
         assert vars(CASES[name].make(5))["_drop_rate"](0) == 0.5
+    assert vars(CASES["posterior freeze, mask held"].make(5))["_drop_rate"](0) == 0.9
+    assert vars(CASES["index pruning, share that moves"].make(5))["_theta"] == 0.2
     for name in ("index pruning", "top-k of the released gradient", "top-k of noisy magnitudes"):
         selection = CASES[name].make(5)
         selection.begin_step([torch.zeros(16)])
         size = 2 if name == "top-k of noisy magnitudes" else 8
         assert (vars(selection)["_width"], vars(selection)["_keep"]) == (size, size // 2)
     assert vars(CASES["index pruning"].make(5))["_theta"] == 0.2
-    assert vars(CASES["top-k of noisy magnitudes"].make(5))["_selection"] == 2.0
+    assert vars(CASES["top-k of noisy magnitudes"].make(5))["_selection"] == 0.1
     freezing = vars(CASES["layer freezing"].make(5))
     assert (freezing["_frozen"], freezing["_from_step"]) == (1, 3)
     divisor = vars(CASES["division by the drawn batch size"].make(5))
@@ -333,7 +368,7 @@ def test_swaps() -> None:
 def test_the_larger_of_two() -> None:
     total = np.array([1.0, -4.0, 3.0, 0.5, 0.2, 0.1])
     released = np.array([0.0, 2.0, 1.0, 0.0, 0.0, 5.0])
-    chances = stats.norm.cdf(np.array([3.0, 2.5, 0.1]) / (math.sqrt(2) * 2.0 * 1.3))
+    chances = stats.norm.cdf(np.array([3.0, 2.5, 0.1]) / (math.sqrt(2) * 0.1 * 1.3))
     np.testing.assert_allclose(
         _cases._larger_of_two(total, released), [2.0, chances.sum(), (chances * (1 - chances)).sum()]
     )
@@ -366,7 +401,11 @@ def traced(kept: np.ndarray | None = None, rate: float = 0.25, **changes: Any) -
 
 
 def test_sampling() -> None:
-    rate, once, spread = _measure.sampling(traced())
+    rate, once, empty, spread = _measure.sampling(traced())
+    near(empty, "empty batches", 0.0, 0.75**9, 1.0)
+    left = replace(traced(), seen=(*traced().seen, step(np.zeros(12))))
+    none = 0.75**9
+    near(_measure.sampling(left)[2], "empty batches", 0.25, none, 2 * stats.binom.sf(0, 4, none))
     below, above = stats.binom.cdf(8, 27, 0.25), stats.binom.sf(7, 27, 0.25)
     near(rate, "sampling rate", 8 / 27, 0.25, two_sided(below, above))
     near(once, "repeats", 1.0, 0.0)
@@ -460,6 +499,32 @@ def test_fresh_masks() -> None:
         near(found, name, hits, mean, 2 * stats.norm.sf(abs(hits - mean) / math.sqrt(variance)))
 
 
+def test_the_share_that_leaves_at_each_step() -> None:
+    """An entry or two may round to nothing; one too many, or three too few, are seen."""
+    for entries, differ in (
+        ([6, 9, 12], 0.0),
+        ([6, 9, 10], 0.0),
+        ([4, 7, 10], 0.0),
+        ([7, 9, 12], 1.0),
+        ([3, 6, 12], 2.0),
+    ):
+        steps = [step(np.r_[np.ones(count), np.zeros(12 - count)]) for count in entries]
+        trace = _board.Trace(planned(), tuple(steps), told())
+        case = replace(CASES["DP-SGD"], share=lambda place: (0.5, 0.75, 1.0)[place])
+        (found,) = _measure.schedule(case, trace)
+        near(found, "entries of each step", differ, 0.0)
+    assert _measure.schedule(CASES["noisy SGD"], trace) == []
+
+
+def test_entries_that_come_back() -> None:
+    case = replace(CASES["ranked sparsification"], share=None)
+    for kept, count in (([[1, 1, 1], [1, 0, 1], [1, 0, 1]], 0.0), ([[1, 1, 1], [0, 0, 1], [1, 0, 1], [1, 1, 1]], 2.0)):
+        trace = _board.Trace(planned(), tuple(step(np.array(one, dtype=float)) for one in kept), told())
+        (found,) = _measure.schedule(case, trace)
+        near(found, "entries that come back", count, 1.0)
+        assert found.passed == (count > 0)
+
+
 def test_counts_without_chance() -> None:
     with np.errstate(all="raise"):
         for total, chance in ((3.0, 1.0), (4.0, 0.0), (2.0, 0.0)):
@@ -528,7 +593,7 @@ def test_account() -> None:
     trace = traced()
     steps, epsilon = _measure.account(CASES["DP-SGD"], trace)
     near(steps, "steps", 3.0, 3.0)
-    least = _measure.epsilon(SIGMA, 0.25, 3, 1e-5)
+    least = _epsilons.epsilon(SIGMA, 0.25, 3, 1e-5)
     near(epsilon, "epsilon", 5.0, least)
     assert steps.passed
     for share, passed in ((1 - 0.9e-6, True), (1 - 1.1e-6, False)):
@@ -546,7 +611,8 @@ def test_a_secure_mask_amplifies() -> None:
     ):
         trace = traced(kept, secure=secure)
         trace = replace(trace, seen=(trace.seen[0], replace(trace.seen[1], released=np.ones(12)), trace.seen[2]))
-        near(_measure.account(CASES[name], trace)[1], "epsilon", 5.0, _measure.epsilon(SIGMA, 0.25, 3, 1e-5, share))
+        shares = (share, 1.0, share)
+        near(_measure.account(CASES[name], trace)[1], "epsilon", 5.0, _epsilons.epsilon(SIGMA, 0.25, 3, 1e-5, shares))
 
 
 def test_epsilon_of_the_loss_distribution() -> None:
@@ -564,16 +630,21 @@ def test_epsilon_of_the_loss_distribution() -> None:
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of(middle, 0.9, 0.3) > 1e-3 else (low, middle)
-    assert low - 2e-3 <= _measure.epsilon(0.9, 0.3, 1, 1e-3) <= low + 1e-5
+    assert low - 2e-3 <= _epsilons.epsilon(0.9, 0.3, 1, 1e-3) <= low + 1e-5
     one = pld.from_gaussian_mechanism(
         0.9, sampling_prob=0.3, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3
     )
-    assert _measure.epsilon(0.9, 0.3, 3, 1e-3) == one.self_compose(3).get_epsilon_for_delta(1e-3)
-    found = _measure.epsilon(0.9, 0.3, 3, 1e-3, 0.4)
-    excess = [stats.binom.pmf(k, 3, 0.4) * one.self_compose(k).get_delta_for_epsilon(found) for k in (1, 2, 3)]
+    assert _epsilons.epsilon(0.9, 0.3, 3, 1e-3) == one.self_compose(3).get_epsilon_for_delta(1e-3)
+    found = _epsilons.epsilon(0.9, 0.3, 3, 1e-3, (0.2, 0.4, 0.9))
+    hits = {
+        1: 0.2 * 0.6 * 0.1 + 0.8 * 0.4 * 0.1 + 0.8 * 0.6 * 0.9,
+        2: 0.2 * 0.4 * 0.1 + 0.2 * 0.6 * 0.9 + 0.8 * 0.4 * 0.9,
+    }
+    hits[3] = 0.2 * 0.4 * 0.9
+    excess = [chance * one.self_compose(k).get_delta_for_epsilon(found) for k, chance in hits.items()]
     assert sum(excess) == pytest.approx(1e-3, rel=1e-6)
-    assert _measure.epsilon(50.0, 0.01, 1, 0.5, 0.5) == 0.0
-    small = _measure.epsilon(2.0, 0.3, 3, 1e-3, 0.4)
+    assert _epsilons.epsilon(50.0, 0.01, 1, 0.5, (0.5,)) == 0.0
+    small = _epsilons.epsilon(2.0, 0.3, 3, 1e-3, (0.4,) * 3)
     other = pld.from_gaussian_mechanism(
         2.0, sampling_prob=0.3, pessimistic_estimate=False, use_connect_dots=False, value_discretization_interval=1e-3
     )
@@ -682,7 +753,7 @@ def test_what_a_training_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = m.DpSgd()
     for plan in (planned(), planned(sampling_rate=0.125), planned(secure=True)):
         model = _board.Board(SIZES)
-        _board._private(model, mechanism, plan)
+        _board.private(model, mechanism, plan)
         assert asked["module"] is model and asked["mechanism"] is mechanism
         assert (asked["noise_multiplier"], asked["max_grad_norm"], asked["secure"]) == (SIGMA, CLIP, plan.secure)
         assert asked["optimizer"].param_groups[0]["lr"] == 1.0
@@ -826,7 +897,8 @@ def left_behind(steps: int = 5, rate: float = 0.25, examples: int = 30, noise: f
     slopes = rng.standard_normal((10, examples)) / 10
     inputs = np.hstack([0.001 * rng.standard_normal((examples, 4)), np.ones((examples, 1))])
     moved = steps * rate * slopes @ inputs + noise * rng.standard_normal((10, 5))
-    return _runs.Outcome(moved, slopes, inputs, steps, 3.5, rate)
+    batches = PoissonBatches(train_size=examples, sampling_rate=rate, seed=1)
+    return _runs.Outcome(moved, slopes, inputs, steps, 3.5, rate, batches)
 
 
 @pytest.mark.parametrize(("masked", "secure"), [(False, False), (True, False), (False, True)])
@@ -878,8 +950,8 @@ def test_sampling_from_outside(secure: bool, monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(_runs, "outcome", lambda *a: asked.append(a) or found)
     monkeypatch.setattr(_runs, "_SIGMA", 2.0)
     monkeypatch.setattr(_runs, "_CLIP", 0.25)
-    rate, noise, epsilon = _runs.sampling(print, tmp_path, secure)
-    assert asked == [(print, tmp_path, 'name = "dp-sgd"', secure, 100, 1e-4)]
+    *beside, rate, noise, epsilon = _runs.sampling(print, tmp_path, secure)
+    assert asked == [(print, tmp_path, 'name = "dp-sgd"', secure, 1300, 1e-4)]
     prefix = f"dptheory run{', secure' if secure else ''}"
     gradients = np.einsum("cn,nd->ncd", found.slopes, found.inputs)
     total = gradients.sum(0)
@@ -896,11 +968,16 @@ def test_sampling_from_outside(secure: bool, monkeypatch: pytest.MonkeyPatch, tm
     quiet = scores[sampled < 0.0125]
     assert 0 < quiet.size < scores.size
     near(noise, f"{prefix}: noise of all steps", rms(quiet), 1.0, spread_chance(quiet))
-    least = _measure.epsilon(2.0, 0.25, 5, 1e-5)
+    least = _epsilons.epsilon(2.0, 0.25, 5, 1e-5)
     near(epsilon, f"{prefix}: epsilon", 3.5, least)
     for share, passed in ((1 - 0.9e-6, True), (1 - 1.1e-6, False)):
         monkeypatch.setattr(_runs, "outcome", lambda *a, share=share: replace(found, epsilon=least * share))
-        assert _runs.sampling(print, tmp_path, secure)[2].passed == passed
+        assert _runs.sampling(print, tmp_path, secure)[-1].passed == passed
+    assert len(beside) == (0 if secure else 1)  # nobody knows the batches of a secure run
+    if not secure:
+        drawn = sum(gradients[found.batches.batch(step).numpy()].sum(0) for step in range(5))
+        left = (found.moved - drawn) / (0.5 * math.sqrt(5))
+        near(beside[0], f"{prefix}: batches", rms(left), 1.0, spread_chance(left.ravel()))
 
 
 def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -914,7 +991,7 @@ def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_
     labels = torch.tensor([3, 1, 4, 1, 5, 9])
     train = SimpleNamespace(pixels=pixels, labels=labels, __len__=lambda: 6)
     images = type("Images", (), {"__len__": lambda self: 6, "pixels": pixels, "labels": labels})()
-    prepared = SimpleNamespace(model=model, train=images)
+    prepared = SimpleNamespace(model=model, train=images, batches="those of the run")
     monkeypatch.setattr(_runs, "prepare", lambda config, device: prepared if device.type == "cpu" else config.seed)
     asked: list[list[str]] = []
     after = {key: value + 0.25 for key, value in model.state_dict().items()}
@@ -941,7 +1018,7 @@ def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_
         "optimizer": {"learning_rate": 0.5}, "mechanism": {"name": "dp-sgd"},
     }  # fmt: skip
     np.testing.assert_allclose(found.moved, np.full((10, 5), -0.25 / 0.5 * 3), rtol=1e-5)
-    assert (found.steps, found.epsilon, found.sampling_rate) == (7, 2.5, 0.5)
+    assert (found.steps, found.epsilon, found.sampling_rate, found.batches) == (7, 2.5, 0.5, "those of the run")
     gradients = []
     for image, label in zip(pixels, labels, strict=True):
         model.zero_grad()
@@ -962,7 +1039,7 @@ def test_directions_in_which_the_noise_is_alone() -> None:
     """Sampling adds less than a hundredth to the variance."""
     for share, count in ((0.0095, 2), (0.0105, 1)):
         slope = math.sqrt(share / 0.25)
-        found = _runs.Outcome(np.zeros((1, 2)), np.array([[slope]]), np.array([[1.0, 0.0]]), 4, 1.0, 0.5)
+        found = _runs.Outcome(np.zeros((1, 2)), np.array([[slope]]), np.array([[1.0, 0.0]]), 4, 1.0, 0.5, None)
         assert len(_runs._quiet(found)) == count
 
 
@@ -1055,12 +1132,17 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         _runs, "noise", lambda launch, folder, secure, masked=False: noted("noise", launch, folder, secure, masked)
     )
     monkeypatch.setattr(_runs, "sampling", lambda launch, folder, secure: noted("rate", launch, folder, secure))
+    monkeypatch.setattr(_draws, "run", lambda path, secure: noted("drawn", path, secure))
+    monkeypatch.setattr(_draws, "fine_rates", lambda seed: noted("rates", seed))
+    monkeypatch.setattr(_bits, "secure_bits", lambda: noted("bits"))
+    monkeypatch.setattr(_suite, "batches_and_states", lambda seed, secure: noted("states", seed, secure))
 
     def outside(launch: Any, folder: Any, secure: bool) -> list[Any]:
         return [
             ("noise", launch, folder / "noise", secure, False),
             ("noise", launch, folder / "masked", secure, True),
             ("rate", launch, folder / "sampling", secure),
+            ("drawn", folder / "sampling" / "audit.toml", secure),
         ]
 
     def trained(seed: int) -> list[Any]:
@@ -1073,9 +1155,10 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         return wanted
 
     found = list(audits.quick(3, print, tmp_path))
-    wanted = trained(3)
+    wanted = [*trained(3), ("rates", 3), ("bits",)]
     for secure in (False, True):
         wanted += [
+            ("states", 3, secure),
             ("canary", "DP-SGD", 200, 3, secure),
             ("foreseen", _suite.random_k, 100, 1.0, 4, 1e-2, 200, 3, secure),
         ]
@@ -1086,7 +1169,10 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
     asked.clear()
     list(audits.thorough(3, tmp_path))
-    wanted = [entry for seed in range(3, 13) for entry in trained(seed)]
+    wanted = []
+    for seed in range(3, 13):
+        wanted += [*trained(seed), ("states", seed, False), ("states", seed, True), ("rates", seed)]
+    wanted.append(("bits",))
     wanted += [("canary", case.name, 1000, 3, False) for case in _cases.cases() if case.private and case.linear]
     for secure in (False, True):
         wanted.append(("foreseen", _suite.random_k, 100, 10.0, 200, 1e-5, 300, 3, secure))

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from dptheory.privacy import Step
 from dptheory.training.engine import PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
 from tests.training.in_a_fork import in_a_fork
@@ -50,6 +51,20 @@ def test_a_run_that_goes_on_counts_every_step_once() -> None:
     assert whole.steps == 12 and whole._spent == Counter({PLAIN: 7, OTHER: 5})
     one.load_state_dict(two.state_dict())
     assert one.epsilon(DELTA) == whole.epsilon(DELTA)
+
+
+def test_a_run_that_goes_on_again_and_again_counts_every_step_and_release() -> None:
+    """In five processes, each of which knows the state of the one before alone."""
+    first = PrivacyAccountant(RATE)
+    first.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
+    state = made(first, 1).state_dict()
+    for steps in (2, 4, 8, 16):
+        state = made(resumed(state), steps).state_dict()
+    last = resumed(state)
+    whole = PrivacyAccountant(RATE)
+    whole.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
+    assert (last.steps, last.own_steps, last.releases) == (31, 0, whole.releases)
+    assert last.epsilon(DELTA) == made(whole, 31).epsilon(DELTA)
 
 
 def test_steps_of_another_run_are_added() -> None:

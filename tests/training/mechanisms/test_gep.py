@@ -83,6 +83,16 @@ def test_the_release_is_the_totals_plus_the_noise(kind: type, sigma: float) -> N
     torch.testing.assert_close(found[2], wanted[1])
 
 
+@pytest.mark.parametrize("kind", [m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep])
+def test_private_gradients_leave_the_bases_as_they_are(kind: type) -> None:
+    """Which are public: of the anchors and the seed alone."""
+    mechanism = gep(kind)
+    mechanism.begin_step(PARAMS)
+    before = [basis.clone() for basis in mechanism.bases]
+    mechanism.contribute([torch.ones(3, *p.shape) for p in PARAMS], CLIP)
+    assert all(torch.equal(one, other) for one, other in zip(mechanism.bases, before, strict=True))
+
+
 def test_the_paper_has_one_iteration() -> None:
     plain, one, two = (gep(**options) for options in ({}, {"iterations": 1}, {"iterations": 2}))
     for mechanism in (plain, one, two):

@@ -1,6 +1,7 @@
 """Index pruning: how many entries each group keeps, the ends of the random draw, and the step that a run resumes at."""
 
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from dptheory import pruning
 from dptheory.training import mechanisms as m
+from dptheory.training.engine import attach
 from dptheory.training.mechanisms._index_pruning import sample_subsets
 
 CLIP = 1.3
@@ -98,3 +100,28 @@ def test_a_resumed_run_goes_on_with_its_schedule() -> None:
     again = m.IndexPruning(math.inf, schedule, group_size=10)
     again.load_state_dict(first.state_dict())
     assert sum(kept(again, torch.arange(10.0))) == round(10 * schedule(2)) == 6
+
+
+def test_every_step_costs_what_its_own_share_does() -> None:
+    """Of a share that moves from all but one of ten to two, as the optimizer records it; another one at each of five steps."""
+    model = torch.nn.Linear(20, 1, bias=False)
+    private, optimizer = attach(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        mechanism=m.IndexPruning(0.3, m.Linear(start=1.0, end=0.2, steps=5), group_size=10),
+        sampling_rate=0.5,
+        expected_batch_size=2.0,
+        noise_multiplier=1.5,
+        max_grad_norm=CLIP,
+    )
+    recorded = []
+    for _ in range(5):
+        before = Counter(optimizer.accountant._spent)
+        optimizer.begin_batch(2)
+        optimizer.zero_grad()
+        private(torch.ones(2, 20)).mean().backward()
+        optimizer.step()
+        (new,) = optimizer.accountant._spent - before
+        recorded.append((new.noise_multiplier, new.selection))
+    keeps = (9, 8, 6, 4, 2)  # of ten: 1, .8, .6, .4, .2 of them, and never all
+    assert recorded == [(1.5, (2, pruning.SubsetMallows(10, keep, theta=0.3))) for keep in keeps]

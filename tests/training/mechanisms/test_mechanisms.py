@@ -66,6 +66,20 @@ def test_dp_sgd_and_ablations() -> None:
     close(step(m.NoisySgd(), gradients()), rows.sum(0))
 
 
+def test_dp_sgd_adds_noise_of_its_own_to_each_tensor_of_this_step_alone() -> None:
+    """Without noise a second step releases its own sum; with noise two tensors alike, and two steps, differ."""
+    mechanism, total = m.DpSgd(), [torch.ones(5), torch.ones(5)]
+    for factor in (1.0, 2.0):
+        sums = [factor * t for t in total]
+        released = mechanism.release(sums, noise_multiplier=0.0, clip_norm=CLIP, noise=generator_noise(None))
+        assert all(torch.equal(r, s) for r, s in zip(released, sums, strict=True))
+    noise = generator_noise(torch.Generator().manual_seed(0))
+    drawn = [
+        value for _ in range(2) for value in mechanism.release(total, noise_multiplier=1.0, clip_norm=CLIP, noise=noise)
+    ]
+    assert len({tuple(value.tolist()) for value in drawn}) == 4
+
+
 def test_random_sparsification_masks_before_clipping_and_posterior_freeze_after() -> None:
     rows = flat(gradients())
     before = m.RandomSparsification(m.Constant(0.4), seed=1)

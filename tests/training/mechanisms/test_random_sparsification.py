@@ -87,3 +87,24 @@ def test_processes_share_a_mask() -> None:
     assert (
         seeded.shared() is seeded.mask and secure.shared() is secure.mask
     )  # a seed is not enough where one process was forked
+
+
+@pytest.mark.parametrize("kind", [m.RandomSparsification, m.PosteriorFreeze])
+def test_noise_falls_where_the_sum_is_released(kind: type) -> None:
+    """Behind the mask of the step itself."""
+    mechanism = kind(m.Constant(0.5), 3)
+    mechanism.begin_step([torch.zeros(40)])
+    (mask,) = mechanism.mask
+    (released,) = mechanism.release([mask * 2.0], noise_multiplier=3.0, clip_norm=0.5, noise=torch.full_like)
+    assert torch.equal(released, mask * 3.5) and int(mask.sum()) == 20
+
+
+def test_every_fresh_mask_costs_what_it_keeps() -> None:
+    """Of a rate that moves, from .8 to nothing dropped."""
+    mechanism = m.PosteriorFreeze(m.Linear(start=0.8, end=0.0, steps=5), None)
+    costs = []
+    for _ in range(5):
+        mechanism.begin_step([torch.zeros(40)])
+        costs.append(mechanism.cost(1.5))
+        mechanism.end_step([torch.zeros(40)], 1.0)
+    assert costs == [m.StepCost(1.5, mask=FreshMask(dim=40, keep=keep)) for keep in (8, 16, 24, 32, 40)]

@@ -8,6 +8,7 @@ import torch
 
 from dptheory import planning, privacy
 from dptheory.training import runs
+from dptheory.training.audits import _draws
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import PartitionBatches, PoissonBatches
 from dptheory.training.networks import scattering_features
@@ -99,6 +100,15 @@ def test_a_partition_has_the_stream_of_the_batches() -> None:
     )
     assert run.optimizer.privacy(1e-5).sampling_rate == 1.0
     assert runs.prepare(tiny_config(), CPU).optimizer.privacy(1e-5).sampling_rate == 0.25
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_batches_of_a_run_follow_the_law_where_their_size_does_not_divide_the_images(secure: bool) -> None:
+    """Rate 2/3; one of whole steps would be 1/2. Six exact statements."""
+    run = runs.prepare(tiny_config(batch_size=2 * TRAIN // 3, secure=secure), CPU)
+    drawn = [run.batches.batch(step, 0, 1).numpy() for step in range(400)]
+    found = _draws.law("run", drawn, TRAIN, 2 / 3)
+    assert len(found) == 6 and [one for one in found if not one.passed] == []
 
 
 def test_a_run_begins_at_the_beginning() -> None:

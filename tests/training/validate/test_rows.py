@@ -1,7 +1,7 @@
 """Every predicted and measured number of a validation, against a direct computation on small made-up gradients."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 from dptheory import embedding, freezing, gradients, sparsification
 from dptheory.training import mechanisms as m
 from dptheory.training import probe
+from dptheory.training._streams import simulation
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
 from dptheory.training.validate import (
@@ -118,6 +119,13 @@ def drawn(predicted: object, draws: object) -> tuple[float, float, float]:
 def clipped(rows: np.ndarray, clip: float) -> np.ndarray:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows * np.where(norms > clip, clip / np.where(norms > 0, norms, 1.0), 1.0)
+
+
+@pytest.fixture(autouse=True)
+def in_a_simulation() -> Iterator[None]:
+    """As in a validation: noise comes from the generator itself, so that its draws can be made again here."""
+    with simulation():
+        yield
 
 
 def normal(generator: torch.Generator, std: float, dtype: torch.dtype = torch.float32) -> np.ndarray:

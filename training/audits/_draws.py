@@ -1,0 +1,134 @@
+"""The law of batches, apart from any training: every record is in every batch with the stated rate, whatever else is in it."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dptheory.training import mechanisms as m
+from dptheory.training._randomness import own_generator
+from dptheory.training.audits import _board, _findings, _laws
+from dptheory.training.audits._findings import Finding
+from dptheory.training.engine import Batches, GeneratorBatches, PoissonBatches, SecureBatches
+from dptheory.training.runs import prepare, read_config
+
+Indices = NDArray[np.int64]
+
+_RECORDS, _EXPECTED, _PASSES = 30, 20, 600
+"""Of the loader: 3/2 batches hold its records, so that a rate of one in a whole number of steps is another rate."""
+_STEPS = 300
+_CHUNK, _MANY = 1 << 17, 1 << 10
+"""2^27 numbers: of 24 bits each, eight of them would be 0."""
+_LEAST_RATE = 1e-12
+_FINE_RATE = 1.5 * 2.0**-16
+"""Half-way between two multiples of 2^-16: what has no finer uniform numbers draws a third too often, or too seldom."""
+
+
+def law(name: str, drawn: Sequence[Indices], records: int, rate: float) -> list[Finding]:
+    """Batches against the law of Poisson samples: all statements are exact.
+
+    Args:
+        name: of what draws them.
+        drawn: the records of every batch, numbers 0 to ``records`` - 1.
+        records: how many there are.
+        rate: with which each is drawn.
+    """
+    sizes = np.array([len(batch) for batch in drawn])
+    inside = np.zeros((len(drawn), records))
+    for row, batch in zip(inside, drawn, strict=True):
+        row[batch] = 1.0
+    apart = 2 * (len(drawn) // 2)
+    both = _laws.product(inside.T, inside)
+    again = (inside[0:apart:2] * inside[1:apart:2]).sum(0)
+    repeats = sizes.sum() - inside.sum()
+    return [
+        _findings.binomial(
+            f"{name}: sampling rate",
+            "records are drawn into batches with the rate that the account has",
+            int(inside.sum()),
+            inside.size,
+            rate,
+        ),
+        _findings.equal(f"{name}: repeats", "no record is drawn twice into one batch", float(repeats), 0.0),
+        _findings.law_of_sizes(
+            f"{name}: law of batch sizes", "batch sizes are those of Poisson samples", sizes, records, rate
+        ),
+        _findings.binomial_of_each(
+            f"{name}: each record",
+            "no record is drawn more often than another",
+            inside.sum(0).astype(np.int64),
+            len(drawn),
+            rate,
+        ),
+        _findings.binomial_of_each(
+            f"{name}: pairs of records",
+            "whether a record is drawn tells nothing about another",
+            both[np.triu_indices(records, 1)].astype(np.int64),
+            len(drawn),
+            rate**2,
+        ),
+        _findings.binomial_of_each(
+            f"{name}: fresh batches",
+            "whether a record is drawn tells nothing about the next batch",
+            again.astype(np.int64),
+            apart // 2,
+            rate**2,
+        ),
+    ]
+
+
+def loader(seed: int, secure: bool = False) -> list[Finding]:
+    """The loader of ``make_private`` where its batch size does not divide its records."""
+    plan = _board.Plan(
+        np.zeros((_RECORDS, 1)), (1,), _EXPECTED, _RECORDS, _PASSES, noise_multiplier=1.0, clip_norm=1.0, seed=seed, secure=secure
+    )  # fmt: skip
+    with _board.quiet():
+        _, optimizer, batches = _board.private(_board.Board(plan.sizes), m.DpSgd(), plan)
+        drawn = [names.numpy() for _ in range(plan.epochs) for _, names in batches]
+    rate = optimizer.privacy(1e-5).sampling_rate
+    name = f"loader of make_private{', secure' if secure else ''}"
+    passes = _findings.equal(
+        f"{name}: length of a pass",
+        "a pass has as many batches as hold the records, rounded",
+        len(drawn) / plan.epochs,
+        max(1, round(_RECORDS / _EXPECTED)),
+    )
+    stated = _findings.equal(
+        f"{name}: rate of the account", "it is that of batch size and records", rate, _EXPECTED / _RECORDS
+    )
+    return [stated, passes, *law(name, drawn, _RECORDS, rate)]
+
+
+def run(config: Path, secure: bool = False) -> list[Finding]:
+    """The batches that ``dptheory run`` draws with a configuration, without the training."""
+    start = prepare(read_config(config), torch.device("cpu"))
+    records, rate = len(start.train), start.optimizer.privacy(1e-5).sampling_rate
+    drawn = [start.batches.batch(step, 0, 1).numpy() for step in range(_STEPS)]
+    name = f"batches of dptheory run{', secure' if secure else ''}"
+    stated = _findings.equal(
+        f"{name}: rate of the account",
+        "it is that of batch size and records",
+        rate,
+        start.config.batch_size / records,
+    )
+    return [stated, *law(name, drawn, records, rate)]
+
+
+def fine_rates(seed: int) -> list[Finding]:
+    """Rates at which uniform numbers of single precision, or of few bits, draw too often: 1e-12, and 1.5 / 2^16."""
+    kinds: tuple[tuple[str, Callable[..., Batches], int], ...] = (
+        ("batches of a generator", partial(GeneratorBatches, generator=own_generator(seed)), _MANY),
+        ("batches of a seed", partial(PoissonBatches, seed=seed), _MANY),
+        ("secure batches", SecureBatches, _MANY // 4),  # whose numbers take longer
+    )
+    found = []
+    for name, kind, most in kinds:
+        for rate, steps in ((_LEAST_RATE, most), (_FINE_RATE, _MANY // 4)):
+            batches = kind(train_size=_CHUNK, sampling_rate=rate)
+            hits = sum([len(batches.batch(step, 0, 1)) for step in range(steps)])
+            statement = "small rates are not rounded"
+            found.append(_findings.binomial(f"{name}: rate {rate:.3g}", statement, hits, _CHUNK * steps, rate))
+    return found
