@@ -306,7 +306,7 @@ def test_every_default_of_a_configuration() -> None:
     assert plain == {
         "data": "excerpt", "model": "small-cnn", "epochs": 1, "batch_size": 1, "max_grad_norm": 1.0, "delta": 1e-5,
         "noise_multiplier": None, "epsilon": 1.0, "physical_batch_size": 256, "seed": 0, "inputs": "standardised",
-        "grad_sample_mode": "hooks", "secure": False, "sampling": "poisson",
+        "grad_sample_mode": "factors", "secure": False, "sampling": "poisson",
         "optimizer": {"name": "sgd", "learning_rate": 1.0, "momentum": 0.0, "weight_decay": 0.0},
         "mechanism": {"name": "dp-sgd"},
     }  # fmt: skip

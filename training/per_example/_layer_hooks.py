@@ -294,7 +294,12 @@ class WithoutWeight:
 
     def __call__(self, layer: nn.Module, _: object) -> None:
         weight = layer._parameters["weight"]
-        if weight is not None and weight.requires_grad and self._passes.recording and not self._passes.looked_at(weight):
+        if (
+            weight is not None
+            and weight.requires_grad
+            and self._passes.recording
+            and not self._passes.looked_at(weight)
+        ):
             self._hook.left_out = [weight]
             weight.requires_grad_(False)
 

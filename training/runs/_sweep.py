@@ -1,6 +1,5 @@
 """A study's runs, spread over processes or a cluster: finished ones are skipped, unfinished ones go on."""
 
-import json
 import threading
 import time
 from collections import deque
@@ -54,7 +53,7 @@ class Places:
 
         def found(run: PlannedRun) -> Result | None:
             result = _results.read(self.result(study, run))
-            same = result is not None and result["config"] == json.loads(json.dumps(run.config.as_dict()))
+            same = result is not None and _results.of_configuration(result, run.config.as_dict())
             return result if same else None
 
         return found

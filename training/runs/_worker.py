@@ -51,7 +51,7 @@ class Task:
             ValueError: the file is no result.
         """
         found = _results.read(Path(self.result))
-        return found is not None and found["config"] == json.loads(json.dumps(self.config))
+        return found is not None and _results.of_configuration(found, self.config)
 
 
 def make(task: Task) -> None:
