@@ -18,7 +18,7 @@ class DryForward:
         model: the wrapped model.
 
     Attributes:
-        parts: of each part of the batch, the fingerprints of its forward pass: name, (rows, 2).
+        parts: of each part of the batch, the fingerprints of its forward pass: name, (rows, 3).
         precisions: of autocast, where it was on.
     """
 
@@ -84,10 +84,8 @@ def _tensors(found: Any) -> Iterator[torch.Tensor]:
 
 @torch.no_grad()
 def _fingerprint(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Norm and sum of every row, (rows, 2) on the CPU; None of what has no rows."""
-    if tensor.dim() == 0 or tensor.layout != torch.strided or tensor.is_complex():
+    """Of every row norm, sum and number of entries, (rows, 3) on the CPU; None of what has no rows."""
+    if tensor.dim() == 0 or tensor.layout != torch.strided or tensor.is_complex() or not len(tensor):
         return None
-    flat = (
-        tensor.detach().reshape(len(tensor), -1).float() if tensor.numel() else tensor.new_zeros(len(tensor), 1).float()
-    )
-    return torch.stack([flat.norm(dim=1), flat.sum(1) / flat.shape[1] ** 0.5], 1).double().cpu()
+    flat = tensor.detach().reshape(len(tensor), tensor[:1].numel()).float()
+    return torch.stack([flat.norm(dim=1), flat.sum(1), flat.new_full((len(flat),), flat.shape[1])], 1).double().cpu()

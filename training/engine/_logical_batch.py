@@ -51,7 +51,7 @@ class LogicalBatch:
         self._drawn.clear()
         self._sizes_known = size is not None or trial is not None
         if trial is not None or size is not None:
-            self._drawn.append(_Drawn(len(trial.indices) if trial is not None else size or 0, trial))
+            self._drawn.append(_Drawn(len(trial.indices) if size is None and trial is not None else size or 0, trial))
 
     def begin_pass(self, drawn_ahead: bool) -> None:
         """A loader begins anew: what it drew before is not to come any more."""

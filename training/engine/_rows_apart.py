@@ -117,8 +117,8 @@ class Passed:
 
     Attributes:
         rows: fingerprints of the gradients.
-        activations: of the layers' outputs, in forward order: name, and a fingerprint for each record, (batch, 2); the first is
-            that of the model's input, under the name "".
+        activations: of the layers' outputs, in forward order: name, and for each record norm, sum and number of entries,
+            (batch, 3); the first is that of the model's input, under the name "".
     """
 
     rows: torch.Tensor
@@ -132,13 +132,14 @@ _OF_INPUT = (
 )
 _OF_LAYERS = (
     "take a normalisation over features in place of one over the batch (LayerNorm, GroupNorm), batch_first=True for layers that "
-    "are fed [batch, time, features], and for packed or sorted sequences sort and restore inside one layer, so that all layers "
-    "have their rows in one order"
+    "are fed [batch, time, features], a mask where a mean takes in padding up to the longest record, and for packed or sorted "
+    "sequences sort and restore inside one layer, so that all layers have their rows in one order"
 )
 _OF_LOSS = (
     "the layers keep records apart, the loss does not: what it divides by or compares with depends on the other records (a mean "
-    "over all tokens, class weights in cross_entropy(weight=), ignored labels, centred rewards, a contrastive loss); take "
-    "reduction='none', for each record the mean over its own tokens, times its weight, and divide by the batch size: .mean()"
+    "over all tokens or over padding up to the longest record, class weights in cross_entropy(weight=), ignored labels, centred "
+    "rewards, a contrastive loss); take reduction='none', for each record the mean over its own tokens, times its weight, and "
+    "divide by the batch size: .mean()"
 )
 
 
@@ -169,8 +170,14 @@ def _first_layer(before: Passed, after: Passed, replaced: Collection[int]) -> st
     """The first layer whose outputs for a record moved that was not replaced; "" for the model's input."""
     kept = [row for row in range(len(before.rows)) if row not in replaced]
     for (name, own), (other, new) in zip(before.activations, after.activations, strict=False):
-        if name != other or own.shape != new.shape or len(own) != len(before.rows):
-            continue
-        if bool(((own - new)[kept].abs() > _MOST * own[kept].abs().max()).any()):
+        if (
+            name != other
+            or own.shape != new.shape
+            or len(own) != len(before.rows)
+            or bool((own[:, 2] != new[:, 2]).any())
+        ):
+            continue  # padded to another length, for instance, so that there is more of the same
+        scale = own[kept, 0].max()  # of a sum, too: times the root of the number of entries
+        if bool(((own - new)[kept, :2].abs() > _MOST * scale * torch.stack([own[0, 2] ** 0, own[0, 2] ** 0.5])).any()):
             return name
     return None
