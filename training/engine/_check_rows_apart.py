@@ -12,12 +12,10 @@ from torch import nn
 from dptheory import _validate
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
-from dptheory.training.engine._far_records import CANDIDATES, distances
+from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._random_states import RandomStates
 from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, moved, still
 from dptheory.training.engine._sample_gradients import of_one_batch
-
-_SWAPS = 4
 
 
 def check_rows_apart(
@@ -54,7 +52,7 @@ def check_rows_apart(
         >>> try:
         ...     check_rows_apart(model, (torch.rand(3, 4, 3), labels), lambda model, batch: loss(model, batch, "mean"))
         ... except ValueError as error:
-        ...     print(str(error)[:25])
+        ...     print(str(error)[:24])
         records must stay apart,
     """
     _validate.instance("model", model, nn.Module)
@@ -62,7 +60,7 @@ def check_rows_apart(
         raise ValueError("model must be in training mode, got one after eval(): call model.train()")
     rows = _rows(batch)
     private = model if isinstance(model, GradSampleModule) else GradSampleModule(copy.deepcopy(model))
-    names = {p: name for name, p in private.named_parameters() if p.requires_grad}
+    names: dict[Any, str] = {p: name for name, p in private.named_parameters() if p.requires_grad}
     states, forward = RandomStates.now(), DryForward(private)
     held = [(p, p.grad) for p in names]
     rng = np.random.default_rng(fresh_generator().initial_seed())
@@ -74,11 +72,11 @@ def check_rows_apart(
             p.grad_sample = p.grad = None
         handle = private.register_forward_pre_hook(lambda _, *inputs: forward.begin(inputs), with_kwargs=True)
         try:
-            loss(private, _taken(batch, sources)).backward()
+            torch.autograd.backward(loss(private, _taken(batch, sources)))
         finally:
             handle.remove()
             forward.end()
-        samples = of_one_batch(list(names), names, lambda p: p.grad_sample)
+        samples = of_one_batch(list(names), names, _flat)
         found = forward.parts[0] if len(forward.parts) == 1 else []
         return Passed(fingerprint(samples, seed), found), Rounding.of(samples, *forward.precisions)
 
@@ -95,23 +93,27 @@ def check_rows_apart(
                 raise ValueError("loss must give a batch one gradient for each record, got another number of gradients")
             flags = moved(again.rows, other.rows, list(swaps), rounding)
             if flags is not None:
-                raise ValueError(explained(again, other, list(swaps), flags, list(names.values())))
+                raise ValueError(explained(again, other, list(swaps), flags, list(names.values()), rounding))
     finally:
         states.restore()
         for p, gradient in held:
             p.grad_sample, p.grad = None, gradient
 
 
+def _flat(p: Any) -> torch.Tensor:
+    found: torch.Tensor = p.grad_sample
+    return found
+
+
 def _swaps(batch: Any, rows: int, rng: np.random.Generator) -> list[dict[int, int]]:
-    """Which record takes whose place: the farthest ones, and of half the batch together."""
-    own = rng.permutation(rows)[:CANDIDATES].tolist()
-    far = distances([_taken(batch, [row], squeeze=True) for row in range(rows)], own, own)  # type: ignore[arg-type]
-    np.fill_diagonal(far, -1.0)
-    far = far + 1e-6 * rng.random(far.shape)
-    order = np.dstack(np.unravel_index(np.argsort(-far, axis=None)[: _SWAPS - 1], far.shape))[0]
-    found = [{own[a]: own[b]} for a, b in order.tolist() if a != b]
-    many = {own[a]: own[int(far[a].argmax())] for a in range(len(own) // 2)}
-    return [*found, many]
+    """Which record takes whose place, drawn twice: the farthest one, and in most of the batch those of one label."""
+    found = []
+    for _ in range(2):
+        own = rng.permutation(rows)[:CANDIDATES].tolist()
+        parts = read([_taken(batch, [row], squeeze=True) for row in range(rows)], own)  # type: ignore[arg-type]
+        for taken in replacements(parts, parts, np.eye(len(own), dtype=bool), rng):
+            found.append({own[row]: own[source] for row, source in taken.items()})
+    return found
 
 
 def _rows(batch: Any) -> int:
@@ -121,7 +123,8 @@ def _rows(batch: Any) -> int:
     sizes = {len(one) for one in tensors if isinstance(one, torch.Tensor) and one.dim()}
     if len(sizes) != 1 or max(sizes) < 2:
         raise ValueError(
-            f"batch must be a tuple or a dictionary of tensors with the same two records or more, got {_validate.shown(sorted(sizes))} rows"
+            "batch must be a tuple or a dictionary of tensors that all have the same number of rows, 2 or more, got "
+            f"{_validate.shown(sorted(sizes))}"
         )
     return int(max(sizes))
 

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
-from dptheory.training.engine._far_records import CANDIDATES, distances
+from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
 from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, moved, still
 from dptheory.training.mechanisms import Tensors
@@ -116,28 +116,19 @@ class DrySteps:
         return trial, SeededIndices(trial.indices, self._seed) if self._of_torch else list(trial.indices)
 
     def _draw_plan(self) -> None:
-        """One batch, and what replaces some of its records: first the farthest of all, then others in half of it."""
+        """One batch, and what replaces some of its records: first the farthest of all one, then others most of them."""
         own = self._rng.permutation(len(self._own))[: self._size + CANDIDATES]
         records = [self._own[place] for place in own]
         batch, others = records[: self._size], records[self._size :]
         pool = others or batch
         before = RandomStates.now(of_torch=self._of_torch)
-        far = distances(self._data, batch, pool)
+        rows, candidates = read(self._data, batch), read(self._data, pool)
         before.restore()
-        if not others:
-            np.fill_diagonal(far, -1.0)  # a record does not replace itself
-        far = far + 1e-6 * self._rng.random(far.shape)
-        row, candidate = np.unravel_index(far.argmax(), far.shape)
-        plain, one = Trial(tuple(batch), ()), _replaced(batch, {int(row): pool[candidate]})
-        swaps: dict[int, int] = {}
-        for place in self._rng.permutation(self._size)[: self._size // 2].tolist():
-            choice = int(
-                (far[place] * self._rng.random(len(pool)) - far.max() * np.isin(pool, list(swaps.values()))).argmax()
-            )
-            if pool[choice] != batch[place]:
-                swaps[place] = pool[choice]
-        many = _replaced(batch, swaps) if swaps else one
-        self._plan = [plain, plain, one, many] if self._whole else [plain, one]
+        same = np.array(batch)[:, None] == np.array(pool)[None]
+        swaps = replacements(rows, candidates, same, self._rng)
+        plain = Trial(tuple(batch), ())
+        one, many = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
+        self._plan = [plain, plain, one, many] if self._whole else [plain, one if self._rng.random() < 0.5 else many]
         self._plan = [Trial(t.indices, t.replaced) for t in self._plan]  # each is itself
         self._handed, self._left, self._states = 0, {}, None
         self._seed = int(self._rng.integers(1, 2**62))
@@ -238,7 +229,9 @@ class DrySteps:
                     self._whole, self._plan = True, []
                     return
                 if len(plain) > 1:
-                    self._refused = explained(plain[-1], self._left[number], trial.replaced, flags, names)
+                    self._refused = explained(
+                        plain[-1], self._left[number], trial.replaced, flags, names, self._rounding
+                    )
                     self._plan = []  # and a new comparison begins with the next batch
                     raise ValueError(self._refused)
         if len(self._left) == len(self._plan):

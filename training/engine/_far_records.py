@@ -1,61 +1,117 @@
 """Which records replace which in a dry batch: far ones first, of another label, length or content."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 CANDIDATES = 128
 """Records of the data that are read to choose from."""
+_BLOCK = 4
 _ENTRIES = 1024
 """Of a tensor that are compared, evenly spread."""
 
 
-def distances(data: Dataset[Any], rows: list[int], candidates: list[int]) -> np.ndarray:
+Parts = list[NDArray[Any]]
+"""The numbers, tensors and texts of a record, in order."""
+
+
+def read(data: Dataset[Any], indices: Sequence[int]) -> list[Parts]:
+    """The parts of some records; none where the records cannot be read here."""
+    try:
+        return [_parts(data[index]) for index in indices]
+    except Exception:  # a data set that only its workers can read: then any record will do
+        return [[] for _ in indices]
+
+
+def distances(rows: list[Parts], candidates: list[Parts]) -> NDArray[Any]:
     """How far records are from one another, (rows, candidates): the sum over their parts of label, length and content.
 
-    Args:
-        data: the data set.
-        rows, candidates: indices.
-
-    Returns:
-        Of each part 1 where two numbers differ that are whole (labels), else their difference as a share of their sizes, in
-        [0, 1]; of tensors and texts also the difference of their numbers of entries that are no padding, likewise. All zero
-        where the records cannot be read here.
+    Of each part 1 where two numbers differ that are whole (labels), else their difference as a share of their sizes, in [0, 1]; of
+    tensors and texts also the difference of their numbers of entries that are no padding, likewise.
     """
-    try:
-        parts = [_parts(data[index]) for index in (*rows, *candidates)]
-    except Exception:  # a data set that only its workers can read: then any record will do
-        return np.zeros((len(rows), len(candidates)))
     total = np.zeros((len(rows), len(candidates)))
-    for column in range(min(map(len, parts))):
-        values = [record[column] for record in parts]
-        total += _difference(values[: len(rows)], values[len(rows) :])
+    for column in range(min(map(len, (*rows, *candidates)))):
+        total += _difference([record[column] for record in rows], [record[column] for record in candidates])
     return total
 
 
-def _difference(rows: list[np.ndarray], candidates: list[np.ndarray]) -> np.ndarray:
+def labels(records: list[Parts]) -> list[int]:
+    """Of each record the first whole number that several records share; 0 where there is none."""
+    for column in range(min(map(len, records))):
+        values = [record[column] for record in records]
+        if all(v.ndim == 0 and v.dtype.kind == "i" for v in values):
+            found = [int(v) for v in values]
+            if 1 < len(set(found)) <= max(2, len(found) // 2):
+                return found
+    return [0] * len(records)
+
+
+def replacements(
+    rows: list[Parts], candidates: list[Parts], same: NDArray[Any], rng: np.random.Generator
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Which candidates take whose places: the farthest of all that of one row, and those of one label most of the places.
+
+    Where something divides by a number of labels, that number changes: the label is the one that the batch has least of, and a
+    row of every label goes where the batch has several.
+
+    Args:
+        rows: records of the batch.
+        candidates: to choose from.
+        same: (rows, candidates), where they are one record.
+        rng: breaks ties.
+    """
+    far = distances(rows, candidates) + 1e-6 * rng.random(same.shape)
+    far[same] = -1.0
+    row, candidate = np.unravel_index(far.argmax(), far.shape)
+    found = labels([*rows, *candidates])
+    own, other = np.array(found[: len(rows)]), np.array(found[len(rows) :])
+    known, counts = np.unique(other, return_counts=True)
+    held = np.array([np.count_nonzero(own == label) for label in known])
+    rarest = known[np.lexsort((rng.random(len(known)), counts, held))[0]]
+    order = sorted(set(range(len(rows))) - _kept(own, rng))
+    score = rng.random(same.shape) * (far + 1.0) - np.where(other == rarest, 0.0, far.max() + 2.0) - 1e9 * same
+    return {int(row): int(candidate)}, {
+        int(place): int(score[place].argmax()) for place in order if not same[place].all()
+    }
+
+
+def _kept(own: NDArray[Any], rng: np.random.Generator) -> set[int]:
+    """Rows that stay: one of each four in a row, so that every part of a batch has some, and never all of a label."""
+    kept: set[int] = set()
+    for block in range(0, max(1, len(own) - len(own) % _BLOCK), _BLOCK):
+        rows = rng.permutation(np.arange(block, min(block + _BLOCK, len(own)))).tolist()
+        left = [int(np.count_nonzero(own == own[row])) - sum(own[k] == own[row] for k in kept) for row in rows]
+        kept.add(next((row for row, more in zip(rows, left, strict=True) if more > 1), rows[0]))
+    return kept
+
+
+def _difference(rows: list[NDArray[Any]], candidates: list[NDArray[Any]]) -> NDArray[Any]:
     own, other = (np.array([np.count_nonzero(v != -100) for v in side], float) for side in (rows, candidates))
     nonzero = [np.array([np.count_nonzero(v) for v in side], float) for side in (rows, candidates)]
-    found = _share(own[:, None], other[None]) + _share(nonzero[0][:, None], nonzero[1][None])
+    found: NDArray[Any] = _share(own[:, None], other[None]) + _share(nonzero[0][:, None], nonzero[1][None])
     if len({v.shape for v in (*rows, *candidates)}) > 1:
         return found
     first, second = np.stack(rows)[:, None], np.stack(candidates)[None]
     if first.shape[2:] == () and np.issubdtype(first.dtype, np.integer):
-        return (first != second).astype(float)
+        unlike: NDArray[Any] = (first != second).astype(float)
+        return unlike
     first, second = first.reshape(len(rows), 1, -1).astype(float), second.reshape(1, len(candidates), -1).astype(float)
     gap = np.sqrt(((first - second) ** 2).sum(2))
     sizes = np.sqrt((first**2).sum(2)) + np.sqrt((second**2).sum(2))
-    return np.nan_to_num(found + gap / np.maximum(sizes, 1e-300), posinf=1.0, neginf=1.0)
+    found = np.nan_to_num(found + gap / np.maximum(sizes, 1e-300), posinf=1.0, neginf=1.0)
+    return found
 
 
-def _share(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.abs(a - b) / np.maximum(np.maximum(a, b), 1.0)
+def _share(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = np.abs(a - b) / np.maximum(np.maximum(a, b), 1.0)
+    return found
 
 
-def _parts(record: Any) -> list[np.ndarray]:
+def _parts(record: Any) -> Parts:
     """The numbers, tensors and texts of a record, in order, as arrays."""
     if isinstance(record, str | bytes):
         return [np.ones(len(record), dtype=np.int64)]
@@ -66,13 +122,13 @@ def _parts(record: Any) -> list[np.ndarray]:
             return [_thinned(np.asarray(record))]
         return [part for one in record for part in _parts(one)]
     if isinstance(record, torch.Tensor):
-        found = record.detach().cpu()
-        return _parts((found.float() if found.is_floating_point() else found).numpy())
+        there = record.detach().cpu()
+        return _parts((there.float() if there.is_floating_point() else there).numpy())
     found = np.asarray(record)
     return [_thinned(found)] if found.dtype.kind in "biuf" else []
 
 
-def _thinned(values: np.ndarray) -> np.ndarray:
+def _thinned(values: NDArray[Any]) -> NDArray[Any]:
     values = values.astype(np.int64) if values.dtype.kind in "bu" else values
     if values.ndim == 0 or values.size <= _ENTRIES:
         return values

@@ -293,7 +293,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         for p in params:
             _mark_as_processed(p.grad_sample)
 
-    def _compare(self, params: Tensors, samples: Tensors) -> None:
+    def _compare(self, params: list[Any], samples: Tensors) -> None:
         """A part of a dry batch: nothing of it goes into the totals, nor stays."""
         self._is_last_step_skipped = True
         more_follow, trial = self._batch.add(len(samples[0]))

@@ -33,7 +33,7 @@ class RandomStates:
 
         Noise or batches that were drawn once must not be drawn again, so that a generator of theirs never goes back.
         """
-        cuda = of_torch and of_cuda and torch.cuda.is_initialized()
+        cuda = of_torch and of_cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return cls(
             torch.get_rng_state() if of_torch else None,
             tuple(torch.cuda.get_rng_state_all()) if cuda else None,

@@ -91,8 +91,9 @@ def moved(
     differs = ((before - after).abs() > allowed) | changed
     if not differs[kept].any() or _matched(before, after, allowed) >= int(kept.sum()):
         return None
-    flags = differs[kept].any(0)
-    return flags[:count] | flags[count:]
+    flags: torch.Tensor = differs[kept].any(0)
+    either: torch.Tensor = flags[:count] | flags[count:]
+    return either
 
 
 def still(before: torch.Tensor, after: torch.Tensor, rounding: Rounding) -> bool:
@@ -144,7 +145,12 @@ _OF_LOSS = (
 
 
 def explained(
-    before: Passed, after: Passed, replaced: Collection[int], flags: torch.Tensor, names: Sequence[str]
+    before: Passed,
+    after: Passed,
+    replaced: Collection[int],
+    flags: torch.Tensor,
+    names: Sequence[str],
+    rounding: Rounding,
 ) -> str:
     """What to say of gradients that moved: the first layer where they do, or the loss, and what to write instead.
 
@@ -153,8 +159,9 @@ def explained(
         replaced: places of the records that were replaced.
         flags: of the tensors that moved.
         names: of the tensors, in forward order.
+        rounding: of the gradients.
     """
-    layer = _first_layer(before, after, replaced)
+    layer = _first_layer(before, after, replaced, rounding)
     if layer == "":
         return f"{_BEFORE}; {_OF_INPUT}"
     count = len(names)
@@ -166,7 +173,7 @@ def explained(
     return f"{_BEFORE}, first in {layer.removeprefix('_module.')}: {_OF_LAYERS}"
 
 
-def _first_layer(before: Passed, after: Passed, replaced: Collection[int]) -> str | None:
+def _first_layer(before: Passed, after: Passed, replaced: Collection[int], rounding: Rounding) -> str | None:
     """The first layer whose outputs for a record moved that was not replaced; "" for the model's input."""
     kept = [row for row in range(len(before.rows)) if row not in replaced]
     for (name, own), (other, new) in zip(before.activations, after.activations, strict=False):
@@ -178,6 +185,10 @@ def _first_layer(before: Passed, after: Passed, replaced: Collection[int]) -> st
         ):
             continue  # padded to another length, for instance, so that there is more of the same
         scale = own[kept, 0].max()  # of a sum, too: times the root of the number of entries
-        if bool(((own - new)[kept, :2].abs() > _MOST * scale * torch.stack([own[0, 2] ** 0, own[0, 2] ** 0.5])).any()):
+        if bool(
+            (
+                (own - new)[kept, :2].abs() > rounding.share * scale * torch.stack([own[0, 2] ** 0, own[0, 2] ** 0.5])
+            ).any()
+        ):
             return name
     return None
