@@ -106,7 +106,7 @@ def _flat(p: Any) -> torch.Tensor:
 
 
 def _swaps(batch: Any, rows: int, rng: np.random.Generator) -> list[dict[int, int]]:
-    """Which record takes whose place, drawn twice: the farthest one, and in most of the batch those of one label."""
+    """Which record takes whose place, drawn twice: the farthest one, and in half of the batch those of one label."""
     found = []
     for _ in range(2):
         own = rng.permutation(rows)[:CANDIDATES].tolist()

@@ -116,7 +116,7 @@ class DrySteps:
         return trial, SeededIndices(trial.indices, self._seed) if self._of_torch else list(trial.indices)
 
     def _draw_plan(self) -> None:
-        """One batch, and what replaces some of its records: first the farthest of all one, then others most of them."""
+        """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
         own = self._rng.permutation(len(self._own))[: self._size + CANDIDATES]
         records = [self._own[place] for place in own]
         batch, others = records[: self._size], records[self._size :]

@@ -53,7 +53,7 @@ def labels(records: list[Parts]) -> list[int]:
 def replacements(
     rows: list[Parts], candidates: list[Parts], same: NDArray[Any], rng: np.random.Generator
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Which candidates take whose places: the farthest of all that of one row, and those of one label most of the places.
+    """Which candidates take whose places: the farthest of all that of one row, and those of one label half of the places.
 
     Where something divides by a number of labels, that number changes: the label is the one that the batch has least of, and a
     row of every label goes where the batch has several.
@@ -80,12 +80,20 @@ def replacements(
 
 
 def _kept(own: NDArray[Any], rng: np.random.Generator) -> set[int]:
-    """Rows that stay: one of each four in a row, so that every part of a batch has some, and never all of a label."""
+    """Rows that stay: two of each four in a row, so that every part of a batch has some; never all of a label, and of two labels."""
     kept: set[int] = set()
     for block in range(0, max(1, len(own) - len(own) % _BLOCK), _BLOCK):
         rows = rng.permutation(np.arange(block, min(block + _BLOCK, len(own)))).tolist()
-        left = [int(np.count_nonzero(own == own[row])) - sum(own[k] == own[row] for k in kept) for row in rows]
-        kept.add(next((row for row, more in zip(rows, left, strict=True) if more > 1), rows[0]))
+        here: list[int] = []
+        for _ in range(max(1, len(rows) // 2)):
+            taken = [own[row] for row in (*kept, *here)]
+
+            def rank(row: int, taken: list[int] = taken, here: list[int] = here) -> tuple[bool, bool]:
+                last = int(np.count_nonzero(own == own[row])) - taken.count(own[row]) <= 1
+                return last, any(own[row] == own[other] for other in here)
+
+            here.append(min((row for row in rows if row not in here), key=rank))
+        kept |= set(here)
     return kept
 
 
