@@ -1,6 +1,7 @@
 """Whether a model and its loss keep the records of a batch apart: for loops of plain Opacus."""
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,8 @@ def check_rows_apart(
         ValueError: records must stay apart
     """
     _validate.instance("model", model, nn.Module)
+    if not callable(loss):
+        raise ValueError(f"loss must be a function of the model and a batch, got {_validate.shown(loss)}")
     if not model.training:
         raise ValueError("model must be in training mode, got one after eval(): call model.train()")
     rows = _rows(batch)
@@ -72,7 +75,11 @@ def check_rows_apart(
             p.grad_sample = p.grad = None
         handle = private.register_forward_pre_hook(lambda _, *inputs: forward.begin(inputs), with_kwargs=True)
         try:
-            torch.autograd.backward(loss(private, _taken(batch, sources)))
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "Full backward hook"
+                )  # of inputs without a gradient, as all inputs are
+                torch.autograd.backward(loss(private, _taken(batch, sources)))
         finally:
             handle.remove()
             forward.end()
@@ -124,7 +131,7 @@ def _rows(batch: Any) -> int:
     if len(sizes) != 1 or max(sizes) < 2:
         raise ValueError(
             "batch must be a tuple or a dictionary of tensors that all have the same number of rows, 2 or more, got "
-            f"{_validate.shown(sorted(sizes))}"
+            f"{_validate.shown(batch)}"
         )
     return int(max(sizes))
 
