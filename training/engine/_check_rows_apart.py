@@ -15,7 +15,7 @@ from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._random_states import RandomStates
-from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, moved, still
+from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
 from dptheory.training.engine._sample_gradients import of_one_batch
 
 
@@ -98,7 +98,8 @@ def check_rows_apart(
             other, _ = passed([swaps.get(row, row) for row in plain])
             if other.rows.shape != again.rows.shape:
                 raise ValueError("loss must give a batch one gradient for each record, got another number of gradients")
-            flags = moved(again.rows, other.rows, list(swaps), rounding)
+            same = in_place(again, other, list(swaps))
+            flags = moved(again.rows, other.rows, list(swaps), rounding, in_place=same)
             if flags is not None:
                 raise ValueError(explained(again, other, list(swaps), flags, list(names.values()), rounding))
     finally:

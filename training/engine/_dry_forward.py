@@ -43,7 +43,9 @@ class DryForward:
             if torch.is_autocast_enabled(device):
                 self.precisions.add(torch.get_autocast_dtype(device))
         self._inside = True
-        self.parts.append([("", found) for found in map(_fingerprint, _tensors(inputs)) if found is not None])
+        found = [one for one in map(_fingerprint, _tensors(inputs)) if one is not None]
+        alike = [(number + 1) * one for number, one in enumerate(found) if len(one) == len(found[0])]
+        self.parts.append([("", torch.stack(alike).sum(0))] if alike else [])
 
     def end(self) -> None:
         """The step is over, or was left out: dropout is as it was."""

@@ -13,7 +13,7 @@ from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
-from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, moved, still
+from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
 from dptheory.training.mechanisms import Tensors
 
 _log = logging.getLogger("dptheory.training")
@@ -204,12 +204,12 @@ class DrySteps:
         self._due = [] if self._attempts >= _MOST_ATTEMPTS else [self._releases, *_later(self._due, self._releases)]
 
     def _noted(self) -> list[tuple[str, torch.Tensor]]:
-        """Outputs of the layers, of all parts together."""
-        parts = self._forward.parts
+        """Inputs and outputs of the layers, the last of each layer's, of all parts together."""
+        parts = [dict(part) for part in self._forward.parts]
         if len(parts) != len(self._parts):
             return []
-        calls = zip(*parts, strict=False)
-        return [(call[0][0], torch.cat([found for _, found in call])) for call in calls]
+        names = [name for name in parts[0] if all(name in part for part in parts)]
+        return [(name, torch.cat([part[name] for part in parts])) for name in names]
 
     def _compare(self, names: Sequence[str]) -> None:
         plain = [
@@ -222,7 +222,9 @@ class DrySteps:
             return
         for number, trial in enumerate(self._plan):
             if trial.replaced and number in self._left:
-                flags = moved(plain[-1].rows, self._left[number].rows, trial.replaced, self._rounding)
+                now = self._left[number]
+                same = in_place(plain[-1], now, trial.replaced)
+                flags = moved(plain[-1].rows, now.rows, trial.replaced, self._rounding, in_place=same)
                 if flags is None:
                     continue
                 if not self._whole:  # perhaps the loop has become random: see with the same batch twice

@@ -30,7 +30,7 @@ def read(data: Dataset[Any], indices: Sequence[int]) -> list[Parts]:
 def distances(rows: list[Parts], candidates: list[Parts]) -> NDArray[Any]:
     """How far records are from one another, (rows, candidates): the sum over their parts of label, length and content.
 
-    Of each part 1 where two numbers differ that are whole (labels), else their difference as a share of their sizes, in [0, 1]; of
+    Of each part their difference as a share of their sizes, in [0, 1], and 1 more where they are whole numbers (labels, lengths); of
     tensors and texts also the difference of their numbers of entries that are no padding, likewise.
     """
     total = np.zeros((len(rows), len(candidates)))
@@ -105,7 +105,8 @@ def _difference(rows: list[NDArray[Any]], candidates: list[NDArray[Any]]) -> NDA
         return found
     first, second = np.stack(rows)[:, None], np.stack(candidates)[None]
     if first.shape[2:] == () and np.issubdtype(first.dtype, np.integer):
-        unlike: NDArray[Any] = (first != second).astype(float)
+        gap = np.abs(first.astype(float) - second)
+        unlike: NDArray[Any] = (gap > 0.0) + gap / np.maximum(1.0, np.abs(first.astype(float)) + np.abs(second))
         return unlike
     first, second = first.reshape(len(rows), 1, -1).astype(float), second.reshape(1, len(candidates), -1).astype(float)
     gap = np.sqrt(((first - second) ** 2).sum(2))

@@ -65,17 +65,18 @@ class Rounding:
 
 
 def moved(
-    before: torch.Tensor, after: torch.Tensor, replaced: Collection[int], rounding: Rounding
+    before: torch.Tensor, after: torch.Tensor, replaced: Collection[int], rounding: Rounding, *, in_place: bool = False
 ) -> torch.Tensor | None:
     """Which tensors' gradients moved for a record that was not replaced.
 
     A difference is held against the norm of the record's whole gradient. Where that is much smaller than the largest one, it
     may be a difference of larger numbers, and their geometric mean takes its place. Rows that changed places together, in all
-    tensors alike, have not moved.
+    tensors alike, have not moved, unless the model got them in their old places.
 
     Args:
         before, after: fingerprints of one shape.
         replaced: places of the records that were replaced.
+        in_place: the model got the other records in the same places both times.
 
     Returns:
         A flag for each tensor; None where no gradient moved.
@@ -89,7 +90,9 @@ def moved(
     largest = float(own[kept].max())
     allowed = (rounding.share * (own * largest).sqrt()).clamp(min=_FLOOR * rounding.unit * largest)[:, None]
     differs = ((before - after).abs() > allowed) | changed
-    if not differs[kept].any() or _matched(before, after, allowed) >= int(kept.sum()):
+    if not differs[kept].any():
+        return None
+    if not in_place and _matched(before, after, allowed) >= int(kept.sum()):
         return None
     flags: torch.Tensor = differs[kept].any(0)
     either: torch.Tensor = flags[:count] | flags[count:]
@@ -171,6 +174,15 @@ def explained(
     if layer is None:
         return f"{_BEFORE}; {_OF_LOSS}"
     return f"{_BEFORE}, first in {layer.removeprefix('_module.')}: {_OF_LAYERS}"
+
+
+def in_place(before: Passed, after: Passed, replaced: Collection[int]) -> bool:
+    """Whether the model is known to have got the records that were not replaced in the same places."""
+    inputs = [passed.activations[0] for passed in (before, after) if passed.activations]
+    if len(inputs) < 2 or any(name or len(found) != len(before.rows) for name, found in inputs):
+        return False
+    kept = [row for row in range(len(before.rows)) if row not in replaced]
+    return torch.equal(inputs[0][1][kept, :2], inputs[1][1][kept, :2])
 
 
 def _first_layer(before: Passed, after: Passed, replaced: Collection[int], rounding: Rounding) -> str | None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, moved, still
+from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
 
 ROWS = [
     torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0)),
@@ -50,8 +50,18 @@ def test_rows_that_change_places_together_have_not_moved() -> None:
     changed[0][2], changed[1][2] = 7.0, 7.0
     together = fingerprint([rows[order] for rows in changed], seed=5)
     assert moved(before, together, (2,), EXACT) is None
+    assert moved(before, together, (2,), EXACT, in_place=True) is not None  # the model changed the order, not the loop
     apart = fingerprint([changed[0][order], changed[1]], seed=5)
     assert moved(before, apart, (2,), EXACT) is not None
+
+
+def test_the_input_says_whether_the_loop_changed_places() -> None:
+    rows, noted = fingerprint(ROWS, seed=5), torch.rand(6, 3, dtype=torch.float64)
+    longer, other = noted + torch.tensor([0.0, 0.0, 4.0]), noted.clone()
+    other[2] += 1.0
+    for now, kept in ((noted, True), (longer, True), (other, True), (noted.flip(0), False), (noted[:3], False)):
+        assert in_place(Passed(rows, [("", noted)]), Passed(rows, [("", now)]), (2,)) == kept
+    assert not in_place(Passed(rows, []), Passed(rows, []), (2,))
 
 
 def test_small_gradients_beside_large_ones_may_differ_by_their_rounding() -> None:
