@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
-from dptheory.training.engine._far_records import CANDIDATES, read, replacements
+from dptheory.training.engine._far_records import CANDIDATES, lengths, read, replacements
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
 from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
 from dptheory.training.mechanisms import Tensors
@@ -119,11 +119,16 @@ class DrySteps:
         """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
         own = self._rng.permutation(len(self._own))[: self._size + CANDIDATES]
         records = [self._own[place] for place in own]
-        batch, others = records[: self._size], records[self._size :]
-        pool = others or batch
         before = RandomStates.now(of_torch=self._of_torch)
-        rows, candidates = read(self._data, batch), read(self._data, pool)
+        parts = dict(zip(records, read(self._data, records), strict=True))
         before.restore()
+        long = lengths(list(parts.values()))
+        records = [
+            records[place] for place in np.argsort(long == long.max(), kind="stable")
+        ]  # the longest come in later
+        batch = records[: self._size]
+        pool = records[self._size :] or batch
+        rows, candidates = [parts[record] for record in batch], [parts[record] for record in pool]
         same = np.array(batch)[:, None] == np.array(pool)[None]
         swaps = replacements(rows, candidates, same, self._rng)
         plain = Trial(tuple(batch), ())

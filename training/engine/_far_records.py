@@ -39,6 +39,14 @@ def distances(rows: list[Parts], candidates: list[Parts]) -> NDArray[Any]:
     return total
 
 
+def lengths(records: list[Parts]) -> NDArray[Any]:
+    """Of each record the number of entries in its tensors and texts that are no padding, zero or -100 in whole numbers."""
+    whole = [[v for v in record if v.ndim] for record in records]
+    return np.array(
+        [sum(np.count_nonzero((v != 0) & (v != -100)) if v.dtype.kind == "i" else v.size for v in one) for one in whole]
+    )
+
+
 def labels(records: list[Parts]) -> list[int]:
     """Of each record the first whole number that several records share; 0 where there is none."""
     for column in range(min(map(len, records))):
@@ -53,7 +61,7 @@ def labels(records: list[Parts]) -> list[int]:
 def replacements(
     rows: list[Parts], candidates: list[Parts], same: NDArray[Any], rng: np.random.Generator
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Which candidates take whose places: the farthest of all that of one row, and those of one label half of the places.
+    """Which candidates take whose places: the farthest of the longest that of one row, those of one label half of the places.
 
     Where something divides by a number of labels, that number changes: the label is the one that the batch has least of, and a
     row of every label goes where the batch has several.
@@ -66,7 +74,8 @@ def replacements(
     """
     far = distances(rows, candidates) + 1e-6 * rng.random(same.shape)
     far[same] = -1.0
-    row, candidate = np.unravel_index(far.argmax(), far.shape)
+    long = lengths(candidates)
+    row, candidate = np.unravel_index(np.where(long == long.max(), far, -2.0).argmax(), far.shape)
     found = labels([*rows, *candidates])
     own, other = np.array(found[: len(rows)]), np.array(found[len(rows) :])
     known, counts = np.unique(other, return_counts=True)

@@ -168,8 +168,9 @@ def explained(
     if layer == "":
         return f"{_BEFORE}; {_OF_INPUT}"
     count = len(names)
-    trained = (before.rows[:, :count] > 0).any(0)
-    if layer is None and bool((trained & ~flags).any()):  # rows in another order than those of the others
+    norms = before.rows[:, :count].nan_to_num(0.0, 0.0, 0.0).max(0).values
+    quiet = norms[~flags] > norms[flags].min()  # and not only below what would be seen
+    if layer is None and bool((quiet & (norms[~flags] > 0)).any()):  # rows in another order than those of the others
         layer = next(name.rpartition(".")[0] or name for name, flag in zip(names, flags.tolist(), strict=True) if flag)
     if layer is None:
         return f"{_BEFORE}; {_OF_LOSS}"

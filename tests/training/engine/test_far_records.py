@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from dptheory.training.engine._far_records import distances, labels, read, replacements
+from dptheory.training.engine._far_records import distances, labels, lengths, read, replacements
 
 PLAIN = TensorDataset(torch.tensor([[1.0, 0.0], [1.1, 0.0], [-9.0, 5.0]]), torch.tensor([0, 0, 1]))
 
@@ -21,6 +21,13 @@ def test_label_length_and_content_count() -> None:
     assert distances(ids, ids)[0, 1] > 0.5
     ragged = read([(torch.ones(2, 3),), (torch.ones(9, 3),)], [0, 1])  # type: ignore[arg-type]
     assert distances(ragged, ragged)[0, 1] > 0.5
+
+
+def test_lengths_leave_out_padding_and_single_numbers() -> None:
+    found = read([([4, 5, 0, 0], [1, -100, -100, 2], 7), ([4, 5, 6, 7], [1, 2, 2, 1], 0)], [0, 1])  # type: ignore[arg-type]
+    assert lengths(found).tolist() == [4, 8]
+    one, _ = replacements(found[:1] * 3, [found[0], found[1]], np.zeros((3, 2), dtype=bool), np.random.default_rng(0))
+    assert list(one.values()) == [1]
 
 
 def test_records_that_cannot_be_read_are_all_alike() -> None:
