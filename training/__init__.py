@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dptheory.training.engine import PrivacyEngine as PrivacyEngine
+    from dptheory.training.engine import check_rows_apart as check_rows_apart
     from dptheory.training.engine import make_private as make_private
     from dptheory.training.engine import make_private_with_epsilon as make_private_with_epsilon
 
-_OF_THE_ENGINE = ("PrivacyEngine", "make_private", "make_private_with_epsilon")
+_OF_THE_ENGINE = ("PrivacyEngine", "check_rows_apart", "make_private", "make_private_with_epsilon")
 
 
 def __getattr__(name: str) -> Any:

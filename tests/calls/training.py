@@ -125,17 +125,23 @@ def _budgeted(**more: Any) -> Callable[[], dict[str, Any]]:
     return make
 
 
+def _mean_square(model: nn.Module, batch: Any) -> torch.Tensor:
+    found: torch.Tensor = model(batch[0]).square().mean()
+    return found
+
+
 CALLS: Calls = {
     "dptheory.training.engine.make_private_with_epsilon": [
-        Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0), "dear"),
+        Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0, probe=False), "dear"),
         Call(_budgeted(noise_generator=torch.Generator()), "dear"),
     ],
     "dptheory.training.engine.PrivacyEngine": [call(mechanism=m.DpSgd(), secure_mode=False)],
     "dptheory.training.engine.PrivacyEngine.get_epsilon": [dear(self=_engine(), delta=1e-5)],
     "dptheory.training.engine.make_private": [
         Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
-        Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator())(), "dear"),
+        Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator(), probe=False)(), "dear"),
     ],
+    "dptheory.training.engine.check_rows_apart": [dear(model=nn.Linear(3, 2), batch=(torch.rand(4, 3),), loss=_mean_square)],
     "dptheory.training.engine.attach": [
         Call(_private(sampling_rate=0.25, train_size=40, secure=False), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),

@@ -40,6 +40,7 @@ def made(mechanism, model):
     return make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, max_grad_norm=8.0,
         data_loader=DataLoader(data, batch_size=32, generator=torch.Generator().manual_seed(0)), noise_multiplier=0.5,
+        probe=False,
     )  # fmt: skip
 
 

@@ -182,6 +182,7 @@ def private(model: Board, mechanism: Mechanism, plan: Plan) -> Made:
         max_grad_norm=plan.clip_norm,
         noise_generator=None if plan.secure else torch.Generator().manual_seed(plan.seed + 1),
         secure=plan.secure,
+        probe=False,  # the loss is a sum over rows, and what is watched are the batches of the run
         sampling_rate=plan.sampling_rate,
         expected_batch_size=None if plan.sampling_rate is None else plan.batch_size,
     )

@@ -11,7 +11,8 @@ from torch.utils.data import DataLoader
 
 from dptheory import _validate, privacy
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
-from dptheory.training.engine._private import make_private, restored_after_errors
+from dptheory.training.engine._private import make_private
+from dptheory.training.engine._restored import restored_after_errors
 from dptheory.training.mechanisms import Mechanism
 
 _HALVINGS = 60
@@ -36,6 +37,7 @@ def make_private_with_epsilon(
     secure: bool = False,
     sampling_rate: float | None = None,
     expected_batch_size: float | None = None,
+    probe: bool = True,
 ) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
     """:func:`make_private` with the least noise for which so many passes over the loader keep within a budget.
 
@@ -44,7 +46,7 @@ def make_private_with_epsilon(
 
     Args:
         module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode: as for :func:`make_private`.
-        loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size: as there.
+        loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size, probe: as there.
         target_epsilon: epsilon after the last pass, > 0; above 1e4 it gets the noise of 1e4.
         target_delta: in [1e-30, 0.99].
         epochs: passes over the loader that is returned, >= 1.
@@ -88,6 +90,7 @@ def make_private_with_epsilon(
             secure=secure,
             sampling_rate=sampling_rate,
             expected_batch_size=expected_batch_size,
+            probe=probe,
         )
         try:
             wrapped.noise_multiplier = _noise(mechanism, wrapped, epsilon, delta, steps=passes * len(batches))

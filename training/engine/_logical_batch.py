@@ -1,8 +1,18 @@
 """Which physical batches make up one batch: how the optimizer knows that a part belongs to the batch under way."""
 
 from collections import deque
+from dataclasses import dataclass
 
 from dptheory import _validate
+from dptheory.training.engine._dry_steps import Trial
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A batch that was drawn, and of which no step has been made yet; with its trial where its step releases nothing."""
+
+    size: int
+    trial: Trial | None = None
 
 
 class LogicalBatch:
@@ -17,40 +27,62 @@ class LogicalBatch:
         under_way: parts have been added, and more are to come.
         rows: rows of gradients added so far.
         from_loader: the loader of ``make_private`` draws the batches, so that signals come as a part is handed out.
+        trials_lost: dry batches have been left out of which no step was made.
     """
 
     def __init__(self) -> None:
         self.under_way = False
         self.rows = 0
         self.from_loader = False
+        self.trials_lost = False
         self._begun = False
         self._more_follow: bool | None = None
-        self._sizes: deque[int] = deque()
-        """Of batches that were drawn, and of which no step has been made yet."""
+        self._drawn: deque[_Drawn] = deque()
         self._sizes_known = self._drawn_ahead = False
+        self._left_out: list[int] = []
 
     def begin(self, size: int | None) -> None:
         """A batch was drawn, and its first part comes next."""
         self.drop()
+        size = None if size is None else _validate.integer("size", size, 0)
+        trial = self.dry_is_next  # what the loader has handed out to release nothing stays so, whoever begins it
         self._begun = True
         self.from_loader = self._drawn_ahead = False
-        self._sizes.clear()
-        self._sizes_known = size is not None
-        if size is not None:
-            self._sizes.append(_validate.integer("size", size, 0))
+        self._drawn.clear()
+        self._sizes_known = size is not None or trial is not None
+        if trial is not None or size is not None:
+            self._drawn.append(_Drawn(len(trial.indices) if size is None and trial is not None else size or 0, trial))
 
     def begin_pass(self, drawn_ahead: bool) -> None:
         """A loader begins anew: what it drew before is not to come any more."""
         self._begun = False
         self.from_loader = True
-        self._sizes.clear()
+        self._drawn.clear()
+        self._left_out = []
         self._sizes_known, self._drawn_ahead = True, drawn_ahead
 
-    def drawn(self, size: int) -> None:
-        """The loader drew a batch; earlier ones may still be waiting for their step."""
+    def drawn(self, size: int, trial: Trial | None = None) -> None:
+        """The loader drew a batch, perhaps a dry one; earlier ones may still be waiting for their step."""
         self.drop()
         self._begun = True
-        self._sizes.append(size)
+        self._drawn.append(_Drawn(size, trial))
+
+    @property
+    def dry_is_next(self) -> Trial | None:
+        """The trial of the earliest batch that waits for its step; None where that is one of the run."""
+        return self._drawn[0].trial if self._drawn else None
+
+    def is_dry(self, rows: int) -> bool:
+        """Whether a part of so many rows is of a batch whose step releases nothing.
+
+        The loop may have left dry batches out, and hand them over later: as many steps of their size release nothing, too.
+        """
+        found = next((one for one in self._drawn if self._may_be_of(rows, one.size)), None)
+        return (found is not None and found.trial is not None) or rows in self._left_out
+
+    def _may_be_of(self, rows: int, size: int) -> bool:
+        rows += self.rows if self.under_way else 0
+        return rows <= max(size, 1) if self._more_follow else _is_of(rows, size)
 
     def announce(self, more_follow: bool) -> None:
         """Say of the part that comes next whether more parts follow it.
@@ -65,8 +97,8 @@ class LogicalBatch:
             )
         if more_follow and not self._begun:
             raise ValueError("signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch")
-        while len(self._sizes) > 1:  # a batch in parts comes alone: the loop has left out the earlier ones
-            self._sizes.popleft()
+        while len(self._drawn) > 1:  # a batch in parts comes alone: the loop has left out the earlier ones
+            self.trials_lost |= self._drawn.popleft().trial is not None
         self._more_follow = more_follow
 
     def check(self, rows: int) -> None:
@@ -83,34 +115,46 @@ class LogicalBatch:
             )
         if not self._sizes_known:
             return
-        if not self._sizes:
+        if not self._drawn:
             raise ValueError(
                 "step() needs a batch of its own: none was drawn since the last step; go over the loader that make_private "
                 "returned, not over the one it was given (who draws batches apart from it uses attach)"
             )
+        sizes = {one.size for one in self._drawn}
+        matched = any(self._may_be_of(rows, size) for size in sizes)
         rows += self.rows if self.under_way else 0
-        matched = rows <= max(*self._sizes, 1) if self._more_follow else any(_is_of(rows, size) for size in self._sizes)
         if not matched:
-            drawn = " or ".join(map(str, sorted(set(self._sizes))))
+            drawn = " or ".join(map(str, sorted(sizes)))
             raise ValueError(
                 f"per-sample gradients must be one row for each example of the batch, got {rows} rows where {drawn} were drawn: "
                 "hand every example once to one forward pass, of a batch in parts every part; an example in several rows is "
                 "clipped in each, and several in one row are clipped together"
             )
 
-    def add(self, rows: int) -> bool:
+    def add(self, rows: int) -> tuple[bool, Trial | None]:
         """Note a part that was added.
 
         Returns:
-            Whether more parts follow it; otherwise the batch is complete, and done with.
+            Whether more parts follow it; otherwise the batch is complete, and done with. The trial that is complete with it, if
+            it is of a dry batch.
         """
         self.rows = rows + (self.rows if self.under_way else 0)
         self.under_way, self._more_follow = bool(self._more_follow), None
-        if not self.under_way:
-            self._begun = False
-            while self._sizes and not _is_of(self.rows, self._sizes.popleft()):
-                continue  # the loop has left that batch out
-        return self.under_way
+        if self.under_way:
+            return True, None
+        self._begun = False
+        if self.rows in self._left_out:
+            self._left_out.remove(self.rows)
+            if self.dry_is_next is None:
+                return False, None
+        while self._drawn:
+            one = self._drawn.popleft()
+            if _is_of(self.rows, one.size):
+                return False, one.trial
+            if one.trial is not None:  # the loop has left that batch out
+                self.trials_lost = True
+                self._left_out.append(one.size)
+        return False, None
 
     def drop(self) -> None:
         """Leave out what has not been released."""

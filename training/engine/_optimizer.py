@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 from opacus.optimizers import DPOptimizer
-from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 
 from dptheory import _validate, privacy
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
+from dptheory.training.engine._dry_steps import CALLERS, DrySteps
 from dptheory.training.engine._gradient_edits import GradientEdits
 from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
@@ -135,6 +135,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._sums = GradientSums(names, mean=self.loss_reduction == "mean")
         self._edits = GradientEdits(names)
         self._gradients_cleared = False  # since the last forward pass
+        self._dry: DrySteps | None = None
+        self._not_probed = CALLERS
 
     @property
     def sampler(self) -> str:
@@ -170,6 +172,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             epsilon_if_secure=self.accountant.epsilon_if_secure(delta),
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
             releases=self.accountant.releases,
+            records_apart=self._not_probed if self._dry is None else self._dry.says,
         )
 
     def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:
@@ -195,6 +198,16 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             drawn_ahead: worker processes draw batches before the loop asks for them.
         """
         self._batch.begin_pass(drawn_ahead)
+        if self._dry is not None:
+            self._dry.begin_pass()
+
+    def loader_tries(self) -> list[int] | None:
+        """The next batch of which a step is to release nothing; None where there is none."""
+        found = None if self._dry is None else self._dry.next()
+        if found is None:
+            return None
+        self._batch.drawn(len(found[1]), found[0])
+        return found[1]
 
     def loader_drew(self, size: int) -> None:
         """What the loader of ``make_private`` says of every batch."""
@@ -210,13 +223,19 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self._batch.from_loader:
             self._forget_passes()
 
+    def probe(self, dry: DrySteps | str) -> None:
+        """Compare the gradients of the loader's dry batches, or say why not; ``make_private`` calls it once."""
+        self._dry, self._not_probed = (None, dry) if isinstance(dry, str) else (dry, "")
+
     def track(self, private: HookedModule) -> None:
         """Learn whose layers hold what belongs to a batch; ``make_private`` calls it once."""
         self._layers = HookedLayers(private, self)
         private.passes.looked_at = self._sums.wants
-        private.register_forward_pre_hook(ForwardPass(self._before_forward))
+        private.register_forward_pre_hook(ForwardPass(self._before_forward), with_kwargs=True)
 
-    def _before_forward(self) -> None:
+    def _before_forward(self, *given: object) -> None:
+        if self._dry is not None:
+            self._dry.forward_begins(self._batch.dry_is_next is not None, list(given))
         if self._layers is not None and self._layers.follow():
             self._sums.start_again()
         self._edits.follow(self.params)
@@ -254,6 +273,11 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         params = self.params
         self._edits.check(params)
         self._sums.check(params, samples)
+        if self._batch.is_dry(samples.examples):
+            self._compare(params, samples)
+            return
+        if self._dry is not None:
+            self._dry.check()
         if not self._batch.under_way:
             self._clip = self._clip_of_a_batch()
             self._begin_step([p.detach() for p in params])
@@ -266,8 +290,23 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             found.total if before is None else [a + b for a, b in zip(before, found.total, strict=True)]
         )
         self._nonfinite += found.nonfinite
-        self._is_last_step_skipped = self._batch.add(samples.examples)
+        self._is_last_step_skipped, _ = self._batch.add(samples.examples)
         mark_done(params)
+
+    def _compare(self, params: list[Any], samples: PerExampleGradients) -> None:
+        """A part of a dry batch: nothing of it goes into the totals, nor stays."""
+        self._is_last_step_skipped = True
+        more_follow, trial = self._batch.add(samples.examples)
+        if self._dry is not None and (more_follow or trial is not None):
+            self._dry.part(samples)
+        mark_done(params)
+        for p in params:
+            if p.grad is not None:
+                p.grad = torch.zeros_like(p.grad)  # that of the bare batch
+        if not more_follow:
+            self._sums.start_again()
+        if self._dry is not None and trial is not None:
+            self._dry.finish(trial, [self._names[p] for p in params])
 
     # --- the step -----------------------------------------------------------------------------------------------------
 
@@ -310,6 +349,9 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             self.nonfinite_samples += self._nonfinite
             self.mechanism.end_step(self._released, self.noise_multiplier * self._clip)
             self._released = []
+            if self._dry is not None:
+                self._dry.released(lost=self._batch.trials_lost)
+                self._batch.trials_lost = False
         return result if closure is None else loss
 
     def _clip_of_a_batch(self) -> float:
@@ -363,44 +405,3 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self.accountant.load_state_dict(state_dict["accountant"])
         self._batch.drop()
         _optimizer_state.take_over(self, state_dict)
-
-
-class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):  # type: ignore[misc]
-    """The same over several processes: totals are summed over all of them, the first draws noise, all get its release.
-
-    Every process needs a mechanism that was built with the same seed, or without one: then the masks of the
-    first are handed to all.
-
-    Args:
-        optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm: as for :class:`MechanismOptimizer`.
-        expected_batch_size, loss_reduction, generator, secure, adjacency, sampler: as there.
-
-    Raises:
-        TypeError, ValueError: as :class:`MechanismOptimizer`.
-    """
-
-    def add_noise(self) -> None:
-        """Sum the totals, release once, and hand the release to every process."""
-        if self.clipped_total is None:
-            raise ValueError("step() needs a backward pass since the last zero_grad()")
-        for total in self.clipped_total:
-            torch.distributed.all_reduce(total)
-        count = torch.tensor(self._nonfinite, device=self.clipped_total[0].device)
-        torch.distributed.all_reduce(count)
-        self._nonfinite = int(count)
-        released = [r.contiguous() for r in self._release()]
-        for value in released:
-            torch.distributed.broadcast(value, src=0)
-        self._store(released)
-
-    def _begin_step(self, params: Tensors) -> None:
-        """The first process's masks and subspace for all: rounding can flip a basis vector's sign."""
-        super()._begin_step(params)
-        for tensor in self.mechanism.shared():
-            torch.distributed.broadcast(tensor, src=0)
-
-    def reduce_gradients(self) -> None:
-        """Every process has the sum already; Opacus gives each the expected size of its own share of the batch."""
-        if self.loss_reduction == "mean":
-            for p in self.params:
-                p.grad /= self.world_size

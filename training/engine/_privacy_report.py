@@ -36,6 +36,7 @@ class PrivacyReport:
         epsilon_if_secure: what epsilon a secure run of the same steps would have; ``epsilon`` itself in a secure run.
         public: what the guarantee takes to be known to everybody.
         releases: of the same records besides the steps, as statistics of private records: epsilon counts them.
+        records_apart: whether dry steps saw that no record changes the gradient of another one, or "not probed" and why.
 
     Example: before its first step an optimizer has spent nothing, and says what will be protected.
         >>> import torch
@@ -62,6 +63,7 @@ class PrivacyReport:
     epsilon_if_secure: float
     public: tuple[str, ...]
     releases: tuple[Step, ...] = ()
+    records_apart: str = "not probed"
 
     def lines(self) -> list[str]:
         """The report in plain English, one sentence per line; epsilon is rounded up."""
@@ -86,6 +88,7 @@ class PrivacyReport:
             f"Sampling: {self.sampler}, each record in each step with probability {self.sampling_rate:.6g}.",
             source,
             f"Public: {', '.join(self.public)}.",
+            f"Records apart, as epsilon needs them: {self.records_apart}.",
         ]
 
     def __str__(self) -> str:

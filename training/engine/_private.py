@@ -1,7 +1,5 @@
 """``make_private``: a plain PyTorch loop becomes one of the papers' algorithms."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -22,12 +20,15 @@ from dptheory import _validate
 from dptheory.training._streams import LOADER, Stream
 from dptheory.training.engine import _distributed
 from dptheory.training.engine._attention import adapt_attention
-from dptheory.training.engine._empty_batches import CollateAlsoNone
+from dptheory.training.engine._distributed_optimizer import DistributedMechanismOptimizer
+from dptheory.training.engine._dry_steps import OFF, DrySteps
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
-from dptheory.training.engine._optimizer import LARGEST, SMALLEST, DistributedMechanismOptimizer, MechanismOptimizer
+from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
+from dptheory.training.engine._random_states import Collating, from_global_torch
 from dptheory.training.engine._repeated_records import check_records
+from dptheory.training.engine._restored import restored_after_errors
 from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from dptheory.training.mechanisms import Mechanism
@@ -64,6 +65,7 @@ def make_private(
     secure: bool = False,
     sampling_rate: float | None = None,
     expected_batch_size: float | None = None,
+    probe: bool = True,
 ) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
     """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled.
 
@@ -71,6 +73,13 @@ def make_private(
     taken from the loader, as batch_size / N and batch_size. Then the number N of examples is public, and neighbours are data
     sets of N records, one of which is replaced by a null record (``optimizer.privacy(delta).adjacency`` says which it is). A
     pass over the loader has max(1, round(1 / rate)) batches; the divisor is never the size of the batch drawn.
+
+    Epsilon needs records apart: no record may change the gradient of another one, in a layer, in the loss or anywhere in the
+    loop. So the loader first hands out four dry batches, and two more after 10, 100 and 1,000 steps: one batch, the same again,
+    and with records replaced. ``optimizer.step()`` compares the gradients of the other records and releases nothing: no noise, no
+    count, no update. Random states of torch, NumPy and Python are the same for each and as before after the last, and dropout
+    rests. A comparison sees what its records show; ``optimizer.privacy(delta)`` says whether there was one. Leave dry batches
+    out (``probe=False``) where the loop releases more than its steps: each dry pass would release it again.
 
     A call that fails leaves the module as it was.
 
@@ -88,7 +97,7 @@ def make_private(
             tensors by Opacus's formulas, or "functorch". All three give the same up to rounding.
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
-            hold, and nothing here can see it: take ``reduction="none"``, a mean for each example, then ``.mean()``.
+            hold: take ``reduction="none"``, a mean for each example, then ``.mean()``. Dry steps refuse the other.
         noise_generator: for runs that can be repeated; of any device. One number is drawn from it, as the seed of the noise;
             without it the seed comes from the operating system. Equal seeds, of it, of the loader's generator and of the
             mechanism, have no random numbers in common. They give the same run where model, weights and settings are the same,
@@ -98,6 +107,8 @@ def make_private(
             simulation, and masks amplify nothing.
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1]; with ``expected_batch_size``, or neither.
         expected_batch_size: divisor of a "mean" loss, in [1e-15, 1e15].
+        probe: whether there are dry batches. Without them, and where the loop's gradients are random beyond what can be
+            repeated, the report says "not probed".
 
     Returns:
         The module that computes per-sample gradients, the optimizer (``optimizer.privacy(delta)`` says what is spent, and what
@@ -107,7 +118,8 @@ def make_private(
         ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation) or writes to
             its own weights (an embedding with ``max_norm``), a loader that does not draw uniformly or whose data set visibly
             holds a record twice, an optimizer that cannot take a released gradient or leaves trainable parameters out, or a
-            seed or generator together with ``secure``.
+            seed or generator together with ``secure``. ``optimizer.step()`` of a dry batch raises one where a record's gradient
+            depends on another record: it names the layer, or the loss, and what to write instead.
         TypeError: a mechanism that is none.
 
     Example: one pass over forty examples in batches of about twenty.
@@ -132,6 +144,7 @@ def make_private(
         raise ValueError(
             f"sampling_rate and expected_batch_size must be given together, got {sampling_rate!r} and {expected_batch_size!r}"
         )
+    _validate.flag("probe", probe)
     public = sampling_rate is None
     rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     if secure and data_loader.generator is not None:
@@ -164,6 +177,17 @@ def make_private(
     wrapped.sampler = POISSON
     wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
+    wrapped.probe(
+        DrySteps(
+            data=data_loader.dataset,
+            indices=range(place[0], examples, place[1]),
+            size=min(max(2, round(rate * examples / place[1])), examples // place[1]),
+            model=private,
+            keep_torch=from_global_torch(noise_generator, data_loader.generator),
+        )
+        if probe
+        else OFF
+    )
     return private, wrapped, _poisson_loader(data_loader, collate, batches, rate, place, wrapped)
 
 
@@ -305,32 +329,6 @@ def _check_processes(module: nn.Module) -> None:
         )
 
 
-@contextmanager
-def restored_after_errors(module: nn.Module) -> Iterator[None]:
-    """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
-    modules = [
-        (m, type(m), dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)})
-        for m in module.modules()
-    ]
-    parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
-    try:
-        yield
-    except BaseException:
-        for m, kind, attributes, tables in modules:
-            m.__class__ = kind
-            vars(m).clear()
-            vars(m).update(attributes)
-            for name, table in tables.items():
-                vars(m)[name].clear()
-                vars(m)[name].update(table)
-        for p, attributes, trained, gradient in parameters:
-            vars(p).clear()
-            vars(p).update(attributes)
-            p.requires_grad_(trained)
-            p.grad = gradient
-        raise
-
-
 def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     """Batch size and number of examples of a loader whose samples are uniform.
 
@@ -362,16 +360,16 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 
 
-def _collate_also_none(loader: DataLoader[Any], rate: float) -> CollateAlsoNone:
+def _collate_also_none(loader: DataLoader[Any], rate: float) -> Collating:
     """The loader's own way to put examples together, with the batch of no example."""
     examples = loader.dataset
     size = len(examples)  # type: ignore[arg-type]
-    return CollateAlsoNone(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
+    return Collating(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
 
 
 def _poisson_loader(
     loader: DataLoader[Any],
-    collate: CollateAlsoNone,
+    collate: Collating,
     batches: Batches,
     rate: float,
     place: tuple[int, int],

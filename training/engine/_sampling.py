@@ -203,11 +203,16 @@ class Listener(Protocol):
 
     def loader_begins(self, *, drawn_ahead: bool) -> None: ...
 
+    def loader_tries(self) -> list[int] | None: ...
+
     def loader_drew(self, size: int) -> None: ...
 
 
 class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
     """The batches of a torch ``DataLoader``, announced to the optimizer as they are drawn; ``make_private`` builds it.
+
+    Before a batch of the run come those that the optimizer wants to compare, whose steps release nothing. They are drawn apart
+    from the others, so that the batches of the run are the same with and without them.
 
     Args:
         batches: their law.
@@ -242,6 +247,8 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
     def __iter__(self) -> Iterator[list[int]]:
         self._listener.loader_begins(drawn_ahead=self._drawn_ahead)
         for step in range(self.steps):
+            while (dry := self._listener.loader_tries()) is not None:
+                yield dry
             indices = self._batches.batch(step, *self._place).tolist()
             self._listener.loader_drew(len(indices))
             yield indices

@@ -39,6 +39,7 @@ def stated(
     )
     if not protected:
         return replace(found, steps=report.steps, epsilon=math.inf, accountant=UNPROTECTED)
+    found = replace(found, covered=f"{found.covered}; records apart: {report.records_apart}")
     if report.releases:
         found = replace(found, output=f"{_BEFORE}, and {found.output}", covered=f"{_BEFORE}, and {found.covered}")
     return replace(found, steps=report.steps, epsilon=min(found.epsilon, report.epsilon))

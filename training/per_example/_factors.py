@@ -11,7 +11,7 @@ from dptheory.training.per_example._convolution import Convolution, Geometry
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._mixed import Mixed
-from dptheory.training.per_example._representation import Representation
+from dptheory.training.per_example._representation import Representation, as_rows
 from dptheory.training.per_example._table import Table
 
 _DENSE = (nn.Linear, RNNLinear)
@@ -48,7 +48,7 @@ def factors_of(
         found[layer.weight] = _rule(layer)(layer, inputs, gradient).with_rows(rows)
     bias = getattr(layer, "bias", None)
     if bias is not None and bias.requires_grad:
-        found[bias] = Formed(_summed(layer, inputs, gradient)).with_rows(rows)
+        found[bias] = Formed(_summed(layer, gradient)).with_rows(rows)
     return found
 
 
@@ -74,35 +74,30 @@ def _rule(layer: nn.Module) -> Callable[[Any, torch.Tensor, torch.Tensor], Repre
 
 
 def _dense(_: Any, inputs: torch.Tensor, gradient: torch.Tensor) -> Representation:
+    if inputs.dim() < 2:
+        raise ValueError("its input has no dimension for the examples")
     return Dense(_sequence(gradient), _sequence(inputs))
 
 
 def _convolution(layer: Any, inputs: torch.Tensor, gradient: torch.Tensor) -> Representation:
-    inputs, gradient = _batched(layer, inputs, gradient)
+    if inputs.dim() < len(layer.kernel_size) + 2:
+        raise ValueError("its input has no dimension for the examples")
     return Convolution(gradient, inputs, Geometry.of(layer))
 
 
 def _table(layer: Any, indices: torch.Tensor, gradient: torch.Tensor) -> Representation:
-    tokens = indices.reshape(len(indices), -1) if indices.dim() else indices.view(1, 1)
+    tokens = as_rows(indices)
     b = gradient.reshape(*tokens.shape, gradient.shape[-1])
     return Table(tokens, b, rows=layer.num_embeddings, padding=layer.padding_idx)
 
 
-def _summed(layer: Any, inputs: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+def _summed(layer: Any, gradient: torch.Tensor) -> torch.Tensor:
     """Of a bias: output gradients, added up over sequence or space."""
     if isinstance(layer, _CONVOLUTIONS):
-        return _batched(layer, inputs, gradient)[1].flatten(2).sum(2)
-    return _sequence(gradient).sum(1) if gradient.dim() > 2 else gradient.reshape(-1, gradient.shape[-1])
-
-
-def _batched(layer: Any, inputs: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Those of a convolution; of a single example without a batch, with one."""
-    alone = inputs.dim() == len(layer.kernel_size) + 1
-    return (inputs[None], gradient[None]) if alone else (inputs, gradient)
+        return gradient.flatten(2).sum(2)
+    return gradient.flatten(1, -2).sum(1) if gradient.dim() > 2 else gradient
 
 
 def _sequence(tensor: torch.Tensor) -> torch.Tensor:
-    """Shape (n, T, entries) of (entries), (n, entries) or (n, ..., entries)."""
-    if tensor.dim() < 3:
-        return tensor.reshape(-1, 1, tensor.shape[-1])
-    return tensor.flatten(1, -2)
+    """Shape (n, T, entries) of (n, entries) or (n, ..., entries)."""
+    return tensor[:, None] if tensor.dim() < 3 else tensor.flatten(1, -2)

@@ -307,15 +307,15 @@ class WithoutWeight:
 class ForwardPass:
     """A forward pre-hook of the whole model: calls back before a forward pass of training, but not where ``checkpoint`` repeats one."""
 
-    def __init__(self, before: Callable[[], None]) -> None:
+    def __init__(self, before: Callable[..., None]) -> None:
         self._before = before
 
     def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
         return Resting, ()
 
-    def __call__(self, module: nn.Module, _: object) -> None:
+    def __call__(self, module: nn.Module, *given: object) -> None:
         if module.training and torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
-            self._before()
+            self._before(*given)
 
 
 class Resting:

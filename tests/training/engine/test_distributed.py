@@ -178,11 +178,34 @@ def test_each_process_has_its_share_of_the_examples(rank: int, own: int, monkeyp
     _, optimizer, loader = engine.make_private(
         module=DifferentiallyPrivateDistributedDataParallel(model), mechanism=m.DpSgd(), noise_multiplier=1.0,
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0), max_grad_norm=0.5,
-        data_loader=DataLoader(TensorDataset(torch.zeros(7, 3)), 7),
+        data_loader=DataLoader(TensorDataset(torch.zeros(7, 3)), 7), probe=False,
     )  # fmt: skip
     assert loader.batch_sampler.num_samples == own
     assert [indices for indices in loader.batch_sampler] == [list(range(rank, 7, 2))]
     assert optimizer.expected_batch_size == 3.5
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_dry_steps_of_a_process_wait_for_no_other(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each compares records of its own; only steps that release something sum up."""
+    group = Group(monkeypatch, rank)
+    model = torch.nn.Linear(3, 2)
+    private, optimizer, loader = engine.make_private(
+        module=DifferentiallyPrivateDistributedDataParallel(model), mechanism=m.DpSgd(), noise_multiplier=1.0,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0), max_grad_norm=0.5,
+        data_loader=DataLoader(TensorDataset(torch.rand(40, 3)), 20),
+    )  # fmt: skip
+    sizes, summed = [], []
+    for (rows,) in loader:
+        optimizer.zero_grad()
+        private(rows).square().mean().backward()
+        optimizer.step()
+        sizes.append(len(rows))
+        summed.append(len(group.summed))
+    assert sizes[:4] == [10] * 4 and len(sizes) == 6
+    assert summed[:4] == [0] * 4 and summed[5] == 2 * summed[4] > 0
+    assert optimizer.accountant.steps == 2 and optimizer.privacy(1e-5).records_apart == "compared before the steps 1"
 
 
 def test_what_a_process_knows_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ def test_state_goes_round(simulated: bool) -> None:
             return model, make_private(
                 module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
                 mechanism=RandomSparsification(Constant(0.5), 2), noise_multiplier=0.7, max_grad_norm=0.5,
-                noise_generator=torch.Generator().manual_seed(5),
+                noise_generator=torch.Generator().manual_seed(5), probe=False,
             )  # fmt: skip
 
     model, (private, optimizer, batches) = fresh()
@@ -352,7 +352,7 @@ def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
     model = small_tanh_cnn(0)
     private, optimizer, batches = make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader(), mechanism=DpSgd(),
-        noise_multiplier=0.0, max_grad_norm=1e-3,
+        noise_multiplier=0.0, max_grad_norm=1e-3, probe=False,
     )  # fmt: skip
     for pixels, labels in itertools.islice(batches, 4):
         (private if cleared_by == "model" else optimizer).zero_grad()

@@ -70,7 +70,9 @@ def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int, ba
 
 @pytest.mark.parametrize("examples", [1000, 1001])
 def test_rate_and_divisor_of_the_caller(examples: int) -> None:
-    _, optimizer, loader = private(DataLoader(data(examples), 7), sampling_rate=0.03, expected_batch_size=29.5)
+    _, optimizer, loader = private(
+        DataLoader(data(examples), 7), sampling_rate=0.03, expected_batch_size=29.5, probe=False
+    )
     assert optimizer.expected_batch_size == 29.5
     assert optimizer.accountant.sampling_rate == loader.batch_sampler.sample_rate == 0.03
     assert len(loader) == sum(1 for _ in loader) == 33
@@ -92,7 +94,7 @@ def test_the_update_is_divided_by_the_callers_constant() -> None:
 def test_the_loader_draws_with_the_reported_rate(examples: int, batch_size: int, secure: bool) -> None:
     """Binomial counts of every example, and of all: a rate of 1 / len(loader) would be off by a sixth."""
     torch.manual_seed(0)
-    _, optimizer, loader = private(DataLoader(data(examples), batch_size), secure=secure)
+    _, optimizer, loader = private(DataLoader(data(examples), batch_size), secure=secure, probe=False)
     counts, passes = np.zeros(examples), 0
     while passes * len(loader) < 1500:
         passes += 1
@@ -109,7 +111,7 @@ def test_batches_of_small_rates_are_not_rounded_up() -> None:
     """A single-precision uniform is a multiple of 2^-24: with rate 1e-9 it would draw 60 times too often."""
     rows = DataLoader(TensorDataset(torch.zeros(2_000_000, 1)), 1)
     torch.manual_seed(3)
-    _, _, loader = private(rows, model=nn.Linear(1, 1), sampling_rate=1e-9, expected_batch_size=1.0)
+    _, _, loader = private(rows, model=nn.Linear(1, 1), sampling_rate=1e-9, expected_batch_size=1.0, probe=False)
     batches = iter(loader.batch_sampler)
     assert sum(len(next(batches)) for _ in range(20)) <= 2  # 0.04 expected; 2.4 with single precision
 
@@ -122,7 +124,7 @@ def test_an_empty_first_batch_of_any_structure() -> None:
         def __getitem__(self, i: int):
             return {"features": torch.ones(FEATURES), "label": i % 2}
 
-    model, optimizer, loader = private(DataLoader(Named(), 2), sampling_rate=1e-6, expected_batch_size=2.0)
+    model, optimizer, loader = private(DataLoader(Named(), 2), sampling_rate=1e-6, expected_batch_size=2.0, probe=False)
     batch = next(iter(loader))
     assert batch["features"].shape == (0, FEATURES) and batch["label"].shape == (0,)
     nn.functional.cross_entropy(model(batch["features"]), batch["label"]).backward()
@@ -137,7 +139,7 @@ def test_the_recipe_for_empty_batches_of_models_that_fail_on_them() -> None:
     images = DataLoader(TensorDataset(torch.randn(40, 1, 4, 4), torch.arange(40) % 2), 2)
     model, optimizer, loader = private(
         images, model=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)), grad_sample_mode="functorch",
-        sampling_rate=1e-6, expected_batch_size=2.0,
+        sampling_rate=1e-6, expected_batch_size=2.0, probe=False,
     )  # fmt: skip
     features, labels = next(iter(loader))
     assert len(labels) == 0
@@ -211,7 +213,7 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
 
 def test_a_secure_mask_is_drawn_after_the_gradients_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = m.PosteriorFreeze(m.Constant(0.5), None)
-    model, optimizer, loader = private(mechanism=mechanism, secure=True)
+    model, optimizer, loader = private(mechanism=mechanism, secure=True, probe=False)
     features, labels = next(batch for batch in loader if len(batch[1]) > 0)
     drawn, right = [], mechanisms.draw_mask
 

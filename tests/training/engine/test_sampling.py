@@ -1,5 +1,7 @@
 """Poisson batches: the law, the parts, and what they depend on."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -151,9 +153,13 @@ def test_generators_seeded_alike_draw_one_batch_together() -> None:
 class Heard:
     def __init__(self) -> None:
         self.events: list = []
+        self.dry: list[list[int]] = []
 
     def loader_begins(self, *, drawn_ahead: bool) -> None:
         self.events.append(("begins", drawn_ahead))
+
+    def loader_tries(self) -> list[int] | None:
+        return self.dry.pop() if self.dry else None
 
     def loader_drew(self, size: int) -> None:
         self.events.append(size)
@@ -170,6 +176,8 @@ def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too(
     assert heard.events == [("begins", True), *map(len, drawn)]
     next(iter(sampler))
     assert heard.events[31] == ("begins", True) and len(heard.events) == 33
+    heard.dry = [[1, 3], [1, 2]]
+    assert list(itertools.islice(sampler, 2)) == [[1, 2], [1, 3]] and len(heard.events) == 34  # no batches of the run
 
 
 def test_bad_input() -> None:

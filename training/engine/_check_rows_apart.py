@@ -1,0 +1,144 @@
+"""Whether a model and its loss keep the records of a batch apart: for loops of plain Opacus."""
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from opacus import GradSampleModule
+from torch import nn
+
+from dptheory import _validate
+from dptheory.training._randomness import fresh_generator
+from dptheory.training.engine._dry_forward import DryForward
+from dptheory.training.engine._far_records import CANDIDATES, read, replacements
+from dptheory.training.engine._random_states import RandomStates
+from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
+from dptheory.training.engine._sample_gradients import of_one_batch
+from dptheory.training.per_example import FACTORS, HookedModule
+
+
+def check_rows_apart(
+    model: nn.Module,
+    batch: Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
+    loss: Callable[[nn.Module, Any], torch.Tensor],
+) -> None:
+    """See that no record of a batch changes another one's gradient, as DP-SGD needs it and Opacus does not check.
+
+    The gradients of a batch are compared with those of the same batch in which a record is replaced by another of its records,
+    the most different ones first. Random states are the same for both and as before afterwards, and dropout rests. What no
+    record of the batch shows is not seen: give it records of all kinds, lengths and labels.
+
+    Args:
+        model: in training mode; of Opacus (``GradSampleModule``), or a plain one, of which a copy is wrapped.
+        batch: tensors with the records first, in a tuple, a list or a dictionary; two records or more.
+        loss: of the model and a batch, a scalar: what the loop does up to ``backward()``.
+
+    Raises:
+        ValueError: a record changes another one's gradient: the layer is named, or the loss, and what to write instead. Or the
+            batch cannot be compared: it has fewer than two records, or gives other gradients each time.
+
+    Example: a mean over the tokens of all records makes one record's gradient depend on the others' lengths.
+        >>> import torch
+        >>> from dptheory.training import check_rows_apart
+        >>> model = torch.nn.Linear(3, 5)
+        >>> labels = torch.tensor([[0, 1, 2, 3], [4, -100, -100, -100], [1, 0, -100, -100]])
+        >>> def loss(model, batch, reduction):
+        ...     scores = model(batch[0]).transpose(1, 2)
+        ...     return torch.nn.functional.cross_entropy(scores, batch[1], ignore_index=-100, reduction=reduction)
+        >>> def by_record(model, batch):
+        ...     return (loss(model, batch, "none").sum(1) / (batch[1] != -100).sum(1)).mean()
+        >>> check_rows_apart(model, (torch.rand(3, 4, 3), labels), by_record)
+        >>> by_token = lambda model, batch: loss(model, batch, "mean")
+        >>> check_rows_apart(model, (torch.rand(3, 4, 3), labels), by_token)  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+            ...
+        ValueError: records must stay apart
+    """
+    _validate.instance("model", model, nn.Module)
+    if not callable(loss):
+        raise ValueError(f"loss must be a function of the model and a batch, got {_validate.shown(loss)}")
+    if not model.training:
+        raise ValueError("model must be in training mode, got one after eval(): call model.train()")
+    rows = _rows(batch)
+    private = model if isinstance(model, GradSampleModule) else HookedModule(copy.deepcopy(model), mode=FACTORS)
+    names: dict[Any, str] = {p: name for name, p in private.named_parameters() if p.requires_grad}
+    states, forward = RandomStates.now(), DryForward(private)
+    held = [(p, p.grad) for p in names]
+    rng = np.random.default_rng(fresh_generator().initial_seed())
+    seed = int(rng.integers(2**62))
+
+    def passed(sources: list[int]) -> tuple[Passed, Rounding]:
+        states.restore()
+        for p in names:
+            p.grad_sample = p.grad = None
+        handle = private.register_forward_pre_hook(lambda _, *inputs: forward.begin(inputs), with_kwargs=True)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "Full backward hook"
+                )  # of inputs without a gradient, as all inputs are
+                torch.autograd.backward(loss(private, _taken(batch, sources)))
+        finally:
+            handle.remove()
+            forward.end()
+        samples = of_one_batch(list(names), names)
+        found = forward.parts[0] if len(forward.parts) == 1 else []
+        return Passed(fingerprint(samples, seed), found), Rounding.of(samples, *forward.precisions)
+
+    try:
+        plain = list(range(rows))
+        (first, rounding), (again, _) = passed(plain), passed(plain)
+        if not still(first.rows, again.rows, rounding):
+            raise ValueError(
+                "loss must give a batch the same gradients each time, got others: leave out what is random"
+            )
+        for swaps in _swaps(batch, rows, rng):
+            other, _ = passed([swaps.get(row, row) for row in plain])
+            if other.rows.shape != again.rows.shape:
+                raise ValueError("loss must give a batch one gradient for each record, got another number of gradients")
+            same = in_place(again, other, list(swaps))
+            flags = moved(again.rows, other.rows, list(swaps), rounding, in_place=same)
+            if flags is not None:
+                raise ValueError(explained(again, other, list(swaps), flags, list(names.values()), rounding))
+    finally:
+        states.restore()
+        for p, gradient in held:
+            p.grad_sample, p.grad = None, gradient
+
+
+def _swaps(batch: Any, rows: int, rng: np.random.Generator) -> list[dict[int, int]]:
+    """Which record takes whose place, drawn twice: the farthest one, and in half of the batch those of one label."""
+    found = []
+    for _ in range(2):
+        own = rng.permutation(rows)[:CANDIDATES].tolist()
+        parts = read([_taken(batch, [row], squeeze=True) for row in range(rows)], own)  # type: ignore[arg-type]
+        for taken in replacements(parts, parts, np.eye(len(own), dtype=bool), rng):
+            found.append({own[row]: own[source] for row, source in taken.items()})
+    return found
+
+
+def _rows(batch: Any) -> int:
+    tensors = (
+        list(batch.values()) if isinstance(batch, Mapping) else list(batch) if isinstance(batch, list | tuple) else []
+    )
+    sizes = {len(one) for one in tensors if isinstance(one, torch.Tensor) and one.dim()}
+    if len(sizes) != 1 or max(sizes) < 2:
+        raise ValueError(
+            "batch must be a tuple or a dictionary of tensors that all have the same number of rows, 2 or more, got "
+            f"{_validate.shown(batch)}"
+        )
+    return int(max(sizes))
+
+
+def _taken(batch: Any, sources: list[int], *, squeeze: bool = False) -> Any:
+    def taken(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor) or not one.dim():
+            return one
+        return one[sources[0]] if squeeze else one[torch.tensor(sources, device=one.device)]
+
+    if isinstance(batch, Mapping):
+        return {name: taken(one) for name, one in batch.items()}
+    return type(batch)(taken(one) for one in batch)

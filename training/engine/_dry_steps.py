@@ -1,0 +1,263 @@
+"""Dry steps: the user's loop is handed one batch several times, with other records replaced, and nothing of it is released."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from dptheory.training._randomness import fresh_generator
+from dptheory.training.engine._dry_forward import DryForward
+from dptheory.training.engine._far_records import CANDIDATES, lengths, read, replacements
+from dptheory.training.engine._random_states import RandomStates, SeededIndices
+from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
+from dptheory.training.per_example import PerExampleGradients
+
+_log = logging.getLogger("dptheory.training")
+
+MOST_RECORDS = 16
+"""Of a dry batch: the fewer records it has, the more one of them moves the others."""
+_AGAIN_AFTER = (10, 100, 1000)
+"""Releases of this run after which records are compared again."""
+_MOST_ATTEMPTS = 8
+"""Comparisons that the loop may leave out while it makes steps."""
+
+OFF = "not probed: probe=False"
+CALLERS = "not probed: the caller draws the batches"
+_YET = "not probed: no step has been made with the loader's batches"
+_LEFT_OUT = "not probed: the loop makes no step with the batches that are compared"
+_RANDOM = "not probed: the same batch gives other gradients each time (randomness or state of the loop that cannot be restored)"
+_SHAPES = "not probed: steps with one number of records have other numbers of gradients"
+_ALONE = "not probed: a comparison needs two records"
+_ZERO = "not probed: all gradients were zero"
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One dry step.
+
+    Attributes:
+        indices: of its records.
+        replaced: places of the records that are not those of the plan's first batch.
+    """
+
+    indices: tuple[int, ...]
+    replaced: tuple[int, ...]
+
+
+class DrySteps:
+    """Which batches are dry, what their steps have left, and what that says.
+
+    The loader hands out one batch, the same again, and the same with records replaced. The optimizer hands on the gradients of
+    each. Random states are those of the first before every one and after the last.
+
+    Args:
+        data: the data set.
+        indices: of this process's records.
+        size: records of a dry batch; where it is below 2 there is none.
+        model: the wrapped model.
+        keep_torch: noise or batches come from torch's global generators, which then never go back.
+
+    Attributes:
+        says: whether records were compared, for the report.
+    """
+
+    def __init__(
+        self, *, data: Dataset[Any], indices: range, size: int, model: torch.nn.Module, keep_torch: bool = False
+    ) -> None:
+        self._data, self._own, self._size = data, indices, min(size, len(indices), MOST_RECORDS)
+        self._of_torch = not keep_torch
+        self._rng = np.random.default_rng(fresh_generator().initial_seed())  # apart from the run's own
+        self._forward = DryForward(model)
+        self._plan: list[Trial] = []
+        self._handed = 0
+        self._left: dict[int, Passed] = {}
+        self._parts: list[torch.Tensor] = []
+        self._rounding = Rounding(0.0, 0.0)
+        self._states: RandomStates | None = None
+        self._seed = 0
+        self._releases = self._attempts = 0
+        self._due = [0, *_AGAIN_AFTER] if self._size >= 2 else []
+        self._passed: list[int] = []
+        self._whole = True
+        self._said = False
+        self._refused = ""
+        self.says = _YET if self._due else _ALONE
+
+    # --- the loader's side --------------------------------------------------------------------------------------------
+
+    def begin_pass(self) -> None:
+        """A pass begins: what it has handed out and the loop has made no step with comes again."""
+        self._handed = next((number for number in range(len(self._plan)) if number not in self._left), len(self._plan))
+
+    def next(self) -> tuple[Trial, list[int]] | None:
+        """The next dry batch, and the list of its indices for the loader; None where a batch of the run is due."""
+        if not self._plan and self._due and self._releases >= self._due[0]:
+            self._draw_plan()
+        if self._handed >= len(self._plan):
+            return None
+        trial = self._plan[self._handed]
+        self._handed += 1
+        if self._states is None:
+            self._states = RandomStates.now(of_torch=self._of_torch)
+        self._states.restore()
+        if not self._said:
+            _log.warning(
+                "the first %d steps release nothing: they compare the gradients of one batch, with records replaced, to see that "
+                "records stay apart, as two more do after each of %s steps; a learning-rate scheduler that the loop steps "
+                "counts them; make_private(probe=False) leaves them out",
+                len(self._plan),
+                ", ".join(map(str, _AGAIN_AFTER)),
+            )
+            self._said = True
+        return trial, SeededIndices(trial.indices, self._seed) if self._of_torch else list(trial.indices)
+
+    def _draw_plan(self) -> None:
+        """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
+        own = self._rng.permutation(len(self._own))[: self._size + CANDIDATES]
+        records = [self._own[place] for place in own]
+        before = RandomStates.now(of_torch=self._of_torch)
+        parts = dict(zip(records, read(self._data, records), strict=True))
+        before.restore()
+        long = lengths(list(parts.values()))
+        records = [
+            records[place] for place in np.argsort(long == long.max(), kind="stable")
+        ]  # the longest come in later
+        batch = records[: self._size]
+        pool = records[self._size :] or batch
+        rows, candidates = [parts[record] for record in batch], [parts[record] for record in pool]
+        same = np.array(batch)[:, None] == np.array(pool)[None]
+        swaps = replacements(rows, candidates, same, self._rng)
+        plain = Trial(tuple(batch), ())
+        one, many = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
+        self._plan = [plain, plain, one, many] if self._whole else [plain, one if self._rng.random() < 0.5 else many]
+        self._plan = [Trial(t.indices, t.replaced) for t in self._plan]  # each is itself
+        self._handed, self._left, self._states = 0, {}, None
+        self._seed = int(self._rng.integers(1, 2**62))
+
+    # --- the optimizer's side -----------------------------------------------------------------------------------------
+
+    def forward_begins(self, dry: bool, inputs: Any) -> None:
+        """A forward pass begins."""
+        if dry:
+            self._forward.begin(inputs)
+        else:
+            self._forward.end()
+
+    def part(self, samples: PerExampleGradients) -> None:
+        """Gradients of a part of a dry batch, in the order of its records."""
+        self._parts.append(fingerprint(samples, self._seed))
+        self._rounding = Rounding.of(samples, *self._forward.precisions)
+
+    def finish(self, trial: Trial, names: Sequence[str]) -> None:
+        """All parts of a dry batch have come.
+
+        Args:
+            trial: whose they are.
+            names: of the tensors, in forward order.
+
+        Raises:
+            ValueError: a record's gradient moved because another record was replaced.
+        """
+        passed = Passed(
+            torch.cat(self._parts) if len({p.shape[1] for p in self._parts}) == 1 else torch.zeros(0), self._noted()
+        )
+        self.drop()
+        if self._states is not None:
+            self._states.restore()
+        if trial not in self._plan:
+            return  # of a comparison that was given up
+        if len(passed.rows) != len(trial.indices):
+            self.says = _SHAPES  # a step of the loop's own making; the batch comes again in the next pass
+            return
+        self._left[self._plan.index(trial)] = passed
+        if passed.rows.shape != next(iter(self._left.values())).rows.shape:
+            self._give_up(_SHAPES)
+            return
+        self._compare(names)
+
+    def drop(self) -> None:
+        """Forget the parts of a dry batch that the loop has left out."""
+        self._parts = []
+        self._forward.end()
+
+    def check(self) -> None:
+        """See that no comparison has failed since the last one that passed.
+
+        Raises:
+            ValueError: one has.
+        """
+        if self._refused:
+            raise ValueError(self._refused)
+
+    def released(self, *, lost: bool) -> None:
+        """A step of the run has been released; random states do not go back behind it.
+
+        Args:
+            lost: the loop has made no step with a dry batch that it got before.
+        """
+        self._releases += 1
+        if self._handed and self._plan:  # batches of a comparison may be drawn already, whose steps come next
+            self._states = None if lost else RandomStates.now(of_torch=self._of_torch)
+        if not lost:
+            return
+        self._attempts += 1
+        self._plan, self.says = [], _LEFT_OUT
+        self._due = [] if self._attempts >= _MOST_ATTEMPTS else [self._releases, *_later(self._due, self._releases)]
+
+    def _noted(self) -> list[tuple[str, torch.Tensor]]:
+        """Inputs and outputs of the layers, the last of each layer's, of all parts together."""
+        parts = [dict(part) for part in self._forward.parts]
+        if len(parts) != len(self._parts):
+            return []
+        names = [name for name in parts[0] if all(name in part for part in parts)]
+        return [(name, torch.cat([part[name] for part in parts])) for name in names]
+
+    def _compare(self, names: Sequence[str]) -> None:
+        plain = [
+            self._left[number] for number, trial in enumerate(self._plan) if not trial.replaced and number in self._left
+        ]
+        if not plain:
+            return
+        if len(plain) > 1 and not still(plain[0].rows, plain[1].rows, self._rounding):
+            self._give_up(_RANDOM)
+            return
+        for number, trial in enumerate(self._plan):
+            if trial.replaced and number in self._left:
+                now = self._left[number]
+                same = in_place(plain[-1], now, trial.replaced)
+                flags = moved(plain[-1].rows, now.rows, trial.replaced, self._rounding, in_place=same)
+                if flags is None:
+                    continue
+                if not self._whole:  # perhaps the loop has become random: see with the same batch twice
+                    self._whole, self._plan = True, []
+                    return
+                if len(plain) > 1:
+                    self._refused = explained(
+                        plain[-1], self._left[number], trial.replaced, flags, names, self._rounding
+                    )
+                    self._plan = []  # and a new comparison begins with the next batch
+                    raise ValueError(self._refused)
+        if len(self._left) == len(self._plan):
+            if not any(bool((one.rows != 0).any()) for one in self._left.values()):
+                self._give_up(_ZERO)
+                return
+            self._passed.append(self._releases)
+            self.says = f"compared before the steps {', '.join(str(done + 1) for done in self._passed)}"
+            self._plan, self._due = [], _later(self._due, self._releases)
+            self._whole, self._refused = False, ""
+
+    def _give_up(self, why: str) -> None:
+        self.says = why
+        self._plan, self._due = [], []
+
+
+def _replaced(batch: Sequence[int], swaps: Mapping[int, int]) -> Trial:
+    return Trial(tuple(swaps.get(place, index) for place, index in enumerate(batch)), tuple(sorted(swaps)))
+
+
+def _later(due: Sequence[int], releases: int) -> list[int]:
+    return [one for one in due if one > releases]

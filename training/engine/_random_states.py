@@ -1,0 +1,127 @@
+"""The random states that a loop draws from: kept, given back, and set for every record of a dry batch by itself."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
+
+import numpy as np
+import torch
+
+from dptheory.training.engine._empty_batches import CollateAlsoNone
+
+_ROW_STEP = 7919
+"""Between the seeds of two records of a batch."""
+
+
+@dataclass(frozen=True)
+class RandomStates:
+    """What the global generators of torch, NumPy and Python are about to draw.
+
+    Attributes:
+        torch_cpu, torch_cuda: None where they are left alone.
+        numpy, python: of ``numpy.random`` and of ``random``.
+    """
+
+    torch_cpu: torch.Tensor | None
+    torch_cuda: tuple[torch.Tensor, ...] | None
+    numpy: Any
+    python: Any
+
+    @classmethod
+    def now(cls, *, of_torch: bool = True, of_cuda: bool = True) -> "RandomStates":
+        """As they are; those of torch only where the run takes neither noise nor batches from them.
+
+        Noise or batches that were drawn once must not be drawn again, so that a generator of theirs never goes back.
+        """
+        cuda = of_torch and of_cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        return cls(
+            torch.get_rng_state() if of_torch else None,
+            tuple(torch.cuda.get_rng_state_all()) if cuda else None,
+            np.random.get_state(),  # noqa: NPY002 -- that of the user's loop
+            random.getstate(),
+        )
+
+    def restore(self) -> None:
+        """Set them back."""
+        if self.torch_cpu is not None:
+            torch.set_rng_state(self.torch_cpu)
+        if self.torch_cuda is not None:
+            torch.cuda.set_rng_state_all(list(self.torch_cuda))
+        np.random.set_state(self.numpy)  # noqa: NPY002
+        random.setstate(self.python)
+
+
+class SeededIndices(list[int]):
+    """Indices of a dry batch; whoever reads records by them draws for each from a seed of its place in the batch.
+
+    So a record that is replaced, and augmented with more draws or fewer, changes the augmentation of no other one; also in
+    worker processes, which only get the indices. :class:`Collating` gives back the states that the records have used.
+
+    Args:
+        indices: of the records.
+        seed: in 0..2^62.
+    """
+
+    def __init__(self, indices: Iterable[int], seed: int) -> None:
+        super().__init__(indices)
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        Collating.keep()
+        for place, index in enumerate(super().__iter__()):
+            _set_all(self.seed + _ROW_STEP * place)
+            yield index
+        _set_all(self.seed - 1)
+
+    def __reduce_ex__(self, _: SupportsIndex) -> tuple[Any, ...]:
+        return SeededIndices, (self._plain(), self.seed)
+
+    def __array_function__(
+        self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """What NumPy makes of it: plain numbers; but ``array_split``, by which Opacus cuts a batch in parts, such parts."""
+        parts = function(*(one._plain() if isinstance(one, SeededIndices) else one for one in args), **options)
+        if function is not np.array_split:
+            return parts
+        return [SeededIndices(part.tolist(), self.seed + number + 1) for number, part in enumerate(parts)]
+
+    def tolist(self) -> "SeededIndices":
+        """Itself: as a part of a batch is asked for."""
+        return self
+
+    def _plain(self) -> list[int]:
+        return list(super().__iter__())
+
+
+class Collating(CollateAlsoNone):
+    """The loader's collate function, after which the random states are as they were before a dry batch was read."""
+
+    _kept: RandomStates | None = None
+    """From before the records of a dry batch were read, in this process."""
+
+    @classmethod
+    def keep(cls) -> None:
+        """Keep the states, unless some are kept already."""
+        if Collating._kept is None:
+            Collating._kept = RandomStates.now(of_cuda=False)
+
+    def __call__(self, batch: list[Any]) -> Any:
+        try:
+            return super().__call__(batch)
+        finally:
+            if Collating._kept is not None:
+                Collating._kept.restore()
+                Collating._kept = None
+
+
+def from_global_torch(*generators: torch.Generator | None) -> bool:
+    """Whether one of them is a global generator of torch, which everything without a generator draws from."""
+    ours = (torch.default_generator, *torch.cuda.default_generators)
+    return any(given is one for given in generators if given is not None for one in ours)
+
+
+def _set_all(seed: int) -> None:
+    torch.default_generator.manual_seed(seed % 2**63)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
