@@ -81,7 +81,10 @@ most $oC$, whatever the weights.""",
 
 @row.equal(
     lambda: itertools.product(
-        (1, 2, 3), (Fraction(1), Fraction(3), Fraction(10)), (Fraction(1), Fraction(3, 4)), ("add-remove", "replace-one")
+        (1, 2, 3),
+        (Fraction(1), Fraction(3), Fraction(10)),
+        (Fraction(1), Fraction(3, 4)),
+        ("add-remove", "replace-one"),
     ),
     tolerance=1e-15,
     kind=Kind.COUNTEREXAMPLE,
