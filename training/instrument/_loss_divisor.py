@@ -84,7 +84,7 @@ def moves(gram: Array, weights: Array, clip_norm: float, *, batch: int) -> Moves
     def kept(rows: Any, count: int, total: Any) -> Array:
         """What a clipped contribution is of the gradient of the record's own loss."""
         with np.errstate(divide="ignore"):
-            return np.minimum(count * weights[rows] / total, clip_norm / norms[rows])
+            return np.asarray(np.minimum(count * weights[rows] / total, clip_norm / norms[rows]))
 
     inside, pool = np.arange(batch), np.arange(batch, len(weights))
     total = weights[:batch].sum()
@@ -167,7 +167,8 @@ class _Block(nn.Module):
         scores = parts[0] @ parts[1].transpose(-1, -2) / (width // 2) ** 0.5
         scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
         x = x + self.out((scores.softmax(-1) @ parts[2]).transpose(1, 2).flatten(2))
-        return x + self.narrow(nn.functional.gelu(self.wide(self.norms[1](x))))
+        wide: torch.Tensor = self.narrow(nn.functional.gelu(self.wide(self.norms[1](x))))
+        return x + wide
 
 
 class LanguageModel(nn.Module):
@@ -179,7 +180,9 @@ class LanguageModel(nn.Module):
         self.blocks, self.out = nn.Sequential(*(_Block(width) for _ in range(depth))), nn.Linear(width, SYMBOLS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.out(self.blocks(self.characters(x) + self.places(torch.arange(x.shape[1]).expand(x.shape))))
+        places = self.places(torch.arange(x.shape[1]).expand(x.shape))
+        scores: torch.Tensor = self.out(self.blocks(self.characters(x) + places))
+        return scores
 
 
 def own_token_means(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -263,7 +266,7 @@ def _train(model: nn.Module, batches: Iterator[Records], losses: Losses, steps: 
     for _ in range(steps):
         batch = next(batches)
         optimizer.zero_grad()
-        losses(model(batch.inputs), batch.labels).mean().backward()
+        losses(model(batch.inputs), batch.labels).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 
