@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 import pydoc_data.topics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dptheory.files import write_atomically
+from dptheory.privacy import gaussian_epsilon, weighted_mean_sensitivity
 from dptheory.training._machine import versions
 from dptheory.training.runs import code_that_counts
 
@@ -297,6 +298,57 @@ def measure_loss_divisor(seed: int, *, steps: int = 600, tuning_steps: int = 150
         "language_model": language_model(seed, steps=steps, tuning_steps=tuning_steps),
         "table": table(seed, tuning_steps=tuning_steps),
     }
+
+
+# --- the page -------------------------------------------------------------------------------------------------------------
+
+_HEAD = (
+    "| batch, its weights (smallest, median, largest) | replaced: own means | weighted | at most | joins or leaves: own means | "
+    "weighted | at most | epsilon said | at least |"
+)
+_SIGMA, _DELTA = 4.0, 1e-5
+_CASES = {"language_model": "texts", "table": "table"}
+
+
+def page_table(results: Sequence[dict[str, Any]]) -> list[str]:
+    """The table of proofs/rs/loss_divisor.md: the largest moves over seeds and clips, in units of C.
+
+    Args:
+        results: what was measured, one of each seed.
+    """
+    said = gaussian_epsilon(1.0 / _SIGMA, _DELTA)
+    lines = [_HEAD, "|" + "---|" * _HEAD.count(" |")]
+    for case, name in _CASES.items():
+        for when in ("before", "after"):
+            for batch in ("drawn", "lightest"):
+                parts = [found[case][when][batch] for found in results]
+                joined = _largest(parts, "weighted", "joined_or_left")
+                cells = [
+                    *(_largest(parts, loss, "replaced") for loss in ("own", "weighted")),
+                    max(_bound(part, results[0]["batch"], "replace-one") for part in parts),
+                    _largest(parts, "own", "joined_or_left"),
+                    joined,
+                    max(_bound(part, results[0]["batch"] + 1, "add-remove") for part in parts),
+                    said,
+                    gaussian_epsilon(joined / _SIGMA, _DELTA),
+                ]
+                weights = ", ".join(
+                    f"{float(np.median([part['weights']['batch'][i] for part in parts])):g}" for i in range(3)
+                )
+                head = f"{name} {when} tuning, {batch} ({weights})"
+                lines.append(f"| {head} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
+    return lines
+
+
+def _largest(parts: Sequence[dict[str, Any]], loss: str, kind: str) -> float:
+    return max(row[loss][kind] for part in parts for row in part["moves"])
+
+
+def _bound(part: dict[str, Any], size: int, adjacency: str) -> float:
+    ends = [end for of in ("batch", "pool") for end in part["weights"][of]]
+    return weighted_mean_sensitivity(
+        batch_size=size, clip_norm=1.0, weight_ratio=max(ends) / min(ends), adjacency=adjacency
+    )
 
 
 def main() -> None:

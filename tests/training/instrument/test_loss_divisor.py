@@ -13,7 +13,8 @@ from torch import nn
 from dptheory.privacy import weighted_mean_sensitivity
 from dptheory.training.instrument import _loss_divisor as measuring
 
-RESULTS = sorted((Path(__file__).parents[3] / measuring.RESULTS).glob("*.json"))
+ROOT = Path(__file__).parents[3]
+RESULTS = sorted((ROOT / measuring.RESULTS).glob("*.json"))
 _BATCH = 4
 _ROUNDING = 1 + 1e-5
 """Of six digits, twice."""
@@ -116,6 +117,12 @@ def test_what_was_measured_is_within_the_bound_and_beyond_what_is_counted_on(pat
                 if row["weighted"][kind] > own * _ROUNDING:
                     broken.add((case, kind))
     assert {("table", "replaced"), ("table", "joined_or_left"), ("language_model", "joined_or_left")} <= broken
+
+
+def test_the_page_has_what_was_measured() -> None:
+    page = (ROOT / "proofs" / "rs" / "loss_divisor.md").read_text(encoding="utf-8")
+    table = measuring.page_table([json.loads(path.read_text(encoding="utf-8")) for path in RESULTS])
+    assert "\n".join(table) in page and len(table) == 2 + 8
 
 
 def test_every_seed_has_its_file() -> None:
