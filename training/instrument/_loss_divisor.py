@@ -32,7 +32,7 @@ SEEDS = (0, 1, 2)
 BATCH, POOL = 64, 256
 CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Clipping norms, over the median norm of the batch's gradients, each of its own loss."""
-CONTEXT, IGNORED, SYMBOLS = 256, -100, 128
+CONTEXT, IGNORED, SYMBOLS = 128, -100, 128
 _SHORTEST = 8
 _MODULES = (
     "argparse", "ast", "asyncio", "calendar", "collections", "concurrent.futures", "contextlib", "copy", "csv", "datetime",
@@ -279,14 +279,14 @@ def _tuned(
 
     def of_rest() -> Iterator[Records]:
         while True:
-            yield rest.at(torch.randint(len(rest.weights), (BATCH,), generator=generator).tolist())
+            yield rest.at(torch.randint(len(rest.weights), (BATCH // 2,), generator=generator).tolist())
 
     before = measured(model, watched, losses)
     _train(model, of_rest(), losses, steps)
     return {"before": before, "after": measured(model, watched, losses)}
 
 
-def measure_loss_divisor(seed: int, *, steps: int = 600, tuning_steps: int = 150) -> dict[str, Any]:
+def measure_loss_divisor(seed: int, *, steps: int = 400, tuning_steps: int = 60) -> dict[str, Any]:
     """Both measurements with one seed."""
     return {
         "seed": seed,
