@@ -341,7 +341,7 @@ def page_table(results: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _largest(parts: Sequence[dict[str, Any]], loss: str, kind: str) -> float:
-    return max(row[loss][kind] for part in parts for row in part["moves"])
+    return max(float(row[loss][kind]) for part in parts for row in part["moves"])
 
 
 def _bound(part: dict[str, Any], size: int, adjacency: str) -> float:
