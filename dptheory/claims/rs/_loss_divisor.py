@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -23,12 +23,19 @@ def own_sum(batch: Sequence[Record], clip: Fraction) -> Fraction:
     return sum((max(-clip, min(clip, w * g)) for w, g in batch), Fraction(0))
 
 
-def largest_move(size: int, ratio: Fraction, clip: Fraction, adjacency: str, *, own: bool = False) -> Fraction:
+def constant_sum(batch: Sequence[Record], clip: Fraction, factor: int) -> Fraction:
+    """Sum of clip(B w_i g_i / sum w) with a constant B."""
+    total = sum((weight for weight, _ in batch), Fraction(0))
+    return sum((max(-clip, min(clip, factor * w * g / total)) for w, g in batch), Fraction(0))
+
+
+def largest_move(
+    size: int, ratio: Fraction, clip: Fraction, adjacency: str, summed: Callable[..., Fraction] = clipped_sum
+) -> Fraction:
     """How far one record moves the sum, over all batches of a grid: weights 1, R and between, gradients up to 2 C."""
     weights = dict.fromkeys((Fraction(1), (1 + ratio) / 2, ratio))
     gradients = [clip * share for share in (Fraction(-1), Fraction(-1, 2), Fraction(0), Fraction(1, 2), Fraction(1), 2)]
     records = list(itertools.product(weights, gradients))
-    summed = own_sum if own else clipped_sum
     largest = Fraction(0)
     for others in itertools.combinations_with_replacement(records, size - 1):
         sums = [summed((*others, record), clip) for record in records]

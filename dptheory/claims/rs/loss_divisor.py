@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from functools import partial
 
 from dptheory import privacy
 from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
@@ -198,6 +199,18 @@ def _(size: int, ratio: Fraction, adjacency: str) -> Sides:
     """weights by hand over a constant, over all batches of the same grid, in fractions"""
     return (
         _OWN[adjacency],
-        lambda: _loss_divisor.largest_move(size, ratio, Fraction(1), adjacency, own=True),
+        lambda: _loss_divisor.largest_move(size, ratio, Fraction(1), adjacency, _loss_divisor.own_sum),
         lambda: _loss_divisor.largest_move(max(size, 2), ratio, Fraction(1), adjacency),
+    )
+
+
+@row.equal(lambda: itertools.product((1, 2, 3), (Fraction(1), Fraction(3), Fraction(10))))
+def _(size: int, ratio: Fraction) -> Sides:
+    """a constant in front of the weighted mean, one record that joins, over the same grid, in fractions"""
+    # so many as to bring the gradients of the grid to the clip where the others stand alone
+    summed = partial(_loss_divisor.constant_sum, factor=max(size - 1, 1))
+    return (
+        1 + (size - 1) * ratio / (size - 1 + ratio),
+        lambda: _loss_divisor.largest_move(size, ratio, Fraction(1), "add-remove", summed),
+        lambda: _loss_divisor.largest_move(max(size, 2), ratio + 1, Fraction(1), "add-remove"),
     )
