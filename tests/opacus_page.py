@@ -491,9 +491,10 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
   when, must not be decided by looking at the data, other than at what was released.
 - **A penalty in the loss is refused**, as is everything by which the sum of per-sample gradients differs from `p.grad`: Opacus
   leaves it out of the step without a word. Take `weight_decay`.
-- **The same, and not seen by either**: a "mean" must divide by the number of examples only. `CrossEntropyLoss(weight=...)` and
-  `ignore_index` divide by what depends on the batch, and epsilon does not hold. With weights or padding take
-  `reduction="none"`, a mean for each example, then `.mean()`.
+- **A "mean" must divide by the number of examples only.** `CrossEntropyLoss(weight=...)` and `ignore_index` divide by what
+  depends on the batch, and [epsilon does not hold](rs/loss_divisor.md). Opacus does not see it. Here the loop is handed one batch
+  twice before the first release, once with a record replaced (`probe=True`), and refused where the gradients of the others move.
+  With weights or padding take `reduction="none"`, a mean for each example, then `.mean()`.
 - **Every batch is stepped once.** Where the loader draws as the loop goes, a second step on a batch is refused. With workers,
   or in a loop over `list(loader)`, batches are drawn ahead and only counted: no more steps than batches, none with more rows
   than one that waits. That a batch is stepped in place of another then goes unnoticed, and epsilon does not hold.
@@ -514,6 +515,34 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
   runs of one engine. Each is refused in the line that the table shows.
 - **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works
   as in Opacus and has tests of its own.
+
+## What the engine cannot see
+
+Epsilon is about what leaves through `optimizer.step()`. What else you do with private records is not counted, and most of it
+leaves no trace that an engine could find. Each of these makes a reported epsilon false:
+
+- **What the probe did not happen to draw.** Before the first release, and again at steps 10, 100 and 1000, the loop is handed one
+  batch twice, the second time with one record replaced, and the gradients of the others may not move. A few replacements are
+  tried: a rule that wakes up at step 500, or for one record in a thousand, is missed, and with `probe=False` nothing is tried.
+  *Instead*: write the loss as a mean over the records of what each record gives alone, and run
+  `dptheory.training.check_rows_apart(model, batch, loss)` on the batches that you fear.
+- **Rates and stopping driven by unnoised losses.** `ReduceLROnPlateau`, early stopping and "restart where the loss is NaN" read
+  the training loss, which has no noise, and what they decide shows in the weights.
+  *Instead*: fix schedule and number of steps beforehand, or decide by public data.
+- **Choices by private validation data.** The best epoch, seed or learning rate on held-out private records is a release of
+  those records; and of several runs on the training records each one counts, not only the best.
+  *Instead*: choose with public data, or by scores that are released with noise and counted too; the best of several private runs
+  costs what `dptheory.privacy.selection_epsilon_upper_bound` says.
+- **Inputs normalised by private statistics.** Means, deviations, vocabularies, class weights and principal components of the
+  training records depend on every one of them, and each record's gradient then depends on all others. The probe replaces a
+  record behind that step and sees nothing.
+  *Instead*: take constants of public data, or statistics of the record itself (layer or group normalisation).
+- **Losses that are shown or logged.** A printed training loss, an accuracy on the training records, a gradient norm, a histogram
+  in a dashboard: all exact, all computed from private records.
+  *Instead*: watch losses on public data, and treat logs of the others as what they are, private records.
+- **Several records of one person.** A record is a row of the data set. For somebody with k rows epsilon is larger, often more
+  than k times as large at the same delta.
+  *Instead*: keep one row of a person, or ask `dptheory.privacy.user_epsilon_upper_bound` with the most rows that a person has.
 """
 
 

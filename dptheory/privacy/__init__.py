@@ -35,6 +35,7 @@ from dptheory.privacy._index_prv import IndexPRV
 from dptheory.privacy._joint import IndexSteps, joint_epsilon, run_epsilon, theta_for_joint_budget, values_epsilon
 from dptheory.privacy._joint_curves import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
 from dptheory.privacy._lattice_loss import LatticeLoss, composed
+from dptheory.privacy._loss_divisor import weighted_mean_sensitivity
 from dptheory.privacy._masks import (
     average_sensitivity,
     combined_multiplier,
@@ -127,6 +128,7 @@ __all__ = [
     "truncated_epsilon_upper_bound",
     "user_epsilon_upper_bound",
     "values_epsilon",
+    "weighted_mean_sensitivity",
     "zcdp_budget",
     "zcdp_epsilon",
 ]

@@ -138,6 +138,10 @@ CALLS: Calls = {
         call(epsilon=0.1, batch_size=1000, other_batch_size=1001, keep=1_000_000),
     ],
     "dptheory.privacy.average_sensitivity": [call(batch_size=10, clip_norm=1.0)],
+    "dptheory.privacy.weighted_mean_sensitivity": [
+        call(batch_size=2, clip_norm=1.0, weight_ratio=3.0, adjacency="replace-one"),
+        call(batch_size=50_000, clip_norm=1.0, weight_ratio=1000.0),
+    ],
     "dptheory.privacy.published_size_delta": [
         call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
         dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),
