@@ -15,6 +15,8 @@ Source = Callable[[int], bytes]
 """So many random bytes."""
 
 _SUMMANDS = 4
+_SIDES = 1 << 15
+"""Of the coins of :func:`subset`, whose law does not depend on their chance."""
 _BITS = 52
 """Of a uniform number: with more, half a unit added to the largest would be rounded to 1, and its normal be infinite."""
 
@@ -40,6 +42,49 @@ def seeded(seed: int, build: Callable[[], _T]) -> _T:
 def permutation(count: int, generator: torch.Generator | None) -> torch.Tensor:
     """0, ..., count - 1 in random order."""
     return _secure_bits(count).argsort() if generator is None else torch.randperm(count, generator=generator)
+
+
+def subset(size: int, count: int, generator: torch.Generator | None) -> torch.Tensor:
+    """A mask of ``size`` entries, uniform among those with ``count`` ones; count in 0..size.
+
+    Each entry is first drawn by a coin of its own, all with one chance: given how many come out, all masks of so many are as
+    likely. Then as many as are too many, or too few, are changed at random. A permutation of all entries takes four times as long.
+    """
+    chosen = _coins(size, round(count / size * _SIDES) if size else 0, generator)
+    excess = int(chosen.sum()) - count
+    if excess:
+        chosen[_some(chosen, excess > 0, abs(excess), generator)] = excess < 0
+    return chosen
+
+
+def _some(chosen: torch.Tensor, wanted: bool, count: int, generator: torch.Generator | None) -> torch.Tensor:
+    """``count`` distinct places of a mask where it is as wanted, uniformly: the first of a row of draws that are so."""
+    size = len(chosen)
+    there = int(chosen.sum()) if wanted else size - int(chosen.sum())
+    if 8 * there < size or 4 * count > there:  # few draws would be so, or many come twice: draw among them
+        places = (chosen if wanted else ~chosen).nonzero().flatten()
+        return places[permutation(there, generator)[:count]]
+    found: dict[int, None] = {}
+    while len(found) < count:
+        drawn = _below(size, 4 * count, generator)
+        found.update(dict.fromkeys(drawn[chosen[drawn] == wanted].tolist()))
+    return torch.tensor(list(found)[:count])
+
+
+def _coins(size: int, sides: int, generator: torch.Generator | None) -> torch.Tensor:
+    """Independent coins that show True with probability sides / 2^15."""
+    if generator is None:
+        drawn = torch.from_numpy(np.frombuffer(os.urandom(2 * size), dtype=np.int16).copy()) & (_SIDES - 1)
+    else:
+        drawn = torch.randint(_SIDES, (size,), generator=generator, dtype=torch.int16)
+    return drawn < sides
+
+
+def _below(size: int, count: int, generator: torch.Generator | None) -> torch.Tensor:
+    """Independent whole numbers in 0..size - 1."""
+    if generator is None:  # 64 bits for each: the bias is below size / 2^63
+        return (_secure_bits(count) & (2**63 - 1)) % size
+    return torch.randint(size, (count,), generator=generator)
 
 
 def normal(shape: Sequence[int], generator: torch.Generator | None) -> torch.Tensor:

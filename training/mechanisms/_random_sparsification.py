@@ -7,11 +7,12 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory.privacy import FreshMask
-from dptheory.training._randomness import permutation
+from dptheory.training._randomness import subset
 from dptheory.training._streams import MASKS, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
+from dptheory.training.per_example import masked
 
 
 def kept_entries(*, dim: int, drop_rate: float) -> int:
@@ -52,8 +53,7 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
         (torch.Size([4, 5]), 6)
     """
     dim = sum(p.numel() for p in params)
-    flat = torch.zeros(dim, dtype=torch.bool)
-    flat[permutation(dim, generator)[: kept_entries(dim=dim, drop_rate=drop_rate)]] = True
+    flat = subset(dim, kept_entries(dim=dim, drop_rate=drop_rate), generator)
     pieces = torch.split(flat, [p.numel() for p in params])
     return [piece.view(p.shape).to(p.device) for piece, p in zip(pieces, params, strict=True)]
 
@@ -92,7 +92,7 @@ class _Masked(Mechanism):
         self._step += 1
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, self.mask, strict=True)]
+        return masked([t + noise(t, noise_multiplier * clip_norm) for t in total], self.mask)
 
     def state_dict(self) -> dict[str, Any]:
         generator = None if self._stream is None else self._stream.state()
@@ -169,7 +169,7 @@ class PosteriorFreeze(_Masked):
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         found = clipped_sum(samples, clip_norm)
-        return Contribution([t * m for t, m in zip(found.total, self.mask, strict=True)], found.nonfinite)
+        return Contribution(masked(found.total, self.mask), found.nonfinite)
 
     def cost(self, noise_multiplier: float) -> StepCost:
         if self._refresh_steps > 1:  # a mask that is used again does not amplify

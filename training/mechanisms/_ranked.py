@@ -10,6 +10,7 @@ from dptheory.training._streams import RANKING, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
+from dptheory.training.per_example import masked
 
 
 def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
@@ -105,7 +106,7 @@ class RankedSparsification(Mechanism):
         return clipped_sum(samples, clip_norm, mask=self.mask)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, self.mask, strict=True)]
+        return masked([t + noise(t, noise_multiplier * clip_norm) for t in total], self.mask)
 
     def end_step(self, released: Tensors, std: float) -> None:
         for s, r, m in zip(self._sums, released, self.mask, strict=True):

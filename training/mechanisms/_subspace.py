@@ -10,8 +10,10 @@ from dptheory import _validate
 from dptheory.training._randomness import normal
 from dptheory.training.per_example import PerExampleGradients, Tensors, as_gradients, as_rows
 
-_WIDENED = 1 << 18
-"""Entries of a basis that are held in float64 at once: what stays in a cache."""
+_LEAST_RATIO = 1e-4
+"""Of the diagonal of a Cholesky factor: below it, a second pass would not make up for the first one's rounding."""
+_WIDENED = 1 << 23
+"""Entries of a basis that are held in float64 at once: 64 MiB."""
 
 
 class AnchorSource(Protocol):
@@ -65,8 +67,26 @@ def power_iteration(
         # without it singular values are squared, too much for float32
         left = torch.linalg.qr(rows.project(split_vectors(basis, rows.shapes))).Q
         sums = torch.cat([as_rows(part) for part in rows.weighted_sums(left)], dim=1)
-        basis = torch.linalg.qr(sums.T).Q.T
+        basis = orthonormal(sums)
     return basis
+
+
+def orthonormal(rows: torch.Tensor) -> torch.Tensor:
+    """Orthonormal rows that span what the given ones do, shape (k, p), k <= p.
+
+    By the Cholesky factor of their products in float64, twice, which takes a third of the time of a QR decomposition of long rows;
+    where rows are so nearly dependent that it would lose digits, by that.
+    """
+    found = rows
+    for _ in range(2):
+        wide = found.double()
+        lower, failed = torch.linalg.cholesky_ex(wide @ wide.T)
+        ends = lower.diagonal()
+        if int(failed) or float(ends.min()) < _LEAST_RATIO * float(ends.max()):
+            return torch.linalg.qr(rows.T).Q.T
+        inverse = torch.linalg.solve_triangular(lower, torch.eye(len(lower)).to(lower), upper=False)
+        found = inverse.to(rows.dtype) @ found
+    return found
 
 
 def split_vectors(vectors: torch.Tensor, shapes: Sequence[torch.Size]) -> Tensors:

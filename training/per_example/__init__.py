@@ -5,7 +5,7 @@ Those follow from what a layer took in and the gradient of what it gave out, whi
 puts hooks on the layers, and ``PerExampleGradients`` is what a step collects from them.
 """
 
-from dptheory.training.per_example._batch import PerExampleGradients, as_gradients
+from dptheory.training.per_example._batch import PerExampleGradients, as_gradients, masked
 from dptheory.training.per_example._convolution import Convolution
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._formed import Formed
@@ -31,5 +31,6 @@ __all__ = [
     "Tensors",
     "as_gradients",
     "as_rows",
+    "masked",
     "square_sums",
 ]

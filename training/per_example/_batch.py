@@ -67,7 +67,7 @@ class PerExampleGradients(Sequence[torch.Tensor]):
         """The sum of m * weights[i] g_i, one tensor for each parameter, in its shape; examples of weight 0 add nothing."""
         gradients = self.without(weights == 0)
         sums = [part.weighted_sum(weights) for part in gradients.parts]
-        return sums if mask is None else [one * own for one, own in zip(sums, mask, strict=True)]
+        return sums if mask is None else masked(sums, mask)
 
     def weighted_sums(self, weights: torch.Tensor) -> Tensors:
         r"""The sums for several columns of weights, shape (n, k): one tensor of shape (k, \*parameter.shape) for each parameter."""
@@ -107,6 +107,18 @@ class PerExampleGradients(Sequence[torch.Tensor]):
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         return (part.formed() for part in self.parts)
+
+
+def masked(tensors: Tensors, mask: Tensors) -> Tensors:
+    """Each tensor times its mask of zeros and ones; a mask of truth values is made numbers first, which is quicker by far.
+
+    Example: the first entry stays.
+        >>> import torch
+        >>> from dptheory.training.per_example import masked
+        >>> masked([torch.tensor([2.0, 3.0])], [torch.tensor([True, False])])
+        [tensor([2., 0.])]
+    """
+    return [one * own.to(one.dtype) for one, own in zip(tensors, mask, strict=True)]
 
 
 def as_gradients(samples: PerExampleGradients | Sequence[torch.Tensor]) -> PerExampleGradients:

@@ -97,6 +97,10 @@ class Convolution(Representation):
             for g in range(geometry.groups)
         ]
 
+    @property
+    def device(self) -> torch.device:
+        return self._b.device
+
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         masks = [None] * self._geometry.groups if mask is None else list(mask.flatten(1).chunk(self._geometry.groups))
         found = self._b.new_zeros(len(self._b), dtype=torch.float64)

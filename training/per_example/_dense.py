@@ -9,7 +9,7 @@ import torch
 
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
-from dptheory.training.per_example._squares import square_sums
+from dptheory.training.per_example._squares import LARGE, SMALL, square_sums
 
 _BLOCK = 1 << 13
 """Inputs whose products are added up in float32: the sum of more of them would round away more than 1e-5."""
@@ -82,24 +82,30 @@ class Dense(Representation):
     def settled(self) -> Representation:
         return Formed(self.formed()) if small(self.length, self.shape[1], self.shape[2]) else self
 
+    @property
+    def device(self) -> torch.device:
+        return self._pieces[0][0].device
+
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         if self.length == 1:
             b, a = self._b[:, 0], self._a[:, 0]
-            whole = square_sums(b) * square_sums(a)
-            return whole if mask is None else self._masked(b, a, mask, whole)
+            return square_sums(b) * square_sums(a) if mask is None else self._masked(b, a, mask)
         return self._gram() if mask is None else self._formed_squares(mask)
 
-    def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-        squares, kept = a * a, mask.to(self.dtype)
+    def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        of_b, of_a, kept = b * b, a * a, mask.to(self.dtype)
+        whole = of_b.sum(1).double() * of_a.sum(1).double()
         found = torch.zeros_like(whole)
         for start in range(0, a.shape[1], _BLOCK):
             block = slice(start, start + _BLOCK)
-            found += ((squares[:, block] @ kept[:, block].T) * (b * b)).sum(1).double()
-        return self._made_again(found, mask, ~(found > _TINY * whole) & (whole != 0))
+            found += ((of_a[:, block] @ kept[:, block].T).mul_(of_b)).sum(1).double()
+        lost = ~((whole >= SMALL) & (whole <= LARGE) & (found > _TINY * whole))  # NaN too
+        return self._made_again(found, mask, lost)
 
     def _gram(self) -> torch.Tensor:
-        found = (torch.bmm(self._b, self._b.mT) * torch.bmm(self._a, self._a.mT)).sum((1, 2)).double()
-        lengths = (self._b.square().sum(2).double() * self._a.square().sum(2).double()).sqrt().sum(1)
+        of_b, of_a = torch.bmm(self._b, self._b.mT), torch.bmm(self._a, self._a.mT)
+        found = (of_b * of_a).sum((1, 2)).double()
+        lengths = (of_b.diagonal(0, 1, 2).double() * of_a.diagonal(0, 1, 2).double()).sqrt().sum(1)
         return self._made_again(found, None, ~(found > _CANCELLED / max(self.length, 1) * lengths.square()))
 
     def _made_again(self, found: torch.Tensor, mask: torch.Tensor | None, doubtful: torch.Tensor) -> torch.Tensor:
@@ -143,7 +149,8 @@ class Dense(Representation):
             b, a, vectors = a, b, vectors.mT
         at_once = max(1, CHUNK // max(n * b.shape[1], 1))
         parts = [
-            torch.einsum("njo,no->nj", (a @ v.flatten(0, 1).T).view(n, len(v), -1), b)
+            # not as a product of small matrices for each example, which takes four times as long
+            (a @ v.flatten(0, 1).T).view(n, len(v), -1).mul_(b[:, None]).sum(2)
             for v in torch.split(vectors, at_once)
         ]
         return torch.cat(parts, dim=1)
@@ -153,15 +160,15 @@ def small(length: int, out: int, wide: int) -> bool:
     """Whether the gradient of an example is formed: the one place that decides it, for dense layers and convolutions.
 
     Forming costs length * wide * out products an example, and then norms and sums, masked or not, cost next to nothing. Factors
-    have length * (wide + out) entries, and their Gram matrices cost length^2 * (wide + out) products: less than forming where
-    the gradient is the larger of both. Without a sequence, factors cost least by far.
+    have length * (wide + out) entries; their Gram matrices cost length^2 * (wide + out) products, and a weighted sum as many as
+    forming. So gradients are formed up to twice the size of the factors. Without a sequence, factors cost least by far.
 
     Args:
         length: places of the sequence or of space.
         out: outputs.
         wide: inputs below the weight: those of a dense layer, or of a kernel.
     """
-    return length > 1 and wide * out <= length * (wide + out)
+    return length > 1 and wide * out <= 2 * length * (wide + out)
 
 
 def _together(pieces: Tensors) -> torch.Tensor:

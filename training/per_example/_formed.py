@@ -27,6 +27,10 @@ class Formed(Representation):
     def _rows(self) -> torch.Tensor:
         return as_rows(self._gradients)
 
+    @property
+    def device(self) -> torch.device:
+        return self._gradients.device
+
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         return square_sums(self._rows, None if mask is None else mask.flatten())
 

@@ -26,6 +26,10 @@ class Mixed(Representation):
         self.shape, self.dtype = parts[0].shape, parts[0].dtype
         self.computed_in = min((part.computed_in for part in parts), key=lambda one: torch.finfo(one).bits)
 
+    @property
+    def device(self) -> torch.device:
+        return self.parts[0].device
+
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         flat = None if mask is None else mask.flatten()
         found = [square_sums(as_rows(self.formed(part)), flat) for part in self.chunks()]

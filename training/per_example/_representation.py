@@ -31,6 +31,11 @@ class Representation(LikeTensor, abc.ABC):
     computed_in: torch.dtype
 
     @property
+    @abc.abstractmethod
+    def device(self) -> torch.device:
+        """Where the gradients are."""
+
+    @property
     def entries(self) -> int:
         """Entries of one example's gradient."""
         return self.shape[1:].numel()

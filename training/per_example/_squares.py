@@ -8,7 +8,7 @@ import torch
 
 from dptheory.training.per_example._representation import widened
 
-_SMALL, _LARGE = 1e-25, 1e30
+SMALL, LARGE = 1e-25, 1e30
 """Sums between them lost nothing: a square that float32 takes for 0 is below 1e-45, and more than 1e13 of them are not 1e-25 / 1e6."""
 _CPU_PRODUCTS, _DEVICE_PRODUCTS = 1 << 18, 1 << 26
 """Products held at once: what stays in a CPU's cache, and 256 MiB on other devices."""
@@ -30,15 +30,14 @@ def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.T
     size = _CPU_PRODUCTS if rows.device.type == "cpu" else _DEVICE_PRODUCTS
     count = max(1, size // max(rows.shape[1], 1))
     mask = None if mask is None else mask.to(rows.dtype)
-    parts = [_sums(part, mask) for part in torch.split(rows, count)]
-    return torch.cat(parts) if parts else rows.new_zeros(0, dtype=torch.float64)
-
-
-def _sums(rows: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    kept = rows if mask is None else rows * mask
-    found = (kept * kept).sum(1).double()
+    parts = [(one * one).sum(1) for one in (_kept(part, mask) for part in torch.split(rows, count))]
+    found = torch.cat(parts).double() if parts else rows.new_zeros(0, dtype=torch.float64)
     if rows.dtype == torch.float32:
-        doubtful = ((found < _SMALL) | (found > _LARGE) | ~torch.isfinite(found)).nonzero().flatten()
-        if len(doubtful):
-            found[doubtful] = kept[doubtful].double().square().sum(1)
+        doubtful = ~((found >= SMALL) & (found <= LARGE))  # NaN too
+        if doubtful.any():
+            found[doubtful] = _kept(rows[doubtful], mask).double().square().sum(1)
     return found
+
+
+def _kept(rows: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    return rows if mask is None else rows * mask

@@ -70,6 +70,10 @@ class Table(Representation):
         """Sums over the rows of each example, from numbers of shape (rows there are, ...)."""
         return numbers.new_zeros(self.shape[0], *numbers.shape[1:]).index_add_(0, self._examples, numbers)
 
+    @property
+    def device(self) -> torch.device:
+        return self._values.device
+
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         kept = self._values if mask is None else self._values * mask[self._indices]
         return self._per_example(square_sums(kept))
