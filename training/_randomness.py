@@ -74,10 +74,10 @@ def _some(chosen: torch.Tensor, wanted: bool, count: int, generator: torch.Gener
 def _coins(size: int, sides: int, generator: torch.Generator | None) -> torch.Tensor:
     """Independent coins that show True with probability sides / 2^15."""
     if generator is None:
-        drawn = torch.from_numpy(np.frombuffer(os.urandom(2 * size), dtype=np.int16).copy()) & (_SIDES - 1)
-    else:
-        drawn = torch.randint(_SIDES, (size,), generator=generator, dtype=torch.int16)
-    return drawn < sides
+        words = torch.from_numpy(np.frombuffer(os.urandom(2 * size), dtype=np.int16).copy())
+    else:  # four coins of each number of 63 bits
+        words = torch.empty((size + 3) // 4, dtype=torch.int64).random_(generator=generator).view(torch.int16)[:size]
+    return (words & (_SIDES - 1)) < sides
 
 
 def _below(size: int, count: int, generator: torch.Generator | None) -> torch.Tensor:

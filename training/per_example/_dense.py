@@ -9,7 +9,7 @@ import torch
 
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
-from dptheory.training.per_example._squares import LARGE, SMALL, square_sums
+from dptheory.training.per_example._squares import LARGE, SMALL, square_blocks, square_sums
 
 _BLOCK = 1 << 13
 """Inputs whose products are added up in float32: the sum of more of them would round away more than 1e-5."""
@@ -93,12 +93,14 @@ class Dense(Representation):
         return self._gram() if mask is None else self._formed_squares(mask)
 
     def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        of_b, of_a, kept = b * b, a * a, mask.to(self.dtype)
-        whole = of_b.sum(1).double() * of_a.sum(1).double()
-        found = torch.zeros_like(whole)
-        for start in range(0, a.shape[1], _BLOCK):
-            block = slice(start, start + _BLOCK)
-            found += ((of_a[:, block] @ kept[:, block].T).mul_(of_b)).sum(1).double()
+        kept = mask.to(self.dtype)
+        found, whole = torch.zeros(len(b), 2, dtype=torch.float64, device=b.device).unbind(1)
+        for rows in square_blocks(a):
+            of_b, of_a = b[rows] * b[rows], a[rows] * a[rows]
+            whole[rows] = of_b.sum(1).double() * of_a.sum(1).double()
+            for start in range(0, a.shape[1], _BLOCK):
+                block = slice(start, start + _BLOCK)
+                found[rows] += ((of_a[:, block] @ kept[:, block].T).mul_(of_b)).sum(1).double()
         lost = ~((whole >= SMALL) & (whole <= LARGE) & (found > _TINY * whole))  # NaN too
         return self._made_again(found, mask, lost)
 

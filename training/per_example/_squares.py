@@ -4,6 +4,8 @@ Sums of many squares are made in parts whose rounding is known, and added in flo
 numbers of float32, and those above 1e19 are infinite: sums near either end are made again in float64.
 """
 
+from collections.abc import Iterator
+
 import torch
 
 from dptheory.training.per_example._representation import widened
@@ -27,16 +29,21 @@ def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.T
         Shape (n,).
     """
     rows = widened(rows)
-    size = _CPU_PRODUCTS if rows.device.type == "cpu" else _DEVICE_PRODUCTS
-    count = max(1, size // max(rows.shape[1], 1))
     mask = None if mask is None else mask.to(rows.dtype)
-    parts = [(one * one).sum(1) for one in (_kept(part, mask) for part in torch.split(rows, count))]
+    parts = [(one * one).sum(1) for one in (_kept(rows[block], mask) for block in square_blocks(rows))]
     found = torch.cat(parts).double() if parts else rows.new_zeros(0, dtype=torch.float64)
     if rows.dtype == torch.float32:
         doubtful = ~((found >= SMALL) & (found <= LARGE))  # NaN too
         if doubtful.any():
             found[doubtful] = _kept(rows[doubtful], mask).double().square().sum(1)
     return found
+
+
+def square_blocks(rows: torch.Tensor) -> Iterator[slice]:
+    """Runs of rows, shape (n, p), whose squares are held at once."""
+    size = _CPU_PRODUCTS if rows.device.type == "cpu" else _DEVICE_PRODUCTS
+    count = max(1, size // max(rows.shape[1], 1))
+    return (slice(start, start + count) for start in range(0, len(rows), count))
 
 
 def _kept(rows: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
