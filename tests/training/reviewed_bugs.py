@@ -1,4 +1,4 @@
-"""Bugs that a review planted, each by a monkeypatch: tests see all of them, the audit those that change what a run spends."""
+"""Bugs that a review planted, and three of gradients kept as factors, each by a monkeypatch: tests see all of them, the audit those that change what a run spends."""
 
 import copy
 import inspect
@@ -230,9 +230,7 @@ def going_back_repeats_noise(patch: Patch) -> None:
         plain_load(self, state)
         self.noise_stream.on("cpu").set_state(state["generator"])
 
-    patch.setattr(
-        kind, "state_dict", lambda self: plain(self) | {"generator": self.noise_stream.on("cpu").get_state()}
-    )
+    patch.setattr(kind, "state_dict", lambda self: plain(self) | {"generator": self.noise_stream.on("cpu").get_state()})
     patch.setattr(kind, "load_state_dict", load)
 
 
