@@ -1,4 +1,4 @@
-"""Bugs that a review planted, each by a monkeypatch: tests see all of them, the audit those that change what a run spends."""
+"""Bugs that a review planted, and three of gradients kept as factors, each by a monkeypatch: tests see all of them, the audit those that change what a run spends."""
 
 import copy
 import inspect
@@ -14,7 +14,8 @@ from dptheory.training import mechanisms as m
 from dptheory.training.engine import _accountant, _optimizer, _private
 from dptheory.training.mechanisms import StepCost, _clipping, _gep
 from dptheory.training.mechanisms._random_sparsification import _Masked
-from dptheory.training.mechanisms._subspace import power_iteration
+from dptheory.training.mechanisms._subspace import power_iteration, split_vectors
+from dptheory.training.per_example import Dense, PerExampleGradients, _factors, as_gradients
 from dptheory.training.probe import _private_statistics
 from dptheory.training.runs import _prepare, _train
 from tests.training.bugs import Patch
@@ -71,10 +72,11 @@ def _at_a_rate_of_whole_steps(patch: Patch, module: ModuleType, *kinds: str) -> 
     for kind in kinds:
         plain = getattr(module, kind)
 
-        def build(*, sampling_rate: float, plain=plain, **more):
-            return plain(sampling_rate=1 / max(1, round(1 / sampling_rate)), **more)
+        class Rounded(plain):  # type: ignore[misc,valid-type]
+            def __init__(self, *, sampling_rate: float, plain=plain, **more):
+                plain.__init__(self, sampling_rate=1 / max(1, round(1 / sampling_rate)), **more)
 
-        patch.setattr(module, kind, build)
+        patch.setattr(module, kind, Rounded)
 
 
 def loader_at_a_rate_of_whole_steps(patch: Patch) -> None:
@@ -220,14 +222,16 @@ def secure_normal_of_few_bits(patch: Patch) -> None:
 
 
 def going_back_repeats_noise(patch: Patch) -> None:
-    plain = engine.MechanismOptimizer.load_state_dict
+    """A state carries that of the noise, and the noise goes back with it."""
+    kind = engine.MechanismOptimizer
+    plain, plain_load = kind.state_dict, kind.load_state_dict
 
     def load(self, state):
-        plain(self, state)
-        if self.generator is not None and state["generator"] is not None:
-            self.generator.set_state(state["generator"].cpu())
+        plain_load(self, state)
+        self.noise_stream.on("cpu").set_state(state["generator"])
 
-    patch.setattr(engine.MechanismOptimizer, "load_state_dict", load)
+    patch.setattr(kind, "state_dict", lambda self: plain(self) | {"generator": self.noise_stream.on("cpu").get_state()})
+    patch.setattr(kind, "load_state_dict", load)
 
 
 def nothing_ranks_what_is_masked(patch: Patch) -> None:
@@ -255,10 +259,41 @@ def divisor_by_the_drawn_batch(patch: Patch) -> None:
 
 def clipped_by_the_largest_layer(patch: Patch) -> None:
     def norms(samples, *, mask=None):
-        kept = samples if mask is None else [s * k for s, k in zip(samples, mask, strict=True)]
-        return torch.stack([_clipping.as_rows(s).norm(dim=1) for s in kept], dim=1).amax(1)
+        gradients = as_gradients(samples)
+        masks = [None] * len(gradients) if mask is None else mask
+        squares = [part.square_norms(kept) for part, kept in zip(gradients.parts, masks, strict=True)]
+        return torch.stack(squares).amax(0).sqrt().to(gradients.dtype)
 
     patch.setattr(_clipping, "sample_norms", norms)
+
+
+def mask_dropped_in_the_norm(patch: Patch) -> None:
+    """Of a dense layer whose gradients are kept as factors."""
+    plain = Dense.square_norms
+    patch.setattr(Dense, "square_norms", lambda self, mask=None: plain(self))
+
+
+def factors_of_another_batch(patch: Patch) -> None:
+    """The inputs that a dense layer had in the step before meet the output gradients of this one."""
+    plain, before = _factors._dense, {}
+
+    def dense(layer, inputs, gradient):
+        used = before.get(id(layer), inputs)
+        before[id(layer)] = inputs
+        if not len(used):
+            return plain(layer, inputs, gradient)
+        return plain(layer, used[torch.arange(len(inputs)) % len(used)], gradient)
+
+    patch.setattr(_factors, "_dense", dense)
+
+
+def norm_without_the_bias(patch: Patch) -> None:
+    def square_norms(self, mask=None):
+        masks = [None] * len(self.parts) if mask is None else mask
+        found = [part.square_norms(own) for part, own in zip(self.parts, masks, strict=True) if len(part.shape) > 2]
+        return torch.stack(found).sum(0)
+
+    patch.setattr(PerExampleGradients, "square_norms", square_norms)
 
 
 def frozen_layers_count_in_the_clip(patch: Patch) -> None:
@@ -294,12 +329,22 @@ def residual_not_clipped(patch: Patch) -> None:
 
 
 def residual_clipped_by_its_largest_tensor(patch: Patch) -> None:
-    plain, calls = _gep._norms, iter(range(10**9))
+    contribute, factors = _gep._Embedding.contribute, _gep._Embedding._factors
 
-    def norms(parts):
-        return plain(parts) if next(calls) % 2 == 0 else torch.stack([part.norm(dim=1) for part in parts]).amax(0)
+    def noted(self, samples, clip_norm):
+        self.given = as_gradients(samples)
+        return contribute(self, samples, clip_norm)
 
-    patch.setattr(_gep, "_norms", norms)
+    def of_the_largest(self, norms, rest, clip_norm):
+        squares = []
+        for group, basis in zip(self._members, self.bases, strict=True):
+            own = self.given.of(group)
+            inside = own.project(split_vectors(basis, own.shapes))
+            squares.append(own.square_norms() - _gep.square_sums(inside))
+        return factors(self, norms, torch.stack(squares).amax(0).clamp_min(0).sqrt().to(rest.dtype), clip_norm)
+
+    patch.setattr(_gep._Embedding, "contribute", noted)
+    patch.setattr(_gep._Embedding, "_factors", of_the_largest)
 
 
 def joint_split_for_the_clip_itself(patch: Patch) -> None:
@@ -322,9 +367,12 @@ def private_batch_among_the_anchors(patch: Patch) -> None:
 
     def contribute(self, samples, clip_norm):
         if len(samples[0]):
-            private = [_gep._joined(samples, group) for group in self._members]
+            formed = [as_gradients(samples).of(group).formed() for group in self._members]
+            private = [torch.cat([part.flatten(1) for part in parts], dim=1) for parts in formed]
             self.bases = [
-                power_iteration(torch.cat([basis, rows]), dim=len(basis), iterations=1, generator=self._generator)
+                power_iteration(
+                    torch.cat([basis, rows]), dim=len(basis), iterations=1, generator=_gep.on_cpu(self._stream)
+                )
                 for basis, rows in zip(self.bases, private, strict=True)
             ]
         return plain(self, samples, clip_norm)

@@ -1,4 +1,4 @@
-"""The bugs that a review planted: which statements of the audit refuse each of them, and which tests fail with it."""
+"""The bugs that a review planted, and three of factors: which statements of the audit refuse each of them, and which tests fail with it."""
 
 import contextlib
 import io
@@ -72,6 +72,10 @@ def going_back(folder: Path) -> list[Finding]:
     return _resumes.gone_back(_suite.plan(0))
 
 
+def layers(folder: Path) -> list[Finding]:
+    return _suite.layers(0)
+
+
 def moved(name: str) -> set[str]:
     return {f"{name}: sensitivity to an example {how}" for how in ("zeroed", "taken out")}
 
@@ -81,6 +85,7 @@ LAW = "law of batch sizes"
 LAW_OF_A_RUN = "test_batches_of_a_run_follow_the_law_where_their_size_does_not_divide_the_images"
 AGAIN_AND_AGAIN = "test_a_run_that_goes_on_again_and_again_counts_every_step_and_release"
 OF_ITS_OWN = "test_dp_sgd_adds_noise_of_its_own_to_each_tensor_of_this_step_alone"
+OF_TENSORS = "test_operations_are_those_of_the_tensors"
 AUDITED: list[tuple[Bug, Part, set[str]]] = [
     (bugs.empty_batches_not_recorded, small_batches, {"DP-SGD: steps", "DP-SGD: epsilon"}),
     (bugs.selection_costs_what_the_first_one_did, of_case("index pruning, share that moves"),
@@ -110,6 +115,9 @@ AUDITED: list[tuple[Bug, Part, set[str]]] = [
     (bugs.nothing_ranks_what_is_masked, of_case("ranked sparsification"), {"ranked sparsification: entries that come back"}),
     (bugs.divisor_by_the_drawn_batch, of_case("DP-SGD"), {"DP-SGD: noise of each step"}),
     (bugs.clipped_by_the_largest_layer, sensitivity_of("DP-SGD"), moved("DP-SGD")),
+    (bugs.mask_dropped_in_the_norm, layers, {"random sparsification, layers: noise"}),
+    (bugs.factors_of_another_batch, layers, {f"{name}, layers: noise" for name in ("DP-SGD", "random sparsification")}),
+    (bugs.norm_without_the_bias, layers, moved("DP-SGD, layers") | moved("random sparsification, layers")),
     (bugs.frozen_layers_count_in_the_clip, of_case("layer freezing"), {"layer freezing: noise"}),
     (bugs.cooling_one_step_early, of_case("random sparsification, cooling"),
      {"random sparsification, cooling: entries of each step"}),
@@ -173,6 +181,9 @@ TESTED: list[tuple[Bug, str]] = [
      "mechanisms/test_ranked.py::test_ranking_sums_hold_releases_and_noise_where_nothing_left"),
     (bugs.divisor_by_the_drawn_batch, "engine/test_private.py::test_the_update_is_divided_by_the_callers_constant"),
     (bugs.clipped_by_the_largest_layer, "mechanisms/test_mechanisms.py::test_dp_sgd_and_ablations"),
+    (bugs.mask_dropped_in_the_norm, f"per_example/test_per_example.py::{OF_TENSORS}[dense]"),
+    (bugs.factors_of_another_batch, "per_example/test_layer_hooks.py::test_gradients_are_those_of_the_batch_at_hand[factors]"),
+    (bugs.norm_without_the_bias, "per_example/test_per_example.py::test_all_parameters_together"),
     (bugs.frozen_layers_count_in_the_clip,
      "mechanisms/test_layer_freezing.py::test_layers_are_frozen_from_the_stated_step_on[1]"),
     (bugs.cooling_one_step_early, "mechanisms/test_rates.py::test_schedules_step_by_step"),
@@ -213,7 +224,7 @@ def test_every_planted_bug_is_seen() -> None:
         for name, thing in vars(bugs).items()
         if getattr(thing, "__module__", "") == bugs.__name__ and callable(thing) and name[0] != "_"
     } - {bugs.FixedSize}
-    assert {bug for bug, _ in TESTED} == planted and len(planted) == 32
+    assert {bug for bug, _ in TESTED} == planted and len(planted) == 35
     assert planted - {bug for bug, _, _ in AUDITED} == {
         bugs.budget_of_one_step_too_many,
         bugs.stale_anchors,

@@ -9,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ class Plan:
         secure: noise and all else from the cryptographic generator.
         sampling_rate: given to ``make_private``, with ``batch_size`` as the divisor; None where it takes both from the loader.
         canary: the gradient of example 0 at a step, where it changes: a gradient may depend on all that came before.
+        inputs: what the model is given of the examples; None where that is their gradients.
+        board: makes the model, from the sizes.
     """
 
     rows: Array
@@ -79,6 +81,13 @@ class Plan:
     secure: bool = False
     sampling_rate: float | None = None
     canary: Callable[[int], Array] | None = None
+    inputs: Array | None = None
+    board: Callable[[tuple[int, ...]], Board] = Board
+
+    def changed(self, change: Callable[[Array], Array]) -> "Plan":
+        """With other examples: ``change`` is applied to the rows of gradients, and to those of the inputs."""
+        inputs = None if self.inputs is None else change(self.inputs)
+        return replace(self, rows=change(self.rows), inputs=inputs)
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,7 @@ def train(
         plan: of the training.
         begin: called with the optimizer before the first step: to take over a state.
     """
-    model = Board(plan.sizes)
+    model = plan.board(plan.sizes)
     with quiet():
         made = private(model, mechanism, plan)
         begin(made[1])
@@ -167,7 +176,7 @@ def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> 
 
 def private(model: Board, mechanism: Mechanism, plan: Plan) -> Made:
     """The module, the optimizer and the loader that ``make_private`` makes of the plan."""
-    rows = torch.from_numpy(plan.rows).float()
+    rows = torch.from_numpy(plan.rows if plan.inputs is None else plan.inputs).float()
     batches = DataLoader(
         TensorDataset(rows, torch.arange(len(rows))),
         batch_size=plan.batch_size if plan.sampling_rate is None else 1,

@@ -162,7 +162,7 @@ def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence
     """Masks or bases of every step, by a mechanism of this seed that sees the releases of the steps before and no data."""
     if case.shown is None:
         raise ValueError(f"case must show a mask or bases, got {case.name}")
-    mechanism, model = case.built(seed), _board.Board(plan.sizes)
+    mechanism, model = case.built(seed), plan.board(plan.sizes)
     params = [p.detach() for p in model.parameters()]
     shown = []
     for released in releases:
@@ -230,12 +230,10 @@ def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
     Masks, bases and noise are the same. How far a release moves, in units of its noise.
     """
     whole = replace(plan, batch_size=len(plan.rows))
-    zeroed = plan.rows.copy()
-    zeroed[0] = 0.0
     stated = replace(whole, sampling_rate=1.0)
     pairs = (
-        ("zeroed", whole, replace(whole, rows=zeroed)),
-        ("taken out", stated, replace(stated, rows=plan.rows[1:])),
+        ("zeroed", whole, whole.changed(_zeroed)),
+        ("taken out", stated, stated.changed(lambda rows: rows[1:])),
     )
     statement = "one example moves a release by 1 / sigma at most, in units of the noise"
     return [
@@ -248,6 +246,12 @@ def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
         )
         for how, one, other in pairs
     ]
+
+
+def _zeroed(rows: Array) -> Array:
+    found = rows.copy()
+    found[0] = 0.0
+    return found
 
 
 def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) -> float:

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from dptheory.training import mechanisms as m
-from dptheory.training.audits import _attacks, _bits, _draws, _findings, _measure, _resumes, _runs
+from dptheory.training.audits import _attacks, _bits, _board, _draws, _findings, _layers, _measure, _resumes, _runs
 from dptheory.training.audits._board import Plan
 from dptheory.training.audits._cases import CLIP, SIGMA, SIZES, Case, cases
 from dptheory.training.audits._findings import Finding
 
 _EXAMPLES, _BATCH, _PHYSICAL, _EPOCHS = 40, 10, 4, 6
 _LARGEST = 1e6
+_LITTLE = 0.02
 
 
 def plan(seed: int, secure: bool = False) -> Plan:
@@ -36,6 +37,21 @@ def training(case: Case, seed: int, secure: bool = False) -> list[Finding]:
     found = _measure.measure(case, whole, seed)
     if case.linear and not secure:
         found += _measure.sensitivity(case, replace(whole, epochs=4), seed)
+    return found
+
+
+def layers(seed: int) -> list[Finding]:
+    """Sums with a mask and without, on layers as users have them: their gradients are kept as factors.
+
+    With little noise, under which a sum that is not the one stated would hide.
+    """
+    whole, found = _layers.on_layers(replace(plan(seed), noise_multiplier=_LITTLE * SIGMA)), []
+    for case in cases():
+        if case.name in ("DP-SGD", "random sparsification"):
+            named = replace(case, name=f"{case.name}, layers")
+            released = _measure.release(named, _board.train(named.built(seed), whole))
+            found += [replace(one, name=f"{named.name}: {one.name}") for one in released]
+            found += _measure.sensitivity(named, replace(whole, epochs=2), seed)
     return found
 
 
@@ -75,6 +91,7 @@ def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
             yield from training(case, seed, secure=True)
         else:
             yield broken(case, seed)
+    yield from layers(seed)
     yield from _draws.fine_rates(seed)
     yield from _bits.secure_bits()
     plain = cases()[0]
@@ -110,6 +127,7 @@ def thorough(seed: int, folder: Path) -> Iterator[Finding]:
                 yield from training(case, own, secure=True)
             else:
                 yield broken(case, own)
+        yield from layers(own)
         for secure in (False, True):
             yield from batches_and_states(own, secure)
         yield from _draws.fine_rates(own)

@@ -137,6 +137,14 @@ def test_private_mechanisms_do_as_they_say_when_secure(name: str) -> None:
     assert len(found) >= 10 and refused(found) == set()
 
 
+def test_sums_on_layers_do_as_they_say() -> None:
+    """And one example moves them as far as it may: the statement is not true of itself."""
+    found = _suite.layers(0)
+    assert {one.name.split(": ")[0] for one in found} == {"DP-SGD, layers", "random sparsification, layers"}
+    assert refused(found) == set()
+    assert all(one.measured > 0.99 * one.claimed for one in found if "sensitivity" in one.name)
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in PRIVATE])
 def test_mechanisms_that_are_not_private_are_caught(name: str) -> None:
     assert _suite.broken(CASES[name], 0).passed

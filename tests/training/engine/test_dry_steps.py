@@ -17,11 +17,11 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from dptheory.training import check_rows_apart, make_private, make_private_with_epsilon
-from dptheory.training.engine import _check_rows_apart, _dry_steps
+from dptheory.training.engine import GRAD_SAMPLE_MODES, _check_rows_apart, _dry_steps
 from dptheory.training.mechanisms import Constant, DpSgd, LayerFreezing, RandomSparsification
 
 N, BATCH, CLASSES, TIMES, WIDTH = 60, 12, 5, 7, 6
-STEPS = N // BATCH
+STEPS, PART = N // BATCH, 6
 WEIGHTS = torch.tensor([1.0, 2.0, 3.0, 4.0, 50.0])
 
 pytestmark = [
@@ -227,7 +227,6 @@ MIXED: dict[str, tuple[Callable[[], nn.Module], Loss, str]] = {
     "centred": (centred, on_series, "first in head"),
     "scaled": (scaled, on_series, "first in (head|first)"),
     "causal over the batch": (causal, on_series, "first in (head|first)"),
-    "encoder": (functools.partial(Encoder, False), on_series, "first in inner.layers.0"),
     "packed": (Recurrent, on_sequences, "first in inner"),
     "packed GRU": (functools.partial(Recurrent, DPGRU), on_sequences, "first in inner"),
     "sorted by hand": (functools.partial(Recurrent, DPLSTM, "by hand"), on_sequences, "first in inner"),
@@ -270,7 +269,7 @@ def one_pass(run: Any, loss: Loss, *, part: int | None = None, batches: Any = No
     return seen
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
 @pytest.mark.parametrize("name", sorted(APART))
 def test_what_keeps_records_apart_trains(name: str, mode: str) -> None:
     build, loss = APART[name]
@@ -280,19 +279,39 @@ def test_what_keeps_records_apart_trains(name: str, mode: str) -> None:
     assert run[1].privacy(1e-5).records_apart == "compared before the steps 1"
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch", "in parts"])
+@pytest.mark.parametrize("mode", [*GRAD_SAMPLE_MODES, "in parts"])
 @pytest.mark.parametrize("name", sorted(MIXED))
 def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mode: str) -> None:
     build, loss, where = MIXED[name]
     options: Any = {} if mode == "in parts" else {"grad_sample_mode": mode}
+    part = PART if mode == "in parts" else None
     run = made(build, **options)
+    is_refused(run, loss, f"records must stay apart.*{where}", part)
+    assert not any(p.grad.any() for p in run[0].parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
+@pytest.mark.parametrize(("places", "part"), [(TIMES, None), (BATCH, None), (TIMES, PART), (PART, PART)])
+def test_places_that_are_taken_for_records_are_refused(places: int, part: int | None, mode: str) -> None:
+    """An encoder with ``batch_first=False`` that is fed [batch, place, feature]: where both are as many, rows alone say nothing."""
+
+    def loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return F.cross_entropy(model(batch["series"].repeat(1, 2, 1)[:, :places]), batch["y"])
+
+    rows = part or BATCH
+    says = "records must stay apart.*first in" if places == rows else f"got {places} at"
+    run = made(functools.partial(Encoder, False), grad_sample_mode=mode)
+    is_refused(run, loss, rf"{says} inner\.layers\.0", part)
+
+
+def is_refused(run: Any, loss: Loss, says: str, part: int | None) -> None:
+    """Before anything is released."""
     before = [p.detach().clone() for p in run[0].parameters()]
     for _ in range(2):  # and again, by a loop that goes on
-        with pytest.raises(ValueError, match=f"records must stay apart.*{where}"):
-            one_pass(run, loss, part=6 if mode == "in parts" else None)
+        with pytest.raises(ValueError, match=says):
+            one_pass(run, loss, part=part)
     assert run[1].accountant.steps == 0
     assert all(torch.equal(a, b) for a, b in zip(before, run[0].parameters(), strict=True))
-    assert not any(p.grad.any() for p in run[0].parameters() if p.grad is not None)
 
 
 @pytest.mark.parametrize("name", ["mean", "augmented", "own token mean", "encoder"])

@@ -57,7 +57,7 @@ class Running:
         self.private, self.optimizer, self.loader = self.engine.make_private(
             module=model, optimizer=torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9), noise_multiplier=2.0,
             data_loader=DataLoader(DATA, ROWS // 2, generator=self.given["batches"]), max_grad_norm=1.0,
-            noise_generator=self.given["noise"],
+            noise_generator=self.given["noise"], probe=False,
         )  # fmt: skip
         self.steps: set[object] = set()
         self.batches: list[bytes] = []
@@ -310,7 +310,7 @@ def test_streams_of_one_seed_share_no_words(
     private, optimizer, loader = make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, noise_multiplier=1.0,
         max_grad_norm=1.0, data_loader=DataLoader(DATA, ROWS // 4, generator=first),
-        noise_generator=first if shared else second,
+        noise_generator=first if shared else second, probe=False,
     )  # fmt: skip
     for features, names in loader:
         optimizer.zero_grad()

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from dptheory.training import make_private
-from dptheory.training.per_example._layer_hooks import HookedModule, Resting
+from dptheory.training.per_example._layer_hooks import MODES, HookedModule, Resting
 from tests.training import errors_table as t
 
 
@@ -115,6 +115,20 @@ def test_users_hooks_come_after() -> None:
         optimizer.zero_grad()
         private(x).sum().backward()
         assert torch.equal(model[0].bias.grad_sample, torch.full((t.N, 3), 2.0))
+        optimizer.step()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_are_those_of_the_batch_at_hand(mode: str) -> None:
+    """Two batches, one after the other, through a layer: each example's own output gradient with its own input."""
+    model = nn.Linear(6, 3)
+    private, optimizer, _ = t.private_loop(model, (t.X, t.Y), grad_sample_mode=mode, loss_reduction="sum")
+    for x in (t.X, t.X.flip(0), t.X[:3]):
+        optimizer.begin_batch(len(x))
+        optimizer.zero_grad()
+        (private(x) * torch.arange(1, 4)).sum().backward()
+        wanted = torch.arange(1.0, 4)[:, None] * x[:, None]
+        assert torch.equal(model.weight.grad_sample.detach(), wanted)
         optimizer.step()
 
 
