@@ -22,7 +22,7 @@ def batches_at_twice_the_rate(patch: Patch) -> None:
 
         def twice(self, step, part=0, parts=1, plain=plain):
             rate = self.sampling_rate
-            object.__setattr__(self, "sampling_rate", 2 * rate)
+            object.__setattr__(self, "sampling_rate", min(1.0, 2 * rate))
             try:
                 return plain(self, step, part, parts)
             finally:

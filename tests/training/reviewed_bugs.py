@@ -11,7 +11,7 @@ import torch
 
 from dptheory.training import _randomness, engine
 from dptheory.training import mechanisms as m
-from dptheory.training.engine import _accountant, _optimizer, _private
+from dptheory.training.engine import _accountant, _optimizer, _poisson_subset, _private
 from dptheory.training.mechanisms import StepCost, _clipping, _gep
 from dptheory.training.mechanisms._random_sparsification import _Masked
 from dptheory.training.mechanisms._subspace import power_iteration, split_vectors
@@ -109,6 +109,31 @@ def secure_rate_of_sixteen_bits(patch: Patch) -> None:
         return plain(_with_rate(self, round(self.sampling_rate * 2**16) / 2**16), *place)
 
     patch.setattr(engine.SecureBatches, "batch", batch)
+
+
+def repeats_not_drawn_again(patch: Patch) -> None:
+    """Not of the review, as the next two: a batch has as many records as different numbers came."""
+
+    def subset(count, records, words):
+        return np.unique(_poisson_subset._uniform(count, records, words))
+
+    patch.setattr(_poisson_subset, "_uniform_subset", subset)
+
+
+def size_is_its_mean(patch: Patch) -> None:
+    plain = _poisson_subset.size_law
+
+    def law(records, rate):
+        found = plain(records, rate)
+        patch.setattr(type(found), "draw", lambda self, words: round(records * rate))
+        return found
+
+    patch.setattr(_poisson_subset, "size_law", law)
+
+
+def last_record_never_drawn(patch: Patch) -> None:
+    plain = _poisson_subset._uniform
+    patch.setattr(_poisson_subset, "_uniform", lambda count, records, words: plain(count, max(1, records - 1), words))
 
 
 def _with_rate(batches: engine.SecureBatches, rate: float) -> engine.SecureBatches:

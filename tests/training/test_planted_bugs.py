@@ -86,6 +86,7 @@ LAW_OF_A_RUN = "test_batches_of_a_run_follow_the_law_where_their_size_does_not_d
 AGAIN_AND_AGAIN = "test_a_run_that_goes_on_again_and_again_counts_every_step_and_release"
 OF_ITS_OWN = "test_dp_sgd_adds_noise_of_its_own_to_each_tensor_of_this_step_alone"
 OF_TENSORS = "test_operations_are_those_of_the_tensors"
+SUBSETS = "test_every_subset_of_four_records_has_its_chance"
 AUDITED: list[tuple[Bug, Part, set[str]]] = [
     (bugs.empty_batches_not_recorded, small_batches, {"DP-SGD: steps", "DP-SGD: epsilon"}),
     (bugs.selection_costs_what_the_first_one_did, of_case("index pruning, share that moves"),
@@ -102,6 +103,11 @@ AUDITED: list[tuple[Bug, Part, set[str]]] = [
     (bugs.runs_at_a_rate_of_whole_steps, sampling_of_runs, {"dptheory run: sampling rate"}),
     (bugs.batches_in_single_precision, fine_rates, {"batches of a generator: rate 1e-12", "batches of a seed: rate 1e-12"}),
     (bugs.secure_rate_of_sixteen_bits, fine_rates, {"secure batches: rate 2.29e-05"}),
+    (bugs.repeats_not_drawn_again, both_loaders,
+     {f"loader of make_private{kind}: {what}" for kind in ("", ", secure") for what in ("sampling rate", LAW)}),
+    (bugs.size_is_its_mean, both_loaders, {f"loader of make_private{kind}: {LAW}" for kind in ("", ", secure")}),
+    (bugs.last_record_never_drawn, both_loaders,
+     {f"loader of make_private{kind}: each record" for kind in ("", ", secure")}),
     (bugs.held_mask_amplifies, of_case("posterior freeze, mask held", secure=True), {"posterior freeze, mask held: epsilon"}),
     (bugs.state_of_the_last_two_processes, resumes, {"three resumes: steps", "three resumes: epsilon"}),
     (bugs.releases_lost_on_resume, resumes, {"three resumes: releases", "three resumes: epsilon"}),
@@ -163,7 +169,10 @@ TESTED: list[tuple[Bug, str]] = [
      "engine/test_private.py::test_the_loader_draws_with_the_reported_rate[30-7-False]"),
     (bugs.runs_at_a_rate_of_whole_steps, f"runs/test_prepare.py::{LAW_OF_A_RUN}[True]"),
     (bugs.batches_in_single_precision, "engine/test_sampling.py::test_small_rates_are_not_rounded[PoissonBatches]"),
-    (bugs.secure_rate_of_sixteen_bits, "engine/test_sampling.py::test_the_ends_of_the_secure_uniform_numbers"),
+    (bugs.secure_rate_of_sixteen_bits, "engine/test_sampling.py::test_small_rates_are_not_rounded[SecureBatches]"),
+    (bugs.repeats_not_drawn_again, f"engine/test_poisson_subset.py::{SUBSETS}[0.5-secure]"),
+    (bugs.size_is_its_mean, f"engine/test_poisson_subset.py::{SUBSETS}[0.15-resumed]"),
+    (bugs.last_record_never_drawn, f"engine/test_poisson_subset.py::{SUBSETS}[0.5-went on]"),
     (bugs.held_mask_amplifies, "engine/test_private.py::test_masks_used_again_never_amplify"),
     (bugs.budget_of_one_step_too_many, "engine/test_accountant.py::test_budget_is_used_up_and_kept[plain]"),
     (bugs.state_of_the_last_two_processes, f"engine/test_accountant_state.py::{AGAIN_AND_AGAIN}"),

@@ -215,12 +215,26 @@ def sampling(launch: Launch, folder: Path, secure: bool = False) -> list[Finding
 
 
 def _beside(found: Outcome) -> Array:
-    """Scores N(0, 1) of the weights, less what the batches of the seed add to them."""
+    """Scores N(0, 1) of the weights, less what the batches of the seed add to them, where other batches would show.
+
+    That is along directions in which the sampled gradients vary more than a tenth of the noise.
+    """
     drawn = np.concatenate([found.batches.batch(step, 0, 1).numpy() for step in range(found.steps)])
     times = np.bincount(drawn, minlength=len(found.inputs))
-    return np.asarray(
-        (found.moved - _laws.product(found.slopes * times, found.inputs)) / (_SIGMA * _CLIP * math.sqrt(found.steps))
-    )
+    left = found.moved - _laws.product(found.slopes * times, found.inputs)
+    directions, _, sampled = _variances(found)
+    noise = found.steps * (_SIGMA * _CLIP) ** 2
+    return np.asarray((_laws.product(left, directions) / math.sqrt(noise))[sampled > 0.1 * noise])
+
+
+def _variances(found: Outcome) -> tuple[Array, Array, Array]:
+    """Principal directions of the inputs, the inputs along them, and the variance of the sampled gradients along each."""
+    _, axes = torch.linalg.eigh(torch.from_numpy(_laws.product(found.inputs.T, found.inputs)))
+    directions = np.asarray(axes.numpy())
+    along = _laws.product(found.inputs, directions)
+    expected = found.steps * found.sampling_rate
+    sampled = expected * (1 - found.sampling_rate) * _laws.product(found.slopes**2, along**2)
+    return directions, along, sampled
 
 
 def _quiet(found: Outcome) -> Array:
@@ -228,11 +242,8 @@ def _quiet(found: Outcome) -> Array:
 
     Each has the known mean, and the variance of the noise and of the sampling together; it is the noise's to 1 %.
     """
-    _, axes = torch.linalg.eigh(torch.from_numpy(_laws.product(found.inputs.T, found.inputs)))
-    directions = np.asarray(axes.numpy())
-    along = _laws.product(found.inputs, directions)
+    directions, along, sampled = _variances(found)
     expected = found.steps * found.sampling_rate
-    sampled = expected * (1 - found.sampling_rate) * _laws.product(found.slopes**2, along**2)
     noise = found.steps * (_SIGMA * _CLIP) ** 2
     scores = (_laws.product(found.moved, directions) - expected * _laws.product(found.slopes, along)) / np.sqrt(
         sampled + noise

@@ -117,7 +117,8 @@ class DrySteps:
 
     def _draw_plan(self) -> None:
         """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
-        own = self._rng.permutation(len(self._own))[: self._size + CANDIDATES]
+        wanted = min(self._size + CANDIDATES, len(self._own))
+        own = self._rng.choice(len(self._own), wanted, replace=False)  # at the cost of what it draws
         records = [self._own[place] for place in own]
         before = RandomStates.now(of_torch=self._of_torch)
         parts = dict(zip(records, read(self._data, records), strict=True))

@@ -24,6 +24,7 @@ from dptheory.training.engine._distributed_optimizer import DistributedMechanism
 from dptheory.training.engine._dry_steps import OFF, DrySteps
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
+from dptheory.training.engine._indexed_tensors import indexed
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._random_states import Collating, from_global_torch
@@ -362,8 +363,7 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
 
 def _collate_also_none(loader: DataLoader[Any], rate: float) -> Collating:
     """The loader's own way to put examples together, with the batch of no example."""
-    examples = loader.dataset
-    size = len(examples)  # type: ignore[arg-type]
+    examples, size = loader.dataset, len(loader.dataset)  # type: ignore[arg-type]
     return Collating(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
 
 
@@ -386,7 +386,7 @@ def _poisson_loader(
         drawn_ahead=loader.num_workers > 0,
     )
     return DataLoader(
-        loader.dataset,
+        indexed(loader.dataset, loader.collate_fn),
         batch_sampler=sampler,
         collate_fn=collate,
         num_workers=loader.num_workers,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from dptheory.training.engine._empty_batches import CollateAlsoNone
+from dptheory.training.engine._indexed_tensors import Rows
 
 _ROW_STEP = 7919
 """Between the seeds of two records of a batch."""
@@ -106,9 +107,9 @@ class Collating(CollateAlsoNone):
         if Collating._kept is None:
             Collating._kept = RandomStates.now(of_cuda=False)
 
-    def __call__(self, batch: list[Any]) -> Any:
+    def __call__(self, batch: list[Any] | Rows) -> Any:
         try:
-            return super().__call__(batch)
+            return batch.whole if isinstance(batch, Rows) else super().__call__(batch)
         finally:
             if Collating._kept is not None:
                 Collating._kept.restore()

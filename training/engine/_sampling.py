@@ -3,17 +3,19 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
 from dptheory.training import _argument_ranges
 from dptheory.training._streams import BATCHES, Stream
+from dptheory.training.engine._poisson_subset import Words, poisson_subset
 
-_BITS = 53
 _MOST_EXAMPLES = 10**9
 
 
@@ -41,7 +43,7 @@ class PoissonBatches:
     :class:`GeneratorBatches` or :class:`SecureBatches`.
 
     Args:
-        train_size: number of training examples, 1..1e9: a batch draws a number for each.
+        train_size: number of training examples, 1..1e9; a batch costs what it holds.
         sampling_rate: in (0, 1].
         seed: 0 to 2^64 - 1; who knows it knows the batches, and sampling hides nothing from him.
 
@@ -68,9 +70,8 @@ class PoissonBatches:
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
         step, part, parts = _part(step, part, parts)
-        rng = np.random.default_rng(np.random.SeedSequence((self.seed, step)))
-        drawn = np.flatnonzero(rng.random(self.train_size) < self.sampling_rate)
-        return torch.from_numpy(drawn[part::parts])
+        words = np.random.PCG64(np.random.SeedSequence((self.seed, step))).random_raw
+        return torch.from_numpy(poisson_subset(self.train_size, self.sampling_rate, words)[part::parts])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class SecureBatches:
     Each process draws from its own share of the examples, and nobody can tell the batches.
 
     Args:
-        train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
+        train_size: number of training examples of all processes, 1..1e9; a batch costs what it holds.
         sampling_rate: in (0, 1].
 
     Raises:
@@ -105,9 +106,8 @@ class SecureBatches:
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of a batch of examples part, part + parts, part + 2 parts, ...; another one at every call."""
         _, part, parts = _part(step, part, parts)
-        own = np.arange(part, self.train_size, parts)
-        bits = np.frombuffer(os.urandom(8 * len(own)), dtype=np.uint64) >> np.uint64(64 - _BITS)
-        return torch.from_numpy(own[bits * 2.0**-_BITS < self.sampling_rate])
+        own = len(range(part, self.train_size, parts))
+        return torch.from_numpy(poisson_subset(own, self.sampling_rate, _secure_words) * parts + part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class PartitionBatches:
         """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets every parts-th."""
         step, part, parts = _part(step, part, parts)
         passes, place = divmod(step, self.train_size // self.batch_size)
-        order = np.random.default_rng(np.random.SeedSequence((self.seed, passes))).permutation(self.train_size)
+        order = _order_of_a_pass(self.train_size, self.seed, passes)
         return torch.from_numpy(np.sort(order[place * self.batch_size : (place + 1) * self.batch_size])[part::parts])
 
 
@@ -157,7 +157,7 @@ class GeneratorBatches:
     """The law of :class:`PoissonBatches` from a torch generator, in its order: the step does not matter.
 
     Args:
-        train_size: number of training examples of all processes, 1..1e9: a batch draws a number for each.
+        train_size: number of training examples of all processes, 1..1e9; a batch costs what it holds.
         sampling_rate: in (0, 1].
         generator: one number is drawn from it, as a seed: whoever sets the generator back later brings no batch back. None for a
             seed from the operating system. Processes whose generators are seeded alike draw one batch together.
@@ -193,9 +193,8 @@ class GeneratorBatches:
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
         """Indices, ascending, of the next batch's examples part, part + parts, part + 2 parts, ..."""
         _, part, parts = _part(step, part, parts)
-        # in double precision: a single-precision uniform is a multiple of 2^-24, which rate 1e-6 would notice
-        drawn = torch.rand(self.train_size, generator=self.stream.on("cpu"), dtype=torch.float64) < self.sampling_rate
-        return torch.arange(part, self.train_size, parts)[drawn[part::parts]]
+        drawn = poisson_subset(self.train_size, self.sampling_rate, _words_of(self.stream.on("cpu")))
+        return torch.from_numpy(drawn[drawn % parts == part])
 
 
 class Listener(Protocol):
@@ -252,6 +251,25 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
             indices = self._batches.batch(step, *self._place).tolist()
             self._listener.loader_drew(len(indices))
             yield indices
+
+
+@lru_cache(maxsize=1)
+def _order_of_a_pass(train_size: int, seed: int, passes: int) -> NDArray[np.int64]:
+    """Of all examples: kept from step to step, since it costs what the data set holds."""
+    return np.random.default_rng(np.random.SeedSequence((seed, passes))).permutation(train_size)
+
+
+def _secure_words(count: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def _words_of(generator: torch.Generator) -> Words:
+    def words(count: int) -> NDArray[np.uint64]:
+        # without these ends torch draws 63 bits
+        drawn = torch.empty(count, dtype=torch.int64).random_(-(2**63), None, generator=generator)
+        return drawn.numpy().view(np.uint64)
+
+    return words
 
 
 def _checked(train_size: int, sampling_rate: float) -> tuple[int, float]:
