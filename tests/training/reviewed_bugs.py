@@ -1,4 +1,7 @@
-"""Bugs that a review planted, and three of gradients kept as factors, each by a monkeypatch: tests see all of them, the audit those that change what a run spends."""
+"""Bugs that a review planted, and three of factors, by monkeypatches.
+
+Tests see all of them, the audit those that change what a run spends.
+"""
 
 import copy
 import inspect

@@ -83,7 +83,8 @@ def orthonormal(rows: torch.Tensor) -> torch.Tensor:
         lower, failed = torch.linalg.cholesky_ex(wide @ wide.T)
         ends = lower.diagonal()
         if int(failed) or float(ends.min()) < _LEAST_RATIO * float(ends.max()):
-            return torch.linalg.qr(rows.T).Q.T
+            exact: torch.Tensor = torch.linalg.qr(rows.T).Q.T
+            return exact
         inverse = torch.linalg.solve_triangular(lower, torch.eye(len(lower)).to(lower), upper=False)
         found = inverse.to(rows.dtype) @ found
     return found

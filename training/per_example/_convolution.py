@@ -143,8 +143,9 @@ class Convolution(Representation):
             padded.reshape(1, n, *padded.shape[2:]), b.reshape(n * out, 1, *b.shape[2:]),
             stride=geometry.dilation, dilation=geometry.stride, groups=n,
         )  # fmt: skip
-        within = tuple(slice(None, size) for size in geometry.kernel)
-        return found.view(n, out, 1, *found.shape[2:])[(..., *within)].contiguous()
+        for axis, size in enumerate(geometry.kernel):  # at the far end the input may reach beyond the last place
+            found = found.narrow(2 + axis, 0, size)
+        return found.reshape(n, out, 1, *geometry.kernel)
 
     def cleared(self, bad: torch.Tensor) -> "Convolution":
         b, a = (t.masked_fill(bad.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
