@@ -121,8 +121,8 @@ class Convolution(Representation):
         parts = [dense.formed() for dense in self._as_dense(examples)]
         return torch.cat(parts, dim=1).reshape(-1, *self.shape[1:])
 
-    def cleared(self, bad: torch.Tensor) -> "Convolution":
-        b, a = (t.masked_fill(bad.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
+    def cleared(self, left_out: torch.Tensor) -> "Convolution":
+        b, a = (t.masked_fill(left_out.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
         return Convolution(b, a, self._geometry)
 
     def with_rows(self, rows: int) -> "Convolution":
