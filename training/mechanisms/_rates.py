@@ -2,7 +2,7 @@
 
 import operator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from dptheory import _validate, sparsification
 
@@ -131,10 +131,10 @@ class GradualCooling:
         )
 
 
-def _whole_or_not(steps_per_epoch: float) -> float:
+def _whole_or_not(steps_per_epoch: Any) -> float:
     """Whole numbers of any size; others of which steps can be counted in floats."""
     try:
-        operator.index(steps_per_epoch)  # type: ignore[arg-type]
+        operator.index(steps_per_epoch)
     except TypeError:
         pass
     else:
