@@ -27,9 +27,10 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model, optimizer, loader = make_private(mechanism=mechanisms.DpSgd(), module=model, optimizer=optimizer,
     data_loader=DataLoader(TensorDataset(shown, torch.zeros(64, dtype=torch.long)), batch_size=32),
     noise_multiplier=1.0, max_grad_norm=1.0)
-features, labels = next(iter(loader))
-torch.nn.functional.cross_entropy(model(features), labels).backward()
-optimizer.step()
+for features, labels in loader:
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(features), labels).backward()
+    optimizer.step()
 assert not torch.equal(weight, before) and 0 < optimizer.epsilon(delta=1e-5) < 100
 read_config(Path("configs/fashion_mnist/random_sparsification.toml"))
 try:

@@ -1,7 +1,4 @@
-"""Bugs that a review planted, and three of factors, by monkeypatches.
-
-Tests see all of them, the audit those that change what a run spends.
-"""
+"""Bugs of a review, and of gradients kept as factors, each a monkeypatch: tests see all, the audit what changes what a run spends."""
 
 import copy
 import inspect

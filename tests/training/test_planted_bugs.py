@@ -1,4 +1,4 @@
-"""The bugs that a review planted, and three of factors: which statements of the audit refuse each, and which tests fail with it."""
+"""The bugs of a review, and of factors: which statements of the audit refuse each of them, and which tests fail with it."""
 
 import contextlib
 import io

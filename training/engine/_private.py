@@ -158,6 +158,7 @@ def make_private(
         if secure
         else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
     )
+    _validate.instance("module", module, nn.Module)
     again = ran_before(module)
     private, wrapped = attach(
         module=module,

@@ -1,7 +1,8 @@
 """How a rate moves over a run: sparsification rate, or share of entries kept."""
 
+import operator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from dptheory import _validate, sparsification
 
@@ -130,9 +131,13 @@ class GradualCooling:
         )
 
 
-def _whole_or_not(steps_per_epoch: float) -> float:
+def _whole_or_not(steps_per_epoch: Any) -> float:
     """Whole numbers of any size; others of which steps can be counted in floats."""
-    if isinstance(steps_per_epoch, int):
+    try:
+        operator.index(steps_per_epoch)
+    except TypeError:
+        pass
+    else:
         return _validate.integer("steps_per_epoch", steps_per_epoch, 1)
     return _validate.real("steps_per_epoch", steps_per_epoch, 1.0, _MOST_STEPS)
 

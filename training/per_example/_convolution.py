@@ -147,8 +147,8 @@ class Convolution(Representation):
             found = found.narrow(2 + axis, 0, size)
         return found.reshape(n, out, 1, *geometry.kernel)
 
-    def cleared(self, bad: torch.Tensor) -> "Convolution":
-        b, a = (t.masked_fill(bad.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
+    def cleared(self, left_out: torch.Tensor) -> "Convolution":
+        b, a = (t.masked_fill(left_out.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
         return Convolution(b, a, self._geometry)
 
     def with_rows(self, rows: int) -> "Convolution":

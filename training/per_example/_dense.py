@@ -135,9 +135,11 @@ class Dense(Representation):
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         return torch.bmm(self._b[examples].mT, self._a[examples])
 
-    def cleared(self, bad: torch.Tensor) -> "Dense":
+    def cleared(self, left_out: torch.Tensor) -> "Dense":
         # both factors: 0 times NaN is NaN
-        return Dense(self._b.masked_fill(bad[:, None, None], 0.0), self._a.masked_fill(bad[:, None, None], 0.0))
+        return Dense(
+            self._b.masked_fill(left_out[:, None, None], 0.0), self._a.masked_fill(left_out[:, None, None], 0.0)
+        )
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         vectors = directions.to(self.dtype)

@@ -43,8 +43,8 @@ class Formed(Representation):
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         return self._gradients[examples]
 
-    def cleared(self, bad: torch.Tensor) -> "Formed":
-        return Formed(self._gradients.masked_fill(bad.view(-1, *[1] * (self._gradients.dim() - 1)), 0.0))
+    def cleared(self, left_out: torch.Tensor) -> "Formed":
+        return Formed(self._gradients.masked_fill(left_out.view(-1, *[1] * (self._gradients.dim() - 1)), 0.0))
 
     def with_rows(self, rows: int) -> "Formed":
         return Formed(filled(self._gradients, rows))

@@ -41,8 +41,8 @@ class Mixed(Representation):
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         return torch.stack([part.formed(examples).to(self.dtype) for part in self.parts]).sum(0)
 
-    def cleared(self, bad: torch.Tensor) -> "Mixed":
-        return Mixed([part.cleared(bad) for part in self.parts])
+    def cleared(self, left_out: torch.Tensor) -> "Mixed":
+        return Mixed([part.cleared(left_out) for part in self.parts])
 
     def with_rows(self, rows: int) -> "Mixed":
         return Mixed([part.with_rows(rows) for part in self.parts])

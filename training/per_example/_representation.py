@@ -58,8 +58,8 @@ class Representation(LikeTensor, abc.ABC):
         """The gradients themselves of a run of examples, shape (examples, *parameter.shape)."""
 
     @abc.abstractmethod
-    def cleared(self, bad: torch.Tensor) -> "Representation":
-        """The same with zeros in place of the examples where ``bad``, shape (n,), is True."""
+    def cleared(self, left_out: torch.Tensor) -> "Representation":
+        """The same with zeros in place of the examples where ``left_out``, shape (n,), is True."""
 
     @abc.abstractmethod
     def project(self, directions: torch.Tensor) -> torch.Tensor:

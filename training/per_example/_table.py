@@ -89,8 +89,8 @@ class Table(Representation):
         found[self._examples[here] - start, self._indices[here]] = self._values[here]
         return found
 
-    def cleared(self, bad: torch.Tensor) -> "Table":
-        return self._like(self._keys, self._values.masked_fill(bad[self._examples, None], 0.0))
+    def cleared(self, left_out: torch.Tensor) -> "Table":
+        return self._like(self._keys, self._values.masked_fill(left_out[self._examples, None], 0.0))
 
     def with_rows(self, rows: int) -> "Table":
         found = self._like(self._keys, self._values)
