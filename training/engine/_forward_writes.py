@@ -1,12 +1,12 @@
 """A forward pass in training must not write to the model: what it writes is private data that leaves without noise."""
 
-from itertools import chain
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-_Held = dict[str, tuple[torch.Tensor, int]]
-"""Parameters and buffers by name, each with the number of writes to it so far."""
+from dptheory.training.engine._hooked_layers import every_layer
 
 
 def refuse_writes(private: nn.Module) -> None:
@@ -20,30 +20,60 @@ def refuse_writes(private: nn.Module) -> None:
     private.register_forward_hook(writes.check)
 
 
+class _Held(NamedTuple):
+    """What stands under a name in a layer: a parameter or buffer, with the number of writes to it so far, or a layer."""
+
+    names: dict[str, Any]
+    name: str
+    value: Any
+    writes: int
+
+    def stays(self) -> bool:
+        return self.names.get(self.name) is self.value and self.writes == _writes(self.value)
+
+
 class _Writes:
     """Between the beginning and the end of a forward pass."""
 
     def __init__(self) -> None:
-        self._before: _Held = {}
+        self._before: list[_Held] = []
 
     def __reduce__(self) -> tuple[type["_Writes"], tuple[()]]:
         return _Writes, ()
 
     def note(self, module: nn.Module, _: object) -> None:
-        self._before = _held(module) if module.training else {}
+        self._before = list(_held(module)) if module.training else []
 
     def check(self, module: nn.Module, _: object, __: object) -> None:
-        after = _held(module) if self._before else {}
-        for name, (tensor, writes) in self._before.items():
-            now, writes_now = after.get(name, (None, 0))
-            if now is not tensor or writes_now != writes:
+        for one in self._before:
+            if not one.stays() and not _holds_nothing(one.value):
                 raise ValueError(
                     f"module must leave its parameters and buffers as they are in a forward pass of training, got one that "
-                    f"writes to {name.removeprefix('_module.')}: what it holds of the batch has no noise; put that layer "
+                    f"writes to {_label(module, one)}: what it holds of the batch has no noise; put that layer "
                     "into eval(), or keep the value outside the model"
                 )
 
 
-def _held(module: nn.Module) -> _Held:
-    named = chain(module.named_parameters(), module.named_buffers())
-    return {name: (tensor, 0 if tensor.is_inference() else tensor._version) for name, tensor in named}
+def _held(module: nn.Module) -> Iterator[_Held]:
+    for layer in every_layer(module):
+        for names in (layer._modules, layer._parameters, layer._buffers):
+            for name, value in names.items():
+                if value is not None:
+                    yield _Held(names, name, value, _writes(value))
+
+
+def _writes(value: Any) -> int:
+    return 0 if isinstance(value, nn.Module) or value.is_inference() else value._version
+
+
+def _holds_nothing(value: torch.Tensor | nn.Module) -> bool:
+    """A layer without parameters and buffers, which may be replaced."""
+    return isinstance(value, nn.Module) and not any(True for _ in (*value.parameters(), *value.buffers()))
+
+
+def _label(module: nn.Module, held: _Held) -> str:
+    """The name of what was written to, from the model on."""
+    for path, layer in module.named_modules():
+        if any(held.names is names for names in (layer._modules, layer._parameters, layer._buffers)):
+            return f"{path}.{held.name}".removeprefix("_module.").removeprefix(".")
+    return held.name

@@ -7,6 +7,9 @@ from dptheory.training._randomness import secure_normal
 from dptheory.training._streams import NOISE, Stream
 from dptheory.training.mechanisms import Noise
 
+_AT_ONCE = 1 << 18
+"""Numbers of secure noise that are worked out together."""
+
 
 def generator_noise(generator: torch.Generator | None) -> Noise:
     """Gaussian noise N(0, std^2) from a torch generator. Good for measuring, not for releasing a model.
@@ -73,4 +76,10 @@ def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
     std = _validate.real("std", std, 0.0, 1e30)
     if std == 0:
         return torch.zeros_like(like)
-    return (secure_normal(like.numel()) * std).view(like.shape).to(like)
+    found = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    for piece in torch.split(found.view(-1), _AT_ONCE):  # in double precision first, which takes room
+        piece.copy_(secure_normal(len(piece)) * std)
+    return found
+
+
+secure_noise.in_one_draw = True  # type: ignore[attr-defined]  # see mechanisms: a call has a price of its own

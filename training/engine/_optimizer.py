@@ -109,6 +109,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         _validate.choice("adjacency", adjacency, ADJACENCIES)
         accountant = PrivacyAccountant(sampling_rate)
         self._names = names
+        self._ordered: tuple[list[int], list[Any]] = [], []  # numbers of the trained parameters, and these in order
         super().__init__(
             optimizer,
             noise_multiplier=noise_multiplier,
@@ -252,8 +253,12 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     @property
     def params(self) -> list[Any]:
         """The trained parameters, in the order of the module, whichever groups of the optimizer hold them."""
-        order = {id(p): place for place, p in enumerate(self._names)}
-        return sorted(super().params, key=lambda p: order.get(id(p), len(order)))
+        found = super().params
+        numbers = [id(p) for p in found]
+        if numbers != self._ordered[0]:
+            order = {id(p): place for place, p in enumerate(self._names)}
+            self._ordered = numbers, sorted(found, key=lambda p: order.get(id(p), len(order)))
+        return list(self._ordered[1])
 
     @property
     def grad_samples(self) -> PerExampleGradients:
@@ -331,8 +336,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def scale_grad(self) -> None:
         """Divide by the expected batch size where the loss is a mean; each step is of one backward pass."""
         if self.loss_reduction == "mean":
-            for p in self.params:
-                p.grad /= self.expected_batch_size
+            torch._foreach_div_([p.grad for p in self.params], self.expected_batch_size)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients; not the totals of a batch whose last part is still to come."""

@@ -107,8 +107,8 @@ def _uniform_subset(count: int, records: int, words: Words) -> NDArray[np.int64]
         return np.flatnonzero(marked)
     found = np.zeros(0, dtype=np.int64)
     while missing := count - len(found):
-        found = np.sort(np.r_[found, _uniform(missing, records, words)])
-        found = found[np.diff(found, prepend=-1) > 0]
+        found = np.sort(np.concatenate((found, _uniform(missing, records, words))))
+        found = np.concatenate((found[:1], found[1:][found[1:] > found[:-1]]))
     return found
 
 

@@ -41,10 +41,13 @@ def of_one_batch(
             )
         parts.append(found.settled() if isinstance(found, Representation) else Formed(found))
     # of an empty batch Opacus gives one row of zeros for some layers, none for others
-    size = max(len(one) for one in parts)
-    if any(len(one) not in (0, size) for one in parts):
-        raise ValueError(_of_other_rows({names.get(p, "?"): len(one) for p, one in zip(params, parts, strict=True)}))
-    return PerExampleGradients([one if len(one) == size else one.with_rows(size) for one in parts])
+    sizes = [len(one) for one in parts]
+    size = max(sizes)
+    if not {0, size}.issuperset(sizes):
+        raise ValueError(_of_other_rows({names.get(p, "?"): rows for p, rows in zip(params, sizes, strict=True)}))
+    return PerExampleGradients(
+        [one if rows == size else one.with_rows(size) for one, rows in zip(parts, sizes, strict=True)]
+    )
 
 
 def mark_done(params: Tensors) -> None:

@@ -23,6 +23,24 @@ Noise = Callable[[torch.Tensor, float], torch.Tensor]
 """``noise(like, std)``: independent N(0, std^2) entries in the shape, type and device of ``like``."""
 
 
+def noised(total: Tensors, std: float, noise: Noise) -> Tensors:
+    """The tensors with noise of one standard deviation on every entry.
+
+    A call costs secure noise more than its numbers where tensors are small: it says ``in_one_draw``, and what is drawn for all
+    together is cut into pieces. A generator gives each tensor the numbers that it always has, which are those of Opacus.
+
+    Args:
+        total: tensors; those of one type and device may share a draw.
+        std: standard deviation of the noise.
+        noise: where it comes from.
+    """
+    if not getattr(noise, "in_one_draw", False) or len({(t.dtype, t.device) for t in total}) != 1:
+        return [t + noise(t, std) for t in total]
+    sizes = [t.numel() for t in total]
+    drawn = torch.split(noise(total[0].new_empty(sum(sizes)), std), sizes)
+    return [t + piece.view(t.shape) for t, piece in zip(total, drawn, strict=True)]
+
+
 @dataclass(frozen=True)
 class Contribution:
     """What a batch adds to a step.
@@ -158,7 +176,7 @@ class Mechanism(abc.ABC):
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         """The noisy sum, one tensor per parameter. By default plain Gaussian noise of standard deviation sigma C."""
-        return [t + noise(t, noise_multiplier * clip_norm) for t in total]
+        return noised(total, noise_multiplier * clip_norm, noise)
 
     def end_step(self, released: Tensors, std: float) -> None:  # noqa: B027 -- likewise
         """Take note of what was released, before the division by the batch size; ``std`` is sigma C."""

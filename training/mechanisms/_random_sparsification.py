@@ -9,7 +9,7 @@ from dptheory import _validate
 from dptheory.privacy import FreshMask
 from dptheory.training._randomness import subset
 from dptheory.training._streams import MASKS, Stream, on_cpu, seed_stream
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
 from dptheory.training.per_example import masked
@@ -92,7 +92,7 @@ class _Masked(Mechanism):
         self._step += 1
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        return masked([t + noise(t, noise_multiplier * clip_norm) for t in total], self.mask)
+        return masked(noised(total, noise_multiplier * clip_norm, noise), self.mask)
 
     def state_dict(self) -> dict[str, Any]:
         generator = None if self._stream is None else self._stream.state()

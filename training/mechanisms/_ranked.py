@@ -7,7 +7,7 @@ import torch
 from dptheory import _validate
 from dptheory.training._randomness import normal
 from dptheory.training._streams import RANKING, Stream, on_cpu, seed_stream
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
 from dptheory.training.mechanisms._clipping import clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
 from dptheory.training.per_example import masked
@@ -106,7 +106,7 @@ class RankedSparsification(Mechanism):
         return clipped_sum(samples, clip_norm, mask=self.mask)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        return masked([t + noise(t, noise_multiplier * clip_norm) for t in total], self.mask)
+        return masked(noised(total, noise_multiplier * clip_norm, noise), self.mask)
 
     def end_step(self, released: Tensors, std: float) -> None:
         for s, r, m in zip(self._sums, released, self.mask, strict=True):

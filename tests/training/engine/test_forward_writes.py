@@ -109,3 +109,31 @@ def test_what_a_run_does_beside_is_no_write(mode: str) -> None:
     with BatchMemoryManager(data_loader=batches, max_physical_batch_size=8, optimizer=optimizer) as small:
         epoch((private, optimizer, small))
     assert optimizer.accountant.steps == 4
+
+
+class Changing(nn.Module):
+    """Puts another layer in the place of one of its own."""
+
+    def __init__(self, first: nn.Module, then: nn.Module) -> None:
+        super().__init__()
+        self.part, self._then = first, [then]
+
+    def forward(self, x):
+        self.part = self._then[0]
+        return self.part(x)
+
+
+def test_a_layer_that_is_replaced_is_refused_where_it_holds_something() -> None:
+    with_buffer = Centred(False).eval()
+    private, _, _ = made(nn.Sequential(Changing(nn.Tanh(), nn.ReLU()), nn.Linear(5, 3)))
+    private(torch.randn(8, 5))
+    private, _, _ = made(nn.Sequential(Changing(with_buffer, nn.ReLU()), nn.Linear(5, 3)))
+    with pytest.raises(ValueError, match=r"writes to 0\.part: "):
+        private(torch.randn(8, 5))
+
+
+def test_a_layer_that_stands_in_two_places_is_looked_at() -> None:
+    shared = Centred(False)
+    private, _, _ = made(nn.Sequential(nn.Sequential(shared), shared, nn.Linear(5, 3)))
+    with pytest.raises(ValueError, match=r"writes to 0\.0\.mean: "):
+        private(torch.randn(8, 5))

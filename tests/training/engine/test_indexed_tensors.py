@@ -1,7 +1,6 @@
 """Batches of tensor data sets in one copy: the same as record by record."""
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +56,7 @@ def test_a_batch_is_one_copy_and_no_record_is_read(monkeypatch: pytest.MonkeyPat
 
 
 def test_random_states_are_as_record_by_record() -> None:
-    def states(made: Any) -> list:
+    def states(made) -> list:
         torch.manual_seed(3)
         np.random.seed(3)  # noqa: NPY002
         random.seed(3)
