@@ -260,8 +260,8 @@ def test_a_loader_keeps_its_ways() -> None:
         persistent_workers=True, multiprocessing_context="fork",
     )  # fmt: skip
     found = made(given)[2]
+    assert vars(found.dataset) is vars(given.dataset)  # reads whole batches
     for name in (
-        "dataset",
         "num_workers",
         "timeout",
         "worker_init_fn",

@@ -22,6 +22,8 @@ MOST_RECORDS = 16
 """Of a dry batch: the fewer records it has, the more one of them moves the others."""
 _AGAIN_AFTER = (10, 100, 1000)
 """Releases of this run after which records are compared again."""
+_FEW = 1 << 20
+"""Records that a permutation of all costs little."""
 _MOST_ATTEMPTS = 8
 """Comparisons that the loop may leave out while it makes steps."""
 
@@ -117,8 +119,11 @@ class DrySteps:
 
     def _draw_plan(self) -> None:
         """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
-        wanted = min(self._size + CANDIDATES, len(self._own))
-        own = self._rng.choice(len(self._own), wanted, replace=False)  # at the cost of what it draws
+        wanted, count = self._size + CANDIDATES, len(self._own)
+        if count <= _FEW:
+            own = self._rng.permutation(count)[:wanted]
+        else:  # at the cost of what it draws
+            own = self._rng.choice(count, wanted, replace=False)
         records = [self._own[place] for place in own]
         before = RandomStates.now(of_torch=self._of_torch)
         parts = dict(zip(records, read(self._data, records), strict=True))
