@@ -11,6 +11,7 @@ from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._dry_steps import CALLERS, DrySteps
+from dptheory.training.engine._exact_products import exact_products
 from dptheory.training.engine._gradient_edits import GradientEdits
 from dptheory.training.engine._gradient_sums import GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
@@ -320,11 +321,12 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
 
         A release that fails leaves the batch out: its last part is in the totals already.
         """
-        self.clip_and_accumulate()
-        if self._is_last_step_skipped:
-            return False
-        self.add_noise()
-        self.scale_grad()
+        with exact_products():
+            self.clip_and_accumulate()
+            if self._is_last_step_skipped:
+                return False
+            self.add_noise()
+            self.scale_grad()
         if self.step_hook:
             self.step_hook(self)
         return True

@@ -175,7 +175,7 @@ def make_private(
         expected_batch_size=batch_size if public else expected_batch_size,
     )
     if isinstance(batches, GeneratorBatches):
-        follow_run(wrapped, [batches.stream], again=again)
+        follow_run(wrapped, [batches.stream], module=module, again=again)
     wrapped.sampler = POISSON
     wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
@@ -289,7 +289,7 @@ def attach(
         wrapped.track(private)
         refuse_writes(private)
         mechanism.belong(private)
-        follow_run(wrapped, [wrapped.noise_stream, *mechanism.streams()], again=ran_before(module))
+        follow_run(wrapped, [wrapped.noise_stream, *mechanism.streams()], module=module, again=ran_before(module))
         note_run(module)
     if partition:
         wrapped.sampler = PARTITION

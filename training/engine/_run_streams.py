@@ -25,15 +25,17 @@ def note_run(module: nn.Module) -> None:
     _RAN.update(module.modules())
 
 
-def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, again: bool) -> None:
+def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, module: nn.Module, again: bool) -> None:
     """Make streams those of a run: a state that it takes over renews them.
 
-    One seed draws other numbers for other weights at the start, and from the first step on at which settings differ: the same run
-    can be repeated, and a run with a lower learning rate has no noise in common with it.
+    One seed draws other numbers for another model or other weights at the start, frozen ones too, and from the first step on at
+    which settings differ: the same run can be repeated, and a run with a lower learning rate, or on other frozen layers, has no
+    noise in common with it.
 
     Args:
         optimizer: of the run.
         streams: of its noise, masks or batches.
+        module: the model.
         again: the model was in a run of this process before: nothing of that is repeated.
     """
 
@@ -42,7 +44,9 @@ def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, ag
             f"{name} {_plain(v)!r}" for group in optimizer.param_groups for name, v in group.items() if name != "params"
         }
         fixed = (optimizer.mechanism.title, optimizer.accountant.sampling_rate, sorted(named))
-        return digest(optimizer.params) + repr(fixed).encode() + (os.urandom(32) if again else b"")
+        held = (*optimizer.params, *module.parameters(), *module.buffers())
+        built = [(type(m).__name__, m.extra_repr()) for m in module.modules() if not any(True for _ in m.children())]
+        return digest(held) + repr((fixed, built)).encode() + (os.urandom(32) if again else b"")
 
     def settings() -> str:
         rates = sorted({repr(_plain(group.get("lr"))) for group in optimizer.param_groups})

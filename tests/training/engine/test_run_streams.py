@@ -54,8 +54,9 @@ class Running:
         self.engine = PrivacyEngine(self.mechanism)
         self.given = {name: torch.Generator() for name in STARTED}
         self.set_generators_back()
+        trained = [p for p in model.parameters() if p.requires_grad]
         self.private, self.optimizer, self.loader = self.engine.make_private(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9), noise_multiplier=2.0,
+            module=model, optimizer=torch.optim.SGD(trained, lr=lr, momentum=0.9), noise_multiplier=2.0,
             data_loader=DataLoader(DATA, ROWS // 2, generator=self.given["batches"]), max_grad_norm=1.0,
             noise_generator=self.given["noise"], probe=False,
         )  # fmt: skip
@@ -233,6 +234,32 @@ def test_a_run_that_is_the_same_is_repeated_and_one_that_differs_shares_nothing(
         assert all(a[name] != b[name] for a, b in zip(first, other, strict=True) for name in a)
     moved = drawn(later=0.05)
     assert moved[0] == first[0] and all(moved[1][name] != first[1][name] for name in first[1])
+
+
+@pytest.mark.parametrize("differs", ["weights", "buffer", "activation"])
+def test_a_head_on_another_frozen_body_shares_nothing(differs: str) -> None:
+    """Else the difference of two first steps would be that of two sums of clipped gradients, without noise."""
+
+    def drawn(other: bool) -> dict[str, list[bytes]]:
+        torch.manual_seed(0)
+        body = nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.BatchNorm1d(FEATURES), nn.ELU(1.0)).requires_grad_(False)
+        if other and differs == "weights":
+            body[0].weight += 1.0
+        if other and differs == "buffer":
+            body[1].running_mean += 1.0
+        if other and differs == "activation":
+            body[2].alpha = 2.0
+        model = nn.Sequential(body, nn.Linear(FEATURES, 2))
+        model.train()
+        body.eval()
+        run = Running(model, 0.1)
+        run.step()
+        return run.released()
+
+    first = drawn(False)
+    assert drawn(False) == first
+    second = drawn(True)
+    assert all(set(first[name]).isdisjoint(second[name]) for name in first)
 
 
 # --- streams of one seed ----------------------------------------------------------------------------------------------
