@@ -39,12 +39,22 @@ def of_one_batch(
             raise ValueError(
                 f"{name} has the per-sample gradients of the last step still: call zero_grad() before every backward pass"
             )
-        parts.append(found.settled() if isinstance(found, Representation) else Formed(found))
+        if isinstance(found, Representation) and found.written_to:
+            raise ValueError(
+                f"inputs and outputs of layers must stay as they are until step(), got one of the layer of {name} (or its gradient) "
+                "that was changed in place after backward(): per-sample gradients follow from both; write to a copy, or after step()"
+            )
+        parts.append(_settled(found) if isinstance(found, Representation) else Formed(found))
     # of an empty batch Opacus gives one row of zeros for some layers, none for others
     size = max(len(one) for one in parts)
     if any(len(one) not in (0, size) for one in parts):
         raise ValueError(_of_other_rows({names.get(p, "?"): len(one) for p, one in zip(params, parts, strict=True)}))
     return PerExampleGradients([one if len(one) == size else one.with_rows(size) for one in parts])
+
+
+def _settled(found: Representation) -> Representation:
+    """What was used as a tensor is that tensor, with what was written to it; anything else is what costs least."""
+    return found.settled() if found.looked_at is None else Formed(found.looked_at)
 
 
 def mark_done(params: Tensors) -> None:
@@ -65,7 +75,7 @@ def _cause(p: torch.Tensor, bare: bool, why: str | None) -> str:
         )
     return (
         "it took no part in the forward pass: use it in the model, or freeze it with requires_grad_(False); unfreeze it "
-        "before a forward pass"
+        "before a forward pass, and call backward() without inputs="
     )
 
 
