@@ -132,7 +132,8 @@ class Passes:
 
     def take_out(self, p: nn.Parameter) -> None:
         """Take a parameter out of the graph for the call of its layer under way."""
-        self._taken_out.append(p.requires_grad_(False))
+        p.requires_grad_(False)
+        self._taken_out.append(p)
 
     def put_back(self) -> None:
         """What was taken out is trained again, also where a call was broken off: KeyboardInterrupt passes hooks by."""
