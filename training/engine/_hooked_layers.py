@@ -174,6 +174,7 @@ class HookedLayers:
                 optimizer does not hold its parameters.
         """
         check_statistics(self._private._module)
+        self._private.passes.put_back()
         flags = self._flags()
         if flags == self._trained:
             return False

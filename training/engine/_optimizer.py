@@ -262,6 +262,11 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         return list(self._ordered[1])
 
     @property
+    def accumulated_iterations(self) -> int:
+        """1: each backward pass has a step of its own."""
+        return 1
+
+    @property
     def grad_samples(self) -> PerExampleGradients:
         """Per-sample gradients of all trainable parameters, checked; zeros where a layer saw none of the examples."""
         why = None if self._layers is None else self._layers.why_missing()

@@ -39,7 +39,12 @@ def of_one_batch(
             raise ValueError(
                 f"{name} has the per-sample gradients of the last step still: call zero_grad() before every backward pass"
             )
-        parts.append(found.settled() if isinstance(found, Representation) else Formed(found))
+        if isinstance(found, Representation) and found.written_to:
+            raise ValueError(
+                f"inputs and outputs of layers must stay as they are until step(), got one of the layer of {name} (or its gradient) "
+                "that was changed in place after backward(): per-sample gradients follow from both; write to a copy, or after step()"
+            )
+        parts.append(_settled(found) if isinstance(found, Representation) else Formed(found))
     # of an empty batch Opacus gives one row of zeros for some layers, none for others
     sizes = [len(one) for one in parts]
     size = max(sizes)
@@ -48,6 +53,11 @@ def of_one_batch(
     return PerExampleGradients(
         [one if rows == size else one.with_rows(size) for one, rows in zip(parts, sizes, strict=True)]
     )
+
+
+def _settled(found: Representation) -> Representation:
+    """What was used as a tensor is that tensor, with what was written to it; anything else is what costs least."""
+    return found.settled() if found.looked_at is None else Formed(found.looked_at)
 
 
 def mark_done(params: Tensors) -> None:
@@ -68,7 +78,7 @@ def _cause(p: torch.Tensor, bare: bool, why: str | None) -> str:
         )
     return (
         "it took no part in the forward pass: use it in the model, or freeze it with requires_grad_(False); unfreeze it "
-        "before a forward pass"
+        "before a forward pass, and call backward() without inputs="
     )
 
 

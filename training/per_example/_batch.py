@@ -13,7 +13,8 @@ class PerExampleGradients(Sequence[torch.Tensor]):
     r"""The gradients g_1, ..., g_n of a batch of n examples.
 
     A mechanism that wants tensors takes them as from a list: entry j is the tensor of parameter j, shape
-    (n, \*parameter.shape), formed when it is asked for. The operations below do without.
+    (n, \*parameter.shape), formed when it is asked for and kept, so that what is written to it counts. The operations below do
+    without.
 
     Args:
         parts: one representation for each parameter, all of n examples.
@@ -33,7 +34,7 @@ class PerExampleGradients(Sequence[torch.Tensor]):
         sizes = {part.shape[0] for part in parts}
         if len(sizes) != 1:
             raise ValueError(f"parts must hold the gradients of one batch, got numbers of examples {sorted(sizes)}")
-        self.parts = tuple(parts)
+        self.parts = list(parts)
 
     @property
     def examples(self) -> int:
@@ -102,11 +103,13 @@ class PerExampleGradients(Sequence[torch.Tensor]):
     def __getitem__(self, index: slice) -> Sequence[torch.Tensor]: ...
     def __getitem__(self, index: int | slice) -> torch.Tensor | Sequence[torch.Tensor]:
         if isinstance(index, slice):
-            return [part.formed() for part in self.parts[index]]
+            return [self[i] for i in range(len(self))[index]]
+        if not isinstance(self.parts[index], Formed):
+            self.parts[index] = Formed(self.parts[index].formed())
         return self.parts[index].formed()
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        return (part.formed() for part in self.parts)
+        return (self[i] for i in range(len(self)))
 
 
 def masked(tensors: Tensors, mask: Tensors) -> Tensors:

@@ -7,7 +7,7 @@ from torch import nn
 
 from dptheory.training.per_example._dense import Dense, small
 from dptheory.training.per_example._formed import Formed
-from dptheory.training.per_example._representation import Representation, as_rows, filled, widened
+from dptheory.training.per_example._representation import Representation, Tensors, as_rows, filled, widened
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,9 @@ class Convolution(Representation):
         if rows <= len(self):
             return self
         return Convolution(filled(self._b, rows), filled(self._a, rows), self._geometry)
+
+    def rests_on(self) -> Tensors:
+        return [self._b, self._a]
 
     def settled(self) -> Representation:
         places = self._b.shape[2:].numel()

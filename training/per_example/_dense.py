@@ -79,6 +79,9 @@ class Dense(Representation):
         found._describe()
         return found
 
+    def rests_on(self) -> Tensors:
+        return [one for piece in self._pieces for one in piece]
+
     def settled(self) -> Representation:
         return Formed(self.formed()) if small(self.length, self.shape[1], self.shape[2]) else self
 

@@ -95,7 +95,8 @@ def _summed(layer: Any, gradient: torch.Tensor) -> torch.Tensor:
     """Of a bias: output gradients, added up over sequence or space."""
     if isinstance(layer, _CONVOLUTIONS):
         return gradient.flatten(2).sum(2)
-    return gradient.flatten(1, -2).sum(1) if gradient.dim() > 2 else gradient
+    # a copy, so that what is written to it does not change the factor of the weight
+    return gradient.flatten(1, -2).sum(1) if gradient.dim() > 2 else gradient.clone()
 
 
 def _sequence(tensor: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from torch.utils import _pytree as tree
 from dptheory.training.per_example._factors import added, factors_of, has_factors
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._layer_gradients import Call, call_of, of_a_call, trained
-from dptheory.training.per_example._representation import Representation, filled
+from dptheory.training.per_example._representation import Representation, filled, writes
 
 FACTORS, HOOKS, FUNCTORCH = MODES = ("factors", "hooks", "functorch")
 
@@ -78,7 +78,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own."""
         self.passes.begin(self._module.training)
-        return self._module(*args, **kwargs)
+        try:
+            return self._module(*args, **kwargs)
+        finally:
+            self.passes.put_back()
 
     def __prepare_scriptable__(self) -> nn.Module:
         """torch.jit asks for it."""
@@ -115,6 +118,7 @@ class Passes:
         self.filled: dict[int, int] = {}
         """By parameter: the backward pass whose gradients it holds."""
         self._left = 0
+        self._taken_out: list[nn.Parameter] = []
 
     def begin(self, training: bool) -> None:
         self.number += 1
@@ -125,6 +129,16 @@ class Passes:
         self._left, self.last = self.number, None
         self.number += 1
         self.filled.clear()
+
+    def take_out(self, p: nn.Parameter) -> None:
+        """Take a parameter out of the graph for the call of its layer under way."""
+        p.requires_grad_(False)
+        self._taken_out.append(p)
+
+    def put_back(self) -> None:
+        """What was taken out is trained again, also where a call was broken off: KeyboardInterrupt passes hooks by."""
+        while self._taken_out:
+            self._taken_out.pop().requires_grad_(True)
 
     def left_out(self, number: int) -> bool:
         """Whether a forward pass was one of an earlier batch or part."""
@@ -154,8 +168,8 @@ class LayerHook:
         self._label = label
         self._mean = mean
         self._mode = mode
-        self.left_out: list[nn.Parameter] = []
-        """Parameters that the call under way has out of the graph."""
+        self.left_out = False
+        """Whether the call under way has the weight out of the graph."""
         self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
         """Those whose backward pass may still come: the graph holds them, and nothing else."""
 
@@ -173,9 +187,8 @@ class LayerHook:
 
     def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
-        left_out, self.left_out = self.left_out, []
-        for p in left_out:
-            p.requires_grad_(True)
+        left_out, self.left_out = self.left_out, False
+        self._passes.put_back()
         if output is None or not self._passes.recording or not trained(layer):
             return None
         if left_out and not _has_trained_bias(layer):
@@ -187,7 +200,7 @@ class LayerHook:
         hooked = [(place, i) for place, i in enumerate(outputs) if leaves[i].requires_grad]
         if not hooked:
             return None
-        call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number, bool(left_out))
+        call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number, left_out)
         self._calls.add(call)
         for place, i in hooked:
             if len(hooked) > 1:
@@ -249,6 +262,7 @@ class LayerHook:
                 samples = added(held if isinstance(held, Representation) else Formed(held), samples)
             elif held is not None:
                 raise ValueError(self._earlier(getattr(held, "_processed", False)))
+            samples.note_writes()
             p.grad_sample = samples
             self._passes.filled[id(p)] = task
             return
@@ -294,14 +308,12 @@ class WithoutWeight:
 
     def __call__(self, layer: nn.Module, _: object) -> None:
         weight = layer._parameters["weight"]
-        if (
-            weight is not None
-            and weight.requires_grad
-            and self._passes.recording
-            and not self._passes.looked_at(weight)
-        ):
-            self._hook.left_out = [weight]
-            weight.requires_grad_(False)
+        self._hook.left_out = False
+        if weight is None or not (weight.requires_grad and self._passes.recording) or self._passes.looked_at(weight):
+            return
+        if torch._C._functorch.maybe_current_level() is None:  # within torch.func no flag may change
+            self._passes.take_out(weight)
+            self._hook.left_out = True
 
 
 class ForwardPass:
@@ -333,10 +345,10 @@ class _Recorded:
         self.number = number
         self.left_out = left_out
         """The weight is not in the graph."""
-        self._writes = [_writes(one) for one in call.tensors]
+        self._writes = [writes(one) for one in call.tensors]
 
     def check_unwritten(self, label: str) -> None:
-        if [_writes(one) for one in self.call.tensors] != self._writes:
+        if [writes(one) for one in self.call.tensors] != self._writes:
             raise ValueError(
                 f"inputs of layers must stay as they are until backward(), got one of {label} that was changed in place after "
                 "the layer had read it: write h = h + x for h += x"
@@ -373,10 +385,6 @@ def _has_trained_bias(layer: nn.Module) -> bool:
 
 def _always(_: torch.Tensor) -> bool:
     return True
-
-
-def _writes(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def _reached(params: tuple[torch.Tensor, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 import torch
 
-from dptheory.training.per_example._representation import Representation, as_rows
+from dptheory.training.per_example._representation import Representation, Tensors, as_rows
 from dptheory.training.per_example._squares import square_sums
 
 
@@ -46,6 +46,9 @@ class Mixed(Representation):
 
     def with_rows(self, rows: int) -> "Mixed":
         return Mixed([part.with_rows(rows) for part in self.parts])
+
+    def rests_on(self) -> Tensors:
+        return [one for part in self.parts for one in part.rests_on()]
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         return torch.stack([part.project(directions).to(self.dtype) for part in self.parts]).sum(0)

@@ -1,7 +1,7 @@
 """What every representation of one parameter's per-example gradients can do."""
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -17,8 +17,8 @@ CHUNK = 1 << 22
 class Representation(LikeTensor, abc.ABC):
     """The gradients g_1, ..., g_n of one parameter, one for each example of a batch.
 
-    Used like a tensor, it is formed: any function or method of torch gets the tensor of shape (n, *parameter.shape). That is for
-    those who look at gradients; mechanisms take the operations below, most of which never form it.
+    Used like a tensor, it is formed: any function or method of torch gets the tensor of shape (n, *parameter.shape), and what
+    writes to it counts. That is for those who look at gradients; mechanisms take the operations below, most of which never form it.
 
     Attributes:
         shape: (n, *parameter.shape).
@@ -29,6 +29,7 @@ class Representation(LikeTensor, abc.ABC):
     shape: torch.Size
     dtype: torch.dtype
     computed_in: torch.dtype
+    _writes: Sequence[int] | None = None
 
     @property
     @abc.abstractmethod
@@ -73,6 +74,19 @@ class Representation(LikeTensor, abc.ABC):
         """What is cheaper to work with, once all uses of the parameter are known: this or the tensor."""
         return self
 
+    def rests_on(self) -> Tensors:
+        """The tensors of the loop, inputs and output gradients of layers, that the operations still read."""
+        return []
+
+    def note_writes(self) -> None:
+        """Hold on to what the tensors of the loop are now."""
+        self._writes = [writes(one) for one in self.rests_on()]
+
+    @property
+    def written_to(self) -> bool:
+        """Whether one of them was changed in place since: then these are no gradients of this batch."""
+        return self._writes is not None and self._writes != [writes(one) for one in self.rests_on()]
+
     def chunks(self) -> Iterator[slice]:
         """Runs of examples whose gradients fit into memory together."""
         n = self.shape[0]
@@ -81,6 +95,11 @@ class Representation(LikeTensor, abc.ABC):
 
     def __len__(self) -> int:
         return self.shape[0]
+
+
+def writes(tensor: torch.Tensor) -> int:
+    """The number of changes in place so far."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def filled(tensor: torch.Tensor, rows: int) -> torch.Tensor:

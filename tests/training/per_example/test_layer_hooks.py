@@ -145,3 +145,89 @@ def test_hooks_are_not_put_twice() -> None:
     private.disable_hooks()
     private(t.X).sum().backward()
     assert private._module[0].weight.grad_sample is None
+
+
+def of_two(mode: str = "factors", **options: object):
+    """A model without a bias in its first layer, after the steps in which gradients of weights are looked at."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.Tanh(), nn.Linear(8, 3))
+    private, optimizer, _ = t.private_loop(
+        model, (t.X, t.Y), grad_sample_mode=mode, max_grad_norm=1e6, probe=False, **options
+    )
+    for _ in range(2):
+        backward(private, optimizer)
+        optimizer.step()
+    return model, private, optimizer
+
+
+def backward(private: nn.Module, optimizer, x: torch.Tensor = t.X) -> None:
+    optimizer.begin_batch(len(x))
+    optimizer.zero_grad()
+    F.cross_entropy(private(x), t.Y).backward()
+
+
+def weighted(model: nn.Module) -> None:
+    for p in model.parameters():
+        p.grad_sample.mul_(0.5)
+        p.grad_sample[0] = 0.0
+
+
+def test_gradients_that_are_written_to_are_those_of_the_step() -> None:
+    """Weights of examples, for instance, that a loop puts to their gradients."""
+    found = []
+    for mode in ("hooks", "factors"):
+        model, private, optimizer = of_two(mode)
+        backward(private, optimizer)
+        weighted(model)
+        optimizer.step()
+        found.append(torch.cat([p.grad.flatten() for p in optimizer.params]))
+        assert optimizer.accumulated_iterations == 1
+    # factors round otherwise, in each of so many terms
+    terms = t.N * sum(p.numel() for p in model.parameters())
+    assert float((found[0] - found[1]).abs().max()) <= terms * torch.finfo(torch.float32).eps * float(
+        found[0].abs().max()
+    )
+
+
+@pytest.mark.parametrize("what", ["input", "gradient"])
+def test_what_factors_rest_on_must_stay_until_the_step(what: str) -> None:
+    """The next batch in the same memory would be released with this one's."""
+    _, private, optimizer = of_two(loss_reduction="sum")
+    x = t.X.clone()
+    optimizer.begin_batch(t.N)
+    optimizer.zero_grad()
+    gradient = torch.ones(t.N, 3)
+    private(x).backward(gradient)
+    (x if what == "input" else gradient).mul_(2.0)
+    with pytest.raises(ValueError, match="until step"):
+        optimizer.step()
+    backward(private, optimizer, x)
+    optimizer.step()
+    x.mul_(2.0)  # after the step it is the loop's
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_an_interrupt_freezes_no_weight(monkeypatch: pytest.MonkeyPatch, recorded: bool) -> None:
+    """Ctrl-C in a notebook within a layer, and on with the next cell."""
+    model, private, optimizer = of_two()
+    optimizer.begin_batch(t.N)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(F, "linear", interrupted)
+        private(t.X) if recorded else model[0](t.X)
+    assert model[0].weight.requires_grad or not recorded
+    before = model[0].weight.detach().clone()
+    backward(private, optimizer)
+    optimizer.step()
+    assert model[0].weight.requires_grad and not torch.equal(model[0].weight, before)
+
+
+def test_forward_derivatives_beside_a_step() -> None:
+    _, private, optimizer = of_two()
+    backward(private, optimizer)
+    optimizer.step()
+    _, slope = torch.func.jvp(private, (t.X,), (torch.zeros_like(t.X),))
+    assert not slope.any()

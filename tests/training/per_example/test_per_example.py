@@ -128,6 +128,27 @@ def test_used_as_a_tensor_it_is_formed(case: Callable[[], tuple[Representation, 
     ):  # fmt: skip
         close(one, other)
     assert not hasattr(found, "no_such_thing") and not hasattr(found, "_processed")
+    for one, other in ((found // 0.5, wanted // 0.5), (found % 0.5, wanted % 0.5), (2**found, 2**wanted)):
+        close(one, other)
+
+
+@CASE
+def test_what_is_written_to_it_counts(case: Callable[[], tuple[Representation, torch.Tensor]]) -> None:
+    """One that looks like a tensor and forgets writes would let a mechanism release what it has not clipped."""
+    found, wanted = case()
+    found.mul_(2.0)
+    found[0] = 0.0
+    wanted = 2.0 * wanted
+    wanted[0] = 0.0
+    close(found.detach(), wanted)
+    gradients = as_gradients([case()[0], Formed(draw(N, 2))])
+    for one in gradients:
+        one *= 2.0
+        one[0] = 0.0
+    close(gradients[0], wanted)
+    assert len(gradients[:1]) == 1
+    close(gradients[:1][0], wanted)
+    close(gradients.square_norms(), wanted.reshape(N, -1).square().sum(1) + gradients[1].square().sum(1))
 
 
 def test_no_examples() -> None:
