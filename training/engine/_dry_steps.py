@@ -120,10 +120,8 @@ class DrySteps:
     def _draw_plan(self) -> None:
         """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
         wanted, count = self._size + CANDIDATES, len(self._own)
-        if count <= _FEW:
-            own = self._rng.permutation(count)[:wanted]
-        else:  # at the cost of what it draws
-            own = self._rng.choice(count, wanted, replace=False)
+        few = count <= _FEW  # of many, at the cost of what is drawn
+        own = self._rng.permutation(count)[:wanted] if few else self._rng.choice(count, wanted, replace=False)
         records = [self._own[place] for place in own]
         before = RandomStates.now(of_torch=self._of_torch)
         parts = dict(zip(records, read(self._data, records), strict=True))
