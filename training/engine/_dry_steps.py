@@ -11,15 +11,16 @@ from torch.utils.data import Dataset
 
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
-from dptheory.training.engine._far_records import CANDIDATES, lengths, read, replacements
+from dptheory.training.engine._far_records import CANDIDATES, longest, read, replacements
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
 from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
 from dptheory.training.per_example import PerExampleGradients
 
 _log = logging.getLogger("dptheory.training")
 
-MOST_RECORDS = 16
-"""Of a dry batch: the fewer records it has, the more one of them moves the others."""
+MOST_RECORDS, MOST_RECORDS_LATER = 16, 64
+"""Of a dry batch before the first step: the fewer records it has, the more one of them moves the others. And of later ones: what
+keeps a number of records (the hardest ones, those that an expert has room for) leaves out none of a small batch."""
 _AGAIN_AFTER = (10, 100, 1000)
 """Releases of this run after which records are compared again."""
 _FEW = 1 << 20
@@ -70,7 +71,8 @@ class DrySteps:
     def __init__(
         self, *, data: Dataset[Any], indices: range, size: int, model: torch.nn.Module, keep_torch: bool = False
     ) -> None:
-        self._data, self._own, self._size = data, indices, min(size, len(indices), MOST_RECORDS)
+        self._data, self._own = data, indices
+        self._size, self._size_later = (min(size, len(indices), most) for most in (MOST_RECORDS, MOST_RECORDS_LATER))
         self._of_torch = not keep_torch
         self._rng = np.random.default_rng(fresh_generator().initial_seed())  # apart from the run's own
         self._forward = DryForward(model)
@@ -119,25 +121,27 @@ class DrySteps:
 
     def _draw_plan(self) -> None:
         """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
-        wanted, count = self._size + CANDIDATES, len(self._own)
+        size, count = self._size_later if self._passed else self._size, len(self._own)
+        wanted = min(size + CANDIDATES, count)
         few = count <= _FEW  # of many, at the cost of what is drawn
         own = self._rng.permutation(count)[:wanted] if few else self._rng.choice(count, wanted, replace=False)
         records = [self._own[place] for place in own]
         before = RandomStates.now(of_torch=self._of_torch)
         parts = dict(zip(records, read(self._data, records), strict=True))
         before.restore()
-        long = lengths(list(parts.values()))
-        records = [
-            records[place] for place in np.argsort(long == long.max(), kind="stable")
-        ]  # the longest come in later
-        batch = records[: self._size]
-        pool = records[self._size :] or batch
+        late = np.argsort(longest(list(parts.values())), kind="stable")  # the longest come in later
+        records = [records[place] for place in late]
+        batch = records[:size]
+        pool = records[size:] or batch
         rows, candidates = [parts[record] for record in batch], [parts[record] for record in pool]
         same = np.array(batch)[:, None] == np.array(pool)[None]
         swaps = replacements(rows, candidates, same, self._rng)
         plain = Trial(tuple(batch), ())
         one, many = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
-        self._plan = [plain, plain, one, many] if self._whole else [plain, one if self._rng.random() < 0.5 else many]
+        larger = size > self._size and len(self._passed) == 1  # the first one of this size: most shows what moves most
+        self._plan = [plain, plain, one, many]
+        if not self._whole:
+            self._plan = [plain, many if larger or self._rng.random() < 0.5 else one]
         self._plan = [Trial(t.indices, t.replaced) for t in self._plan]  # each is itself
         self._handed, self._left, self._states = 0, {}, None
         self._seed = int(self._rng.integers(1, 2**62))

@@ -47,6 +47,15 @@ def lengths(records: list[Parts]) -> NDArray[Any]:
     )
 
 
+def longest(records: list[Parts]) -> NDArray[Any]:
+    """Of each record whether one of its tensors or texts is as long as any, where not all are; all of one length are not."""
+    found = np.zeros(len(records), dtype=bool)
+    for column in range(min(map(len, records))):
+        own = lengths([record[column : column + 1] for record in records])
+        found |= (own == own.max()) & (own.min() < own.max())
+    return found
+
+
 def labels(records: list[Parts]) -> list[int]:
     """Of each record the first whole number that several records share; 0 where there is none."""
     for column in range(min(map(len, records))):

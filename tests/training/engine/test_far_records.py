@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from dptheory.training.engine._far_records import distances, labels, lengths, read, replacements
+from dptheory.training.engine._far_records import distances, labels, lengths, longest, read, replacements
 
 PLAIN = TensorDataset(torch.tensor([[1.0, 0.0], [1.1, 0.0], [-9.0, 5.0]]), torch.tensor([0, 0, 1]))
 
@@ -65,3 +65,10 @@ def test_the_rarest_label_comes_in_and_every_label_goes(seed: int) -> None:
     assert [sum(place // 4 == block for place in many) for block in range(3)] == [2, 2, 2]
     gone = {int(drawn[place]) for place in many}
     assert {label for label in range(4) if counts[label] > 1} <= gone
+
+
+def test_the_longest_are_those_of_any_part_whose_lengths_differ() -> None:
+    tokens = [[1, 2, 0], [1, 2, 3], [4, 0, 0]]
+    found = [[np.array(one), np.ones(2), np.array(place)] for place, one in enumerate(tokens)]
+    assert longest(found).tolist() == [False, True, False]
+    assert not longest([one[1:] for one in found]).any()
