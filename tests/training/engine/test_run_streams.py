@@ -290,7 +290,8 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[np.ndarr
             if source is not None and not busy and caller.f_code.co_name != "_drawn":
                 busy.append(None)
                 where = Path(caller.f_code.co_filename).stem
-                found.setdefault(f"{where}.{name}", []).append(_words(source))
+                whole = where == "_randomness" and name in ("randint", "randperm")  # a mask draws by several of them
+                found.setdefault(f"{where}.{'random_' if whole else name}", []).append(_words(source))
                 busy.pop()
             return plain(*given, **named)
 
@@ -307,8 +308,8 @@ def gep() -> m.Mechanism:
     return m.Gep(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=SEED)
 
 
-_NOISE, _BATCHES, _ORDER = "_noise.normal", "_sampling.rand", "dataloader.random_"
-_MASKS, _RANKING, _LABELS = "_randomness.randperm", "_randomness.randn", "_anchor_gradients.randint"
+_NOISE, _BATCHES, _ORDER = "_noise.normal", "_sampling.random_", "dataloader.random_"
+_MASKS, _RANKING, _LABELS = "_randomness.random_", "_randomness.randn", "_anchor_gradients.randint"
 
 
 @pytest.mark.parametrize(
