@@ -1,4 +1,4 @@
-"""``python -m tests.speed_page``: the numbers of proofs/speed.md, from what ``python -m dptheory.training.benchmarks steps`` measured."""
+"""``python -m tests.speed_page``: the numbers of proofs/speed.md, from what the benchmark of steps measured."""
 
 import json
 from collections.abc import Iterator
@@ -59,7 +59,13 @@ def _lines(results: Results) -> Iterator[str]:
             f"From {min(loads):g} to {max(loads):g} processes ran or waited for these cores meanwhile: "
             + ("the machine was shared." if max(loads) > results["threads"] + 1 else "it was idle otherwise.")
         )
-    yield from ("", "## Goals", "", "| what | goal | medians | least times | processor time | reached |", "|---|---|---|---|---|---|")
+    yield from (
+        "",
+        "## Goals",
+        "",
+        "| what | goal | medians | least times | processor time | reached |",
+        "|---|---|---|---|---|---|",
+    )
     yield from _goals(results["parts"])
     for name, part in results["parts"].items():
         if name.startswith("step/"):
@@ -67,13 +73,27 @@ def _lines(results: Results) -> Iterator[str]:
     draws = {name.removeprefix("draw/"): part for name, part in results["parts"].items() if name.startswith("draw/")}
     if draws:
         tools = list(next(iter(draws.values()))["times"])
-        yield from ("", "## A batch of 256, in ms", "", f"| records | {' | '.join(tools)} |", "|---" * (1 + len(tools)) + "|")
+        yield from (
+            "",
+            "## A batch of 256, in ms",
+            "",
+            f"| records | {' | '.join(tools)} |",
+            "|---" * (1 + len(tools)) + "|",
+        )
         for size, part in draws.items():
             numbers = [f"{1e3 * part['times'][tool]['median']:.3g}" for tool in tools]
             yield f"| {float(size):.0e} | {' | '.join(numbers)} |"
-    peaks = {name.removeprefix("memory/"): part for name, part in results["parts"].items() if name.startswith("memory/")}
+    peaks = {
+        name.removeprefix("memory/"): part for name, part in results["parts"].items() if name.startswith("memory/")
+    }
     if peaks:
-        yield from ("", f"## Peak memory of a step, MLP, batch {results['memory_batch']}", "", "| step | MiB |", "|---|---|")
+        yield from (
+            "",
+            f"## Peak memory of a step, MLP, batch {results['memory_batch']}",
+            "",
+            "| step | MiB |",
+            "|---|---|",
+        )
         yield from (f"| {arm} | {part['mebibytes']:,.0f} |" for arm, part in peaks.items())
 
 
@@ -81,6 +101,8 @@ def _goals(parts: Results) -> Iterator[str]:
     for network, arm, against, goal in STEPS:
         if f"step/{network}" in parts:
             times = parts[f"step/{network}"]["times"]
+            if arm not in times or against not in times:
+                continue
             yield _goal(f"{network}: {arm} / {against}", goal, times, arm, against)
     if f"memory/{DP_SGD}" in parts:
         found = parts[f"memory/{DP_SGD}"]["mebibytes"]
@@ -109,7 +131,10 @@ def _word(found: float, goal: float) -> str:
 def _network(name: str, part: Results) -> Iterator[str]:
     times = part["times"]
     against = [arm for arm in (PLAIN, DP_SGD, HOOKS, GHOST) if arm in times]
-    yield from (f"## {name}: batch {part['batch']}, {part['parameters']:,} parameters, {times[PLAIN]['rounds']} rounds", "")
+    yield from (
+        f"## {name}: batch {part['batch']}, {part['parameters']:,} parameters, {times[PLAIN]['rounds']} rounds",
+        "",
+    )
     yield f"| step | median ms | least ms | processor ms | {' | '.join(f'/ {arm}' for arm in against)} |"
     yield "|---" * (4 + len(against)) + "|"
     for arm in ARMS:
@@ -122,4 +147,6 @@ def _network(name: str, part: Results) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
+    PAGE.write_text(
+        page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8"
+    )

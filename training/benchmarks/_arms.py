@@ -73,7 +73,13 @@ def _gep(model: nn.Module, timed: Timed) -> Mechanism:
     """With one group of all parameters, and anchors whose gradients are taken anew in every step, as GEP does."""
     anchors = AnchorGradients(model, timed.examples(_ANCHORS, seed=1)[0], classes=CLASSES, seed=0)
     everything = list(range(len(list(model.parameters()))))
-    return GepOptimal(anchors, subspace_dim=_DIRECTIONS, residual_clip=0.5, groups=[everything], seed=0)
+    return GepOptimal(
+        anchors,  # type: ignore[arg-type]
+        subspace_dim=_DIRECTIONS,
+        residual_clip=0.5,
+        groups=[everything],
+        seed=0,
+    )
 
 
 _MECHANISMS: dict[str, Callable[[nn.Module, Timed], Mechanism]] = {
@@ -161,8 +167,8 @@ def _jax(model: nn.Module, inputs: Tensor, labels: Tensor) -> Work:
         raise SkippedError("written for linear layers only")
     jax, clipping = (importlib.import_module(name) for name in ("jax", "jax_privacy.clipping"))
     np = jax.numpy
-    weights = [(np.asarray(one.weight.detach().numpy()), np.asarray(one.bias.detach().numpy())) for one in dense]
-    x, y = np.asarray(inputs.flatten(1).numpy()), np.asarray(labels.numpy())
+    weights = [(np.array(one.weight.detach().numpy()), np.array(one.bias.detach().numpy())) for one in dense]
+    x, y = np.array(inputs.flatten(1).numpy()), np.array(labels.numpy())
 
     def loss(weights: Any, batch: Any) -> Any:
         hidden, targets = batch

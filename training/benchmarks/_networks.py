@@ -58,7 +58,8 @@ class _Encoder(nn.Module):
             layer(seen).unflatten(2, (self._heads, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
         )
         x = x + self.out(scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2))
-        return x + self.down(self.up(self.between(x)).relu())
+        inner: Tensor = self.down(self.up(self.between(x)).relu())
+        return x + inner
 
 
 class _MeanOverTime(nn.Module):

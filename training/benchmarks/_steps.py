@@ -159,7 +159,7 @@ def epoch_times(data: str, rounds: int) -> dict[str, Any]:
         run.optimizer.epsilon(run.config.delta)
 
     def plain() -> None:
-        for part in torch.randperm(len(run.train)).split(EPOCH_BATCH)[:steps]:
+        for part in torch.split(torch.randperm(len(run.train)), EPOCH_BATCH)[:steps]:
             optimizer.zero_grad()
             loss = cross_entropy(model(run.train.pixels[part]), run.train.labels[part])
             loss.backward()  # type: ignore[no-untyped-call]
