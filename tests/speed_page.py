@@ -15,6 +15,7 @@ from dptheory.training.benchmarks._arms import (
     MASK,
     PLAIN,
 )
+from dptheory.training.benchmarks._networks import NETWORKS
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "speed.md"
@@ -59,6 +60,9 @@ def _lines(results: Results) -> Iterator[str]:
             f"From {min(loads):g} to {max(loads):g} processes ran or waited for these cores meanwhile: "
             + ("the machine was shared." if max(loads) > results["threads"] + 1 else "it was idle otherwise.")
         )
+    missing = [name for name in NETWORKS if f"step/{name}" not in results["parts"]]
+    if missing:
+        yield f"Not measured yet: {', '.join(missing)}."
     yield from (
         "",
         "## Goals",
