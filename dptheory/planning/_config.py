@@ -16,7 +16,16 @@ CONFIGURED = {
 _WHOLE = ("subspace_dim", "frozen_layers")
 RUN_DATA = {"excerpt": 2000, "fashion-mnist": 60_000, "mnist": 60_000, "cifar-10": 50_000}
 """Names of the images that ``dptheory run`` takes, and how many it trains on."""
-RUN_MODELS = ("small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear", "linear-probe")
+RUN_MODELS = (
+    "small-cnn",
+    "mlp",
+    "dp-cnn",
+    "resnet20",
+    "wrn-16-4",
+    "scattering-cnn",
+    "scattering-linear",
+    "linear-probe",
+)
 """Names of the networks that it takes."""
 
 

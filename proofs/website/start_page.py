@@ -22,6 +22,7 @@ proofs/website/planner
 proofs/plan
 proofs/planner
 proofs/opacus
+proofs/speed
 proofs/refute
 proofs/glossary
 proofs/website/modules/index

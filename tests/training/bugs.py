@@ -7,6 +7,7 @@ import torch
 
 from dptheory.training import engine
 from dptheory.training import mechanisms as m
+from dptheory.training._randomness import subset
 from dptheory.training.engine import _accountant, _noise, _optimizer
 from dptheory.training.mechanisms import Contribution, clipped_sum, largest_entries
 from dptheory.training.mechanisms._clipping import weighted_sum
@@ -178,9 +179,7 @@ def predictable_secure_masks(patch: Patch) -> None:
     """A secure run whose masks come from a seed all the same."""
     from dptheory.training.mechanisms import _random_sparsification
 
-    patch.setattr(
-        _random_sparsification, "permutation", lambda dim, generator: torch.randperm(dim, generator=_constant())
-    )
+    patch.setattr(_random_sparsification, "subset", lambda size, count, generator: subset(size, count, _constant()))
 
 
 def predictable_secure_noise(patch: Patch) -> None:

@@ -121,6 +121,7 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     ("AnchorGradients.seed", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=2, seed=v), 0, 2**64 - 1),
     ("AnchorGradients.chunk", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=2, seed=0, chunk=v), 1, MOST),
     ("small_tanh_cnn", networks.small_tanh_cnn, 0, 2**64 - 1),
+    ("mlp", networks.mlp, 0, 2**64 - 1),
     ("linear_probe.features", lambda v: networks.linear_probe(0, features=v), 1, None),
     ("spread_steps.steps", lambda v: probe.spread_steps(v, count=2), 1, MOST),
     ("spread_steps.count", lambda v: probe.spread_steps(9, count=v), 2, 10_000),

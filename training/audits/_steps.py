@@ -116,7 +116,7 @@ def _naive(steps: int = 1) -> float:
 def _noisy_sums() -> list[StepAudit]:
     drop_rate = m.Constant(0.5)
     held = partial(m.PosteriorFreeze, drop_rate, _SEED, refresh_steps=10)
-    shown = held()
+    shown = simulated(held)
     shown.begin_step([torch.zeros(_DIM)])
     kept = int(shown.mask[0].nonzero()[0])
     ranked = partial(m.RankedSparsification, drop_rate, steps_per_epoch=1, seed=_SEED)

@@ -1,9 +1,11 @@
 """``python -m dptheory.training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON.
 
+``python -m dptheory.training.benchmarks steps``: times and memory of private steps beside plain ones.
 ``python -m dptheory.training.benchmarks accountants``: times of accountants, and how far their answers are from the certified ones.
 """
 
 import json
+import os
 import platform
 import warnings
 from collections.abc import Sequence
@@ -105,6 +107,46 @@ def accountants(
         numbers = f"{all_of.seconds:.3f}", f"{all_of.excess:.1e}", f"{all_of.worst:.1e}"
         table.add_row(all_of.tool, all_of.quantity, *counts, *numbers)
     console.print(table)
+
+
+@app.command()
+def steps(
+    out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("steps.json"),
+    rounds: Annotated[int, typer.Option(min=1, help="of every comparison")] = 15,
+    only: Annotated[
+        str, typer.Option(help="parts whose name contains this, such as step/MLP, memory, draw or epoch")
+    ] = "",
+    threads: Annotated[int, typer.Option(min=1, help="torch threads on the CPU")] = 2,
+    data: Annotated[str, typer.Option(help="data set of the epochs")] = "fashion-mnist",
+) -> None:
+    """Compare private steps with plain ones, with Opacus's and JAX-Privacy's: time, memory, draws and an epoch.
+
+    The file is written after every part. A run that was stopped goes on where it was; a file of other options, versions or machine
+    is begun anew.
+    """
+    import torch
+
+    from dptheory.files import write_atomically
+    from dptheory.training._machine import device_name, versions
+    from dptheory.training.benchmarks import _steps
+
+    torch.set_num_threads(threads)
+    warnings.simplefilter("ignore")
+    options = _steps.Options(rounds=rounds, threads=threads, data=data)
+    head = {
+        "device": device_name(torch.device("cpu")),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": versions(),
+        **asdict(options),
+    }
+    head = json.loads(json.dumps(head))
+    found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    measured = found.get("parts", {}) if {name: found.get(name) for name in head} == head else {}
+    wanted = [(name, work) for name, work in _steps.parts(options) if only in name and name not in measured]
+    for name, work in track(wanted, console=Console(stderr=True)):
+        measured[name] = work()
+        write_atomically(out, json.dumps(head | {"parts": measured}, indent=1) + "\n")
 
 
 def _stopped(out: Path, head: dict[str, Any], count: int) -> tuple[list[Any], list[Any]]:

@@ -1,6 +1,7 @@
 """The networks of the papers, and a small one."""
 
 from dptheory.training.networks._flat_gradients import loss_hessian, mean_gradient, per_sample_gradients, sample_loss
+from dptheory.training.networks._mlp import mlp
 from dptheory.training.networks._paper_networks import (
     SCATTERED_SHAPE,
     SCATTERING_INPUT,
@@ -23,6 +24,7 @@ __all__ = [
     "linear_probe",
     "loss_hessian",
     "mean_gradient",
+    "mlp",
     "per_sample_gradients",
     "resnet20",
     "sample_loss",

@@ -157,7 +157,7 @@ class Dense(Representation):
         at_once = max(1, CHUNK // max(n * b.shape[1], 1))
         parts = [
             # not as a product of small matrices for each example, which takes four times as long
-            (a @ v.flatten(0, 1).T).view(n, len(v), -1).mul_(b[:, None]).sum(2)
+            (a @ v.flatten(0, 1).T).view(n, len(v), b.shape[1]).mul_(b[:, None]).sum(2)
             for v in torch.split(vectors, at_once)
         ]
         return torch.cat(parts, dim=1)

@@ -72,7 +72,7 @@ class RunConfig:
 
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
-        model: "small-cnn", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+        model: "small-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
             "linear-probe".
         epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
         batch_size: expected size of the Poisson batches, 1 to N.

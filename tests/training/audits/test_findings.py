@@ -21,6 +21,7 @@ from dptheory import embedding as embedding
 from dptheory.pruning import SubsetMallows
 from dptheory.training import audits
 from dptheory.training import mechanisms as m
+from dptheory.training._randomness import subset
 from dptheory.training.audits import (
     Finding,
     _attacks,
@@ -538,9 +539,7 @@ def test_masks_and_bases_follow_from_seed_and_releases() -> None:
     generator = torch.Generator().manual_seed(6)
     masks = []
     for _ in range(3):
-        mask = np.zeros(12)
-        mask[torch.randperm(12, generator=generator)[:6].numpy()] = 1.0
-        masks.append(mask)
+        masks.append(subset(12, 6, generator).double().numpy())
     trace = _board.Trace(planned(), tuple(step(mask) for mask in masks), told())
     near(_measure.replayed(case, trace, 6), "what is public", 0.0, 0.0)
     for found, mask in zip(_measure.foretold(case, trace.plan, 6, masks), masks, strict=True):
@@ -1137,6 +1136,7 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(_draws, "run", lambda path, secure: noted("drawn", path, secure))
     monkeypatch.setattr(_draws, "fine_rates", lambda seed: noted("rates", seed))
     monkeypatch.setattr(_bits, "secure_bits", lambda: noted("bits"))
+    monkeypatch.setattr(_suite, "layers", lambda seed: noted("layers", seed))
     monkeypatch.setattr(_suite, "batches_and_states", lambda seed, secure: noted("states", seed, secure))
 
     def outside(launch: Any, folder: Any, secure: bool) -> list[Any]:
@@ -1157,7 +1157,7 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         return wanted
 
     found = list(audits.quick(3, print, tmp_path))
-    wanted = [*trained(3), ("rates", 3), ("bits",)]
+    wanted = [*trained(3), ("layers", 3), ("rates", 3), ("bits",)]
     for secure in (False, True):
         wanted += [
             ("states", 3, secure),
@@ -1173,7 +1173,7 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     list(audits.thorough(3, tmp_path))
     wanted = []
     for seed in range(3, 13):
-        wanted += [*trained(seed), ("states", seed, False), ("states", seed, True), ("rates", seed)]
+        wanted += [*trained(seed), ("layers", seed), ("states", seed, False), ("states", seed, True), ("rates", seed)]
     wanted.append(("bits",))
     wanted += [("canary", case.name, 1000, 3, False) for case in _cases.cases() if case.private and case.linear]
     for secure in (False, True):

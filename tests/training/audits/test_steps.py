@@ -14,6 +14,7 @@ from dptheory.privacy import gaussian_epsilon
 from dptheory.pruning import SubsetMallows
 from dptheory.training import audits
 from dptheory.training import mechanisms as m
+from dptheory.training._randomness import subset
 from dptheory.training._streams import simulated
 from dptheory.training.audits import _steps
 from dptheory.training.mechanisms import Noise, power_iteration
@@ -108,9 +109,7 @@ def of(canary: np.ndarray) -> np.ndarray:
 
 
 def seeded_mask(generator: torch.Generator, dim: int = 20) -> np.ndarray:
-    mask = np.zeros(dim)
-    mask[torch.randperm(dim, generator=generator)[: dim // 2].numpy()] = 1.0
-    return mask
+    return subset(dim, dim // 2, generator).double().numpy()
 
 
 ONE = gaussian_epsilon(1 / SIGMA, DELTA)

@@ -13,6 +13,7 @@ from dptheory.training.networks import layer_slices, small_tanh_cnn
     ("build", "parameters", "shape"),
     [
         (small_tanh_cnn, 26_010, (1, 28, 28)),
+        (networks.mlp, 203_530, (1, 28, 28)),
         (networks.dp_cnn, 550_570, (3, 32, 32)),
         (networks.resnet20, 268_346, (3, 32, 32)),
         (networks.wrn_16_4, 2_748_890, (3, 32, 32)),
@@ -103,6 +104,10 @@ def linear_on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return linear(p, (groups - groups.mean(2, keepdim=True)) / spread)
 
 
+def perceptron(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    return linear(p[2:], linear(p[:2], x).clamp_min(0))
+
+
 def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) @ p[0].T + p[1]
 
@@ -111,6 +116,7 @@ def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     ("build", "forward", "shape"),
     [
         (small_tanh_cnn, small_tanh, (1, 28, 28)),
+        (networks.mlp, perceptron, (1, 28, 28)),
         (networks.dp_cnn, tanh_cnn, (3, 32, 32)),
         (networks.resnet20, residual_20, (3, 32, 32)),
         (networks.wrn_16_4, wide_16, (3, 32, 32)),

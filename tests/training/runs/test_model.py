@@ -12,7 +12,8 @@ from dptheory.training.runs import OptimizerConfig
 
 def test_networks() -> None:
     kinds: dict[str, Callable[[int], nn.Module]] = {
-        "small-cnn": small_tanh_cnn, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20, "wrn-16-4": networks.wrn_16_4,
+        "small-cnn": small_tanh_cnn, "mlp": networks.mlp, "dp-cnn": networks.dp_cnn, "resnet20": networks.resnet20,
+        "wrn-16-4": networks.wrn_16_4,
         "scattering-cnn": networks.scattering_cnn,
         "scattering-linear": networks.scattering_linear,
     }  # fmt: skip

@@ -10,6 +10,7 @@ import torch
 from dptheory import embedding, freezing, gradients, sparsification
 from dptheory.training import mechanisms as m
 from dptheory.training import probe
+from dptheory.training._randomness import subset
 from dptheory.training._streams import simulation
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
@@ -239,8 +240,7 @@ def test_error_of_a_step() -> None:
         for _ in range(21):
             mask = np.ones(DIM)
             if masks is not None:
-                mask = np.zeros(DIM)
-                mask[torch.randperm(DIM, generator=masks)[:14].numpy()] = 1.0
+                mask = subset(DIM, 14, masks).double().numpy()
             chosen = torch.randint(POOL, (size,), generator=generator).numpy()
             total = clipped(pool[chosen] * mask, CLIP).sum(0)
             released = mask * (total + normal(generator, SIGMA * CLIP))
@@ -337,9 +337,7 @@ def test_kappa() -> None:
     generator, pool = seeded(), SNAPSHOT.pool.double().numpy()
     mean, keep = pool.mean(0), 14
     rate, deviations = 1 - keep / DIM, pool - mean
-    masks = np.zeros((200, DIM))
-    for mask in masks:
-        mask[torch.randperm(DIM, generator=generator)[:keep].numpy()] = 1.0
+    masks = np.stack([subset(DIM, keep, generator).double().numpy() for _ in range(200)])
     seed = int(torch.randint(2**31, (), generator=generator))
     size = float(np.linalg.norm(mean))
     expected: list[Expected] = []

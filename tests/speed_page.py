@@ -1,0 +1,156 @@
+"""``python -m tests.speed_page``: the numbers of proofs/speed.md, from what the benchmark of steps measured."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dptheory.training.benchmarks._arms import (
+    ARMS,
+    DP_SGD,
+    FROZEN,
+    GEP,
+    GHOST,
+    HOOKS,
+    MASK,
+    PLAIN,
+)
+from dptheory.training.benchmarks._networks import NETWORKS
+
+PROOFS = Path(__file__).parents[1] / "proofs"
+PAGE = PROOFS / "speed.md"
+RESULTS = PROOFS / "figures" / "step_benchmark.json"
+BEGIN, END = "<!-- begin: written by python -m tests.speed_page -->", "<!-- end -->"
+
+Results = dict[str, Any]
+
+STEPS = (
+    ("linear", DP_SGD, PLAIN, 2.5), ("linear", DP_SGD, GHOST, 0.8), ("linear", MASK, DP_SGD, 1.4),
+    ("MLP", DP_SGD, PLAIN, 2.5), ("MLP", DP_SGD, GHOST, 0.8), ("MLP", MASK, DP_SGD, 1.4), ("MLP", FROZEN, DP_SGD, 0.6),
+    ("MLP", GEP, HOOKS, 0.3),
+    ("small CNN", DP_SGD, PLAIN, 1.6), ("small CNN", DP_SGD, GHOST, 0.8), ("small CNN", DP_SGD, HOOKS, 0.75),
+    ("small CNN", MASK, DP_SGD, 1.2), ("small CNN", FROZEN, DP_SGD, 0.6),
+)  # fmt: skip
+"""Network, arm, what it is divided by, and the goal."""
+MEMORY_GOAL, DRAW_GOAL, EPOCH_GOAL = 100.0, 1e-3, 3.0
+
+
+def ratio(times: Results, arm: str, against: str, key: str = "median") -> float:
+    """Time of one arm over that of another."""
+    return float(times[arm][key] / times[against][key])
+
+
+def written(results: Results) -> str:
+    """What stands between the markers."""
+    return "\n".join((BEGIN, "", *_lines(results), "", END))
+
+
+def page(text: str, results: Results) -> str:
+    """The page with the numbers of ``results`` between its markers."""
+    before, rest = text.split(BEGIN)
+    return before + written(results) + rest.split(END)[1]
+
+
+def _lines(results: Results) -> Iterator[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    yield f"{results['machine']}, {results['cores']} cores, {results['threads']} threads of torch, float32; {versions}."
+    loads = [load for part in results["parts"].values() for load in part.get("load", []) if load is not None]
+    if loads:
+        yield (
+            f"From {min(loads):g} to {max(loads):g} processes ran or waited for these cores meanwhile: "
+            + ("the machine was shared." if max(loads) > results["threads"] + 1 else "it was idle otherwise.")
+        )
+    missing = [name for name in NETWORKS if f"step/{name}" not in results["parts"]]
+    if missing:
+        yield f"Not measured yet: {', '.join(missing)}."
+    yield from (
+        "",
+        "## Goals",
+        "",
+        "| what | goal | medians | least times | processor time | reached |",
+        "|---|---|---|---|---|---|",
+    )
+    yield from _goals(results["parts"])
+    for name, part in results["parts"].items():
+        if name.startswith("step/"):
+            yield from ("", *_network(name.removeprefix("step/"), part))
+    draws = {name.removeprefix("draw/"): part for name, part in results["parts"].items() if name.startswith("draw/")}
+    if draws:
+        tools = list(next(iter(draws.values()))["times"])
+        yield from (
+            "",
+            "## A batch of 256, in ms",
+            "",
+            f"| records | {' | '.join(tools)} |",
+            "|---" * (1 + len(tools)) + "|",
+        )
+        for size, part in draws.items():
+            numbers = [f"{1e3 * part['times'][tool]['median']:.3g}" for tool in tools]
+            yield f"| {float(size):.0e} | {' | '.join(numbers)} |"
+    peaks = {
+        name.removeprefix("memory/"): part for name, part in results["parts"].items() if name.startswith("memory/")
+    }
+    if peaks:
+        yield from (
+            "",
+            f"## Peak memory of a step, MLP, batch {results['memory_batch']}",
+            "",
+            "| step | MiB |",
+            "|---|---|",
+        )
+        yield from (f"| {arm} | {part['mebibytes']:,.0f} |" for arm, part in peaks.items())
+
+
+def _goals(parts: Results) -> Iterator[str]:
+    for network, arm, against, goal in STEPS:
+        if f"step/{network}" in parts:
+            times = parts[f"step/{network}"]["times"]
+            if arm not in times or against not in times:
+                continue
+            yield _goal(f"{network}: {arm} / {against}", goal, times, arm, against)
+    if f"memory/{DP_SGD}" in parts:
+        found = parts[f"memory/{DP_SGD}"]["mebibytes"]
+        yield f"| peak memory of a step, MLP | {MEMORY_GOAL:g} MiB | {found:.0f} MiB | | | {_word(found, MEMORY_GOAL)} |"
+    for name, part in parts.items():
+        if name.startswith("draw/"):
+            times = part["times"]["PoissonBatches"]
+            keys = ("median", "least", "processor_median")
+            numbers = " | ".join(f"{1e3 * times[key]:.3g} ms" for key in keys)
+            size = float(name.removeprefix("draw/"))
+            yield f"| batch of 256 of {size:.0e} records | 1 ms | {numbers} | {_word(times['median'], DRAW_GOAL)} |"
+    if "epoch" in parts:
+        name = f"epoch of a run, MLP, {parts['epoch']['data']} / {PLAIN}"
+        yield _goal(name, EPOCH_GOAL, parts["epoch"]["times"], "run", PLAIN)
+
+
+def _goal(name: str, goal: float, times: Results, arm: str, against: str) -> str:
+    numbers = [ratio(times, arm, against, key) for key in ("median", "least", "processor_median")]
+    return f"| {name} | {goal:g} | {' | '.join(f'{one:.2f}' for one in numbers)} | {_word(numbers[0], goal)} |"
+
+
+def _word(found: float, goal: float) -> str:
+    return "yes" if found <= goal else "**no**"
+
+
+def _network(name: str, part: Results) -> Iterator[str]:
+    times = part["times"]
+    against = [arm for arm in (PLAIN, DP_SGD, HOOKS, GHOST) if arm in times]
+    yield from (
+        f"## {name}: batch {part['batch']}, {part['parameters']:,} parameters, {times[PLAIN]['rounds']} rounds",
+        "",
+    )
+    yield f"| step | median ms | least ms | processor ms | {' | '.join(f'/ {arm}' for arm in against)} |"
+    yield "|---" * (4 + len(against)) + "|"
+    for arm in ARMS:
+        if arm in times:
+            numbers = [1e3 * times[arm][key] for key in ("median", "least", "processor_median")]
+            ratios = [ratio(times, arm, other) for other in against]
+            yield f"| {arm} | {' | '.join(f'{one:.4g}' for one in numbers)} | {' | '.join(f'{one:.2f}' for one in ratios)} |"
+        else:
+            yield f"| {arm} | {part['skipped'][arm]} | | | {' | ' * (len(against) - 1)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(
+        page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8"
+    )

@@ -1,0 +1,184 @@
+"""Private steps beside plain ones, the memory of a step, drawing a batch, and an epoch of a run: part after part."""
+
+import contextlib
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+from torch.nn.functional import cross_entropy
+
+from dptheory.training import runs
+from dptheory.training.benchmarks import _arms, _memory
+from dptheory.training.benchmarks._networks import NETWORKS, Timed
+from dptheory.training.benchmarks._timing import Work
+from dptheory.training.data import NAMES
+from dptheory.training.engine import GeneratorBatches, PoissonBatches, SecureBatches
+
+WARM_UP = 2
+"""Rounds that do not count: the first step of a run has checks of its own, and the second asks for memory."""
+DRAWN = 256
+SIZES = (10**6, 10**7, 10**8)
+MEMORY_ARMS = (_arms.PLAIN, _arms.DP_SGD, _arms.MASK, _arms.FROZEN, _arms.GEP, _arms.HOOKS, _arms.GHOST)
+MEMORY_NETWORK = "MLP"
+EPOCH_BATCH = 512
+_LONG = 5.0
+"""Seconds after which no further round of a draw is begun."""
+
+Part = Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is measured.
+
+    Attributes:
+        rounds: of every comparison, after those that do not count.
+        threads: of torch.
+        memory_batch: examples of the step whose memory is asked for.
+        sizes: numbers of records that a batch is drawn from.
+        data: the data set of the epochs.
+    """
+
+    rounds: int
+    threads: int
+    memory_batch: int = 4096
+    sizes: tuple[int, ...] = SIZES
+    data: str = "fashion-mnist"
+
+    def __post_init__(self) -> None:
+        if self.data not in NAMES:
+            raise ValueError(f"data must be one of {', '.join(NAMES)}, got {self.data!r}")
+
+
+def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterator[tuple[str, Part]]:
+    """Names of what is measured, and how: each part may be measured in another session."""
+    for name, timed in networks.items():
+        yield f"step/{name}", lambda timed=timed: _measured(lambda: step_times(timed, options.rounds))  # type: ignore[misc]
+    for arm in MEMORY_ARMS:
+        yield (
+            f"memory/{arm}",
+            lambda arm=arm: {  # type: ignore[misc]
+                "mebibytes": _memory.peak(arm, MEMORY_NETWORK, options.memory_batch, options.threads)
+            },
+        )
+    for size in options.sizes:
+        yield f"draw/{size}", lambda size=size: _measured(lambda: draw_times(size, options.rounds))  # type: ignore[misc]
+    yield "epoch", lambda: _measured(lambda: epoch_times(options.data, options.rounds))
+
+
+def in_turns(
+    works: Mapping[str, Work], rounds: int, *, warm_up: int = WARM_UP, limit: float = math.inf
+) -> dict[str, Any]:
+    """Run all in turns, and give each one's median and least time, in seconds on the clock and of the processor.
+
+    Args:
+        works: what is run, by name.
+        rounds: at least 1.
+        warm_up: rounds that do not count.
+        limit: seconds after which no further round is begun.
+    """
+    clock: dict[str, list[float]] = {name: [] for name in works}
+    processor: dict[str, list[float]] = {name: [] for name in works}
+    begun = time.perf_counter()
+    for number in range(warm_up + rounds):
+        if number > warm_up and time.perf_counter() - begun > limit:
+            break
+        for name, work in works.items():
+            spent, started = time.process_time(), time.perf_counter()
+            work()
+            ended = time.perf_counter() - started, time.process_time() - spent
+            if number >= warm_up:
+                clock[name].append(ended[0])
+                processor[name].append(ended[1])
+    return {
+        name: {
+            "median": statistics.median(clock[name]),
+            "least": min(clock[name]),
+            "processor_median": statistics.median(processor[name]),
+            "processor_least": min(processor[name]),
+            "rounds": len(clock[name]),
+        }
+        for name in works
+    }
+
+
+def step_times(timed: Timed, rounds: int) -> dict[str, Any]:
+    """A step by every arm, in turns; what there is no step of, and why."""
+    inputs, labels = timed.examples(timed.batch)
+    works, skipped = {}, {}
+    for arm in _arms.ARMS:
+        try:
+            works[arm] = _arms.build(arm, timed, inputs, labels)
+        except _arms.SkippedError as error:
+            skipped[arm] = str(error)
+    count = sum(p.numel() for p in timed.model().parameters())
+    found = in_turns(works, min(rounds, timed.rounds))
+    return {"batch": timed.batch, "parameters": count, "times": found, "skipped": skipped}
+
+
+def draw_times(size: int, rounds: int) -> dict[str, Any]:
+    """A batch of about 256 of ``size`` records by the samplers here, and by Opacus's."""
+    rate = DRAWN / size
+    seeded = PoissonBatches(train_size=size, sampling_rate=rate, seed=0)
+    by_generator = GeneratorBatches(train_size=size, sampling_rate=rate, generator=torch.Generator())
+    secure = SecureBatches(train_size=size, sampling_rate=rate)
+    theirs = UniformWithReplacementSampler(num_samples=size, sample_rate=rate, generator=torch.Generator())
+    works: dict[str, Work] = {
+        "PoissonBatches": lambda: seeded.batch(0),
+        "GeneratorBatches": lambda: by_generator.batch(0),
+        "SecureBatches": lambda: secure.batch(0),
+        "Opacus": lambda: next(iter(theirs)),
+    }
+    return {
+        "times": {name: in_turns({name: work}, rounds, warm_up=1, limit=_LONG)[name] for name, work in works.items()}
+    }
+
+
+def epoch_times(data: str, rounds: int) -> dict[str, Any]:
+    """An epoch of a run of DP-SGD on the MLP with the test at its end, and of the same loop in plain torch, in turns."""
+    table = {
+        "data": data, "model": "mlp", "epochs": 10 * (rounds + WARM_UP), "batch_size": EPOCH_BATCH,
+        "physical_batch_size": 2 * EPOCH_BATCH, "max_grad_norm": 1.0, "noise_multiplier": 1.0,
+        "optimizer": {"name": "sgd", "learning_rate": 0.1},
+    }  # fmt: skip
+    run = runs.prepare(runs.from_dict(table), torch.device("cpu"))
+    model = runs.build_model("mlp", features=run.train.pixels[0].numel(), seed=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    steps = round(len(run.train) / EPOCH_BATCH)
+
+    def private() -> None:
+        for _ in range(steps):
+            runs.one_step(run)
+        runs.accuracy(run.model, run.test, run.device)
+        run.optimizer.epsilon(run.config.delta)
+
+    def plain() -> None:
+        for part in torch.split(torch.randperm(len(run.train)), EPOCH_BATCH)[:steps]:
+            optimizer.zero_grad()
+            loss = cross_entropy(model(run.train.pixels[part]), run.train.labels[part])
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            float(loss.detach())
+        runs.accuracy(model, run.test, run.device)
+
+    works = {"run": private, _arms.PLAIN: plain}
+    return {"data": data, "steps": steps, "times": in_turns(works, min(rounds, 5), warm_up=1)}
+
+
+def _measured(work: Part) -> dict[str, Any]:
+    """What is found, and how many processes waited for a processor before and after: above the number of cores it is shared."""
+    before = _load()
+    found = work()
+    return found | {"load": [before, _load()]}
+
+
+def _load() -> float | None:
+    with contextlib.suppress(OSError, AttributeError):
+        return round(os.getloadavg()[0], 1)
+    return None
