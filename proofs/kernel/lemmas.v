@@ -1,0 +1,381 @@
+(* What the proofs share: sums, norms, clipping, masks, finite laws. *)
+From kernel Require Import definitions.
+
+(* --- sums ------------------------------------------------------------------------------------------------------------ *)
+Lemma total_app l l' : total (l ++ l') = total l + total l'.
+Proof. induction l; simpl; [lra | rewrite IHl; lra]. Qed.
+Lemma total_map_scale {A} c (f : A -> R) l : total (map (fun a => c * f a) l) = c * total (map f l).
+Proof. induction l; simpl; [lra | rewrite IHl; lra]. Qed.
+Lemma total_map_add {A} (f g : A -> R) l : total (map (fun a => f a + g a) l) = total (map f l) + total (map g l).
+Proof. induction l; simpl; [lra | rewrite IHl; lra]. Qed.
+Lemma total_map_ext {A} (f g : A -> R) l : Forall (fun a => f a = g a) l -> total (map f l) = total (map g l).
+Proof. induction 1; simpl; [reflexivity | rewrite H, IHForall; reflexivity]. Qed.
+Lemma total_map_le {A} (f g : A -> R) l : Forall (fun a => f a <= g a) l -> total (map f l) <= total (map g l).
+Proof. induction 1; simpl; lra. Qed.
+Lemma total_constant {A} c (l : list A) : total (map (fun _ => c) l) = INR (length l) * c.
+Proof. induction l; [simpl; lra|]. cbn [map total fold_right length]. fold (total (map (fun _ : A => c) l)).
+  rewrite IHl, S_INR. lra. Qed.
+Lemma total_perm l l' : Permutation l l' -> total l = total l'.
+Proof. induction 1; simpl; lra. Qed.
+
+(* --- vectors --------------------------------------------------------------------------------------------------------- *)
+Lemma length_zip f u v : length u = length v -> length (zip f u v) = length u.
+Proof. revert v; induction u; destruct v; simpl; intro e; try discriminate; [reflexivity|]. f_equal. apply IHu. lia. Qed.
+Lemma length_add u v : length u = length v -> length (add u v) = length u.
+Proof. apply length_zip. Qed.
+Lemma length_sub u v : length u = length v -> length (sub u v) = length u.
+Proof. apply length_zip. Qed.
+Lemma length_scale c v : length (scale c v) = length v.
+Proof. apply map_length. Qed.
+Lemma length_opp v : length (opp v) = length v.
+Proof. apply map_length. Qed.
+Lemma length_zero d : length (zero d) = d.
+Proof. apply repeat_length. Qed.
+Lemma length_sum d vs : Forall (fun v => length v = d) vs -> length (sum d vs) = d.
+Proof. induction 1; [apply length_zero|]. change (sum d (x :: l)) with (add x (sum d l)).
+  rewrite length_add; congruence. Qed.
+Lemma length_clip C v : length (clip C v) = length v.
+Proof. apply length_scale. Qed.
+Lemma length_average d vs : Forall (fun v => length v = d) vs -> length (average d vs) = d.
+Proof. intro. unfold average. rewrite length_scale. apply length_sum; assumption. Qed.
+
+Lemma dot_cons a u b v : dot (a :: u) (b :: v) = a * b + dot u v.
+Proof. reflexivity. Qed.
+Lemma square_cons a u : square (a :: u) = a * a + square u.
+Proof. reflexivity. Qed.
+Lemma dot_comm u v : dot u v = dot v u.
+Proof. revert v; induction u; destruct v; try reflexivity. rewrite !dot_cons, IHu. lra. Qed.
+Lemma dot_scale c u v : dot (scale c u) v = c * dot u v.
+Proof. revert v; induction u; destruct v; try (unfold dot; simpl; lra).
+  change (scale c (a :: u)) with (c * a :: scale c u). rewrite !dot_cons, IHu. lra. Qed.
+Lemma dot_add u v z : length u = length v -> dot (add u v) z = dot u z + dot v z.
+Proof. revert v z; induction u; destruct v; simpl; intros z e; try discriminate; [unfold dot; simpl; lra|].
+  destruct z; [unfold dot; simpl; lra|]. change (add (a :: u) (r :: v)) with (a + r :: add u v).
+  rewrite !dot_cons, IHu by lia. lra. Qed.
+Lemma dot_sub u v z : length u = length v -> dot (sub u v) z = dot u z - dot v z.
+Proof. revert v z; induction u; destruct v; simpl; intros z e; try discriminate; [unfold dot; simpl; lra|].
+  destruct z; [unfold dot; simpl; lra|]. change (sub (a :: u) (r :: v)) with (a - r :: sub u v).
+  rewrite !dot_cons, IHu by lia. lra. Qed.
+Lemma dot_zero d u : dot (zero d) u = 0.
+Proof. revert u; induction d; destruct u; try reflexivity. change (zero (S d)) with (0 :: zero d).
+  rewrite dot_cons, IHd. lra. Qed.
+Lemma square_nonneg v : 0 <= square v.
+Proof. induction v; [unfold square, dot; simpl; lra|]. rewrite square_cons. nra. Qed.
+Lemma square_scale c v : square (scale c v) = c * c * square v.
+Proof. unfold square. rewrite dot_scale, dot_comm, dot_scale. lra. Qed.
+Lemma square_add u v : length u = length v -> square (add u v) = square u + 2 * dot u v + square v.
+Proof. intro e. unfold square. rewrite dot_add by exact e.
+  rewrite (dot_comm u (add u v)), (dot_comm v (add u v)), !dot_add by exact e. rewrite (dot_comm v u). lra. Qed.
+Lemma square_sub u v : length u = length v -> square (sub u v) = square u - 2 * dot u v + square v.
+Proof. intro e. unfold square. rewrite dot_sub by exact e.
+  rewrite (dot_comm u (sub u v)), (dot_comm v (sub u v)), !dot_sub by exact e. rewrite (dot_comm v u). lra. Qed.
+Lemma norm_nonneg v : 0 <= norm v.
+Proof. apply sqrt_pos. Qed.
+Lemma norm_norm v : norm v * norm v = square v.
+Proof. apply sqrt_sqrt, square_nonneg. Qed.
+Lemma norm_is v n : 0 <= n -> square v = n * n -> norm v = n.
+Proof. intros n0 e. unfold norm. rewrite e. apply sqrt_square; exact n0. Qed.
+Lemma norm_scale c v : norm (scale c v) = Rabs c * norm v.
+Proof. unfold norm. rewrite square_scale, sqrt_mult_alt by nra. f_equal. apply sqrt_Rsqr_abs. Qed.
+Lemma square_le_norm_le u v : square u <= square v -> norm u <= norm v.
+Proof. intro. apply sqrt_le_1_alt; assumption. Qed.
+Lemma norm_le v n : 0 <= n -> square v <= n * n -> norm v <= n.
+Proof. intros. rewrite <- (sqrt_square n) by assumption. apply sqrt_le_1_alt; assumption. Qed.
+Lemma norm_cons_ge a v : norm v <= norm (a :: v).
+Proof. apply square_le_norm_le. rewrite square_cons. nra. Qed.
+
+Lemma cauchy_schwarz_square u v : dot u v * dot u v <= square u * square v.
+Proof.
+  revert v; induction u as [|a u IH]; intro v.
+  - change (dot [] v) with 0. pose proof (square_nonneg v). pose proof (square_nonneg []). nra.
+  - destruct v as [|b v].
+    { change (dot (a :: u) []) with 0. pose proof (square_nonneg (a :: u)). pose proof (square_nonneg []). nra. }
+    rewrite dot_cons, !square_cons. specialize (IH v).
+    pose proof (norm_norm u) as es. pose proof (norm_norm v) as et.
+    pose proof (norm_nonneg u) as s0. pose proof (norm_nonneg v) as t0.
+    rewrite <- es, <- et in *. set (s := norm u) in *. set (t := norm v) in *. set (D := dot u v) in *.
+    clearbody s t D. clear es et.
+    assert (hD : Rabs D <= s * t).
+    { apply Rsqr_incr_0_var; [rewrite <- Rsqr_abs; unfold Rsqr; lra | apply Rmult_le_pos; assumption]. }
+    assert (hX : a * b * D <= Rabs a * Rabs b * (s * t)).
+    { eapply Rle_trans; [apply Rle_abs|]. rewrite !Rabs_mult. apply Rmult_le_compat_l; [|exact hD].
+      apply Rmult_le_pos; apply Rabs_pos. }
+    assert (ea : a * a = Rabs a * Rabs a) by apply Rsqr_abs.
+    assert (eb : b * b = Rabs b * Rabs b) by apply Rsqr_abs.
+    pose proof (Rle_0_sqr (Rabs a * t - Rabs b * s)) as hS. unfold Rsqr in hS.
+    replace ((a * b + D) * (a * b + D)) with (a * a * (b * b) + 2 * (a * b * D) + D * D) by ring.
+    rewrite ea, eb. lra.
+Qed.
+Lemma cauchy_schwarz u v : dot u v <= norm u * norm v.
+Proof.
+  pose proof (cauchy_schwarz_square u v) as h. rewrite <- (norm_norm u), <- (norm_norm v) in h.
+  pose proof (norm_nonneg u). pose proof (norm_nonneg v).
+  apply Rsqr_incr_0_var; [unfold Rsqr; nra | nra].
+Qed.
+Lemma norm_add u v : length u = length v -> norm (add u v) <= norm u + norm v.
+Proof.
+  intro e. pose proof (norm_nonneg u). pose proof (norm_nonneg v).
+  apply norm_le; [lra|]. rewrite square_add by exact e.
+  pose proof (cauchy_schwarz u v). rewrite <- (norm_norm u), <- (norm_norm v). nra.
+Qed.
+Lemma sub_add_scale u v : sub u v = add u (scale (-1) v).
+Proof. revert v; induction u; destruct v; try reflexivity. unfold sub, add in *; simpl. rewrite IHu. f_equal. lra. Qed.
+Lemma norm_sub u v : length u = length v -> norm (sub u v) <= norm u + norm v.
+Proof.
+  intro e. rewrite sub_add_scale. pose proof (norm_add u (scale (-1) v)) as h.
+  rewrite length_scale in h. specialize (h e). rewrite norm_scale in h.
+  replace (Rabs (-1)) with 1 in h by (rewrite Rabs_left; lra). lra.
+Qed.
+Lemma norm_zero d : norm (zero d) = 0.
+Proof. apply norm_is; [lra|]. unfold square. rewrite dot_zero. lra. Qed.
+Lemma norm_sum d vs c : Forall (fun v => length v = d /\ norm v <= c) vs -> norm (sum d vs) <= INR (length vs) * c.
+Proof.
+  induction 1 as [|v l [e n] F IH]; [simpl; rewrite norm_zero; lra|].
+  change (sum d (v :: l)) with (add v (sum d l)). cbn [length]. rewrite S_INR.
+  assert (Forall (fun v => length v = d) l) by (eapply Forall_impl; [|exact F]; intros ? [? ?]; assumption).
+  pose proof (norm_add v (sum d l)) as h. rewrite length_sum in h by assumption. specialize (h e). lra.
+Qed.
+
+(* --- clipping -------------------------------------------------------------------------------------------------------- *)
+Lemma null_entries v : square v = 0 -> forall c, scale c v = v.
+Proof.
+  induction v as [|a v IH]; [reflexivity|]. rewrite square_cons. intros e c.
+  pose proof (square_nonneg v). assert (a = 0) by nra. assert (square v = 0) by nra.
+  change (scale c (a :: v)) with (c * a :: scale c v). rewrite IH by assumption. f_equal. subst; lra.
+Qed.
+Lemma scale_one v : scale 1 v = v.
+Proof. induction v; [reflexivity|]. change (scale 1 (a :: v)) with (1 * a :: scale 1 v). rewrite IHv. f_equal; lra. Qed.
+Lemma clip_short C v : norm v <= C -> clip C v = v.
+Proof.
+  intro le. destruct (Req_dec (square v) 0) as [z|nz]; [apply null_entries; exact z|].
+  pose proof (square_nonneg v). assert (0 < norm v) by (apply sqrt_lt_R0; lra).
+  unfold clip. rewrite Rmin_left; [apply scale_one|].
+  apply (Rmult_le_reg_r (norm v)); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
+Qed.
+Lemma clip_long C v : 0 < norm v -> C <= norm v -> clip C v = scale (C / norm v) v.
+Proof.
+  intros n0 le. unfold clip. rewrite Rmin_right; [reflexivity|].
+  apply (Rmult_le_reg_r (norm v)); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
+Qed.
+Lemma norm_clip C v : 0 <= C -> norm (clip C v) = Rmin (norm v) C.
+Proof.
+  intro c0. destruct (Rle_dec (norm v) C) as [le|gt].
+  - rewrite clip_short, Rmin_left by exact le. reflexivity.
+  - assert (0 < norm v) by lra. rewrite clip_long, norm_scale, Rmin_right by lra.
+    rewrite Rabs_pos_eq; [field; lra|]. apply Rmult_le_pos; [lra|]. apply Rlt_le, Rinv_0_lt_compat; lra.
+Qed.
+Lemma norm_clip_le C v : 0 <= C -> norm (clip C v) <= C.
+Proof. intro. rewrite norm_clip by assumption. apply Rmin_r. Qed.
+
+(* --- masks ----------------------------------------------------------------------------------------------------------- *)
+Lemma length_mask m v : length m = length v -> length (mask m v) = length v.
+Proof. revert v; induction m; destruct v; simpl; intro e; try discriminate; [reflexivity|]. f_equal. apply IHm. lia. Qed.
+Lemma square_mask m v : square (mask m v) <= square v.
+Proof.
+  revert v; induction m as [|b m IH]; intros [|a v]; try (unfold square, dot; simpl; lra).
+  - apply (square_nonneg (a :: v)).
+  - simpl. rewrite !square_cons. specialize (IH v). destruct b; nra.
+Qed.
+Lemma norm_mask m v : norm (mask m v) <= norm v.
+Proof. apply square_le_norm_le, square_mask. Qed.
+Lemma mask_scale m c v : mask m (scale c v) = scale c (mask m v).
+Proof. revert v; induction m as [|b m IH]; intros [|a v]; try reflexivity. simpl. rewrite IH.
+  f_equal. destruct b; lra. Qed.
+Lemma mask_add m u v : mask m (add u v) = add (mask m u) (mask m v).
+Proof. revert u v; induction m as [|b m IH]; intros [|a u] [|c v]; try reflexivity.
+  unfold add in *; simpl. rewrite IH. f_equal. destruct b; lra. Qed.
+Lemma dot_mask m u v : dot (mask m u) (mask m v) = dot (mask m u) v.
+Proof. revert u v; induction m as [|b m IH]; intros [|a u] [|c v]; try reflexivity.
+  simpl. rewrite !dot_cons, IH. destruct b; lra. Qed.
+Lemma masks_length d k : Forall (fun m => length m = d) (masks d k).
+Proof.
+  revert k; induction d; intros [|k]; simpl; try (constructor; auto; constructor).
+  - apply Forall_map. eapply Forall_impl; [|apply IHd]. simpl; intros; lia.
+  - apply Forall_app; split; apply Forall_map; (eapply Forall_impl; [|apply IHd]; simpl; intros; lia).
+Qed.
+Lemma masks_ones d k : Forall (fun m => ones m = k) (masks d k).
+Proof.
+  revert k; induction d; intros [|k]; simpl; try (constructor; auto; constructor).
+  - apply Forall_map. eapply Forall_impl; [|apply IHd]. simpl; intros; assumption.
+  - apply Forall_app; split; apply Forall_map; (eapply Forall_impl; [|apply IHd]; unfold ones; simpl; intros; lia).
+Qed.
+Definition number d k := INR (length (masks d k)).
+Lemma number_none d k : (d < k)%nat -> number d k = 0.
+Proof.
+  unfold number. revert k; induction d; intros [|k] l; try lia; [reflexivity|].
+  simpl. rewrite app_length, plus_INR, !map_length, !IHd by lia. lra.
+Qed.
+Lemma number_pascal d k : number (S d) (S k) = number d k + number d (S k).
+Proof. unfold number. simpl. rewrite app_length, plus_INR, !map_length. reflexivity. Qed.
+Lemma number_zero d : number d 0 = 1.
+Proof. unfold number. induction d; [reflexivity|]. simpl. rewrite map_length. exact IHd. Qed.
+Lemma number_next d k : INR (S k) * number d (S k) = (INR d - INR k) * number d k.
+Proof.
+  revert k; induction d as [|d IH]; intro k.
+  - destruct k; [rewrite number_none, number_zero by lia; simpl; lra|]. rewrite !number_none by lia. lra.
+  - destruct k as [|k].
+    + rewrite number_pascal, !number_zero. specialize (IH O). rewrite number_zero in IH.
+      change (INR 1) with 1 in *. change (INR 0) with 0 in *. rewrite (S_INR d). lra.
+    + rewrite !(number_pascal d). pose proof (IH k) as a. pose proof (IH (S k)) as b.
+      rewrite (S_INR (S k)), (S_INR k), (S_INR d) in *. lra.
+Qed.
+Lemma number_absorb d k : INR (S k) * number (S d) (S k) = INR (S d) * number d k.
+Proof. rewrite number_pascal. pose proof (number_next d k). rewrite !S_INR in *. lra. Qed.
+Lemma number_pos d k : (k <= d)%nat -> 0 < number d k.
+Proof.
+  revert k; induction d as [|d IH]; intros k l.
+  - replace k with O by lia. rewrite number_zero. lra.
+  - destruct k as [|k]; [rewrite number_zero; lra|]. rewrite number_pascal. pose proof (IH k ltac:(lia)).
+    destruct (Nat.eq_dec k d) as [->|]; [rewrite (number_none d (S d)) by lia; lra|].
+    pose proof (IH (S k) ltac:(lia)). lra.
+Qed.
+Definition over_masks d k (f : list bool -> R) := total (map f (masks d k)).
+Lemma over_masks_step d k f :
+  over_masks (S d) (S k) f = over_masks d k (fun m => f (true :: m)) + over_masks d (S k) (fun m => f (false :: m)).
+Proof. unfold over_masks. simpl. rewrite map_app, total_app, !map_map. reflexivity. Qed.
+Lemma over_masks_none d f : over_masks (S d) 0 f = over_masks d 0 (fun m => f (false :: m)).
+Proof. unfold over_masks. simpl. rewrite map_map. reflexivity. Qed.
+Lemma over_masks_add d k f g : over_masks d k (fun m => f m + g m) = over_masks d k f + over_masks d k g.
+Proof. apply total_map_add. Qed.
+Lemma over_masks_constant d k c : over_masks d k (fun _ => c) = number d k * c.
+Proof. apply total_constant. Qed.
+Lemma over_masks_ext d k f g : (forall m, f m = g m) -> over_masks d k f = over_masks d k g.
+Proof. intro h. apply total_map_ext, Forall_forall. intros; apply h. Qed.
+
+(* the sum over all masks of <m (.) u, v> *)
+Lemma masked_dot_sum d k u v : length u = d -> length v = d ->
+  INR d * over_masks d k (fun m => dot (mask m u) v) = INR k * number d k * dot u v.
+Proof.
+  revert k u v; induction d as [|d IH]; intros k [|a u] [|b v]; simpl length; intros eu ev; try discriminate.
+  - change (dot [] []) with 0. rewrite (over_masks_ext _ _ _ (fun _ => 0)), over_masks_constant by
+      (intro m; destruct m; reflexivity). lra.
+  - injection eu as eu. injection ev as ev. destruct k as [|k].
+    + rewrite over_masks_none. specialize (IH O u v eu ev).
+      rewrite (over_masks_ext _ _ _ (fun m => dot (mask m u) v)) by (intro; simpl; rewrite dot_cons; lra).
+      rewrite Rmult_0_l, Rmult_0_l in IH.
+      destruct d; [|assert (0 < INR (S d)) by (apply lt_0_INR; lia)].
+      * destruct u, v; try discriminate. rewrite (over_masks_ext _ _ _ (fun _ => 0)), over_masks_constant by
+          (intro m; destruct m; reflexivity). simpl; lra.
+      * apply Rmult_integral in IH. destruct IH as [z|z]; [lra|]. rewrite z. simpl; lra.
+    + rewrite over_masks_step.
+      rewrite (over_masks_ext _ _ (fun m => dot (mask (true :: m) (a :: u)) (b :: v)) (fun m => a * b + dot (mask m u) v))
+        by (intro; reflexivity).
+      rewrite (over_masks_ext _ _ (fun m => dot (mask (false :: m) (a :: u)) (b :: v)) (fun m => dot (mask m u) v))
+        by (intro; simpl; rewrite dot_cons; lra).
+      rewrite over_masks_add, over_masks_constant, dot_cons.
+      pose proof (IH k u v eu ev) as h1. pose proof (IH (S k) u v eu ev) as h2.
+      set (X := over_masks d k (fun m => dot (mask m u) v)) in *.
+      set (Y := over_masks d (S k) (fun m => dot (mask m u) v)) in *.
+      pose proof (number_absorb d k) as h3. pose proof (number_next d k) as h4.
+      replace (INR (S k) * number (S d) (S k) * (a * b + dot u v))
+        with (INR (S d) * number d k * (a * b) + INR (S d) * number d k * dot u v) by (rewrite <- h3; ring).
+      destruct d.
+      * destruct u, v; try discriminate. replace X with 0; [replace Y with 0|].
+        -- change (dot [] []) with 0. ring.
+        -- unfold Y. rewrite (over_masks_ext _ _ _ (fun _ => 0)), over_masks_constant by (intro m; destruct m; reflexivity). ring.
+        -- unfold X. rewrite (over_masks_ext _ _ _ (fun _ => 0)), over_masks_constant by (intro m; destruct m; reflexivity). ring.
+      * assert (0 < INR (S d)) by (apply lt_0_INR; lia).
+        assert (X + Y = number (S d) k * dot u v).
+        { apply (Rmult_eq_reg_l (INR (S d))); [|lra]. rewrite Rmult_plus_distr_l, h1, h2, h4. ring. }
+        replace (number (S d) k * (a * b) + X + Y) with (number (S d) k * (a * b) + (X + Y)) by ring.
+        rewrite H0. ring.
+Qed.
+
+(* --- means ----------------------------------------------------------------------------------------------------------- *)
+Lemma avg_masks d k f : avg (masks d k) f = over_masks d k f / number d k.
+Proof. reflexivity. Qed.
+Lemma avg_scale {A} (l : list A) c f : avg l (fun a => c * f a) = c * avg l f.
+Proof. unfold avg. rewrite total_map_scale. unfold Rdiv. ring. Qed.
+Lemma avg_add {A} (l : list A) f g : avg l (fun a => f a + g a) = avg l f + avg l g.
+Proof. unfold avg. rewrite total_map_add. unfold Rdiv. ring. Qed.
+Lemma avg_constant {A} (l : list A) c : l <> [] -> avg l (fun _ => c) = c.
+Proof. intro n. unfold avg. rewrite total_constant. field. destruct l; [congruence|]. apply not_0_INR. simpl; lia. Qed.
+Lemma avg_le {A} (l : list A) f g : Forall (fun a => f a <= g a) l -> avg l f <= avg l g.
+Proof.
+  intro h. destruct l as [|a l]; [unfold avg; simpl; lra|]. apply Rmult_le_compat_r; [|apply total_map_le; exact h].
+  apply Rlt_le, Rinv_0_lt_compat, lt_0_INR. simpl; lia.
+Qed.
+Lemma avg_ext {A} (l : list A) f g : Forall (fun a => f a = g a) l -> avg l f = avg l g.
+Proof. intro h. unfold avg. rewrite (total_map_ext _ _ _ h). reflexivity. Qed.
+Lemma avg_square {A} (l : list A) f : l <> [] -> avg l f * avg l f <= avg l (fun a => f a * f a).
+Proof.
+  intro n. set (mu := avg l f). assert (0 <= avg l (fun a => (f a - mu) * (f a - mu))).
+  { rewrite <- (avg_constant l 0 n). apply avg_le, Forall_forall. intros; apply Rle_0_sqr. }
+  rewrite (avg_ext _ _ (fun a => f a * f a + (-2 * mu * f a + mu * mu))) in H by (apply Forall_forall; intros; lra).
+  rewrite avg_add, (avg_add l (fun a => -2 * mu * f a) (fun _ => mu * mu)), avg_scale, avg_constant in H by exact n.
+  fold mu in H. lra.
+Qed.
+Lemma masks_some d k : (k <= d)%nat -> masks d k <> [].
+Proof. intros l e. pose proof (number_pos d k l) as h. unfold number in h. rewrite e in h. simpl in h. lra. Qed.
+
+(* E <m (.) u, v> = (1 - r) <u, v> for a uniform mask *)
+Lemma masked_dot d k u v : (k <= d)%nat -> (0 < d)%nat -> length u = d -> length v = d ->
+  avg (masks d k) (fun m => dot (mask m u) v) = share d k * dot u v.
+Proof.
+  intros kd d0 eu ev. rewrite avg_masks. pose proof (masked_dot_sum d k u v eu ev) as h.
+  pose proof (number_pos d k kd). assert (0 < INR d) by (apply lt_0_INR; exact d0).
+  unfold share. apply (Rmult_eq_reg_l (INR d)); [|lra].
+  unfold Rdiv. rewrite <- Rmult_assoc, h. field. lra.
+Qed.
+Lemma masked_square d k u : (k <= d)%nat -> (0 < d)%nat -> length u = d ->
+  avg (masks d k) (fun m => square (mask m u)) = share d k * square u.
+Proof.
+  intros kd d0 eu. unfold square. rewrite <- masked_dot by assumption.
+  apply avg_ext, Forall_forall. intros m _. apply dot_mask.
+Qed.
+
+(* --- finite laws ------------------------------------------------------------------------------------------------------ *)
+Lemma E_le {A} (p : law A) f g : Forall (fun a => 0 <= fst a) p -> (forall a, f a <= g a) -> E p f <= E p g.
+Proof.
+  intros n h. apply total_map_le. eapply Forall_impl; [|exact n]. intros [q a]; simpl; intro q0.
+  apply Rmult_le_compat_l; auto.
+Qed.
+Lemma E_constant {A} (p : law A) c : lawful p -> E p (fun _ => c) = c.
+Proof.
+  intros [_ one]. unfold E.
+  rewrite (total_map_ext _ (fun a => c * fst a)) by (apply Forall_forall; intros; ring).
+  rewrite total_map_scale, one. ring.
+Qed.
+Lemma E_scale {A} (p : law A) c f : E p (fun a => c * f a) = c * E p f.
+Proof. unfold E. rewrite <- total_map_scale. apply total_map_ext, Forall_forall. intros; ring. Qed.
+Lemma E_add {A} (p : law A) f g : E p (fun a => f a + g a) = E p f + E p g.
+Proof. unfold E. rewrite <- total_map_add. apply total_map_ext, Forall_forall. intros; ring. Qed.
+Lemma E_ext {A} (p : law A) f g : (forall a, f a = g a) -> E p f = E p g.
+Proof. intro h. apply total_map_ext, Forall_forall. intros a _. rewrite h. reflexivity. Qed.
+Lemma below_true c x : x < c -> below c x = 1.
+Proof. intro. unfold below. destruct (Rlt_dec x c); [reflexivity | contradiction]. Qed.
+Lemma below_false c x : c <= x -> below c x = 0.
+Proof. intro. unfold below. destruct (Rlt_dec x c); [lra | reflexivity]. Qed.
+Lemma below_range c x : 0 <= below c x <= 1.
+Proof. unfold below. destruct (Rlt_dec x c); lra. Qed.
+
+(* --- expectations ----------------------------------------------------------------------------------------------------- *)
+Lemma ex_ext {O} (e : expectation O) f g : (forall o, f o = g o) -> ex e f = ex e g.
+Proof. intro h. f_equal. apply FunctionalExtensionality.functional_extensionality, h. Qed.
+Lemma has_ext {O} (e : expectation O) f g : (forall o, f o = g o) -> has e f -> has e g.
+Proof. intros h. rewrite (FunctionalExtensionality.functional_extensionality f g h). auto. Qed.
+Lemma has_scale {O} (e : expectation O) c f : has e f -> has e (fun o => c * f o).
+Proof. intro h. eapply has_ext; [|apply (has_linear e c 0 f f h h)]. intro; simpl; ring. Qed.
+Lemma ex_scale {O} (e : expectation O) c f : has e f -> ex e (fun o => c * f o) = c * ex e f.
+Proof. intro h. rewrite (ex_ext e _ (fun o => c * f o + 0 * f o)) by (intro; ring).
+  rewrite ex_linear by assumption. ring. Qed.
+Lemma has_add {O} (e : expectation O) f g : has e f -> has e g -> has e (fun o => f o + g o).
+Proof. intros h k. eapply has_ext; [|apply (has_linear e 1 1 f g h k)]. intro; simpl; ring. Qed.
+Lemma ex_add {O} (e : expectation O) f g : has e f -> has e g -> ex e (fun o => f o + g o) = ex e f + ex e g.
+Proof. intros. rewrite (ex_ext e _ (fun o => 1 * f o + 1 * g o)) by (intro; ring).
+  rewrite ex_linear by assumption. ring. Qed.
+
+(* a finite law is an expectation *)
+Definition of_law {A : Type} (p : law A) (h : lawful p) : expectation A.
+Proof.
+  refine {| has := fun _ => True; ex := E p |}; auto.
+  - intro c. apply E_constant; exact h.
+  - intros. rewrite E_add, !E_scale. reflexivity.
+  - intros f _ pos. destruct h as [n _]. replace 0 with (E p (fun _ => 0)).
+    + apply E_le; assumption.
+    + unfold E. rewrite (total_map_ext _ (fun a => 0 * 1)) by (apply Forall_forall; intros; ring).
+      rewrite total_map_scale. ring.
+Defined.
+
+Ltac norm_of := apply norm_is; [try lra | unfold square, dot; simpl; lra].
+Ltac lawful_by := split; [repeat constructor; simpl; lra | simpl; lra].
