@@ -379,3 +379,37 @@ Defined.
 
 Ltac norm_of := apply norm_is; [try lra | unfold square, dot; simpl; lra].
 Ltac lawful_by := split; [repeat constructor; simpl; lra | simpl; lra].
+Lemma share_pos d k : (0 < k)%nat -> (0 < d)%nat -> 0 < share d k.
+Proof. intros. apply Rdiv_lt_0_compat; apply lt_0_INR; assumption. Qed.
+Lemma share_le d k : (k <= d)%nat -> (0 < d)%nat -> share d k <= 1.
+Proof. intros l d0. apply (Rmult_le_reg_r (INR d)); [apply lt_0_INR; exact d0|].
+  unfold share, Rdiv. rewrite Rmult_assoc, Rinv_l by (apply not_0_INR; lia). rewrite Rmult_1_r, Rmult_1_l. apply le_INR, l. Qed.
+Lemma share_lt d k : (k < d)%nat -> share d k < 1.
+Proof. intros l. assert (0 < INR d) by (apply lt_0_INR; lia). apply (Rmult_lt_reg_r (INR d)); [assumption|].
+  unfold share, Rdiv. rewrite Rmult_assoc, Rinv_l by lra. rewrite Rmult_1_r, Rmult_1_l. apply lt_INR, l. Qed.
+Lemma masked_norm_upper d k u : (0 < k <= d)%nat -> length u = d ->
+  avg (masks d k) (fun m => norm (mask m u)) <= sqrt (share d k) * norm u.
+Proof.
+  intros [k0 kd] e. apply Rsqr_incr_0_var.
+  - unfold Rsqr. eapply Rle_trans; [apply avg_square, masks_some; lia|].
+    rewrite (avg_ext _ _ (fun m => square (mask m u))) by (apply Forall_forall; intros; apply norm_norm).
+    rewrite masked_square by lia. pose proof (share_pos d k k0 ltac:(lia)).
+    replace (sqrt (share d k) * norm u * (sqrt (share d k) * norm u))
+      with (sqrt (share d k) * sqrt (share d k) * (norm u * norm u)) by ring.
+    rewrite sqrt_sqrt, norm_norm by lra. lra.
+  - apply Rmult_le_pos; [apply sqrt_pos | apply norm_nonneg].
+Qed.
+Lemma avg_nonneg {A} (l : list A) f : Forall (fun a => 0 <= f a) l -> 0 <= avg l f.
+Proof. intro h. destruct l; [unfold avg; simpl; lra|]. rewrite <- (avg_constant (a :: l) 0) by discriminate. apply avg_le; exact h. Qed.
+Lemma chance_range p c f : lawful p -> 0 <= chance p c f <= 1.
+Proof.
+  intros [n one]. unfold chance. split.
+  - replace 0 with (E p (fun _ : vec => 0)) by (apply E_constant; split; assumption).
+    apply E_le; [exact n|]. intros; apply below_range.
+  - replace 1 with (E p (fun _ : vec => 1)) by (apply E_constant; split; assumption).
+    apply E_le; [exact n|]. intros; apply below_range.
+Qed.
+Lemma below_le c x y : x <= y -> below c y <= below c x.
+Proof. intro. unfold below. destruct (Rlt_dec x c), (Rlt_dec y c); lra. Qed.
+Lemma chance_mask p c m : lawful p -> chance p c (fun v => v) <= chance p c (mask m).
+Proof. intros [n _]. apply E_le; [exact n|]. intro v. apply below_le, norm_mask. Qed.
