@@ -5,7 +5,7 @@ Export ListNotations.
 Open Scope R_scope.
 
 (* --- vectors ------------------------------------------------------------------------------------------------------- *)
-Definition vec := list R.
+Notation vec := (list R).
 Definition total (l : list R) : R := fold_right Rplus 0 l.                   (* sum of the numbers of a list *)
 Fixpoint zip (f : R -> R -> R) (u v : vec) : vec :=
   match u, v with a :: u', b :: v' => f a b :: zip f u' v' | _, _ => [] end.
