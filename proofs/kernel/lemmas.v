@@ -413,3 +413,25 @@ Lemma below_le c x y : x <= y -> below c y <= below c x.
 Proof. intro. unfold below. destruct (Rlt_dec x c), (Rlt_dec y c); lra. Qed.
 Lemma chance_mask p c m : lawful p -> chance p c (fun v => v) <= chance p c (mask m).
 Proof. intros [n _]. apply E_le; [exact n|]. intro v. apply below_le, norm_mask. Qed.
+
+(* --- mean vectors ------------------------------------------------------------------------------------------------------ *)
+Lemma length_mean_vector d p f : Forall (fun a => length (f (snd a)) = d) p -> length (mean_vector d p f) = d.
+Proof. intro F. apply length_sum, Forall_map. eapply Forall_impl; [|exact F]. simpl; intros. rewrite length_scale; assumption. Qed.
+Lemma dot_sum d vs u : Forall (fun v => length v = d) vs -> dot (sum d vs) u = total (map (fun v => dot v u) vs).
+Proof.
+  induction 1; [apply dot_zero|]. change (sum d (x :: l)) with (add x (sum d l)).
+  rewrite dot_add by (rewrite length_sum; assumption). rewrite IHForall. reflexivity.
+Qed.
+Lemma dot_mean d p f u : Forall (fun a => length (f (snd a)) = d) p -> dot (mean_vector d p f) u = E p (fun v => dot (f v) u).
+Proof.
+  intro F. unfold mean_vector. rewrite dot_sum.
+  - rewrite map_map. apply total_map_ext, Forall_forall. intros. apply dot_scale.
+  - apply Forall_map. eapply Forall_impl; [|exact F]. simpl; intros. rewrite length_scale; assumption.
+Qed.
+Lemma mask_zero m d : mask m (zero d) = zero (min (length m) d).
+Proof. revert d; induction m as [|b m IH]; intros [|d]; try reflexivity. simpl. rewrite IH. destruct b; reflexivity. Qed.
+Lemma mask_sum d m vs : length m = d -> mask m (sum d vs) = sum d (map (mask m) vs).
+Proof.
+  intro e. induction vs as [|v vs IH]; simpl; [rewrite mask_zero, e, Nat.min_id; reflexivity|].
+  rewrite mask_add. f_equal. exact IH.
+Qed.

@@ -9,3 +9,14 @@ Definition correction : Prop := forall d k (p : law (vec * vec)), (0 < k <= d)%n
   Forall (fun a => length (fst (snd a)) = d /\ length (snd (snd a)) = d) p ->
   avg (masks d k) (fun m => E p (fun uv => dot (mask m (fst uv)) (mask m (snd uv))))
   = share d k * E p (fun uv => dot (fst uv) (snd uv)).
+
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim. specialize (claim 2%nat 1%nat always [1; 0] [1; 0] ltac:(lia) satisfiable eq_refl eq_refl).
+  unfold E, always, share, dot in claim. simpl in claim. lra.
+Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros d k p kd lp F. rewrite <- (rf.lem1.correction_holds d k p kd lp F). apply avg_ext, Forall_forall. intros m _.
+  apply E_ext. intro uv. apply dot_mask.
+Qed.

@@ -14,3 +14,9 @@ Definition correction : Prop := forall d b s n x, 0 < d -> 0 < b -> 0 < s -> 0 <
   power_method (x * d) b s = x * power_method d b s /\ projection (x * d) b n = x * projection d b n /\
   power_method (x * d) (x * b) (x * s) = x ^ 3 * power_method d b s /\
   projection (x * d) (x * b) n = x ^ 2 * projection d b n.
+
+(* r = 1/2, one of everything: the projection has 1/4, not at most 1/8 *)
+Theorem printed_is_false : ~ printed.
+Proof. intro claim. destruct (claim 1 1 1 1 (1 / 2)) as [_ h]; try lra. unfold projection in h. simpl in h. lra. Qed.
+Theorem correction_holds : correction.
+Proof. intros d b s n x d0 b0 s0 n0 x0. unfold power_method, projection. repeat split; ring. Qed.

@@ -13,3 +13,23 @@ Definition printed : Prop := forall d l lambda sigma, spectrum d l lambda -> 0 <
   bound l sigma = lambda + lambda * sigma ^ 2 * INR d.
 Definition correction : Prop := forall d l lambda sigma, spectrum d l lambda -> 0 < lambda ->
   lambda * (1 + INR d * sigma ^ 2) <= bound l sigma <= INR d * lambda * (1 + INR d * sigma ^ 2).
+
+(* eigenvalues (1, 1, 0): the trace is 2, not 1 *)
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim. specialize (claim 3%nat [1; 1; 0] 1 1).
+  assert (bound [1; 1; 0] 1 = 1 + 1 * 1 ^ 2 * INR 3).
+  { apply claim; try lra; [|simpl; auto]. repeat split; [repeat constructor; lra | simpl; auto]. }
+  unfold bound in H. simpl in H. lra.
+Qed.
+Lemma trace l a : Forall (fun b => 0 <= b <= a) l -> 0 <= total l <= INR (length l) * a.
+Proof. induction 1; [simpl; lra|]. cbn [length]. rewrite S_INR. cbn [total fold_right]. fold (total l). lra. Qed.
+Lemma member l a : Forall (fun b => 0 <= b <= a) l -> In a l -> a <= total l.
+Proof. induction 1; simpl; [tauto|]. intros [->|i].
+  - pose proof (trace _ _ H0). fold (total l). lra.
+  - specialize (IHForall i). fold (total l). lra. Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros d l a sigma (e & F & i) a0. unfold bound. rewrite e. pose proof (trace l a F) as [t0 t1]. pose proof (member l a F i).
+  rewrite e in t1. assert (0 <= 1 + INR d * sigma ^ 2) by (pose proof (pos_INR d); nra). split; apply Rmult_le_compat_r; lra.
+Qed.

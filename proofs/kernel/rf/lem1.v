@@ -11,3 +11,27 @@ Definition printed : Prop := forall d k q u v, (0 < k <= d)%nat -> mask_law d k 
 Definition correction : Prop := forall d k (p : law (vec * vec)), (0 < k <= d)%nat -> lawful p ->
   Forall (fun a => length (fst (snd a)) = d /\ length (snd (snd a)) = d) p ->
   avg (masks d k) (fun m => E p (fun uv => dot (mask m (fst uv)) (snd uv))) = share d k * E p (fun uv => dot (fst uv) (snd uv)).
+
+(* two entries, one kept, always the first: E<m u, v> = 1 for u = v = (1, 0), printed 1/2 *)
+Definition always : law (list bool) := [(1, [true; false])].
+Lemma satisfiable : mask_law 2 1 always.
+Proof. repeat split; [repeat constructor; simpl; lra | simpl; lra | repeat constructor]. Qed.
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim. specialize (claim 2%nat 1%nat always [1; 0] [1; 0] ltac:(lia) satisfiable eq_refl eq_refl).
+  unfold E, always, share, dot in claim. simpl in claim. lra.
+Qed.
+Lemma swap d k (p : law (vec * vec)) (f : list bool -> vec * vec -> R) :
+  avg (masks d k) (fun m => E p (f m)) = E p (fun uv => avg (masks d k) (fun m => f m uv)).
+Proof.
+  unfold E. induction p as [|[q uv] p IH]; simpl.
+  - unfold avg. rewrite total_constant. unfold Rdiv. ring.
+  - rewrite avg_add, avg_scale. f_equal. exact IH.
+Qed.
+Lemma E_ext_in {A} (p : law A) f g : Forall (fun a => f (snd a) = g (snd a)) p -> E p f = E p g.
+Proof. intro h. apply total_map_ext. eapply Forall_impl; [|exact h]. simpl; intros ? ->; reflexivity. Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros d k p [k0 kd] lp F. rewrite swap, <- E_scale. apply E_ext_in.
+  eapply Forall_impl; [|exact F]. simpl; intros [q [u v]] [eu ev]. simpl in *. apply masked_dot; lia.
+Qed.

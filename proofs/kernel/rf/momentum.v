@@ -8,3 +8,15 @@ Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O
   forall mu s t, 0 < mu < 1 -> 0 < s -> variance e (velocity mu 1 s n t) = (weights mu t * s) ^ 2.
 Definition correction : Prop := forall (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n ->
   forall mu s t, 0 < mu < 1 -> 0 < s -> variance e (velocity mu 1 s n t) = s ^ 2 * (1 - mu ^ (2 * t)) / (1 - mu ^ 2).
+
+Theorem correction_holds : correction.
+Proof.
+  intros O e n noise mu s t [a b] s0. unfold variance. destruct (squares O e n noise mu 1 s t) as [_ h].
+  assert (0 < 1 - mu ^ 2) by nra. apply (Rmult_eq_reg_l (1 - mu ^ 2)); [|lra]. rewrite h. field; lra.
+Qed.
+(* mu = 1/2, two steps: the variance is 5/4, printed 9/4 *)
+Theorem printed_is_false : ~ printed.
+Proof.
+  intros (O & e & n & noise & claim). specialize (claim (1 / 2) 1 2%nat ltac:(lra) ltac:(lra)).
+  rewrite (correction_holds O e n noise (1 / 2) 1 2%nat ltac:(lra) ltac:(lra)) in claim. simpl in claim. lra.
+Qed.

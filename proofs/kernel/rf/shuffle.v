@@ -16,3 +16,29 @@ Definition printed : Prop := forall a, 1 / 2 < a < 1 -> forall x x' z y y',     
 (* the first iteration is amplified; an epoch as a whole is as private as one release, without amplification *)
 Definition correction : Prop := forall a, 1 / 2 < a < 1 -> forall x x' z y y',
   first a z x' y <= factor a (1 / 2) * first a x x' y /\ epoch a z x' y y' <= a / (1 - a) * epoch a x x' y y'.
+
+(* a = 3/4 (e^eps = 3), records 1, 1 against 0, 1, first output 1, second 0: 5/8 against 1/4, where the amplified factor is 2 *)
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim. destruct (claim (3 / 4) ltac:(lra) true true false true false) as [_ h].
+  unfold second, first, epoch, tells, factor in h. simpl in h. lra.
+Qed.
+Lemma first_is a x x' y : first a x x' y = (tells a x y + tells a x' y) / 2.
+Proof. unfold first, epoch, tells. destruct x, x', y; simpl; field. Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros a [a0 a1] x x' z y y'. set (u := 1 - a). set (E := a / (1 - a)). assert (u0 : 0 < u) by (unfold u; lra).
+  assert (f : a = E * u) by (unfold E, u; field; lra).
+  assert (g : 1 <= E) by (apply (Rmult_le_reg_r u); [exact u0|]; rewrite <- f; unfold u; lra).
+  assert (tt : forall b c, tells a b c = u * (if Bool.eqb b c then E else 1)).
+  { intros b c. unfold tells. destruct (Bool.eqb b c); [rewrite f; ring | fold u; ring]. }
+  split.
+  - rewrite !first_is, !tt. unfold factor. fold E. destruct x, x', z, y; simpl; nra.
+  - unfold epoch. rewrite !tt. fold E. assert (0 < u * u) by nra.
+    assert (k : forall p q, p <= E * q -> u * u * p / 2 <= E * (u * u * q / 2)) by (intros; nra).
+    match goal with |- ?l <= _ * ?r => set (L := l); set (R' := r) end.
+    assert (eL : exists p, L = u * u * p / 2 /\ exists q, R' = u * u * q / 2 /\ p <= E * q).
+    { unfold L, R'. destruct x, x', z, y, y'; simpl; eexists; (split; [|eexists; split; [|]]);
+      try (match goal with |- (u * ?A * (u * ?B) + u * ?C * (u * ?D)) / 2 = _ => instantiate (1 := A * B + C * D); field end); nra. }
+    destruct eL as (p & -> & q & -> & h). apply k, h.
+Qed.

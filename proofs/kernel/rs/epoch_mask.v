@@ -20,3 +20,40 @@ Definition printed : Prop := forall d k mu g m m' gs gs' w, 0 <= mu < 1 -> 0 < g
 Definition correction : Prop := forall d g m gs v w, length m = d -> length w = d -> length v = d ->
   Forall (fun u => length u = d) gs ->
   forall j, nth j m true = false -> entry (snd (epoch 0 g m gs v w)) j = entry w j.
+
+(* two entries, one kept, mu = 1/2, gamma = 1; one step with each mask: in the second epoch both entries move *)
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim.
+  specialize (claim 2%nat 1%nat (1 / 2) 1 [true; false] [false; true] [[1; 1]] [[1; 1]] [0; 0]
+    ltac:(lra) ltac:(lra) ltac:(lia) ltac:(simpl; tauto) ltac:(simpl; tauto) eq_refl
+    ltac:(repeat constructor) ltac:(repeat constructor)).
+  cbv beta iota delta [epoch mask add scale zip map zero repeat sub] in claim.
+  specialize (claim [0%nat; 1%nat]). enough (h : (length [0%nat; 1%nat] <= 1)%nat) by (simpl in h; lia).
+  apply claim; [repeat constructor; simpl; intuition discriminate|].
+  repeat constructor; unfold entry; simpl; lra.
+Qed.
+Lemma entry_mask j m u : nth j m true = false -> entry (mask m u) j = 0.
+Proof.
+  unfold entry. revert j u; induction m as [|b m IH]; intros [|j] u; simpl; intro e; try discriminate; destruct u; simpl; try reflexivity.
+  - rewrite e. reflexivity.
+  - apply IH, e.
+Qed.
+Lemma entry_add u v j : length u = length v -> entry (add u v) j = entry u j + entry v j.
+Proof. unfold entry. revert v j; induction u; destruct v; simpl; intros j e; try discriminate; [destruct j; simpl; lra|].
+  destruct j; [reflexivity|]. apply IHu. lia. Qed.
+Lemma entry_sub u v j : length u = length v -> entry (sub u v) j = entry u j - entry v j.
+Proof. unfold entry. revert v j; induction u; destruct v; simpl; intros j e; try discriminate; [destruct j; simpl; lra|].
+  destruct j; [reflexivity|]. apply IHu. lia. Qed.
+Lemma entry_scale c u j : entry (scale c u) j = c * entry u j.
+Proof. unfold entry. revert j; induction u; intros [|j]; simpl; try lra. apply IHu. Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros d g m gs v w em ew ev F j drop. revert v w ev ew. induction F as [|u gs eu F IH]; intros v w ev ew; [reflexivity|].
+  cbn [epoch]. assert (el : length (add (scale 0 v) (mask m u)) = d).
+  { rewrite length_add; rewrite length_scale; [exact ev|]. rewrite length_mask; congruence. }
+  rewrite IH by (try exact el; rewrite length_sub; rewrite ?length_scale; congruence).
+  rewrite entry_sub, entry_scale, entry_add, entry_scale, entry_mask; [lra | exact drop | |].
+  - rewrite length_scale, length_mask; congruence.
+  - rewrite length_scale; congruence.
+Qed.
