@@ -19,7 +19,7 @@ Theorem printed_is_false : ~ printed.
 Proof.
   intro claim. specialize (claim 3%nat [1; 1; 0] 1 1).
   assert (bound [1; 1; 0] 1 = 1 + 1 * 1 ^ 2 * INR 3).
-  { apply claim; try lra; [|simpl; auto]. repeat split; [repeat constructor; lra | simpl; auto]. }
+  { apply claim; try lra; [|unfold deficient; simpl; auto]. unfold spectrum. split; [reflexivity|]. split; [repeat constructor; lra | simpl; auto]. }
   unfold bound in H. simpl in H. lra.
 Qed.
 Lemma trace l a : Forall (fun b => 0 <= b <= a) l -> 0 <= total l <= INR (length l) * a.

@@ -27,14 +27,14 @@ Lemma first_is a x x' y : first a x x' y = (tells a x y + tells a x' y) / 2.
 Proof. unfold first, epoch, tells. destruct x, x', y; simpl; field. Qed.
 Theorem correction_holds : correction.
 Proof.
-  intros a [a0 a1] x x' z y y'. set (u := 1 - a). set (E := a / (1 - a)). assert (u0 : 0 < u) by (unfold u; lra).
-  assert (f : a = E * u) by (unfold E, u; field; lra).
-  assert (g : 1 <= E) by (apply (Rmult_le_reg_r u); [exact u0|]; rewrite <- f; unfold u; lra).
+  intros a [a0 a1] x x' z y y'. remember (1 - a) as u eqn:eu. remember (a / u) as E eqn:eE. assert (u0 : 0 < u) by lra.
+  assert (f : a = E * u) by (rewrite eE; field; lra).
+  assert (g : 1 <= E) by (apply (Rmult_le_reg_r u); [exact u0|]; lra). clear eE.
   assert (tt : forall b c, tells a b c = u * (if Bool.eqb b c then E else 1)).
-  { intros b c. unfold tells. destruct (Bool.eqb b c); [rewrite f; ring | fold u; ring]. }
+  { intros b c. unfold tells. rewrite <- eu. destruct (Bool.eqb b c); [rewrite f; ring | ring]. }
   split.
-  - rewrite !first_is, !tt. unfold factor. fold E. destruct x, x', z, y; simpl; nra.
-  - unfold epoch. rewrite !tt. fold E. assert (0 < u * u) by nra.
+  - rewrite !first_is, !tt. unfold factor. rewrite <- eu. replace (a / u) with E by (rewrite f; field; lra). destruct x, x', z, y; simpl; nra.
+  - unfold epoch. rewrite !tt. assert (0 < u * u) by nra.
     assert (k : forall p q, p <= E * q -> u * u * p / 2 <= E * (u * u * q / 2)) by (intros; nra).
     match goal with |- ?l <= _ * ?r => set (L := l); set (R' := r) end.
     assert (eL : exists p, L = u * u * p / 2 /\ exists q, R' = u * u * q / 2 /\ p <= E * q).

@@ -40,12 +40,12 @@ Proof.
   destruct (Rle_dec DC N) as [le|gt].
   - assert (q0 : 0 < DC / N) by (apply Rdiv_lt_0_compat; lra).
     assert (q1 : DC / N <= 1) by (apply (Rmult_le_reg_r N); [lra|]; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra).
-    rewrite !form by lra. fold N. replace (1 - (1 - DC / N)) with (DC / N) by ring.
+    rewrite (form DC DS g (1 - DC / N)), (form DC DS g r) by lra. fold N. replace (1 - (1 - DC / N)) with (DC / N) by ring.
     assert (t0 : 0 < sqrt (DC / N)) by (apply sqrt_lt_R0; exact q0).
     assert (tt : N * (sqrt (DC / N) * sqrt (DC / N)) = DC) by (rewrite sqrt_sqrt by lra; field; lra).
     apply fall; try assumption. set (t := sqrt (DC / N)) in *. set (s := sqrt (1 - r)) in *.
     replace ((s - t) * (DC - N * s * t)) with (- (N * t) * ((s - t) * (s - t))) by (rewrite <- tt; ring).
-    assert (0 < N * t) by nra. nra.
+    assert (k : 0 <= N * t) by nra. pose proof (Rmult_le_pos _ _ k (Rle_0_sqr (s - t))) as z. unfold Rsqr in z. lra.
   - rewrite !form by lra. fold N. rewrite Rminus_0_r, sqrt_1. apply fall; try lra. set (s := sqrt (1 - r)) in *.
     assert (0 < DC - N * s * 1) by nra. nra.
 Qed.
