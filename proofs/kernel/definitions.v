@@ -71,6 +71,9 @@ Definition unit_noise {O : Type} (e : expectation O) (n : nat -> O -> R) : Prop 
   (forall i j, has e (fun o => n i o * n j o)) /\
   (forall i j, ex e (fun o => n i o * n j o) = if Nat.eqb i j then 1 else 0).
 
+(* the noise of a step in R^d: (n_0, ..., n_{d-1}), as N(0, I_d) is *)
+Definition noise {O : Type} (n : nat -> O -> R) (d : nat) (o : O) : vec := map (fun j => n j o) (seq 0 d).
+
 (* --- smooth functions on R^d ------------------------------------------------------------------------------------------ *)
 Definition gradient_of (d : nat) (L : vec -> R) (g : vec -> vec) : Prop :=   (* g is the gradient of L, along every line *)
   (forall u, length u = d -> length (g u) = d) /\

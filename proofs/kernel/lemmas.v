@@ -435,3 +435,75 @@ Proof.
   intro e. induction vs as [|v vs IH]; simpl; [rewrite mask_zero, e, Nat.min_id; reflexivity|].
   rewrite mask_add. f_equal. exact IH.
 Qed.
+
+(* --- noise ------------------------------------------------------------------------------------------------------------- *)
+Section Noise.
+Variables (O : Type) (e : expectation O) (n : nat -> O -> R).
+Hypothesis (nz : unit_noise e n).
+Definition from (i d : nat) (o : O) : vec := map (fun j => n j o) (seq i d).
+Lemma length_noise d o : length (noise n d o) = d.
+Proof. unfold noise. rewrite map_length, seq_length. reflexivity. Qed.
+Lemma noisy_from s m : forall i a, length a = length m ->
+  has e (fun o => square (add a (mask m (scale s (from i (length m) o))))) /\
+  ex e (fun o => square (add a (mask m (scale s (from i (length m) o))))) = square a + s ^ 2 * INR (ones m).
+Proof.
+  destruct nz as (h1 & m1 & h2 & m2).
+  induction m as [|b m IH]; intros i [|x a] l; try discriminate.
+  - unfold square, dot, ones; simpl. split; [apply has_constant|]. rewrite ex_constant. lra.
+  - injection l as l. destruct (IH (S i) a l) as [a1 a2]. cbn [length].
+    set (F := fun o => square (add a (mask m (scale s (from (S i) (length m) o))))) in *.
+    set (c := if b then s else 0).
+    assert (q : forall o, 1 * (x * x + 2 * x * c * n i o) + 1 * (c * c * (n i o * n i o) + 1 * F o)
+      = square (add (x :: a) (mask (b :: m) (scale s (from i (S (length m)) o))))).
+    { intro o. unfold from. cbn [seq map]. fold (from (S i) (length m) o).
+      change (scale s (n i o :: from (S i) (length m) o)) with (s * n i o :: scale s (from (S i) (length m) o)).
+      cbn [mask]. unfold add. cbn [zip]. rewrite square_cons. unfold F, add, c. destruct b; ring. }
+    assert (p1 : has e (fun o => x * x + 2 * x * c * n i o)) by (apply has_add; [apply has_constant | apply has_scale, h1]).
+    assert (p2 : has e (fun o => c * c * (n i o * n i o) + 1 * F o)) by (apply has_linear; [apply h2 | exact a1]).
+    split; [apply (has_ext e _ _ q), has_linear; assumption|].
+    rewrite <- (ex_ext e _ _ q), (ex_linear e 1 1 _ _ p1 p2), (ex_linear e (c * c) 1 _ _ (h2 i i) a1).
+    rewrite (ex_add e (fun _ => x * x) _ (has_constant e (x * x)) (has_scale e (2 * x * c) _ (h1 i))), ex_constant, (ex_scale e _ _ (h1 i)).
+    rewrite m1, m2, Nat.eqb_refl, a2, square_cons. unfold ones, c. destruct b; simpl count_occ.
+    + rewrite S_INR. ring.
+    + ring.
+Qed.
+(* E|a + m (.) s n|^2 = |a|^2 + s^2 (number of ones) *)
+Lemma ex_noisy d s m a : length m = d -> length a = d ->
+  ex e (fun o => square (add a (mask m (scale s (noise n d o))))) = square a + s ^ 2 * INR (ones m).
+Proof. intros em ea. subst d. apply (proj2 (noisy_from s m 0 a ea)). Qed.
+Lemma has_noisy d s m a : length m = d -> length a = d ->
+  has e (fun o => square (add a (mask m (scale s (noise n d o))))).
+Proof. intros em ea. subst d. apply (proj1 (noisy_from s m 0 a ea)). Qed.
+(* of a polynomial in the first two draws *)
+Lemma ex_two c a b p q r : ex e (fun o => c + a * n 0 o + b * n 1 o + p * (n 0 o * n 0 o) + q * (n 1 o * n 1 o) + r * (n 0 o * n 1 o)) = c + p + q.
+Proof.
+  destruct nz as (h1 & m1 & h2 & m2).
+  assert (g : has e (fun o => c + a * n 0%nat o)) by (apply has_add; [apply has_constant | apply has_scale, h1]).
+  assert (g1 : has e (fun o => c + a * n 0%nat o + b * n 1%nat o)) by (apply has_add; [exact g | apply has_scale, h1]).
+  assert (g2 : has e (fun o => c + a * n 0%nat o + b * n 1%nat o + p * (n 0%nat o * n 0%nat o))) by (apply has_add; [exact g1 | apply has_scale, h2]).
+  assert (g3 : has e (fun o => c + a * n 0%nat o + b * n 1%nat o + p * (n 0%nat o * n 0%nat o) + q * (n 1%nat o * n 1%nat o))) by (apply has_add; [exact g2 | apply has_scale, h2]).
+  rewrite (ex_add e _ _ g3 (has_scale e r _ (h2 0%nat 1%nat))), (ex_add e _ _ g2 (has_scale e q _ (h2 1%nat 1%nat))).
+  rewrite (ex_add e _ _ g1 (has_scale e p _ (h2 0%nat 0%nat))), (ex_add e _ _ g (has_scale e b _ (h1 1%nat))).
+  rewrite (ex_add e (fun _ => c) _ (has_constant e c) (has_scale e a _ (h1 0%nat))), ex_constant.
+  rewrite (ex_scale e a _ (h1 0%nat)), (ex_scale e b _ (h1 1%nat)), (ex_scale e p _ (h2 0%nat 0%nat)), (ex_scale e q _ (h2 1%nat 1%nat)), (ex_scale e r _ (h2 0%nat 1%nat)).
+  rewrite !m1, !m2. simpl. ring.
+Qed.
+End Noise.
+Lemma mask_all v : mask (repeat true (length v)) v = v.
+Proof. induction v; simpl; [|rewrite IHv]; reflexivity. Qed.
+Lemma ones_all d : ones (repeat true d) = d.
+Proof. unfold ones. induction d; simpl; [|rewrite IHd]; reflexivity. Qed.
+Lemma mask_twice m v : mask m (mask m v) = mask m v.
+Proof. revert v; induction m as [|b m IH]; intros [|a v]; try reflexivity. simpl. rewrite IH. destruct b; reflexivity. Qed.
+Lemma clipped_off C v : 0 <= C -> norm (sub (clip C v) v) = Rmax (norm v - C) 0.
+Proof.
+  intro C0. assert (e : forall c, sub (scale c v) v = scale (c - 1) v).
+  { intro c. induction v as [|a v IH]; [reflexivity|]. unfold sub, scale in *; simpl. rewrite IH. f_equal. ring. }
+  destruct (Rle_dec (norm v) C) as [le|gt].
+  - rewrite clip_short, Rmax_right by lra. rewrite <- (scale_one v) at 1. rewrite e, norm_scale. replace (1 - 1) with 0 by ring.
+    rewrite Rabs_R0. ring.
+  - rewrite clip_long, e, norm_scale, Rmax_left by lra. assert (0 < norm v) by lra.
+    replace (C / norm v - 1) with (- ((norm v - C) / norm v)) by (field; lra). rewrite Rabs_Ropp, Rabs_pos_eq.
+    + field; lra.
+    + apply Rmult_le_pos; [lra | apply Rlt_le, Rinv_0_lt_compat; lra].
+Qed.

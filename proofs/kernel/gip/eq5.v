@@ -2,7 +2,6 @@
    MSE = E|g + Z|^2 = E|g (.) I - g|^2 + E|Z (.) I|^2. *)
 From kernel Require Import definitions lemmas.
 
-From kernel Require Import rf.mse_criterion.
 (* Z ~ N(0, s^2 I), s = sigma C *)
 Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
   forall d s g I, length g = d -> length I = d -> 0 < s ->

@@ -2,7 +2,6 @@
    Under Assumption 1 (g ~ N(0, sigma_g^2)) we have E|g|_2 = d sigma_g. *)
 From kernel Require Import definitions lemmas.
 
-From kernel Require Import rf.mse_criterion.
 Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
   forall d s, (0 < d)%nat -> 0 < s -> has e (fun o => norm (scale s (noise n d o))) /\
   ex e (fun o => norm (scale s (noise n d o))) = INR d * s.

@@ -2,7 +2,6 @@
    E|s_t^P|^2 <= sigma^2 C^2 / B^2, s^P = s^B + z, z ~ N(0, (sigma C / B)^2 I). *)
 From kernel Require Import definitions lemmas.
 
-From kernel Require Import rf.mse_criterion.
 (* the batch is the whole data: s^B, of norm at most C, is fixed; tau = sigma C / B *)
 Definition moment {O} (e : expectation O) (n : nat -> O -> R) d (s : vec) tau : R :=
   ex e (fun o => square (add s (scale tau (noise n d o)))).

@@ -8,7 +8,6 @@ Definition solved (m : list bool) (k n : vec) (x sigma : R) : R :=
   dot (mask m k) (mask m (add (scale x k) (scale sigma n))) / square (mask m k).
 Definition hit (k : vec) (m : list bool) : bool := if Rlt_dec 0 (square (mask m k)) then true else false.   (* m (.) k <> 0 *)
 (* the mean error given m (.) k <> 0, over the uniform mask and the noise *)
-Definition noise {O} (n : nat -> O -> R) (d : nat) (o : O) : vec := map (fun j => n j o) (seq 0 d).
 Definition mean_error {O} (e : expectation O) (n : nat -> O -> R) (d K : nat) (k : vec) (x sigma : R) : R :=
   avg (filter (hit k) (masks d K)) (fun m => ex e (fun o => (x - solved m k (noise n d o) x sigma) ^ 2)).
 Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
