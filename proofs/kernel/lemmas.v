@@ -507,3 +507,27 @@ Proof.
     + field; lra.
     + apply Rmult_le_pos; [lra | apply Rlt_le, Rinv_0_lt_compat; lra].
 Qed.
+Lemma clip_at C v n c : 0 < n -> square v = n * n -> c = Rmin 1 (C / n) -> clip C v = scale c v.
+Proof. intros n0 e ->. unfold clip. rewrite (norm_is v n) by (try lra; exact e). reflexivity. Qed.
+Lemma least_of C n c : 0 < n -> (C <= n /\ c = C / n) \/ (n <= C /\ c = 1) -> c = Rmin 1 (C / n).
+Proof.
+  intros n0 [[l ->]|[l ->]]; symmetry; [apply Rmin_right | apply Rmin_left]; apply (Rmult_le_reg_r n); try lra;
+  unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra.
+Qed.
+Ltac clips C v n c := rewrite (clip_at C v n c) by (try lra; try (unfold square, dot; simpl; lra); apply least_of; lra).
+Lemma avg_same {A} (l : list A) f c : l <> [] -> (forall a, In a l -> f a = c) -> avg l f = c.
+Proof. intros ne h. rewrite <- (avg_constant l c ne). apply avg_ext, Forall_forall, h. Qed.
+Lemma in_masks d k m : In m (masks d k) -> length m = d /\ ones m = k.
+Proof. intro i. split; [apply (proj1 (Forall_forall _ _) (masks_length d k) m i) | apply (proj1 (Forall_forall _ _) (masks_ones d k) m i)]. Qed.
+Lemma ones_le m : (ones m <= length m)%nat.
+Proof. apply count_occ_bound. Qed.
+(* one example: clipping after the mask leaves more *)
+Lemma norm_masked_clip C m g : 0 < C -> norm (mask m (clip C g)) <= norm (clip C (mask m g)).
+Proof.
+  intro C0. unfold clip. rewrite mask_scale, !norm_scale. pose proof (norm_nonneg (mask m g)) as a. pose proof (norm_mask m g) as b.
+  destruct (Req_dec (norm (mask m g)) 0) as [z|nz]; [rewrite z, !Rmult_0_r; lra|].
+  apply Rmult_le_compat_r; [exact a|].
+  assert (0 < C / norm g) by (apply Rdiv_lt_0_compat; lra). assert (0 < C / norm (mask m g)) by (apply Rdiv_lt_0_compat; lra).
+  assert (C / norm g <= C / norm (mask m g)) by (apply Rmult_le_compat_l; [lra | apply Rinv_le_contravar; lra]).
+  rewrite !Rabs_pos_eq by (apply Rmin_glb; lra). apply Rmin_glb; [apply Rmin_l|]. eapply Rle_trans; [apply Rmin_r | assumption].
+Qed.

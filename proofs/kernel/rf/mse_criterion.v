@@ -38,8 +38,6 @@ Lemma after_RF g m : In m (masks 2 1) -> ex e (fun o => after g [1; 1] (RF n 2 2
 Proof. simpl. intros [<-|[<-|[]]]; [shape after (((1 - g) ^ 2 + 1) / 2) (-2 * g * (1 - g)) 0 (2 * g ^ 2) 0
   | shape after (((1 - g) ^ 2 + 1) / 2) 0 (-2 * g * (1 - g)) 0 (2 * g ^ 2)]. Qed.
 End Numbers.
-Lemma avg_same {A} (l : list A) f c : l <> [] -> (forall a, In a l -> f a = c) -> avg l f = c.
-Proof. intros ne h. rewrite <- (avg_constant l c ne). apply avg_ext, Forall_forall, h. Qed.
 Theorem printed_is_false : ~ printed.
 Proof.
   intros (O & e & n & nz & claim). specialize (claim 2%nat 1%nat 2 2 [1; 1] ltac:(lia) ltac:(lra) ltac:(lra) eq_refl).

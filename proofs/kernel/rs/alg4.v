@@ -16,3 +16,24 @@ Definition printed : Prop := exists (O : Type) (e : expectation O) (n : O -> vec
   forall d B C gamma m w, 0 < B -> 0 < C -> 0 < gamma -> length m = d -> length w = d ->
   forall (X : Type) (grad : X -> vec -> vec), (forall x w, length w = d -> length (grad x w) = d) ->
   exists eps delta, delta < 1 /\ private e n d B C gamma m grad w eps delta.
+
+(* d = 1, C = 4, from 0 on the sum of (w - x)^2 / 2, B = 2, gamma = 1/10, data 1 and -1/2: the step leads to 1/40, with a third example 3 to 7/40 *)
+Definition gradient (x : R) (w : vec) : vec := map (fun a => a - x) w.
+Lemma short v : norm v <= 4 -> clip 4 v = v. Proof. apply clip_short. Qed.
+Lemma small a : -4 <= a <= 4 -> clip 4 [a] = [a].
+Proof. intro. apply short, norm_le; unfold square, dot; simpl; nra. Qed.
+Lemma two n : step 1 2 4 (1 / 10) [true] [gradient 1 [0]; gradient (- (1 / 2)) [0]] [0] n = [1 / 40].
+Proof. unfold step, gradient. cbn [map mask]. rewrite !small by lra. cbv [sum map fold_right add zip scale zero repeat sub]. f_equal. field. Qed.
+Lemma three n : step 1 2 4 (1 / 10) [true] [gradient 3 [0]; gradient 1 [0]; gradient (- (1 / 2)) [0]] [0] n = [7 / 40].
+Proof. unfold step, gradient. cbn [map mask]. rewrite !small by lra. cbv [sum map fold_right add zip scale zero repeat sub]. f_equal. field. Qed.
+Theorem printed_is_false : ~ printed.
+Proof.
+  intros (O & e & n & claim).
+  destruct (claim 1%nat 2 4 (1 / 10) [true] [0] ltac:(lra) ltac:(lra) ltac:(lra) eq_refl eq_refl R gradient) as (eps & delta & d1 & h).
+  { intros x w l. unfold gradient. rewrite map_length. exact l. }
+  set (s := fun v : vec => match v with a :: _ => if Req_EM_T a (7 / 40) then true else false | [] => false end).
+  destruct (h 3 [1; - (1 / 2)] s) as [a _]. cbn [map] in a. rewrite (ex_ext e _ (fun _ => 1)), ex_constant in a.
+  - rewrite (ex_ext e _ (fun _ => 0)), ex_constant in a; [lra|]. intro o. rewrite two. unfold indicator, s.
+    destruct (Req_EM_T (1 / 40) (7 / 40)); lra.
+  - intro o. rewrite three. unfold indicator, s. destruct (Req_EM_T (7 / 40) (7 / 40)); [reflexivity | congruence].
+Qed.
