@@ -5,3 +5,11 @@ From kernel Require Import definitions lemmas.
 Definition zeros (m : list bool) : nat := count_occ bool_dec m false.
 Definition printed : Prop := forall d K I, (K <= d)%nat -> In I (masks d K) -> zeros I = K /\ ones I = (d - K)%nat.
 Definition correction : Prop := forall d K I, (K <= d)%nat -> In I (masks d K) -> zeros I = (d - K)%nat /\ ones I = K.
+
+(* d = 3, K = 1: two zeros *)
+Theorem printed_is_false : ~ printed.
+Proof. intro claim. destruct (claim 3%nat 1%nat [true; false; false] ltac:(lia) ltac:(simpl; auto)) as [h _]. discriminate h. Qed.
+Lemma together m : (zeros m + ones m = length m)%nat.
+Proof. unfold zeros, ones. induction m as [|[] m IH]; simpl in *; lia. Qed.
+Theorem correction_holds : correction.
+Proof. intros d K I l i. destruct (in_masks _ _ _ i) as [a b]. pose proof (together I). split; lia. Qed.
