@@ -531,3 +531,73 @@ Proof.
   assert (C / norm g <= C / norm (mask m g)) by (apply Rmult_le_compat_l; [lra | apply Rinv_le_contravar; lra]).
   rewrite !Rabs_pos_eq by (apply Rmin_glb; lra). apply Rmin_glb; [apply Rmin_l|]. eapply Rle_trans; [apply Rmin_r | assumption].
 Qed.
+
+(* --- angles ------------------------------------------------------------------------------------------------------------ *)
+Lemma cosine_range u v : -1 <= cosine u v <= 1.
+Proof.
+  unfold cosine. pose proof (norm_nonneg u). pose proof (norm_nonneg v). set (N := norm u * norm v).
+  assert (0 <= N) by (unfold N; nra). destruct (Req_dec N 0) as [z|nz].
+  { assert (dot u v = 0). { pose proof (cauchy_schwarz_square u v) as c. rewrite <- (norm_norm u), <- (norm_norm v) in c. unfold N in z. nra. }
+    rewrite H2. unfold Rdiv. rewrite Rmult_0_l. lra. }
+  assert (0 < N) by lra. assert (b : Rabs (dot u v) <= N).
+  { apply Rsqr_incr_0_var; [|lra]. rewrite <- Rsqr_abs. unfold Rsqr, N. pose proof (cauchy_schwarz_square u v) as c.
+    rewrite <- (norm_norm u), <- (norm_norm v) in c. lra. }
+  apply Rabs_le_between in b || (apply Rabs_def2 in b; fail) || idtac.
+  assert (- N <= dot u v <= N) by (unfold Rabs in b; destruct (Rcase_abs (dot u v)); lra).
+  split; apply (Rmult_le_reg_r N); try lra; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra.
+Qed.
+Lemma cos_angle u v : cos (angle u v) = cosine u v.
+Proof. apply cos_acos. apply cosine_range. Qed.
+Lemma angle_range u v : 0 <= angle u v <= PI.
+Proof. apply acos_bound. Qed.
+Lemma angle_lt u v u' v' : cosine u' v' < cosine u v <-> angle u v < angle u' v'.
+Proof.
+  rewrite <- !cos_angle. pose proof (angle_range u v). pose proof (angle_range u' v'). split; intro h.
+  - apply cos_decreasing_0; lra.
+  - apply cos_decreasing_1; lra.
+Qed.
+Lemma angle_le u v u' v' : cosine u' v' <= cosine u v <-> angle u v <= angle u' v'.
+Proof. pose proof (angle_lt u' v' u v) as [a b]. split; intro h; apply Rnot_lt_le; intro k; [apply b in k | apply a in k]; lra. Qed.
+Lemma norm_pos v : 0 < square v -> 0 < norm v.
+Proof. apply sqrt_lt_R0. Qed.
+Lemma cosine_le c u v : 0 < square u -> 0 < square v -> 0 <= c -> dot u v * dot u v <= c * c * (square u * square v) -> cosine u v <= c.
+Proof.
+  intros a b c0 h. pose proof (norm_pos u a). pose proof (norm_pos v b). assert (N : 0 < norm u * norm v) by nra.
+  apply (Rmult_le_reg_r (norm u * norm v)); [exact N|]. unfold cosine, Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
+  apply Rsqr_incr_0_var; [|nra]. unfold Rsqr.
+  replace (c * (norm u * norm v) * (c * (norm u * norm v))) with (c * c * ((norm u * norm u) * (norm v * norm v))) by ring.
+  rewrite !norm_norm. exact h.
+Qed.
+Lemma cosine_ge c u v : 0 < square u -> 0 < square v -> 0 <= c -> 0 <= dot u v -> c * c * (square u * square v) <= dot u v * dot u v -> c <= cosine u v.
+Proof.
+  intros a b c0 d0 h. pose proof (norm_pos u a). pose proof (norm_pos v b). assert (N : 0 < norm u * norm v) by nra.
+  apply (Rmult_le_reg_r (norm u * norm v)); [exact N|]. unfold cosine, Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
+  apply Rsqr_incr_0_var; [|exact d0]. unfold Rsqr.
+  replace (c * (norm u * norm v) * (c * (norm u * norm v))) with (c * c * ((norm u * norm u) * (norm v * norm v))) by ring.
+  rewrite !norm_norm. exact h.
+Qed.
+Lemma cosine_opp u v : cosine u (scale (-1) v) = - cosine u v.
+Proof. unfold cosine. rewrite norm_scale, (dot_comm u (scale (-1) v)), dot_scale, (dot_comm v u), Rabs_left by lra. replace (- (-1) * norm v) with (norm v) by ring.
+  unfold Rdiv. ring. Qed.
+
+(* --- |w|^2 / 2, whose gradient is w -------------------------------------------------------------------------------------- *)
+Lemma quadratic_smooth d : smooth d 1 (fun u => square u / 2) (fun u => u).
+Proof.
+  split; [split; [auto|]|].
+  - intros u v eu ev eps e0.
+    assert (q : forall t, square (add u (scale t v)) = square u + 2 * t * dot u v + t * t * square v).
+    { intro t. rewrite square_add by (rewrite length_scale; congruence). rewrite (dot_comm u (scale t v)), dot_scale, square_scale, (dot_comm v u). ring. }
+    pose proof (square_nonneg v) as s0. assert (d0 : 0 < eps / (square v + 1)) by (apply Rdiv_lt_0_compat; lra).
+    exists (mkposreal _ d0). intros h h0 hd. simpl in hd. rewrite !q.
+    replace (((square u + 2 * (0 + h) * dot u v + (0 + h) * (0 + h) * square v) / 2 - (square u + 2 * 0 * dot u v + 0 * 0 * square v) / 2) / h - dot u v)
+      with (h * (square v / 2)) by (field; exact h0).
+    rewrite Rabs_mult, (Rabs_pos_eq (square v / 2)) by lra.
+    apply Rle_lt_trans with (eps / (square v + 1) * (square v / 2)); [apply Rmult_le_compat_r; lra|].
+    apply (Rmult_lt_reg_r (square v + 1)); [lra|]. replace (eps / (square v + 1) * (square v / 2) * (square v + 1)) with (eps * (square v / 2)) by (field; lra). nra.
+  - intros. rewrite Rmult_1_l. apply Rle_refl.
+Qed.
+Lemma quadratic_least d : least d (fun u => square u / 2) 0.
+Proof.
+  split; [exists (zero d); split; [apply length_zero | unfold square; rewrite dot_zero; lra]|].
+  intros u _. pose proof (square_nonneg u). lra.
+Qed.

@@ -8,3 +8,8 @@ Definition table_1 : list (Z * Z) :=
 Definition largest (p : Z) : Prop := Forall (fun a => (snd a - fst a <= p)%Z) table_1.
 Definition printed : Prop := largest 13.
 Definition correction : Prop := largest 15 /\ In (533, 548)%Z table_1.
+
+Theorem printed_is_false : ~ printed.
+Proof. unfold printed, largest, table_1. intro claim. rewrite Forall_forall in claim. specialize (claim (533, 548)%Z ltac:(simpl; tauto)). simpl in claim. lia. Qed.
+Theorem correction_holds : correction.
+Proof. split; [repeat constructor; simpl; lia | simpl; tauto]. Qed.

@@ -19,3 +19,17 @@ Definition lemma_for (from : nat) : Prop := forall d L C f g eta theta T, 0 < L 
   at_or_below (right_side from L C f g eta 0 1 theta T)
     (map (fun t => square (g (run C g (fun _ => eta) theta t))) (seq 0 (S T))).
 Definition printed : Prop := lemma_for 1 \/ lemma_for 0.
+
+(* f = theta^2 / 2 from 1, one step of 1/10: the left side is 81/100; the right side is 7/50 as printed, -1/20 as in the proof *)
+Lemma unit : clip 1 [1] = [1].
+Proof. apply clip_short, norm_le; unfold square, dot; simpl; lra. Qed.
+Lemma next : run 1 (fun u => u) (fun _ => 1 / 10) [1] 1 = [9 / 10].
+Proof. unfold run, signal. rewrite unit. unfold sub, scale. cbn [zip map]. f_equal. lra. Qed.
+Lemma small : clip 1 [9 / 10] = [9 / 10].
+Proof. apply clip_short, norm_le; unfold square, dot; simpl; lra. Qed.
+Theorem printed_is_false : ~ printed.
+Proof.
+  intros [claim|claim]; destruct (claim 1%nat 1 1 _ _ (1 / 10) [1] 1%nat Rlt_0_1 Rlt_0_1 ltac:(lra) ltac:(lia) (quadratic_smooth 1) eq_refl) as (b & i & le);
+    unfold right_side in le; cbn [map seq total fold_right] in i, le; rewrite next in i, le; unfold signal in le; cbn [run] in i, le; rewrite ?small, ?unit in le;
+    unfold square, dot in i, le; simpl in i, le; destruct i as [<-|[<-|[]]]; lra.
+Qed.
