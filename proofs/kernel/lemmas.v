@@ -601,3 +601,8 @@ Proof.
   split; [exists (zero d); split; [apply length_zero | unfold square; rewrite dot_zero; lra]|].
   intros u _. pose proof (square_nonneg u). lra.
 Qed.
+Lemma cosine_neg u v : 0 < square u -> 0 < square v -> dot u v <= 0 -> cosine u v <= 0.
+Proof. intros a b h. assert (N : 0 < norm u * norm v) by (pose proof (norm_pos u a); pose proof (norm_pos v b); nra).
+  apply (Rmult_le_reg_r (norm u * norm v)); [exact N|]. unfold cosine, Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra. lra. Qed.
+Lemma cosine_posi u v : 0 < square u -> 0 < square v -> 0 < dot u v -> 0 < cosine u v.
+Proof. intros a b h. apply Rdiv_lt_0_compat; [exact h|]. pose proof (norm_pos u a); pose proof (norm_pos v b); nra. Qed.
