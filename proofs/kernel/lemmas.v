@@ -606,3 +606,11 @@ Proof. intros a b h. assert (N : 0 < norm u * norm v) by (pose proof (norm_pos u
   apply (Rmult_le_reg_r (norm u * norm v)); [exact N|]. unfold cosine, Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra. lra. Qed.
 Lemma cosine_posi u v : 0 < square u -> 0 < square v -> 0 < dot u v -> 0 < cosine u v.
 Proof. intros a b h. apply Rdiv_lt_0_compat; [exact h|]. pose proof (norm_pos u a); pose proof (norm_pos v b); nra. Qed.
+Lemma square_app u v : square (u ++ v) = square u + square v.
+Proof. induction u as [|a u IH]; simpl; [unfold square, dot; simpl; ring|]. rewrite !square_cons, IH. ring. Qed.
+Lemma sub_same u s : length u = length s -> sub (add u s) s = u.
+Proof. revert s; induction u as [|a u IH]; intros [|b s] l; try discriminate; [reflexivity|]. unfold sub, add in *; simpl.
+  rewrite IH by (simpl in l; lia). f_equal. lra. Qed.
+Lemma sub_both u v s : length u = length s -> length v = length s -> sub (add u s) (add v s) = sub u v.
+Proof. revert v s; induction u as [|a u IH]; intros [|c v] [|b s] l l'; try discriminate; [reflexivity|]. unfold sub, add in *; simpl.
+  rewrite IH by (simpl in *; lia). f_equal. lra. Qed.

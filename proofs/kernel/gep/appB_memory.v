@@ -9,3 +9,14 @@ Definition printed : Prop := forall m n p k, (0 < m)%Z -> (0 < n)%Z -> (0 < k <=
 (* if and only if m >= n *)
 Definition correction : Prop := forall m n p k, (0 < m)%Z -> (0 < n)%Z -> (0 < k <= p)%Z ->
   (stated m n p k = held m n p k <-> (n <= m)%Z).
+
+(* m = 1, n = 3, p = 2, k = 1: 5 are held beside the private gradients, printed 0 *)
+Theorem printed_is_false : ~ printed.
+Proof. intro claim. specialize (claim 1 3 2 1 ltac:(lia) ltac:(lia) ltac:(lia))%Z. discriminate claim. Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros m n p k m0 n0 [k0 kp]. unfold stated, held. split.
+  - intro e. destruct (Z.le_gt_cases n m) as [l|l]; [exact l|exfalso].
+    assert (m * p < n * p)%Z by nia. assert (m * k < n * k)%Z by nia. nia.
+  - intro l. assert (n * p <= m * p)%Z by nia. assert (n * k <= m * k)%Z by nia. nia.
+Qed.

@@ -11,3 +11,19 @@ Fixpoint falling (l : vec) : Prop := match l with a :: ((b :: _) as l') => b <= 
 Definition printed : Prop := forall l T delta m k k', falling l -> Forall (fun a => 0 <= a) l -> total l = 1 -> 1 < T -> 0 < delta ->
   (0 < m)%nat -> (0 < k < k')%nat -> (k' <= length l)%nat ->
   lemma_bound l (spread l) T delta m k' <= lemma_bound l (spread l) T delta m k.
+
+(* weights .6, .1, .1, .1, .1, ten anchors: from k = 1 to 4 the tail falls by .3, the middle term rises by sqrt .12 = .346 *)
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim. specialize (claim [6 / 10; 1 / 10; 1 / 10; 1 / 10; 1 / 10] 2 1 10%nat 1%nat 4%nat).
+  assert (s : spread [6 / 10; 1 / 10; 1 / 10; 1 / 10; 1 / 10] = 12 / 10) by (unfold spread, square, dot; simpl; lra).
+  unfold lemma_bound in claim. rewrite s in claim.
+  assert (e1 : INR 1 * (12 / 10) / INR 10 = 12 / 100) by (simpl; field).
+  assert (e4 : INR 4 * (12 / 10) / INR 10 = 2 * 2 * (12 / 100)) by (simpl; field).
+  rewrite e1, e4, sqrt_mult, sqrt_square in claim by lra.
+  assert (h : 3 / 10 < sqrt (12 / 100)).
+  { rewrite <- (sqrt_square (3 / 10)) by lra. apply sqrt_lt_1_alt. lra. }
+  cbn [skipn total fold_right] in claim. set (r := sqrt (12 / 100)) in *. set (q := 2 * sqrt (2 * 1 / INR 10)) in *.
+  enough (1 / 10 + (1 / 10 + (1 / 10 + (1 / 10 + 0))) + r + q >= 1 / 10 + 0 + 2 * r + q) by lra.
+  apply Rle_ge, claim; try lra; try lia; [simpl; repeat split; lra | repeat constructor; lra | simpl; lia].
+Qed.

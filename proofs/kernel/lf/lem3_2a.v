@@ -11,8 +11,6 @@ Definition after (C : R) (g : sample) : vec := part C (fst g) (fst g).
 Definition printed : Prop := forall C g, 0 < C ->
   norm (fst g) <= norm (full g) /\ norm (before C g) <= norm (after C g).
 
-Lemma square_app u v : square (u ++ v) = square u + square v.
-Proof. induction u as [|a u IH]; simpl; [unfold square, dot; simpl; ring|]. rewrite !square_cons, IH. ring. Qed.
 Lemma shorter (g : sample) : norm (fst g) <= norm (full g).
 Proof. apply square_le_norm_le. unfold full. rewrite square_app. pose proof (square_nonneg (snd g)). lra. Qed.
 (* the factor of a clipped gradient does not fall *)

@@ -16,12 +16,6 @@ Proof.
   intros C0 i F. destruct (in_masks _ _ _ i) as [em _]. apply Forall_map. eapply Forall_impl; [|exact F]. simpl; intros.
   rewrite length_clip, length_mask; congruence.
 Qed.
-Lemma sub_same u s : length u = length s -> sub (add u s) s = u.
-Proof. revert s; induction u as [|a u IH]; intros [|b s] l; try discriminate; [reflexivity|]. unfold sub, add in *; simpl.
-  rewrite IH by (simpl in l; lia). f_equal. lra. Qed.
-Lemma sub_both u v s : length u = length s -> length v = length s -> sub (add u s) (add v s) = sub u v.
-Proof. revert v s; induction u as [|a u IH]; intros [|c v] [|b s] l l'; try discriminate; [reflexivity|]. unfold sub, add in *; simpl.
-  rewrite IH by (simpl in *; lia). f_equal. lra. Qed.
 Theorem printed_holds : printed.
 Proof.
   intros d k C m g gs C0 i F. pose proof (fine d k C m _ C0 i F) as Fc. cbn [map] in Fc.
