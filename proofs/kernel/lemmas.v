@@ -614,3 +614,62 @@ Proof. revert s; induction u as [|a u IH]; intros [|b s] l; try discriminate; [r
 Lemma sub_both u v s : length u = length s -> length v = length s -> sub (add u s) (add v s) = sub u v.
 Proof. revert v s; induction u as [|a u IH]; intros [|c v] [|b s] l l'; try discriminate; [reflexivity|]. unfold sub, add in *; simpl.
   rewrite IH by (simpl in *; lia). f_equal. lra. Qed.
+
+(* --- index sets ---------------------------------------------------------------------------------------------------------- *)
+Lemma distance_self a : distance a a = O.
+Proof. induction a as [|x a IH]; simpl; [reflexivity|]. rewrite Bool.eqb_reflx, IH. reflexivity. Qed.
+Lemma distance_comm a b : distance a b = distance b a.
+Proof. revert b; induction a as [|x a IH]; intros [|y b]; simpl; try reflexivity. rewrite IH. destruct x, y; reflexivity. Qed.
+Lemma distance_triangle a b c : length a = length b -> length b = length c -> (distance a c <= distance a b + distance b c)%nat.
+Proof.
+  revert b c; induction a as [|x a IH]; intros [|y b] [|z c] l l'; try discriminate; simpl; [lia|].
+  specialize (IH b c ltac:(simpl in l; lia) ltac:(simpl in l'; lia)). destruct x, y, z; simpl; lia.
+Qed.
+(* a sum over the index sets that depends on the distance alone does not depend on the order of the reference *)
+Lemma over_masks_skip x l l' : (forall k F, over_masks (length l) k (fun m => F (distance m l)) = over_masks (length l') k (fun m => F (distance m l'))) ->
+  forall k F, over_masks (S (length l)) k (fun m => F (distance m (x :: l))) = over_masks (S (length l')) k (fun m => F (distance m (x :: l'))).
+Proof.
+  intros IH [|k] F.
+  - rewrite !over_masks_none. cbn [distance]. apply (IH O (fun n => F ((if Bool.eqb false x then 0 else 1) + n)%nat)).
+  - rewrite !over_masks_step. cbn [distance]. f_equal.
+    + apply (IH k (fun n => F ((if Bool.eqb true x then 0 else 1) + n)%nat)).
+    + apply (IH (S k) (fun n => F ((if Bool.eqb false x then 0 else 1) + n)%nat)).
+Qed.
+Lemma over_masks_swap x y l k F : over_masks (S (S (length l))) k (fun m => F (distance m (y :: x :: l)))
+  = over_masks (S (S (length l))) k (fun m => F (distance m (x :: y :: l))).
+Proof.
+  destruct k as [|[|k]].
+  - rewrite !over_masks_none. apply over_masks_ext. intro m. cbn [distance]. f_equal. lia.
+  - rewrite !over_masks_step, !over_masks_none. cbn [distance]. destruct x, y; simpl; ring.
+  - rewrite !over_masks_step. cbn [distance]. destruct x, y; simpl; ring.
+Qed.
+Lemma over_masks_perm l l' : Permutation l l' -> forall k F,
+  over_masks (length l) k (fun m => F (distance m l)) = over_masks (length l') k (fun m => F (distance m l')).
+Proof.
+  induction 1 as [|x l l' p IH|x y l|l l' l'' p IH p' IH']; intros k F.
+  - reflexivity.
+  - apply over_masks_skip, IH.
+  - apply over_masks_swap.
+  - rewrite IH. apply IH'.
+Qed.
+Lemma same_ones_perm d k I J : In I (masks d k) -> In J (masks d k) -> Permutation I J.
+Proof.
+  intros i j. destruct (in_masks _ _ _ i) as [l o], (in_masks _ _ _ j) as [l' o'].
+  assert (t : forall m, (count_occ bool_dec m true + count_occ bool_dec m false = length m)%nat) by (induction m as [|[] m IH]; simpl; lia).
+  apply (Permutation_count_occ bool_dec). intros [].
+  - unfold ones in *. congruence.
+  - pose proof (t I). pose proof (t J). unfold ones in *. lia.
+Qed.
+Lemma over_masks_reference d k I J F : In I (masks d k) -> In J (masks d k) ->
+  over_masks d k (fun m => F (distance m I)) = over_masks d k (fun m => F (distance m J)).
+Proof.
+  intros i j. pose proof (over_masks_perm I J (same_ones_perm d k I J i j) k F) as h.
+  destruct (in_masks _ _ _ i) as [l _], (in_masks _ _ _ j) as [l' _]. rewrite l, l' in h. exact h.
+Qed.
+Lemma over_masks_pos d k f : (k <= d)%nat -> (forall m, 0 < f m) -> 0 < over_masks d k f.
+Proof.
+  intros l h. unfold over_masks. pose proof (masks_some d k l). destruct (masks d k) as [|m t]; [congruence|].
+  cbn [map total fold_right]. assert (0 <= total (map f t)).
+  { replace 0 with (total (map (fun _ : list bool => 0) t)) by (rewrite total_constant; ring). apply total_map_le, Forall_forall. intros x _. left; apply h. }
+  specialize (h m). unfold total in *. lra.
+Qed.
