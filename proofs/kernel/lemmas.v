@@ -673,3 +673,11 @@ Proof.
   { replace 0 with (total (map (fun _ : list bool => 0) t)) by (rewrite total_constant; ring). apply total_map_le, Forall_forall. intros x _. left; apply h. }
   specialize (h m). unfold total in *. lra.
 Qed.
+Lemma E_total {A B} (p : law A) (F : B -> A -> R) (l : list B) : E p (fun a => total (map (fun b => F b a) l)) = total (map (fun b => E p (F b)) l).
+Proof.
+  induction l as [|b l IH]; simpl.
+  - unfold E. rewrite (total_map_ext _ (fun a => 0 * 1)) by (apply Forall_forall; intros; ring). rewrite total_map_scale. ring.
+  - rewrite E_add. unfold total in *. rewrite IH. reflexivity.
+Qed.
+Lemma total_ge {A} (l : list A) f c : Forall (fun a => c <= f a) l -> INR (length l) * c <= total (map f l).
+Proof. intro h. rewrite <- total_constant. apply total_map_le, h. Qed.
