@@ -11,3 +11,18 @@ Definition printed : Prop := forall d k C G B gamma L g least_L q w T, (0 < k < 
   E q (fun m => / INR T * total (map (fun t => let v := g (clipped_run C g gamma m w t) in h C v * norm v) (seq 0 T)))
   <= 1 / kappa * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2))
      + (1 - (1 - share d k)) / kappa * gamma * Delta_sigma C 0 (INR d) G B.
+
+Theorem printed_is_false : ~ printed.
+Proof.
+  intro claim. destruct (claim 2%nat 1%nat 6 1 1 (1 / 90) _ _ 0 held [1; 1] 450%nat ltac:(lia) ltac:(lra) Rlt_0_1 ltac:(lra) ltac:(lra) ltac:(lia)
+    (quadratic_smooth 2) (quadratic_least 2) held_uniform eq_refl) as (kappa & [k0 _] & le).
+  change (E held (mean_left (6 / 4)) <= 1 / kappa * ((square [1; 1] / 2 - 0) / (1 / 90 * INR 450) + 1 / 90 * (1 * 6 ^ 2 / 2))
+    + (1 - (1 - share 2 1)) / kappa * (1 / 90) * Delta_sigma 6 0 (INR 2) 1 1) in le.
+  replace (Delta_sigma 6 0 (INR 2) 1 1) with 0 in le by (unfold Delta_sigma; simpl; field). rewrite Rmult_0_r, Rplus_0_r in le.
+  rewrite held_value, n450, start_loss in le.
+  pose proof (left_side (6 / 4) _ ltac:(lra) (or_introl eq_refl)) as a. pose proof (left_side (6 / 4) _ ltac:(lra) (or_intror (or_introl eq_refl))) as b.
+  set (A := mean_left (6 / 4) (fun _ => [true; false])) in *. set (B := mean_left (6 / 4) (fun _ => [false; true])) in *. clearbody A B.
+  assert (s : share 2 1 = 1 / 2) by (unfold share; simpl; field). rewrite s in k0.
+  assert (1 / kappa < 2). { apply (Rmult_lt_reg_r kappa); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra. lra. }
+  assert (0 < 1 / kappa) by (apply Rdiv_lt_0_compat; lra). nra.
+Qed.
