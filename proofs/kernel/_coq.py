@@ -1,0 +1,162 @@
+"""Compiling the files of this folder, and reading what their theorems rest on."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+STATEMENTS = {
+    "printed_is_false": "~ printed",
+    "printed_holds": "printed",
+    "correction_holds": "correction",
+}
+"""The theorems of a file, and what each of them says."""
+AXIOMS = frozenset(
+    {
+        "ClassicalDedekindReals.sig_forall_dec",
+        "ClassicalDedekindReals.sig_not_dec",
+        "FunctionalExtensionality.functional_extensionality_dep",
+        "Classical_Prop.classic",
+    }
+)
+"""The three of Coq's real numbers, and excluded middle."""
+INSTALL = (
+    "apt-get install --no-install-recommends coq (Debian 12: Coq 8.16; nothing else is needed: the files use its standard library)"
+)
+
+
+class CoqError(RuntimeError):
+    """Coq is missing, or refuses a file."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One file: its theorems, each with the axioms that it rests on."""
+
+    file: str
+    theorems: Mapping[str, tuple[str, ...]]
+
+
+def version() -> str:
+    """The version of Coq that is installed.
+
+    Raises:
+        CoqError: none is.
+    """
+    for program in ("coqc", "coqchk"):
+        if shutil.which(program) is None:
+            raise CoqError(f"{program} is missing: {INSTALL}")
+    return _run(["coqc", "--print-version"], FOLDER).split()[0]
+
+
+def theorems_of(text: str) -> tuple[str, ...]:
+    """Which of :data:`STATEMENTS` a file proves."""
+    return tuple(name for name in STATEMENTS if re.search(rf"^Theorem {name}\b", text, re.MULTILINE))
+
+
+def needs(text: str) -> tuple[str, ...]:
+    """The files of this folder that a file imports, without their ending."""
+    found: list[str] = []
+    for names in re.findall(r"^From kernel Require (?:Import )?([^\n]*)\.$", text, re.MULTILINE):
+        found += [name.replace(".", "/") for name in names.split()]
+    return tuple(found)
+
+
+def ordered(files: Sequence[str], texts: Mapping[str, str]) -> tuple[str, ...]:
+    """The files and all that they need, each after what it needs."""
+    done: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name in done:
+            return
+        for one in needs(texts[name]):
+            visit(one)
+        done[name] = None
+
+    for file in files:
+        visit(file)
+    return tuple(done)
+
+
+@contextmanager
+def workshop(folder: Path = FOLDER) -> Iterator[Path]:
+    """A copy of the sources, so that nothing compiled stays among them."""
+    with tempfile.TemporaryDirectory() as place:
+        for source in folder.rglob("*.v"):
+            copy = Path(place) / source.relative_to(folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+        yield Path(place)
+
+
+def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
+    """Compile the files and what they need.
+
+    Args:
+        files: paths without ending, relative to the folder.
+        place: the copy of the sources.
+
+    Returns:
+        What was compiled, in order.
+
+    Raises:
+        CoqError: a file is refused.
+    """
+    texts = {path.relative_to(place).with_suffix("").as_posix(): path.read_text("utf-8") for path in place.rglob("*.v")}
+    order = ordered(files, texts)
+    for name in order:
+        _run(["coqc", "-q", "-Q", ".", "kernel", f"{name}.v"], place)
+    return order
+
+
+def check(file: str, place: Path) -> Checked:
+    """See that the theorems of a compiled file say what their names promise, and read their axioms.
+
+    Raises:
+        CoqError: a theorem says something else, or rests on an axiom that is not allowed.
+    """
+    text = (place / f"{file}.v").read_text("utf-8")
+    names = theorems_of(text)
+    if not names:
+        raise CoqError(f"{file}.v proves none of {', '.join(STATEMENTS)}")
+    module = "kernel." + file.replace("/", ".")
+    said = {name: re.sub(r"\b(printed|correction)\b", rf"{module}.\1", STATEMENTS[name]) for name in names}
+    lines = [f"Require {module}."]
+    lines += [f"Definition say_{name} : {said[name]} := {module}.{name}." for name in names]
+    lines += [f"Print Assumptions {module}.{name}." for name in names]
+    (place / "ask.v").write_text("\n".join(lines) + "\n", "utf-8")
+    answer = _run(["coqc", "-q", "-Q", ".", "kernel", "ask.v"], place)
+    parts = re.split(r"^(?=Axioms:|Closed under the global context)", answer, flags=re.MULTILINE)[1:]
+    if len(parts) != len(names):
+        raise CoqError(f"{file}.v: Coq answered {answer!r}")
+    found = {name: axioms_in(part) for name, part in zip(names, parts, strict=True)}
+    for name, axioms in found.items():
+        if extra := set(axioms) - AXIOMS:
+            raise CoqError(f"{file}.v: {name} rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}")
+    return Checked(file, found)
+
+
+def axioms_in(answer: str) -> tuple[str, ...]:
+    """The names in an answer to ``Print Assumptions``."""
+    return tuple(sorted(set(re.findall(r"^([A-Za-z_][\w.']*)(?= ?:|$)", answer, re.MULTILINE)) - {"Axioms", "Closed"}))
+
+
+def recheck(files: Sequence[str], place: Path) -> None:
+    """Check the compiled files, and the libraries that they use, once more from scratch.
+
+    Raises:
+        CoqError: ``coqchk`` refuses one.
+    """
+    _run(["coqchk", "-silent", "-Q", ".", "kernel", *("kernel." + file.replace("/", ".") for file in files)], place)
+
+
+def _run(command: list[str], place: Path) -> str:
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CoqError(f"{' '.join(command[:1] + command[-1:])}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
