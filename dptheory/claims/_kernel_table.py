@@ -40,7 +40,13 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
     for key, paper in PAPERS.items():
         those = [claim for claim in rows if claim.source.paper == key]
         if those:
-            lines += ["", f"## {paper} (`{key}`)", "", "| claim | verdict | kernel-checked | file |", "|---|---|---|---|"]
+            lines += [
+                "",
+                f"## {paper} (`{key}`)",
+                "",
+                "| claim | verdict | kernel-checked | file |",
+                "|---|---|---|---|",
+            ]
             lines += [_row(claim) for claim in those]
     for claim in rows:
         (directory / "kernel" / str(claim.kernel)).stat()
@@ -49,5 +55,10 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
 
 def _row(claim: Claim) -> str:
     says = str(claim.kernel_says).removeprefix("kernel-checked: ")
-    cells = f"[`{claim.id}`]({claim.page}) {claim.title}", claim.verdict.name, says, f"[`{claim.kernel}`](kernel/{claim.kernel})"
+    cells = (
+        f"[`{claim.id}`]({claim.page}) {claim.title}",
+        claim.verdict.name,
+        says,
+        f"[`{claim.kernel}`](kernel/{claim.kernel})",
+    )
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

@@ -11,8 +11,12 @@ from proofs.kernel import _coq
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m proofs.kernel", description=__doc__)
     parser.add_argument("ids", nargs="*", metavar="ID", help="claims, as in the ledger; all where none is given")
-    parser.add_argument("--no-coqchk", action="store_true", help="leave out the second check, which takes a minute or two")
-    parser.add_argument("--write", action="store_true", help=f"write what was checked to {_coq.FOLDER.name}/checked.json")
+    parser.add_argument(
+        "--no-coqchk", action="store_true", help="leave out the second check, which takes a minute or two"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help=f"write what was checked to {_coq.FOLDER.name}/checked.json"
+    )
     chosen = parser.parse_args(arguments)
     rows = {claim.id: claim for claim in all_claims() if claim.kernel}
     for one in chosen.ids:
@@ -20,7 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{one!r} has no file here; the claims that have one: {', '.join(rows)}", file=sys.stderr)
             return 2
     try:
-        return _check([rows[one] for one in chosen.ids or rows], coqchk=not (chosen.no_coqchk or chosen.ids), write=chosen.write)
+        return _check(
+            [rows[one] for one in chosen.ids or rows], coqchk=not (chosen.no_coqchk or chosen.ids), write=chosen.write
+        )
     except _coq.CoqError as error:
         print(error, file=sys.stderr)
         return 1
@@ -35,13 +41,17 @@ def _check(claims: list[Claim], *, coqchk: bool, write: bool) -> int:
         for claim, file in zip(claims, files, strict=True):
             found = _coq.check(file, place)
             if tuple(found.theorems) != claim.kernel_theorems:
-                raise _coq.CoqError(f"{claim.id}: the row names {claim.kernel_theorems}, {file}.v proves {tuple(found.theorems)}")
+                raise _coq.CoqError(
+                    f"{claim.id}: the row names {claim.kernel_theorems}, {file}.v proves {tuple(found.theorems)}"
+                )
             checked[claim.id] = {name: list(axioms) for name, axioms in found.theorems.items()}
             print(f"{claim.id}: {', '.join(found.theorems)}")
         if coqchk:
             _coq.recheck(files, place)
     axioms = sorted({axiom for theorems in checked.values() for found in theorems.values() for axiom in found})
-    print(f"{len(checked)} claims, Coq {version}{', and coqchk over all' if coqchk else ''}; axioms: {', '.join(axioms) or 'none'}")
+    print(
+        f"{len(checked)} claims, Coq {version}{', and coqchk over all' if coqchk else ''}; axioms: {', '.join(axioms) or 'none'}"
+    )
     if write:
         record = {"coq": version, "coqchk": coqchk, "axioms": axioms, "claims": checked}
         (_coq.FOLDER / "checked.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")

@@ -25,9 +25,7 @@ AXIOMS = frozenset(
     }
 )
 """The three of Coq's real numbers, and excluded middle."""
-INSTALL = (
-    "apt-get install --no-install-recommends coq (Debian 12: Coq 8.16; nothing else is needed: the files use its standard library)"
-)
+INSTALL = "apt-get install --no-install-recommends coq (Debian 12: Coq 8.16; the files use its standard library alone)"
 
 
 class CoqError(RuntimeError):
@@ -137,7 +135,9 @@ def check(file: str, place: Path) -> Checked:
     found = {name: axioms_in(part) for name, part in zip(names, parts, strict=True)}
     for name, axioms in found.items():
         if extra := set(axioms) - AXIOMS:
-            raise CoqError(f"{file}.v: {name} rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}")
+            raise CoqError(
+                f"{file}.v: {name} rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}"
+            )
     return Checked(file, found)
 
 
