@@ -38,11 +38,11 @@ def _check(claims: list[Claim], *, coqchk: bool, write: bool) -> int:
     with _coq.workshop() as place:
         _coq.compile_all(files, place)
         checked = {}
-        for claim, file in zip(claims, files, strict=True):
-            found = _coq.check(file, place)
+        for claim, found in zip(claims, _coq.check(files, place), strict=True):
             if tuple(found.theorems) != claim.kernel_theorems:
+                proved = tuple(found.theorems)
                 raise _coq.CoqError(
-                    f"{claim.id}: the row names {claim.kernel_theorems}, {file}.v proves {tuple(found.theorems)}"
+                    f"{claim.id}: the row names {claim.kernel_theorems}, {found.file}.v proves {proved}"
                 )
             checked[claim.id] = {name: list(axioms) for name, axioms in found.theorems.items()}
             print(f"{claim.id}: {', '.join(found.theorems)}")

@@ -112,33 +112,35 @@ def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
     return order
 
 
-def check(file: str, place: Path) -> Checked:
-    """See that the theorems of a compiled file say what their names promise, and read their axioms.
+def check(files: Sequence[str], place: Path) -> tuple[Checked, ...]:
+    """See that the theorems of compiled files say what their names promise, and read their axioms.
 
     Raises:
         CoqError: a theorem says something else, or rests on an axiom that is not allowed.
     """
-    text = (place / f"{file}.v").read_text("utf-8")
-    names = theorems_of(text)
-    if not names:
-        raise CoqError(f"{file}.v proves none of {', '.join(STATEMENTS)}")
-    module = "kernel." + file.replace("/", ".")
-    said = {name: re.sub(r"\b(printed|correction)\b", rf"{module}.\1", STATEMENTS[name]) for name in names}
-    lines = [f"Require {module}."]
-    lines += [f"Definition say_{name} : {said[name]} := {module}.{name}." for name in names]
-    lines += [f"Print Assumptions {module}.{name}." for name in names]
-    (place / "ask.v").write_text("\n".join(lines) + "\n", "utf-8")
+    names = {file: theorems_of((place / f"{file}.v").read_text("utf-8")) for file in files}
+    if without := [file for file in files if not names[file]]:
+        raise CoqError(f"{without[0]}.v proves none of {', '.join(STATEMENTS)}")
+    theorems = [(file, name) for file in files for name in names[file]]
+    promises, questions = [], []
+    for number, (file, name) in enumerate(theorems):
+        module = "kernel." + file.replace("/", ".")
+        said = re.sub(r"\b(printed|correction)\b", rf"{module}.\1", STATEMENTS[name])
+        promises += [f"Require {module}.", f"Definition promise_{number} : {said} := {module}.{name}."]
+        questions.append(f"Print Assumptions {module}.{name}.")
+    (place / "ask.v").write_text("\n".join(promises + questions) + "\n", "utf-8")
     answer = _run(["coqc", "-q", "-Q", ".", "kernel", "ask.v"], place)
     parts = re.split(r"^(?=Axioms:|Closed under the global context)", answer, flags=re.MULTILINE)[1:]
-    if len(parts) != len(names):
-        raise CoqError(f"{file}.v: Coq answered {answer!r}")
-    found = {name: axioms_in(part) for name, part in zip(names, parts, strict=True)}
-    for name, axioms in found.items():
+    if len(parts) != len(theorems):
+        raise CoqError(f"{len(theorems)} theorems, {len(parts)} answers: {answer!r}")
+    found: dict[str, dict[str, tuple[str, ...]]] = {file: {} for file in files}
+    for (file, name), part in zip(theorems, parts, strict=True):
+        axioms = axioms_in(part)
         if extra := set(axioms) - AXIOMS:
-            raise CoqError(
-                f"{file}.v: {name} rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}"
-            )
-    return Checked(file, found)
+            allowed = ", ".join(sorted(AXIOMS))
+            raise CoqError(f"{file}.v: {name} rests on {', '.join(sorted(extra))}; allowed are {allowed}")
+        found[file][name] = axioms
+    return tuple(Checked(file, found[file]) for file in files)
 
 
 def axioms_in(answer: str) -> tuple[str, ...]:
