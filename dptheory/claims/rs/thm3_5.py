@@ -28,7 +28,7 @@ $\Delta_\sigma = \frac{C^2\sigma^2dG}{2B^2}$, where $b_t'$ is the bias of $\lang
 under the true law against $\tilde p_t$.""",
         verdict=Verdict.CONDITIONAL,
         kernel="rs/thm3_5.v",
-        kernel_theorems=("printed_is_false",),
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
         key_points=(

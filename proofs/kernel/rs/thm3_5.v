@@ -26,3 +26,18 @@ Proof.
   assert (1 / kappa < 2). { apply (Rmult_lt_reg_r kappa); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra. lra. }
   assert (0 < 1 / kappa) by (apply Rdiv_lt_0_compat; lra). nra.
 Qed.
+
+(* with fresh masks and noise of second moment C^2 sigma^2 d / B^2 it holds in expectation, with the value 1 - r for kappa *)
+Definition correction : Prop := forall (O : Type) (p : law O) d k C G gamma sigma B L g least_L m z w T, lawful p -> (0 < k <= d)%nat -> 0 < C -> 0 < G -> 0 < gamma -> (0 < T)%nat -> 1 <= B ->
+  smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
+  let path := noisy_clipped_run C g gamma m z w in
+  fresh p d k m path T -> centred p d k m z path T (C ^ 2 * sigma ^ 2 * INR d / B ^ 2) ->
+  / INR T * total (map (fun t => E p (fun o => h C (g (path t o)) * norm (g (path t o)))) (seq 0 T))
+  <= 1 / share d k * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + share d k / share d k * gamma * Delta_sigma C sigma (INR d) G B.
+Theorem correction_holds : correction.
+Proof.
+  intros O p d k C G gamma sigma B L g l0 m z w T lp kd C0 G0 g0 T0 B1 sm le lw sz path fr ce.
+  replace (Delta_sigma C sigma (INR d) G B) with (G / 2 * (C ^ 2 * sigma ^ 2 * INR d / B ^ 2)) by (unfold Delta_sigma; field; lra).
+  apply (rs.thm3_4.correction_holds O p d k C G gamma L g l0 m z w T); try assumption.
+  apply Rmult_le_pos; [|apply Rlt_le, Rinv_0_lt_compat; nra]. apply Rmult_le_pos; [|apply pos_INR]. pose proof (Rle_0_sqr (C * sigma)) as q. unfold Rsqr in q. nra.
+Qed.
