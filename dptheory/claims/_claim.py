@@ -38,7 +38,7 @@ PAPERS = {
 KERNEL_THEOREMS = {
     "printed_is_false": "the negation of the printed statement",
     "printed_holds": "the printed statement",
-    "correction_holds": "the correction, as far as the file states it",
+    "correction_holds": "the correction",
 }
 """The theorems of a file in ``proofs/kernel``, in the order in which they are named."""
 
@@ -130,7 +130,8 @@ class Claim:
         """What Coq's kernel has checked, in words."""
         if self.kernel is None:
             return None
-        return f"kernel-checked: {' and '.join(KERNEL_THEOREMS[name] for name in self.kernel_theorems)}"
+        theorems = " and ".join(KERNEL_THEOREMS[name] for name in self.kernel_theorems)
+        return f"kernel-checked: {theorems}, as the file states {'it' if len(self.kernel_theorems) == 1 else 'them'}"
 
     @property
     def state(self) -> str:

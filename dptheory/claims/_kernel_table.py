@@ -1,5 +1,6 @@
 """What Coq's kernel has checked, on one page, ``proofs/kernel.md``."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -48,13 +49,24 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
                 "|---|---|---|---|",
             ]
             lines += [_row(claim) for claim in those]
-    for claim in rows:
-        (directory / "kernel" / str(claim.kernel)).stat()
+            for claim in those:
+                shown = _shown((directory / "kernel" / str(claim.kernel)).read_text(encoding="utf-8"))
+                lines += ["", f"### {claim.id}", "", "```coq", *shown, "```"]
     return "\n".join(lines) + "\n"
 
 
+def _shown(text: str) -> list[str]:
+    """Statements and theorems of a file, without proofs."""
+    found = re.findall(
+        r"^(?:Definition (?:printed|correction) : Prop|Theorem \w+_(?:false|holds)\b).*?\.$",
+        text,
+        re.DOTALL | re.MULTILINE,
+    )
+    return "\n".join(found).splitlines()
+
+
 def _row(claim: Claim) -> str:
-    says = str(claim.kernel_says).removeprefix("kernel-checked: ")
+    says = " and ".join(KERNEL_THEOREMS[name] for name in claim.kernel_theorems)
     cells = (
         f"[`{claim.id}`]({claim.page}) {claim.title}",
         claim.verdict.name,
