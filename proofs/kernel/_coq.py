@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -30,14 +29,6 @@ INSTALL = "apt-get install --no-install-recommends coq (Debian 12: Coq 8.16; the
 
 class CoqError(RuntimeError):
     """Coq is missing, or refuses a file."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One file: its theorems, each with the axioms that it rests on."""
-
-    file: str
-    theorems: Mapping[str, tuple[str, ...]]
 
 
 def version() -> str:
@@ -112,35 +103,40 @@ def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
     return order
 
 
-def check(files: Sequence[str], place: Path) -> tuple[Checked, ...]:
-    """See that the theorems of compiled files say what their names promise, and read their axioms.
+def check(files: Sequence[str], place: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """See that the theorems of compiled files say what their names promise, and read the axioms that they rest on.
+
+    Coq walks through its whole library for every question, so that there is one for all theorems together, and one for each file only
+    where that finds an axiom too many.
+
+    Returns:
+        The theorems of each file, and the axioms of all.
 
     Raises:
         CoqError: a theorem says something else, or rests on an axiom that is not allowed.
     """
-    names = {file: theorems_of((place / f"{file}.v").read_text("utf-8")) for file in files}
-    if without := [file for file in files if not names[file]]:
+    theorems = {file: theorems_of((place / f"{file}.v").read_text("utf-8")) for file in files}
+    if without := [file for file in files if not theorems[file]]:
         raise CoqError(f"{without[0]}.v proves none of {', '.join(STATEMENTS)}")
-    theorems = [(file, name) for file in files for name in names[file]]
-    promises, questions = [], []
-    for number, (file, name) in enumerate(theorems):
+    axioms = _axioms({file: theorems[file] for file in files}, place)
+    for file in files if set(axioms) - AXIOMS else ():
+        if extra := set(_axioms({file: theorems[file]}, place)) - AXIOMS:
+            raise CoqError(f"{file}.v rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}")
+    return theorems, axioms
+
+
+def _axioms(theorems: Mapping[str, tuple[str, ...]], place: Path) -> tuple[str, ...]:
+    lines, names = [], []
+    for file, proved in theorems.items():
         module = "kernel." + file.replace("/", ".")
-        said = re.sub(r"\b(printed|correction)\b", rf"{module}.\1", STATEMENTS[name])
-        promises += [f"Require {module}.", f"Definition promise_{number} : {said} := {module}.{name}."]
-        questions.append(f"Print Assumptions {module}.{name}.")
-    (place / "ask.v").write_text("\n".join(promises + questions) + "\n", "utf-8")
-    answer = _run(["coqc", "-q", "-Q", ".", "kernel", "ask.v"], place)
-    parts = re.split(r"^(?=Axioms:|Closed under the global context)", answer, flags=re.MULTILINE)[1:]
-    if len(parts) != len(theorems):
-        raise CoqError(f"{len(theorems)} theorems, {len(parts)} answers: {answer!r}")
-    found: dict[str, dict[str, tuple[str, ...]]] = {file: {} for file in files}
-    for (file, name), part in zip(theorems, parts, strict=True):
-        axioms = axioms_in(part)
-        if extra := set(axioms) - AXIOMS:
-            allowed = ", ".join(sorted(AXIOMS))
-            raise CoqError(f"{file}.v: {name} rests on {', '.join(sorted(extra))}; allowed are {allowed}")
-        found[file][name] = axioms
-    return tuple(Checked(file, found[file]) for file in files)
+        lines.append(f"Require {module}.")
+        for name in proved:
+            said = re.sub(r"\b(printed|correction)\b", rf"{module}.\1", STATEMENTS[name])
+            names.append(f"promise_{len(names)}")
+            lines.append(f"Definition {names[-1]} : {said} := {module}.{name}.")
+    lines += [f"Definition all_promises := ({', '.join([*names, 'I'])}).", "Print Assumptions all_promises."]
+    (place / "ask.v").write_text("\n".join(lines) + "\n", "utf-8")
+    return axioms_in(_run(["coqc", "-q", "-Q", ".", "kernel", "ask.v"], place))
 
 
 def axioms_in(answer: str) -> tuple[str, ...]:
