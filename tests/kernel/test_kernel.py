@@ -1,5 +1,6 @@
 """The Coq files: rows and files name each other, Coq accepts every file, and refuses each with another statement."""
 
+import json
 import math
 import re
 import subprocess
@@ -46,6 +47,12 @@ def test_a_row_says_what_its_verdict_allows() -> None:
         assert refuted is not ("printed_holds" in claim.kernel_theorems), claim.id
         assert claim.kernel_says is not None and claim.kernel_says.startswith("kernel-checked: ")
     assert get("gip.mse_t0").kernel is None and get("gip.mse_t0").kernel_says is None
+
+
+def test_what_was_checked_is_what_the_rows_name() -> None:
+    record = json.loads((_coq.FOLDER / "checked.json").read_text("utf-8"))
+    assert record["coqchk"] is True and set(record["axioms"]) <= _coq.AXIOMS
+    assert record["claims"] == {claim.id: list(claim.kernel_theorems) for claim in ROWS.values()}
 
 
 def test_nothing_is_admitted_or_assumed() -> None:
