@@ -6,6 +6,19 @@ from pathlib import Path
 
 from dptheory.claims._claim import KERNEL_THEOREMS, PAPERS, Claim, Verdict
 
+_DOUBTS = (
+    "`unit_noise` stands for independent normal draws by their first two moments. That such a sequence exists is not proved in Coq; "
+    "where `printed` begins with it, the negation says that the claim fails for every such noise.",
+    "`rs.thm3.4`, `rs.thm3.5`, `rf.thm2`, `rs.thm3.2` and `lf.lem3.1` are refuted in a case that they cover: no deviation of the "
+    "examples' gradients, and $\\sigma = 0$, which none of them excludes. The corrections of `rs.thm3.4` and `rs.thm3.5` have noise, but no deviation either.",
+    "`rf.shuffle`: the $O(q\\epsilon)$ of the paper is read with the constant of the theorem, $1+q(e^\\epsilon-1)$.",
+    "Sentences in prose (`rf.mse_criterion`, `gip.criterion`, `gip.a4`, `rs.as_tight`, `rs.fig1`, `lf.angle_metric`, `rf.cost`, "
+    "`gep.lower_variance`, `rs.alg1.divisor`) are stated in the reading that the ledger gives them; another reading may be true.",
+    "`rs.rem2`: only the first of the two claims that the row judges; `gep.lem3.2.text`: only $k$, at a sample in proportion.",
+    "`lf.prop3.1.1`: Assumption 3.1 is stated for the means of the gradients as they are, not of the clipped ones.",
+    "`gip.beta_values`: of the quantile $a$ only $a\\ge0$ and $\\zeta<1$ are used, not its equation.",
+)
+
 
 def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
     """The page.
@@ -38,6 +51,7 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
             lines.append(f"| {verdict.name} | {len(those)} | " + " | ".join(map(str, counts)) + " |")
     totals = [sum(name in claim.kernel_theorems for claim in rows) for name in KERNEL_THEOREMS]
     lines.append(f"| all | {len(rows)} | " + " | ".join(map(str, totals)) + " |")
+    lines += ["", "## Doubts", "", *(f"- {doubt}" for doubt in _DOUBTS)]
     for key, paper in PAPERS.items():
         those = [claim for claim in rows if claim.source.paper == key]
         if those:

@@ -65,7 +65,8 @@ Record expectation (O : Type) := {
 Arguments has {O}. Arguments ex {O}. Arguments has_constant {O}. Arguments ex_constant {O}.
 Arguments has_linear {O}. Arguments ex_linear {O}. Arguments ex_positive {O}.
 
-(* n_0, n_1, ...: mean 0, variance 1, uncorrelated, as independent N(0, 1) variables are *)
+(* n_0, n_1, ...: mean 0, variance 1, uncorrelated, as independent N(0, 1) variables are, or independent signs.
+   That such a sequence exists is not proved here. *)
 Definition unit_noise {O : Type} (e : expectation O) (n : nat -> O -> R) : Prop :=
   (forall i, has e (n i)) /\ (forall i, ex e (n i) = 0) /\
   (forall i j, has e (fun o => n i o * n j o)) /\
