@@ -10,7 +10,8 @@ _DOUBTS = (
     "`unit_noise` stands for independent normal draws by their first two moments. That such a sequence exists is not proved in Coq; "
     "where `printed` begins with it, the negation says that the claim fails for every such noise.",
     "`rs.thm3.4`, `rs.thm3.5`, `rf.thm2`, `rs.thm3.2` and `lf.lem3.1` are refuted in a case that they cover: no deviation of the "
-    "examples' gradients, and $\\sigma = 0$, which none of them excludes. The corrections of `rs.thm3.4` and `rs.thm3.5` have noise, but no deviation either.",
+    "examples' gradients, and $\\sigma = 0$, which none of them excludes. "
+    "The corrections of `rs.thm3.4` and `rs.thm3.5` have noise, but no deviation either.",
     "`rf.shuffle`: the $O(q\\epsilon)$ of the paper is read with the constant of the theorem, $1+q(e^\\epsilon-1)$.",
     "Sentences in prose (`rf.mse_criterion`, `gip.criterion`, `gip.a4`, `rs.as_tight`, `rs.fig1`, `lf.angle_metric`, `rf.cost`, "
     "`gep.lower_variance`, `rs.alg1.divisor`) are stated in the reading that the ledger gives them; another reading may be true.",
