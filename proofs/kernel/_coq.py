@@ -126,7 +126,8 @@ def check(files: Sequence[str], place: Path) -> tuple[dict[str, tuple[str, ...]]
 
 
 def _axioms(theorems: Mapping[str, tuple[str, ...]], place: Path) -> tuple[str, ...]:
-    lines, names = [], []
+    lines: list[str] = []
+    names: list[str] = []
     for file, proved in theorems.items():
         module = "kernel." + file.replace("/", ".")
         lines.append(f"Require {module}.")
