@@ -17,8 +17,6 @@ def mlp(seed: int) -> nn.Sequential:
     Raises:
         ValueError: a seed outside its range.
 
-    Source: new; a dense network for the benchmarks of a step, of the size of those that papers on MNIST train.
-
     Example: two images of MNIST give ten outputs each.
         >>> import torch
         >>> from dptheory.training.networks import mlp
