@@ -63,7 +63,8 @@ CHECKS_NOTHING = {
 """Take arguments, and leave it to what they call to refuse them."""
 
 SOURCED_ROOMS = ("mechanisms", "networks", "probe", "validate")
-OF_NO_PAPER = {"networks.mlp", 
+OF_NO_PAPER = {
+    "networks.mlp": "for the benchmarks of a step",
     "mechanisms.Checked": "sees that a schedule keeps its range",
     "mechanisms.Constant": "one value",
     "mechanisms.Contribution": "what a batch hands to the optimizer",
