@@ -1,0 +1,201 @@
+"""What a plan answers: the point to train with, what it rests on, what the methods are worth, and the code."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point
+
+_FACTORS = {LINEAR: "1 - step / {steps}", COSINE: "(1 + math.cos(math.pi * step / {steps})) / 2"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A closed range of numbers.
+
+    Attributes:
+        low: its lower end.
+        high: its upper end.
+    """
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodGain:
+    """What a method of the papers changes at the chosen point.
+
+    Attributes:
+        method: its name.
+        setting: its hyperparameters, in words.
+        gain: of the metric over DP-SGD, a range of 95 % from pilots with the same records and seeds; each at its own rate.
+        learning_rate: at which it did best.
+        why: what the theory says.
+        claim: id of the claim that says it.
+    """
+
+    method: str
+    setting: str
+    gain: Range
+    learning_rate: float
+    why: str
+    claim: str
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.gain.low > 0:
+            return "worth trying"
+        return "not worth its cost" if self.gain.high <= 0 else "no difference seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What to train with.
+
+    Attributes:
+        batch_size: expected size of the Poisson batches.
+        epochs: passes over the private records.
+        steps: number of updates.
+        noise_multiplier: sigma.
+        clip_norm: C.
+        learning_rate: of the first step.
+        momentum: of SGD.
+        schedule: of the learning rate: "constant", "linear" or "cosine", the last two falling to 0.
+        average: share of the steps, the last ones, whose weights are averaged; 0 for none.
+        num_examples: number of private records that it is for.
+        epsilon: of the budget.
+        delta: of the budget.
+        metric: what the ranges are of.
+        expected: of the metric on new records: from that of the pilots' records kept aside, less two standard errors, to that of the
+            records that they trained on, more two.
+        as_good: by hyperparameter, the range that the pilots do not tell from the choice, all others as chosen.
+        costs: by change, how much lower the metric is expected to be.
+        methods: what the papers' methods change; empty where there was no time.
+        public: which records the pilots used, in words.
+        pilots: number of pilots.
+        seconds: that planning took.
+    """
+
+    batch_size: int
+    epochs: float
+    steps: int
+    noise_multiplier: float
+    clip_norm: float
+    learning_rate: float
+    momentum: float
+    schedule: str
+    average: float
+    num_examples: int
+    epsilon: float
+    delta: float
+    metric: str
+    expected: Range
+    as_good: Mapping[str, Range] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
+    methods: tuple[MethodGain, ...] = ()
+    public: str = ""
+    pilots: int = 0
+    seconds: float = 0.0
+
+    @property
+    def point(self) -> Point:
+        """The choice alone."""
+        return Point(
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            steps=self.steps,
+            noise_multiplier=self.noise_multiplier,
+            clip_norm=self.clip_norm,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            schedule=self.schedule,
+            average=self.average,
+        )
+
+    def code(self) -> str:
+        """A training loop of the choice, ready to paste: it needs ``model`` and ``private``, the data set of private records."""
+        average, falls = self.average > 0, self.schedule != CONSTANT
+        first = self.steps - max(1, round(self.average * self.steps))
+        lines = [
+            *(["import math", ""] if self.schedule == COSINE else []),
+            "import torch",
+            *(["from torch.optim.lr_scheduler import LambdaLR"] if falls else []),
+            *(["from torch.optim.swa_utils import AveragedModel"] if average else []),
+            "from torch.utils.data import DataLoader",
+            "",
+            "from dptheory.training import make_private",
+            "from dptheory.training.mechanisms import DpSgd",
+            "",
+            f"# epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records: {self.steps:,} steps",
+            *(["mean = AveragedModel(model)"] if average else []),
+            "sgd = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], "
+            f"lr={self.learning_rate!r}, momentum={self.momentum!r})",
+            "network, optimizer, loader = make_private(",
+            "    module=model.train(),",
+            "    optimizer=sgd,",
+            f"    data_loader=DataLoader(private, batch_size={self.batch_size}),",
+            "    mechanism=DpSgd(),",
+            f"    noise_multiplier={self.noise_multiplier!r},",
+            f"    max_grad_norm={self.clip_norm!r},",
+            f"    sampling_rate={self.batch_size} / {self.num_examples},",
+            f"    expected_batch_size={self.batch_size},",
+            ")",
+        ]
+        if falls:
+            lines += [f"scheduler = LambdaLR(sgd, lambda step: {_FACTORS[self.schedule].format(steps=self.steps)})"]
+        lines += [
+            "taken = 0",
+            f"while taken < {self.steps}:",
+            "    for features, labels in loader:",
+            "        optimizer.zero_grad()",
+            "        torch.nn.functional.cross_entropy(network(features), labels).backward()  # or your own loss, a mean",
+            "        optimizer.step()",
+            "        if optimizer.accountant.steps == taken:",
+            "            continue  # a dry batch: it only tests that no record changes another one's gradient",
+            "        taken += 1",
+        ]
+        if falls:
+            lines += ["        scheduler.step()"]
+        if average:
+            lines += [f"        if taken > {first}:", "            mean.update_parameters(model)"]
+        lines += [f"        if taken == {self.steps}:", "            break"]
+        if average:
+            lines += ["# mean.module is the trained network"]
+        lines += [f"print(optimizer.statement(delta={self.delta!r}))"]
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        rate = "" if self.schedule == CONSTANT else f", falling to 0 ({self.schedule})"
+        average = f", weights averaged over the last {self.average:.0%} of the steps" if self.average else ""
+        momentum = f" and momentum {self.momentum:g}" if self.momentum else ""
+        parts = [
+            f"Train for {self.epochs:g} epochs ({self.steps:,} steps) with batches of {self.batch_size:,}, clip norm {self.clip_norm:.3g}, "
+            f"noise multiplier {self.noise_multiplier:.4g}, learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
+            f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records (Poisson batches, one record "
+            "added or removed).",
+            f"Expected {self.metric}: {self.expected.low:.3f} to {self.expected.high:.3f}.",
+            f"It rests on {self.pilots} pilots on {self.public}: trainings at the noise per step that the private run will have. "
+            f"They took {self.seconds:.0f} seconds.",
+        ]
+        if self.as_good:
+            parts.append(
+                "As good, as far as the pilots tell, all else as chosen: "
+                + "; ".join(f"{name} {r.low:.3g} to {r.high:.3g}" for name, r in self.as_good.items())
+                + "."
+            )
+        if self.costs:
+            parts.append(
+                f"What a wrong choice costs ({self.metric}): "
+                + "; ".join(f"{name} {-loss:+.3f}" for name, loss in self.costs.items())
+                + "."
+            )
+        for one in self.methods:
+            parts.append(
+                f"{one.method.capitalize()} ({one.setting}): {one.gain.low:+.3f} to {one.gain.high:+.3f} over DP-SGD, {one.verdict}; "
+                f"{one.why} [{one.claim}]."
+            )
+        if not self.methods:
+            parts.append("The papers' methods were not compared: there was no time for their pilots (seconds=).")
+        return "\n".join(textwrap.fill(part, 100, subsequent_indent="  ") for part in parts)

@@ -1,0 +1,398 @@
+"""``plan``: candidates at exact noise, pilots on public records at equal noise per step, and the choice."""
+
+import copy
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from dptheory import _validate
+from dptheory.planning._candidates import candidates
+from dptheory.training import _argument_ranges
+from dptheory.training.engine import check_rows_apart
+from dptheory.training.planning._choice import Choice, MethodGain, Range
+from dptheory.training.planning._journal import Journal
+from dptheory.training.planning._methods import DP_SGD, METHODS
+from dptheory.training.planning._norms import median_norm
+from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy
+from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point
+from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
+from dptheory.training.planning._search import FULL, Effort, Fixed, Found, Pace, Search, Tried
+from dptheory.training.planning._training import Loss
+from dptheory.training.planning._workers import Run, cores, runner
+
+LEAST_SECONDS = 300.0
+"""Of planning, where no time is given: what two cores do in five minutes is worth a good choice."""
+_FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
+_METHODS_SHARE = 0.25
+_RATE_FACTORS = (0.5, 1.0, 2.0)
+_METHOD_STEPS, _METHOD_BATCH = 300, 64
+_T_95 = {3: 4.303, 5: 2.776}
+"""The 97.5 % points of Student's law for 3 and 5 pairs."""
+
+
+def plan(
+    model: nn.Module,
+    public: Public,
+    *,
+    num_examples: int,
+    epsilon: float,
+    delta: float,
+    max_epochs: float,
+    batch_size: int | None = None,
+    epochs: float | None = None,
+    clip_norm: float | None = None,
+    learning_rate: float | None = None,
+    momentum: float | None = None,
+    schedule: str | None = None,
+    average: float | None = None,
+    loss: Loss | None = None,
+    metric: Metric | None = None,
+    private: Dataset[Any] | None = None,
+    seconds: float | None = None,
+    executor: Executor | None = None,
+    seed: int = 0,
+    journal: Path | None = None,
+    effort: Effort = FULL,
+) -> Choice:
+    r"""What to train a network with: batch, passes, clip, learning rate and the rest, at the noise that keeps a budget.
+
+    The accountant gives every batch size and number of passes its exact noise. Short trainings on the public records
+    (*pilots*) then decide: each has the private run's clip and, per step, its noise :math:`\sigma C/B` on the mean gradient,
+    but batches of 64 or 128 records. Early ones have few steps, each as long as k of the private run with
+    :math:`1/\sqrt k` of the noise; the last ones have as many as the private run, where the time allows. A Gaussian process over
+    the points lets neighbours share what their pilots show. No private record is read, so that planning costs no privacy.
+
+    Args:
+        model: as it will be trained, at its starting weights, which stay; parameters that require no gradient stay frozen.
+        public: a data set of pairs of features and label, 50 or more, that are not among the private records; or
+            :class:`Shipped` or :class:`Synthetic` where there are none.
+        num_examples: number of private records, 50 to 1e9; taken as public.
+        epsilon: the budget, > 0.
+        delta: of the budget, in [1e-30, 0.99].
+        max_epochs: most passes over the private records that can be afforded.
+        batch_size: expected size of the Poisson batches, where it is fixed.
+        epochs: passes, where they are fixed.
+        clip_norm: C, where it is fixed.
+        learning_rate: where it is fixed.
+        momentum: in [0, 1), where it is fixed.
+        schedule: "constant", "linear" or "cosine", where it is fixed.
+        average: 0, 0.2 or 0.5, the last share of the steps whose weights are averaged, where it is fixed.
+        loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
+        metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
+        private: the private records; only compared with the public ones, which must not be among them.
+        seconds: for planning; left out, five minutes, or what a private run of ``max_epochs`` takes where that is longer.
+        executor: runs the pilots, as Dask's; left out, a process for each core.
+        seed: of the pilots.
+        journal: file of the pilots that have ended, from which a plan that was stopped goes on.
+        effort: how many pilots there are at most.
+
+    Returns:
+        The choice; ``print`` it, or its ``code()``.
+
+    Raises:
+        ValueError: a bad argument; fewer than 50 public records; labels that are no classes of the network; a network or a loss
+            that mixes records, or a loss that is no mean; an epsilon that no batch size and number of passes keeps.
+
+    Example: a linear model, with next to no time for it.
+        >>> import torch
+        >>> from torch.utils.data import TensorDataset
+        >>> from dptheory.training import plan
+        >>> features = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
+        >>> public = TensorDataset(features, (features[:, 0] > 0).long())
+        >>> model = torch.nn.Linear(5, 2)
+        >>> choice = plan(model, public, num_examples=5000, epsilon=3.0, delta=1e-5, max_epochs=4, batch_size=500, seconds=2)
+        >>> choice.batch_size, choice.expected.high > 0.6
+        (500, True)
+    """
+    began = time.monotonic()
+    _validate.instance("model", model, nn.Module)
+    fixed = _fixed(clip_norm, learning_rate, momentum, schedule, average)
+    seed = _argument_ranges.seed("seed", seed)
+    seconds = None if seconds is None else _validate.real("seconds", seconds, 0.0, ends="()")
+    priced = candidates(
+        num_examples=num_examples, epsilon=epsilon, delta=delta, max_epochs=max_epochs, batch_size=batch_size, epochs=epochs
+    )
+    features, labels = public_records(public, seed=seed)
+    if private is not None:
+        refuse_private(features, private)
+    device = next(iter(model.parameters())).device
+    problem = Problem(
+        model=copy.deepcopy(model).train(),
+        loss=nn.functional.cross_entropy if loss is None else loss,
+        metric=metric or (accuracy if loss is None else lambda outputs, labels: -float(loss(outputs, labels))),
+        features=features.to(device),
+        labels=labels.to(device),
+        folds=_FOLDS_OF_FEW if len(labels) < _FEW_RECORDS else _FOLDS,
+    )
+    check(problem, classes=loss is None)
+    norm = median_norm(problem)
+    setup = (priced, fixed, seed, effort, seconds, [_digest(t) for t in (features, labels, *model.state_dict().values())])
+    kept = Journal(journal, setup)
+    workers = cores() if executor is None else (getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+    allowed = LEAST_SECONDS if seconds is None else seconds
+    pace = Pace(allowed, workers)
+    with _bar() as bar, runner(problem, executor) as run:
+        evaluate = _Evaluation(run, kept, bar, pace)
+        search = Search(
+            candidates=priced,
+            evaluate=evaluate,
+            pace=pace,
+            norm=norm,
+            fixed=fixed,
+            folds=problem.folds,
+            weight=_weight(len(labels)),
+            seed=seed,
+        )
+        found = search.run(effort)
+        gains = _gains(found.best, evaluate, problem, pace, seed)
+    return _choice(
+        found,
+        gains,
+        num_examples=num_examples,
+        epsilon=epsilon,
+        delta=delta,
+        metric="accuracy" if metric is None and loss is None else "metric",
+        public=_in_words(public, len(labels)),
+        pilots=evaluate.count,
+        seconds=time.monotonic() - began,
+    )
+
+
+class _Evaluation:
+    """Runs pilots, those that are not known yet; counts them and moves the bar."""
+
+    def __init__(self, run: Run, journal: Journal, bar: Progress, pace: Pace) -> None:
+        self._run, self._journal, self._bar, self._pace = run, journal, bar, pace
+        self._task = bar.add_task("plan", total=pace.left)
+        self._allowed = pace.left
+        self.count = 0
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Outcome]:
+        found: dict[int, Outcome] = {}
+        for place, job in enumerate(jobs):
+            known = self._journal.known(job)
+            if known is not None:
+                found[place] = known
+        missing = [place for place in range(len(jobs)) if place not in found]
+        for number, outcome in self._run([jobs[place] for place in missing]):
+            place = missing[number]
+            found[place] = outcome
+            self._journal.add(jobs[place], outcome)
+            self._bar.advance(self._task, 0)
+        self.count += len(jobs)
+        self._bar.update(self._task, completed=self._allowed - self._pace.left)
+        return [found[place] for place in range(len(jobs))]
+
+
+def _bar() -> Progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+
+def _fixed(
+    clip_norm: float | None,
+    learning_rate: float | None,
+    momentum: float | None,
+    schedule: str | None,
+    average: float | None,
+) -> Fixed:
+    return Fixed(
+        clip_norm=None if clip_norm is None else _validate.size("clip_norm", clip_norm, 1e-15, 1e15),
+        learning_rate=None if learning_rate is None else _argument_ranges.learning_rate("learning_rate", learning_rate),
+        momentum=None if momentum is None else _validate.real("momentum", momentum, 0.0, 1.0, ends="[)"),
+        schedule=None if schedule is None else _validate.choice("schedule", schedule, SCHEDULES),
+        average=None if average is None else _one_of("average", average, AVERAGES),
+    )
+
+
+def _one_of(name: str, value: float, allowed: Sequence[float]) -> float:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(f'{a:g}' for a in allowed)}, got {_validate.shown(value)}")
+    return float(value)
+
+
+def _weight(public: int) -> float:
+    """Of the records that a pilot was trained on, in its score.
+
+    The records kept aside say what counts, with a sampling error that falls like the root of their number; those trained on flatter
+    all points alike, with hardly any.
+    """
+    return 0.5 * min(1.0, math.sqrt(250.0 / public))
+
+
+# --- what the plan cannot do with -----------------------------------------------------------------------------------------
+
+
+def check(problem: Problem, *, classes: bool) -> None:
+    """See that the network and its loss can be trained with DP-SGD on such records.
+
+    Raises:
+        ValueError: the network takes other inputs, labels are no classes of it, the loss is no mean, or records are not apart.
+    """
+    model, features, labels = problem.model, problem.features, problem.labels
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ValueError("model must have parameters that require gradients, got none: nothing is trained")
+    some = slice(0, 8)
+    network = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        try:
+            outputs = network(features[some])
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
+            raise ValueError(f"public must hold records that the model takes, got features of shape {tuple(features.shape[1:])}: {error}") from error
+        if classes:
+            _check_labels(outputs, labels)
+        whole = float(problem.loss(outputs, labels[some]))
+        each = [float(problem.loss(outputs[i : i + 1], labels[i : i + 1])) for i in range(len(outputs))]
+    mean = math.fsum(each) / len(each)
+    if not math.isclose(whole, mean, rel_tol=1e-3, abs_tol=1e-6):
+        raise ValueError(
+            f"loss must be the mean of the losses of single records, got {whole:.6g} of {len(each)} records whose own have the mean "
+            f"{mean:.6g}: take reduction='mean', without weights of classes"
+        )
+    check_rows_apart(model, (features[:16], labels[:16]), lambda net, batch: problem.loss(net(batch[0]), batch[1]))
+
+
+def _check_labels(outputs: Tensor, labels: Tensor) -> None:
+    if labels.dim() != 1 or labels.dtype.is_floating_point or labels.dtype == torch.bool:
+        raise ValueError(
+            f"public must have whole numbers as labels, one a record, got {labels.dtype} of shape {tuple(labels.shape)}: "
+            "give loss= and metric= for others"
+        )
+    if outputs.dim() != 2:
+        raise ValueError(f"model must give a row of scores for each record, got outputs of shape {tuple(outputs.shape)}")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= outputs.shape[1]:
+        raise ValueError(
+            f"public must have labels in 0..{outputs.shape[1] - 1}, the classes of the model, got {low}..{high}"
+        )
+
+
+def _digest(tensor: Tensor) -> str:
+    from dptheory.training._streams import digest
+
+    return digest([tensor]).hex()
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------------
+
+
+def _gains(best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, seed: int) -> tuple[MethodGain, ...]:
+    """Paired pilots of every method at the choice, each at its own rate; none where there is no time for all."""
+    methods = [
+        name for name, method in METHODS.items() if name != DP_SGD and method.serves(problem.model, problem.labels)
+    ]
+    count = (len(methods) + 1) * len(_RATE_FACTORS) * problem.folds
+    steps = min(_METHOD_STEPS, int(pace.steps(1.0, slower=1.5) / max(1, count)))
+    if steps < min(50, best.point.steps):
+        return ()
+
+    def job(method: str, factor: float, fold: int) -> Job:
+        point = replace(best.point, learning_rate=best.point.learning_rate * factor)
+        return Job(
+            point=point, most_steps=steps, largest_batch=_METHOD_BATCH, fold=fold, seed=seed + fold, method=method
+        )
+
+    keys = [(m, f, k) for m in (DP_SGD, *methods) for f in _RATE_FACTORS for k in range(problem.folds)]
+    jobs = [job(*key) for key in keys]
+    outcomes = dict(zip(keys, evaluate(jobs), strict=True))
+    average = best.point.average
+
+    def scores(method: str, factor: float) -> list[float]:
+        return [outcomes[method, factor, k].scores[average].aside for k in range(problem.folds)]
+
+    def best_rate(method: str) -> float:
+        return max(_RATE_FACTORS, key=lambda f: _mean([s if math.isfinite(s) else -math.inf for s in scores(method, f)]))
+
+    plain = scores(DP_SGD, best_rate(DP_SGD))
+    found = []
+    for name in methods:
+        rate = best_rate(name)
+        differences = [a - b for a, b in zip(scores(name, rate), plain, strict=True)]
+        middle = _mean(differences)
+        half = _T_95[problem.folds] * _standard_error(differences)
+        method = METHODS[name]
+        found.append(
+            MethodGain(
+                method=name,
+                setting=method.setting,
+                gain=Range(middle - half, middle + half),
+                learning_rate=best.point.learning_rate * rate,
+                why=method.why,
+                claim=method.claim,
+            )
+        )
+    return tuple(found)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    middle = _mean(values)
+    return math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (len(values) - 1) / len(values))
+
+
+def _choice(found: Found, gains: tuple[MethodGain, ...], **said: Any) -> Choice:
+    best = found.best
+    aside, seen = [s.aside for s in best.scores], [s.seen for s in best.scores]
+    low, high = _mean(aside) - 2.0 * _standard_error(aside), max(_mean(seen), _mean(aside)) + 2.0 * _standard_error(seen)
+    if said["metric"] == "accuracy":
+        low, high = max(low, 0.0), min(high, 1.0)
+    as_good, costs = _around(found)
+    return Choice(**vars(best.point), expected=Range(low, high), as_good=as_good, costs=costs, methods=gains, **said)
+
+
+def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
+    """Along each hyperparameter: what is as good as the choice, and what a step to either side costs."""
+    best = found.best.point
+    place = {point: i for i, point in enumerate(found.points)}
+    here = found.pooled.mean[place[best]]
+    names = ("learning_rate", "batch_size", "epochs", "clip_norm")
+    as_good, costs = {}, {}
+    for name in names:
+        line = sorted((p for p in found.points if _beside(p, best, name)), key=lambda p: getattr(p, name))
+        good = [
+            getattr(p, name)
+            for p in line
+            if found.pooled.mean[place[p]] >= here - 2.0 * max(found.pooled.deviation[place[p]], 1e-12)
+        ]
+        words = name.replace("_", " ")
+        as_good[words] = Range(min(good), max(good)) if good else Range(getattr(best, name), getattr(best, name))
+        for p in (p for p in line if p != best):
+            factor = getattr(p, name) / getattr(best, name)
+            if any(math.isclose(factor, wanted, rel_tol=0.15) for wanted in (0.22, 0.25, 4.0, 4.5)):
+                costs[f"{words} x {factor:.2g}"] = float(here - found.pooled.mean[place[p]])
+    return as_good, costs
+
+
+def _beside(point: Point, best: Point, name: str) -> bool:
+    """Whether a point differs from the best in one hyperparameter, with what belongs to it."""
+    free = {
+        "learning_rate": ("learning_rate",),
+        "batch_size": ("batch_size", "steps", "noise_multiplier"),
+        "epochs": ("epochs", "steps", "noise_multiplier"),
+        "clip_norm": ("clip_norm", "learning_rate"),
+    }[name]
+    same = replace(best, **{key: getattr(point, key) for key in free})
+    return same == point and (name != "clip_norm" or math.isclose(point.stride, best.stride, rel_tol=1e-6))
+
+
+def _in_words(public: Public, count: int) -> str:
+    if isinstance(public, Shipped):
+        return f"{count:,} records of {public.name} in place of public ones"
+    if isinstance(public, Synthetic):
+        return f"{count:,} synthetic records in place of public ones"
+    return f"{count:,} public records"

@@ -1,0 +1,156 @@
+"""Public records: the user's own, a shipped set of the same shape, or synthetic ones."""
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from dptheory import _validate
+from dptheory.training.data import NAMES, load, standardised
+
+LEAST = 50
+"""Public records, below which pilots tell nothing apart."""
+_MOST = 20_000
+"""Of the user's that are used: more cost time and tell nothing more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipped:
+    """Records of a data set of the project in place of public ones: its shape must be that of the private records.
+
+    Attributes:
+        name: "fashion-mnist", "mnist", "cifar-10" or "excerpt".
+        count: number of records, 50 to 10,000.
+
+    Raises:
+        ValueError: another name or number.
+
+    Example: a thousand images.
+        >>> from dptheory.training.planning import Shipped
+        >>> Shipped(name="excerpt", count=1000).count
+        1000
+    """
+
+    name: str
+    count: int = 1000
+
+    def __post_init__(self) -> None:
+        _validate.choice("name", self.name, tuple(NAMES))
+        _validate.integer("count", self.count, LEAST, 10_000)
+
+    def records(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Standardised test images, and their labels."""
+        images = standardised(load(name=self.name, train=False))
+        chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[: self.count]
+        return images.pixels[chosen], images.labels[chosen]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthetic:
+    """Normal records about one centre for each class, where there are neither public records nor a set of their shape.
+
+    Attributes:
+        shape: of one record's features.
+        classes: number of classes, >= 2.
+        scale: root mean square of the private records' entries, as far as it is known without them.
+        count: number of records.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Example: images of one channel.
+        >>> from dptheory.training.planning import Synthetic
+        >>> features, labels = Synthetic(shape=(1, 28, 28), classes=10).records(seed=0)
+        >>> features.shape, labels.max()
+        (torch.Size([1000, 1, 28, 28]), tensor(9))
+    """
+
+    shape: tuple[int, ...]
+    classes: int
+    scale: float = 1.0
+    count: int = 1000
+
+    def __post_init__(self) -> None:
+        _validate.integers("shape", self.shape, 1, 10**6)
+        _validate.integer("classes", self.classes, 2, 10**4)
+        _validate.real("scale", self.scale, 1e-6, 1e6)
+        _validate.integer("count", self.count, LEAST, _MOST)
+
+    def records(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions."""
+        generator = torch.Generator().manual_seed(seed)
+        dim = math.prod(self.shape)
+        spread = torch.arange(1, dim + 1, dtype=torch.float32).pow(-0.5)  # energies that fall like 1/j, as those of images do
+        spread = spread / spread.square().mean().sqrt()
+        order = torch.randperm(dim, generator=generator)
+        labels = torch.arange(self.count) % self.classes
+        centres = torch.randn(self.classes, dim, generator=generator) * _SEPARATION / math.sqrt(dim)
+        noise = torch.randn(self.count, dim, generator=generator)
+        features = (centres[labels] + noise / _NOISE_SCALE) * spread
+        features = features[:, order] / features.square().mean().sqrt() * self.scale
+        mixed = torch.randperm(self.count, generator=generator)
+        return features[mixed].reshape(self.count, *self.shape), labels[mixed]
+
+
+_SEPARATION, _NOISE_SCALE = 4.0, 1.0
+Public = Dataset[Any] | Shipped | Synthetic
+
+
+def public_records(public: Public, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Features and labels as two tensors.
+
+    Raises:
+        ValueError: fewer than 50 records, or such as are no pairs of tensors of one shape.
+    """
+    if isinstance(public, Shipped | Synthetic):
+        return public.records(seed)
+    features, labels = tensors("public", public)
+    if len(labels) < LEAST:
+        raise ValueError(f"public must hold at least {LEAST} records, got {len(labels)}: with fewer, pilots tell nothing apart")
+    chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:_MOST]
+    return features[chosen], labels[chosen]
+
+
+def tensors(name: str, data: Dataset[Any]) -> tuple[Tensor, Tensor]:
+    """The records of a data set of pairs, as two tensors."""
+    held = getattr(data, "tensors", None)
+    if isinstance(held, tuple) and len(held) == 2 and all(isinstance(t, Tensor) for t in held):
+        return held[0], held[1]
+    try:
+        count = len(data)  # type: ignore[arg-type]
+    except TypeError:
+        raise ValueError(f"{name} must be a data set with a length, got {_validate.shown(data)}") from None
+    try:
+        pairs = [data[i] for i in range(count)]
+        features = torch.stack([torch.as_tensor(one) for one, _ in pairs])
+        return features, torch.stack([torch.as_tensor(label) for _, label in pairs])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} must hold pairs of features and label, tensors of one shape each, got {_validate.shown(data)}: {error}"
+        ) from error
+
+
+def refuse_private(public: Tensor, private: Dataset[Any]) -> None:
+    """See that no public record is a private one.
+
+    Raises:
+        ValueError: one is.
+    """
+    known = set(_digests(public))
+    features, _ = tensors("private", private)
+    both = sum(digest in known for digest in _digests(features))
+    if both:
+        raise ValueError(
+            f"public must hold no private record, got {both} that private holds too: what a plan takes from them is not "
+            "accounted for; take them out of private, or out of public"
+        )
+
+
+def _digests(features: Tensor) -> Iterable[bytes]:
+    for row in features.detach().cpu().contiguous():
+        yield hashlib.sha256(row.numpy().tobytes()).digest()

@@ -1,0 +1,365 @@
+"""Successive halving over the points: a sweep of the stride, many short pilots, fewer longer ones, and whole ones at the end."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dptheory.planning._candidates import Candidate
+from dptheory.training.planning._pilot import Job, Outcome, Score
+from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point
+from dptheory.training.planning._pooling import Array, Pooled, pooled
+
+Evaluate = Callable[[Sequence[Job]], list[Outcome]]
+
+CLIP_SHARES = (0.1, 0.3, 1.0)
+"""Clips, in medians of the gradients' norms at the start."""
+MOMENTA = (0.0, 0.9)
+_SWEPT = tuple(math.exp(x) for x in np.arange(-10.0, 4.1, 1.4))
+"""Strides that the sweep tries."""
+_AROUND = tuple(math.exp(x) for x in np.arange(-3.0, 3.1, 0.5))
+"""Strides of the grid, in the best of the sweep."""
+_BATCH_SCALE, _EPOCHS_SCALE, _CLIP_SCALE, _STRIDE_SCALE = math.log(6.0), math.log(6.0), 2.0, 1.0
+"""How far points may lie apart, in logarithms, until their scores tell little about each other."""
+_SHAPE_STEP = 0.6
+"""The same for two schedules, momenta or averages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """What the user has fixed; None for what is to be chosen."""
+
+    clip_norm: float | None = None
+    learning_rate: float | None = None
+    momentum: float | None = None
+    schedule: str | None = None
+    average: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How many pilots each round makes, and how long they are.
+
+    Attributes:
+        spread: pilots at places that are spread over all points.
+        guided: pilots at places where the score may be best, given all so far.
+        short: most steps of these.
+        kept: points of the second round, two pilots each.
+        middle: most steps of these.
+        finalists: points of the last round, with a pilot for each fold.
+        whole: most steps of these.
+    """
+
+    spread: int
+    guided: int
+    short: int
+    kept: int
+    middle: int
+    finalists: int
+    whole: int
+
+
+FULL = Effort(spread=60, guided=60, short=60, kept=24, middle=300, finalists=6, whole=2000)
+_SMALL_BATCH, _LARGE_BATCH = 64, 128
+_SWEEP_STEPS = 40
+_GUIDED_AT_ONCE = 10
+_FEWEST = 8
+"""Pilots of a round, however little time there is."""
+
+
+class Pace:
+    """Time that is left, and what a step takes: from the pilots so far, so that a search that goes on takes the same way.
+
+    Args:
+        seconds: in all.
+        workers: pilots at the same time.
+    """
+
+    def __init__(self, seconds: float, workers: int) -> None:
+        self._seconds, self._workers = seconds, workers
+        self._spent = 0.0
+        self._steps = self._last = 0.0
+
+    def took(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+        """Note pilots that have ended."""
+        self._last = math.fsum(one.seconds for one in outcomes)
+        self._steps = float(sum(min(job.most_steps, job.point.steps) for job in jobs))
+        self._spent += self._last
+
+    def steps(self, share: float, *, slower: float = 1.0) -> float:
+        """Steps, of all pilots together, for a share of the time left, if each takes ``slower`` times that of the last round."""
+        left = max(0.0, self._seconds * self._workers - self._spent)
+        return share * left * self._steps / max(self._last * slower, 1e-9)
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return max(0.0, self._seconds - self._spent / self._workers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A finalist.
+
+    Attributes:
+        point: what was tried.
+        scores: of its pilots, by fold.
+    """
+
+    point: Point
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """How the search ended.
+
+    Attributes:
+        best: the choice.
+        finalists: it and the others of the last round, best first.
+        points: all points of the grid.
+        pooled: what the pilots of the first two rounds say of them.
+        jobs: number of pilots.
+    """
+
+    best: Tried
+    finalists: tuple[Tried, ...]
+    points: tuple[Point, ...]
+    pooled: Pooled
+    jobs: int
+
+
+class _Round:
+    """The scores of one round, at places of the grid."""
+
+    def __init__(self, search: "Search") -> None:
+        self._search = search
+        self.places: list[int] = []
+        self.values: list[float] = []
+
+    def add(self, places: Sequence[int], *, most_steps: int, largest_batch: int) -> None:
+        search = self._search
+        groups = [search.alike(place) for place in places]
+        jobs = [
+            search.job(search.points[place], most_steps=most_steps, largest_batch=largest_batch) for place in places
+        ]
+        for group, outcome in zip(groups, search.evaluate(jobs), strict=True):
+            for average, place in group.items():
+                self.places.append(place)
+                self.values.append(search.value(outcome.scores[average]))
+
+    def pooled(self, worst: float) -> Pooled:
+        """The posterior; scores below the quantile ``worst`` count as that quantile, as how bad the bad ones are says nothing."""
+        values = _finite(np.array(self.values))
+        values = np.maximum(values, np.quantile(values, worst))
+        return pooled(self._search.coordinates[self.places], values, self._search.coordinates)
+
+
+class Search:
+    """Successive halving.
+
+    Args:
+        candidates: batches and epochs, with their noise.
+        evaluate: runs pilots.
+        pace: the time that they may take.
+        norm: median of the gradients' norms at the start.
+        fixed: what the user has fixed.
+        folds: parts of the public records.
+        weight: of the metric on the records that a pilot was trained on, in its score; the rest is that of those kept aside.
+        seed: of the search and its pilots.
+    """
+
+    def __init__(
+        self,
+        *,
+        candidates: Sequence[Candidate],
+        evaluate: Evaluate,
+        pace: Pace,
+        norm: float,
+        fixed: Fixed,
+        folds: int,
+        weight: float,
+        seed: int,
+    ) -> None:
+        self._evaluate, self._folds, self._weight, self._fixed = evaluate, folds, weight, fixed
+        self._pace = pace
+        self._candidates = candidates
+        self._clips = (fixed.clip_norm,) if fixed.clip_norm is not None else tuple(norm * s for s in CLIP_SHARES)
+        self._random = np.random.default_rng(seed)
+        self._jobs = 0
+        self.points: tuple[Point, ...] = ()
+        self.coordinates: Array = np.zeros((0, 0))
+        self._place: dict[Point, int] = {}
+
+    def run(self, effort: Effort) -> Found:
+        """Sweep, spread, keep, decide."""
+        self._lay_out(self._sweep())
+        first = _Round(self)
+        many = min(1.0, self._pace.steps(0.3) / ((effort.spread + effort.guided) * effort.short))
+        spread, guided = (max(_FEWEST, round(many * count)) for count in (effort.spread, effort.guided))
+        first.add(self._spread(spread), most_steps=effort.short, largest_batch=_SMALL_BATCH)
+        for start in range(0, guided, _GUIDED_AT_ONCE):
+            hopeful = self._hopeful(first.pooled(0.5), min(_GUIDED_AT_ONCE, guided - start))
+            first.add(hopeful, most_steps=effort.short, largest_batch=_SMALL_BATCH)
+        kept = self._best(first.pooled(0.5).mean, max(_FEWEST, round(many * effort.kept)), apart=0.3)
+        second = _Round(self)
+        middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / (2 * len(kept)), least=effort.short)
+        for _ in range(2):
+            second.add(kept, most_steps=middle, largest_batch=_LARGE_BATCH)
+        known = second.pooled(0.25)
+        among = np.isin(np.arange(len(self.points)), second.places)
+        finalists = self._best(np.where(among, known.mean, -np.inf), effort.finalists, apart=0.1)
+        whole = _within(effort.whole, self._pace.steps(0.75) / (len(finalists) * self._folds), least=middle)
+        tried = self._whole(finalists, whole)
+        expected = [known.mean[self._place[one.point]] for one in tried]
+        order = sorted(range(len(tried)), key=lambda i: -(2.0 * self._worth(tried[i]) + expected[i]))
+        ranked = tuple(tried[i] for i in order)
+        return Found(best=ranked[0], finalists=ranked, points=self.points, pooled=known, jobs=self._jobs)
+
+    def evaluate(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Run pilots."""
+        outcomes = self._evaluate(jobs)
+        self._pace.took(jobs, outcomes)
+        return outcomes
+
+    def value(self, score: Score) -> float:
+        """What counts of a score."""
+        return (1.0 - self._weight) * score.aside + self._weight * score.seen
+
+    def job(self, point: Point, *, most_steps: int, largest_batch: int, fold: int | None = None) -> Job:
+        """A pilot of a point; the fold is that of the number of the pilot where it is not given."""
+        self._jobs += 1
+        return Job(
+            point=point,
+            most_steps=most_steps,
+            largest_batch=largest_batch,
+            fold=self._jobs % self._folds if fold is None else fold,
+            seed=int(self._random.integers(2**31)),
+        )
+
+    def alike(self, place: int) -> dict[float, int]:
+        """The places of the points that a pilot of this one scores too: those with other averages."""
+        point = self.points[place]
+        found = {average: self._place.get(replace(point, average=average)) for average in AVERAGES}
+        return {average: other for average, other in found.items() if other is not None}
+
+    # --- the rounds ---------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> float:
+        """The stride about which to search: of a wide range the best, over a large and a middle batch."""
+        if self._fixed.learning_rate is not None:
+            return 1.0
+        ordered = sorted(self._candidates, key=lambda c: c.noise_per_step * math.sqrt(c.steps))
+        some = ordered[0], ordered[len(ordered) // 2]
+        clip = self._clips[len(self._clips) // 2]
+        momentum = self._fixed.momentum or 0.0
+        points = [_point(c, clip, s, momentum, self._fixed.schedule or CONSTANT, 0.0) for s in _SWEPT for c in some]
+        outcomes = self.evaluate([self.job(p, most_steps=_SWEEP_STEPS, largest_batch=_SMALL_BATCH) for p in points])
+        values = _finite(np.array([self.value(outcome.scores[0.0]) for outcome in outcomes])).reshape(len(_SWEPT), -1).mean(1)
+        padded = np.concatenate([values[:1], values, values[-1:]])
+        smooth = (padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0
+        return _SWEPT[int(smooth.argmax())]
+
+    def _lay_out(self, middle: float) -> None:
+        fixed = self._fixed
+        momenta = MOMENTA if fixed.momentum is None else (fixed.momentum,)
+        schedules = SCHEDULES if fixed.schedule is None else (fixed.schedule,)
+        averages = AVERAGES if fixed.average is None else (fixed.average,)
+        points = [
+            _point(candidate, clip, stride, momentum, schedule, average)
+            for candidate in self._candidates
+            for clip in self._clips
+            for momentum in momenta
+            for stride in self._strides(middle, clip, momentum)
+            for schedule in schedules
+            for average in averages
+        ]
+        self.points = tuple(points)
+        self._place = {point: place for place, point in enumerate(points)}
+        self.coordinates = np.array([_coordinates(point) for point in points])
+
+    def _strides(self, middle: float, clip: float, momentum: float) -> tuple[float, ...]:
+        if self._fixed.learning_rate is not None:
+            return (self._fixed.learning_rate * clip / (1.0 - momentum),)
+        return tuple(middle * factor for factor in _AROUND)
+
+    def _spread(self, count: int) -> list[int]:
+        """Places without an average, drawn without replacement."""
+        plain = [i for i, point in enumerate(self.points) if point.average == self.points[0].average]
+        return [int(i) for i in self._random.choice(plain, min(count, len(plain)), replace=False)]
+
+    def _hopeful(self, known: Pooled, count: int) -> list[int]:
+        """Places of the highest mean plus deviation, apart from each other."""
+        return self._best(known.mean + known.deviation, count, apart=0.3, unsure=known.deviation)
+
+    def _best(self, worth: Array, count: int, *, apart: float, unsure: Array | None = None) -> list[int]:
+        """Places of the most worth, one for all averages; one that is taken lowers the worth of those within ``apart`` of it."""
+        left = worth.copy()
+        finite = left[np.isfinite(left)]
+        loss = (float(finite.max() - np.quantile(finite, 0.9)) or 1.0) if unsure is None else unsure
+        taken: list[int] = []
+        while len(taken) < count and np.isfinite(left.max()):
+            place = int(left.argmax())
+            taken.append(place)
+            near = ((self.coordinates - self.coordinates[place]) ** 2).sum(1)
+            left = left - 0.5 * loss * np.exp(-near / (2.0 * apart**2))
+            left[list(self.alike(place).values())] = -np.inf
+        return taken
+
+    def _whole(self, finalists: Sequence[int], most_steps: int) -> list[Tried]:
+        jobs = [
+            self.job(self.points[place], most_steps=most_steps, largest_batch=_LARGE_BATCH, fold=fold)
+            for place in finalists
+            for fold in range(self._folds)
+        ]
+        outcomes = self.evaluate(jobs)
+        found = []
+        for number, place in enumerate(finalists):
+            own = outcomes[number * self._folds : (number + 1) * self._folds]
+            found += [
+                Tried(point=self.points[other], scores=tuple(outcome.scores[average] for outcome in own))
+                for average, other in self.alike(place).items()
+            ]
+        return found
+
+    def _worth(self, tried: Tried) -> float:
+        return float(_finite(np.array([self.value(score) for score in tried.scores])).mean())
+
+
+def _within(most: int, affordable: float, *, least: int) -> int:
+    return max(least, min(most, int(affordable)))
+
+
+def _point(
+    candidate: Candidate, clip: float, stride: float, momentum: float, schedule: str, average: float
+) -> Point:
+    return Point(
+        batch_size=candidate.batch_size,
+        epochs=candidate.epochs,
+        steps=candidate.steps,
+        noise_multiplier=candidate.noise_multiplier,
+        clip_norm=clip,
+        learning_rate=stride * (1.0 - momentum) / clip,
+        momentum=momentum,
+        schedule=schedule,
+        average=average,
+    )
+
+
+def _coordinates(point: Point) -> list[float]:
+    return [
+        math.log(point.batch_size) / _BATCH_SCALE,
+        math.log(point.epochs) / _EPOCHS_SCALE,
+        math.log(point.clip_norm) / _CLIP_SCALE,
+        math.log(point.stride) / _STRIDE_SCALE,
+        _SHAPE_STEP * SCHEDULES.index(point.schedule),
+        _SHAPE_STEP * (point.momentum > 0),
+        _SHAPE_STEP * 2.0 * point.average,
+    ]
+
+
+def _finite(values: Array) -> Array:
+    """NaN and infinities, of pilots that diverged under a metric of the user's, count as the worst of the others."""
+    good = values[np.isfinite(values)]
+    return np.where(np.isfinite(values), values, good.min() if len(good) else 0.0)
