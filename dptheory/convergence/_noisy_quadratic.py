@@ -8,6 +8,7 @@ E w_T^2 = A w_0^2 + gamma^2 S N, where A and N, the responses to a start and to 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptheory import _validate
 
 Array = NDArray[np.float64]
+Schedule = Literal["constant", "linear", "cosine"]
 Responses = tuple[Array, Array]
 """The mean of the weights from a unit start, and their variance under unit noise."""
 
@@ -42,7 +44,7 @@ def noisy_quadratic_loss(
     noise_std: ArrayLike = 0.0,
     slope: ArrayLike = 1.0,
     multiplicities: ArrayLike = 1.0,
-    schedule: str = "constant",
+    schedule: Schedule = "constant",
     average: float = 0.0,
 ) -> Array:
     r"""Expected loss above the minimum after T noisy steps with momentum on a quadratic, for many runs at once.
@@ -90,13 +92,15 @@ def noisy_quadratic_loss(
     """
     spectrum = _spectrum(curvature, gradient_energy, multiplicities)
     runs = _runs(learning_rate, steps, momentum, noise_std, variance, slope, spectrum.curvature.size)
-    schedule = _validate.choice("schedule", schedule, tuple(SCHEDULES))
+    _validate.choice("schedule", schedule, tuple(SCHEDULES))
     average = _validate.real("average", average, 0.0, 1.0)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what is not a number became too large before
         z = runs.learning_rate * runs.slope * spectrum.curvature
         mean, noise = _responses(z, runs.momentum, runs.steps, schedule, average)
         kicks = 0.5 * spectrum.curvature * spectrum.multiplicities * runs.learning_rate**2 * runs.variance
-        return (_times(spectrum.start_loss, mean**2) + _times(kicks, noise)).sum(axis=-1)
+        left = _times(spectrum.start_loss, mean**2) + _times(kicks, noise)
+        found: Array = left.sum(axis=-1)
+    return found
 
 
 @dataclass(frozen=True)
@@ -143,11 +147,14 @@ def _runs(
         "momentum": _between("momentum", momentum, 0.0, 1.0, ends="[)"),
         "noise_std": _validate.scale("noise_std", noise_std),
     }
+    for name, array, given in zip(own, own.values(), (learning_rate, steps, momentum, noise_std), strict=True):
+        if not array.size:
+            raise ValueError(f"{name} must hold at least one number, got {_validate.shown(given)}")
     _validate.broadcast(**own)
     shape = (*np.broadcast_shapes(*(array.shape for array in own.values())), directions)
-    if not math.prod(shape) or math.prod(shape) > _MAX_SIZE:
+    if math.prod(shape) > _MAX_SIZE:
         raise ValueError(
-            f"learning_rate must make 1..{_MAX_SIZE} runs times curvatures, with steps, momentum and noise_std: got {shape}"
+            f"learning_rate, with steps, momentum and noise_std, must make at most {_MAX_SIZE} runs times curvatures, got {shape}"
         )
     rate, count, mu, noise = (array[..., None] for array in own.values())
     variances = _fitting("variance", _within("variance", variance, 1e140), shape)
