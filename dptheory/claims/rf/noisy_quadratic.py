@@ -29,11 +29,11 @@ $v_{t+1} = \mu v_t+ahw_t+n_t$, $w_{t+1} = w_t-\gamma s_tv_{t+1}$, $v_0 = 0$, whe
 of the past, and $a$ is the slope that clipping leaves of the gradient. The weights that count are the mean $\bar w$ of the last $K$
 (of the last one, $K = 1$). Put $z = \gamma ah$, $b = c = 0$ and for $t = T-1,\dots,0$ in turn
 
-$$c\leftarrow c+\frac1K\ \text{ if }t\ge T-K,\qquad k_t = b-s_tc,\qquad c\leftarrow c+zk_t,\qquad b\leftarrow\mu k_t .$$
+$$c\leftarrow c+\frac1K\text{ if }t\ge T-K,\qquad k_t = b-s_tc,\qquad c\leftarrow c+zk_t,\qquad b\leftarrow\mu k_t .$$
 
-Then $E\bar w^2 = c^2w_0^2+\gamma^2S\,N$ with $N = \sum_tk_t^2$, so that the expected loss above the minimum is
+Then $E\bar w^2 = c^2w_0^2+\gamma^2SN$ with $N = \sum_tk_t^2$, so that the expected loss above the minimum is
 
-$$\sum_i\Big[c_i^2\,\frac{e_i}{2h_i}+\frac{h_i}2\,m_i\gamma^2S_iN_i\Big],$$
+$$\sum_i\Big[c_i^2\frac{e_i}{2h_i}+\frac{h_i}2m_i\gamma^2S_iN_i\Big],$$
 
 $e_i$ the squared norm of the gradient at the start in the $m_i$ directions of curvature $h_i>0$; a direction of curvature 0 adds nothing.
 At a constant rate:
