@@ -45,7 +45,7 @@ TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),
-        ("probe", "audits", "instrument"),
+        ("probe", "audits", "instrument", "planning"),
         ("validate", "benchmarks", "_probe_command"),
         ("_commands",),
     )

@@ -29,6 +29,7 @@ from dptheory.convergence._momentum import (
     velocity_variance,
 )
 from dptheory.convergence._momentum_masks import momentum_mask_bound
+from dptheory.convergence._noisy_quadratic import noisy_quadratic_loss
 from dptheory.convergence._plain_mean import plain_mean_bound
 from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
@@ -52,6 +53,7 @@ __all__ = [
     "least_gradient_bound",
     "momentum_mask_bound",
     "noise_term",
+    "noisy_quadratic_loss",
     "noisy_sgd_bound",
     "optimal_steps",
     "plain_mean_bound",

@@ -197,6 +197,14 @@ CALLS: Calls = {
         call(curvature=np.linspace(0.1, 1.0, 100), start=np.ones(100), epochs=10, steps_per_epoch=10, learning_rate=0.1,
              drop_rate=0.5),
     ],
+    "dptheory.convergence.noisy_quadratic_loss": [
+        call(curvature=[1.0, 2.0], gradient_energy=[1.0, 0.5], learning_rate=[0.1, 0.2], steps=[3, 4], momentum=[0.5, 0.0],
+             variance=[[0.1, 0.1], [0.2, 0.1]], noise_std=[0.1, 0.2], slope=[[1.0, 0.5], [0.5, 0.5]], multiplicities=[2.0, 1.5],
+             schedule="linear", average=0.5),
+        call(curvature=[1.0], gradient_energy=[1.0], learning_rate=0.1, steps=10, momentum=0.9, noise_std=0.1, schedule="cosine"),
+        dear(curvature=np.linspace(0.1, 1.0, 1000), gradient_energy=np.ones(1000), learning_rate=0.1, steps=100, momentum=0.9,
+             noise_std=0.1, average=0.1),
+    ],
     "dptheory.gradients.QuadraticForm": [
         call(weights=[1.0, 0.5], freedoms=[2.0, 3.0], noncentralities=[0.0, 1.0]),
         call(weights=np.linspace(0.1, 1.0, 100), freedoms=np.full(100, 1e4), noncentralities=np.zeros(100)),

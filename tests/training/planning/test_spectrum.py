@@ -1,0 +1,272 @@
+"""Curvature and clipped gradients measured on networks where they are known: quadratics, logistic regression, and dense matrices."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from dptheory.convergence import noisy_quadratic_loss
+from dptheory.training.planning import _spectrum
+from dptheory.training.planning._spectrum import Spectrum, measure_spectrum, quadratic_of
+
+EPS = 2**-52
+RECORDS = 40
+Problem = tuple[nn.Module, Callable[[Any, torch.Tensor], torch.Tensor], torch.Tensor, torch.Tensor]
+
+
+def _normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def _set(model: nn.Module, seed: int) -> nn.Module:
+    with torch.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(_normal(*p.shape, seed=seed + i) / 2)
+    return model.double()
+
+
+def quadratic() -> Problem:
+    """Least squares on orthogonal features: the Hessian is diagonal, 2 times the mean squares of the features."""
+    features = torch.zeros(RECORDS, 4, dtype=torch.float64)
+    for i, size in enumerate((0.5, 1.0, 2.0, 3.0)):
+        features[i::4, i] = size
+    return _set(nn.Linear(4, 1, bias=False), 1), mse_loss, features, _normal(RECORDS, 1, seed=9)
+
+
+def logistic() -> Problem:
+    labels = torch.randint(3, (RECORDS,), generator=torch.Generator().manual_seed(3))
+    return _set(nn.Linear(3, 3), 2), cross_entropy, _normal(RECORDS, 3, seed=4), labels
+
+
+def network() -> Problem:
+    model = _set(nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)), 5)
+    return (model, *logistic()[1:])
+
+
+def _dense(problem: Problem) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradient, Hessian and Gauss-Newton matrix by functions of all weights."""
+    model, loss, features, labels = problem
+    shapes = {name: p.shape for name, p in model.named_parameters()}
+    at = torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    def outputs(weights: torch.Tensor) -> torch.Tensor:
+        parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
+        named = {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+        return torch.func.functional_call(model, named, (features,))
+
+    def value(weights: torch.Tensor) -> torch.Tensor:
+        return loss(outputs(weights), labels)
+
+    jacobian = torch.autograd.functional.jacobian(outputs, at).flatten(0, 1)
+    ends = outputs(at).detach()
+    inner = torch.autograd.functional.hessian(lambda z: loss(z.view_as(ends), labels), ends.flatten())
+    gradient = torch.autograd.functional.jacobian(value, at)
+    return gradient, torch.autograd.functional.hessian(value, at), jacobian.T @ inner @ jacobian
+
+
+def _per_example(problem: Problem) -> torch.Tensor:
+    model, loss, features, labels = problem
+    rows = []
+    for i in range(len(features)):
+        found = torch.autograd.grad(loss(model(features[i : i + 1]), labels[i : i + 1]), list(model.parameters()))
+        rows.append(torch.cat([part.flatten() for part in found]))
+    return torch.stack(rows)
+
+
+def _measured(problem: Problem, **options: Any) -> Spectrum:
+    return measure_spectrum(*problem, **({"clips": [1.0], "vectors": 30, "curved": RECORDS} | options))
+
+
+def test_all_is_known_of_a_quadratic() -> None:
+    problem = quadratic()
+    model, _, features, labels = problem
+    curvature = 2 * features.square().mean(0)
+    gradient = 2 * ((model(features) - labels) * features).mean(0).detach()
+    found = _measured(problem, probes=3)
+    assert found.loss == pytest.approx(mse_loss(model(features), labels).item(), rel=4 * EPS)
+    assert (found.dim, found.examples) == (4, RECORDS)
+    assert found.grad_norm == pytest.approx(float(gradient.norm()), rel=100 * EPS)
+    assert found.curvature == pytest.approx(curvature.flip(0).numpy(), rel=1e3 * EPS)
+    assert found.gradient == pytest.approx(gradient.abs().flip(0).numpy(), rel=1e4 * EPS)
+    assert found.trace == pytest.approx(float(curvature.sum()), rel=100 * EPS)
+    assert found.trace_error <= 100 * EPS * found.trace
+    assert found.noise_curvature == pytest.approx(np.tile(curvature.flip(0).numpy(), 3), rel=1e3 * EPS)
+    assert found.multiplicities == pytest.approx(np.full(12, 1 / 3), rel=1e4 * EPS)
+
+
+@pytest.mark.parametrize("clip", [0.3, 1.0, 1e6])
+def test_clipped_gradients_of_a_quadratic(clip: float) -> None:
+    """Its directions are the features, the last first."""
+    samples = _per_example(quadratic())
+    norms = samples.norm(dim=1)
+    clipped = samples * (clip / norms).clamp(max=1.0)[:, None]
+    mean, signs = samples.mean(0), samples.mean(0).sign()
+    (found,) = _measured(quadratic(), clips=[clip]).clipped
+    assert found.clip_norm == clip
+    assert found.clip_probability == pytest.approx(float((norms > clip).double().mean()))
+    assert found.slope == pytest.approx(float(clipped.mean(0) @ mean / mean.square().sum()), rel=1e3 * EPS)
+    assert found.mean == pytest.approx((signs * clipped.mean(0)).flip(0).numpy(), rel=1e4 * EPS)
+    assert found.mean_norm == pytest.approx(float(clipped.mean(0).norm()), rel=1e3 * EPS)
+    assert found.second_moment == pytest.approx(float(clipped.square().sum(1).mean()), rel=1e3 * EPS)
+    assert found.variances == pytest.approx(clipped.var(0, unbiased=False).flip(0).numpy(), rel=1e4 * EPS)
+
+
+def _gauss_newton(problem: Problem) -> torch.Tensor:
+    return _dense(problem)[2]
+
+
+def _hessian(problem: Problem) -> torch.Tensor:
+    return _dense(problem)[1]
+
+
+CASES = [
+    pytest.param(logistic, "gauss-newton", _hessian, id="logistic: gauss-newton is the hessian"),
+    pytest.param(logistic, "hessian", _hessian, id="logistic: hessian"),
+    pytest.param(network, "gauss-newton", _gauss_newton, id="network: gauss-newton"),
+    pytest.param(network, "hessian", _hessian, id="network: hessian"),
+]
+
+
+@pytest.mark.parametrize(("problem", "matrix", "dense"), CASES)
+def test_products_are_those_of_the_dense_matrix(
+    problem: Callable[[], Problem], matrix: str, dense: Callable[[Problem], torch.Tensor]
+) -> None:
+    expected = dense(problem())
+    product = _spectrum._product(*problem(), matrix)
+    found = torch.stack([product(one) for one in torch.eye(len(expected), dtype=torch.float64)])
+    assert torch.allclose(found, expected, rtol=0, atol=100 * EPS * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("vectors", [1, 3, 5])
+@pytest.mark.parametrize(("problem", "matrix", "dense"), CASES)
+def test_k_ritz_values_match_the_gradients_first_2k_moments(
+    problem: Callable[[], Problem], matrix: str, dense: Callable[[Problem], torch.Tensor], vectors: int
+) -> None:
+    """Gauss quadrature: sum of energy times value^p is g' H^p g for p = 0..2k-1, against the matrix itself."""
+    gradient, curvature = _dense(problem())[0], dense(problem())
+    found = _measured(problem(), vectors=vectors, matrix=matrix, probes=0)
+    assert found.curvature.shape == (vectors,) and (np.diff(found.curvature) < 0).all()
+    size, moved = float(torch.linalg.matrix_norm(curvature, 2)), gradient.clone()
+    for power in range(2 * vectors):
+        moment = float(found.gradient_energy @ found.curvature**power)
+        scale = size**power * float(gradient.square().sum())
+        assert moment == pytest.approx(float(gradient @ moved), abs=1e3 * EPS * scale)
+        moved = curvature @ moved
+
+
+def test_enough_vectors_find_all_curvatures_of_a_logistic_regression() -> None:
+    """Twelve parameters, of which the softmax leaves eight directions that change an output."""
+    expected = np.linalg.eigvalsh(_hessian(logistic()).numpy())[::-1]
+    found = _measured(logistic(), probes=0)
+    assert found.curvature[:8] == pytest.approx(expected[:8], rel=1e-6)
+    assert len(found.curvature) <= 9 and np.abs(found.curvature[8:]).max(initial=0.0) < 1e-6 * expected[0]
+
+
+def test_trace_is_hutchinsons_estimate() -> None:
+    """Its error is that of signs: at most the root of twice the squares beside the diagonal, over the number of probes."""
+    dense = _hessian(logistic())
+    beside = dense - torch.diag(dense.diagonal())
+    found = _measured(logistic(), probes=100, vectors=3)
+    spread = math.sqrt(2 * float(beside.square().sum()))
+    assert abs(found.trace - float(dense.trace())) < 5 * spread / 10
+    assert found.trace_error == pytest.approx(spread / 10, rel=0.5)
+    assert found.multiplicities.sum() == pytest.approx(12, rel=100 * EPS)
+    assert float(found.multiplicities @ found.noise_curvature) == pytest.approx(found.trace, rel=100 * EPS)
+    two = _measured(logistic(), probes=2, vectors=3)
+    assert two.trace_error == pytest.approx(12 * abs(np.diff(two.noise_curvature)[0]) / 2, rel=1e3 * EPS)
+    assert math.isnan(_measured(logistic(), probes=0).trace) and _measured(logistic(), probes=1).trace_error == math.inf
+
+
+def test_it_ends_with_the_directions_that_the_gradient_lies_in() -> None:
+    """Two of four, one of them with little of it."""
+    model, loss, features, _ = quadratic()
+    curvature = 2 * features.square().mean(0)
+    gradient = torch.tensor([0.0, 1e-5, 0.0, 1.0], dtype=torch.float64)
+    labels = model(features).detach() - (features @ (gradient / curvature))[:, None]
+    found = _measured((model, loss, features, labels))
+    assert found.curvature == pytest.approx(curvature[[3, 1]].numpy(), rel=1e-9)
+    assert found.gradient == pytest.approx([1.0, 1e-5], rel=1e-9)
+
+
+def test_curvature_of_some_records() -> None:
+    """Of all where there are fewer than asked for; the gradient is that of all in any case."""
+    some, every, more = (_measured(logistic(), curved=n) for n in (10, RECORDS, 10**6))
+    assert some.grad_norm == every.grad_norm and some.curvature[0] != every.curvature[0]
+    assert (every.curvature == more.curvature).all()
+
+
+def test_only_trained_parameters_count_and_the_model_stays_as_it_is() -> None:
+    model, loss, features, labels = network()
+    model = nn.Sequential(*model, nn.Dropout(0.9)).eval()  # type: ignore[arg-type]
+    model[0].requires_grad_(False)
+    before = copy.deepcopy(model.state_dict())
+    state = torch.random.get_rng_state()
+    found = measure_spectrum(model, loss, features, labels, clips=[1.0])
+    assert torch.equal(state, torch.random.get_rng_state()) and found.dim == 12
+    alone = nn.Linear(3, 3).double()
+    alone.load_state_dict(model[2].state_dict())
+    inner = torch.tanh(model[0](features)).detach()
+    expected = measure_spectrum(alone, loss, inner, labels, clips=[1.0])
+    assert found.curvature == pytest.approx(expected.curvature, rel=1e-9, abs=1e-12)
+    assert found.clipped[0].second_moment == pytest.approx(expected.clipped[0].second_moment, rel=1e3 * EPS)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(module.training for module in model.modules())
+    assert all(p.grad is None and not hasattr(p, "grad_sample") for p in model.parameters())
+
+
+def test_the_model_of_a_quadratic_predicts_its_runs_exactly() -> None:
+    """Against the formula with the true eigenvalues: nothing is clipped, batches are large, noise is private."""
+    model, loss, features, labels = quadratic()
+    found = _measured((model, loss, features, labels), clips=[1e9])
+    run = {"learning_rate": [0.1, 0.2], "steps": 50, "momentum": 0.5}
+    noise = np.array([0.1, 0.3])
+    given = quadratic_of(found, found.clipped[0], batch_size=1e30, noise_std=noise)
+    curvature = 2 * features.square().mean(0).numpy()
+    gradient = 2 * ((model(features) - labels) * features).mean(0).detach().numpy()
+    once = noisy_quadratic_loss(curvature, gradient_energy=gradient**2, noise_std=noise, **run)
+    assert given["variance"].shape == (2, len(given["curvature"]))
+    assert noisy_quadratic_loss(**given, **run) == pytest.approx(once, rel=1e-9)
+
+
+def test_noise_of_the_batch_is_where_it_was_measured() -> None:
+    found = _measured(quadratic(), clips=[1.0])
+    given = quadratic_of(found, found.clipped[0], batch_size=[5, 50], noise_std=0.0)
+    total = (given["variance"] * given["multiplicities"]).sum(axis=1)
+    spread = found.clipped[0].second_moment - found.clipped[0].mean_norm ** 2
+    assert total == pytest.approx(spread / np.array([5, 50]), rel=1e4 * EPS)
+
+
+def test_negative_curvature_is_left_out_of_the_model() -> None:
+    found = _measured(network(), matrix="hessian")
+    assert (found.curvature < 0).any()
+    given = quadratic_of(found, found.clipped[0], batch_size=10, noise_std=0.1)
+    assert (given["curvature"] > 0).all() and np.isfinite(noisy_quadratic_loss(**given, learning_rate=0.1, steps=9))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", None), ("loss", 3), ("features", [1.0]), ("features", torch.ones(1, 3)), ("labels", torch.zeros(3)),
+        ("labels", "no"), ("clips", []), ("clips", 1.0), ("clips", [0.0]), ("clips", [math.nan]), ("vectors", 0),
+        ("vectors", 31), ("probes", -1), ("curved", 0), ("matrix", "fisher"), ("seed", -1),
+        ("loss", lambda outputs, labels: outputs), ("loss", lambda outputs, labels: outputs.sum() * math.nan),
+        ("model", nn.Linear(3, 3).double().requires_grad_(False)),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_named(name: str, value: object) -> None:
+    model, loss, features, labels = logistic()
+    given = {"model": model, "loss": loss, "features": features, "labels": labels, "clips": [1.0]} | {name: value}
+    with pytest.raises(ValueError, match=rf"^{name} must"):
+        measure_spectrum(**given)  # type: ignore[arg-type]
+
+
+def test_a_gradient_of_zero_has_no_direction() -> None:
+    model, loss, features, _ = quadratic()
+    with pytest.raises(ValueError, match=r"^model must have a gradient that is finite and not zero"):
+        measure_spectrum(model, loss, features, model(features).detach(), clips=[1.0])
