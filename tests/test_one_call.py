@@ -13,7 +13,6 @@ import typer
 import dptheory.cli
 from dptheory import cli
 from dptheory.claims import ledger_markdown
-from dptheory.planning import advice, config_text, to_json, to_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
