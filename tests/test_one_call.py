@@ -16,7 +16,6 @@ from dptheory.claims import ledger_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
-    *(("planning", form.__name__) for form in (advice, config_text, to_json, to_markdown)),
 }
 """Forms of a result."""
 OF_SEVERAL_KINDS = {

@@ -89,13 +89,9 @@ def candidates(
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
     delta = _validate.real("delta", delta, *DELTA)
     most = _validate.real("max_epochs", max_epochs, 0.0, _MOST_EPOCHS, ends="(]")
-    if batch_size is None:
-        batches = sorted({max(_LEAST_BATCH, round(rate * count)) for rate in _RATES}, reverse=True)
-    else:
-        batches = [_validate.integer("batch_size", batch_size, math.ceil(RATE[0] * count), count)]
-    if epochs is None:
-        passes = [share * most for share in _PASSES]
-    else:
+    batches = _batches(count) if batch_size is None else [_fixed_batch(batch_size, count)]
+    passes = [share * most for share in _PASSES]
+    if epochs is not None:
         passes = [_validate.real("epochs", epochs, 0.0, most, ends="(]")]
     sizes = [
         (batch, some, max(1, round(some * count / batch)))
@@ -122,6 +118,14 @@ def candidates(
             f"multiplier of at most {NOISE[1]:g}, got {epsilon!r}"
         )
     return kept
+
+
+def _batches(count: int) -> list[int]:
+    return sorted({max(_LEAST_BATCH, round(rate * count)) for rate in _RATES}, reverse=True)
+
+
+def _fixed_batch(batch_size: int, count: int) -> int:
+    return _validate.integer("batch_size", batch_size, math.ceil(RATE[0] * count), count)
 
 
 def _noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float | None:

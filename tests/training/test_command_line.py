@@ -1,7 +1,6 @@
 """The commands: every default, where every option goes, and what is printed at the end."""
 
 import contextlib
-import dataclasses
 import inspect
 import io
 import itertools
@@ -22,7 +21,6 @@ import dptheory.training.probe
 import dptheory.training.runs
 import dptheory.training.validate
 from dptheory.cli import app
-from dptheory.privacy import Composition
 from dptheory.training.probe import MeasureSettings, ProbeResult, Record, measure
 from dptheory.training.runs import DpSgdSettings
 from dptheory.training.validate import Moment, Row, ValidateSettings, Validation

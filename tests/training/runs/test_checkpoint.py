@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dptheory.privacy import Step
 from dptheory.training import runs
 from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
 from tests.training.tiny import tiny_config, tiny_load

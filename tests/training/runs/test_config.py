@@ -9,7 +9,6 @@ import torch
 
 import dptheory.training
 from dptheory import planning, privacy
-from dptheory.privacy import Step
 from dptheory.training import runs
 from dptheory.training.data import _images
 from dptheory.training.data._files import DataFile

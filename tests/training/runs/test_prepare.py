@@ -1,7 +1,5 @@
 """A run before its first step: its images, the images that nothing protects, its noise and its streams of random numbers."""
 
-import tomllib
-
 import numpy as np
 import pytest
 import torch
