@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import cell, console_for_output, user_errors
+
+if TYPE_CHECKING:
+    from dptheory.planning import Candidate
 
 EXAMPLE = "Example: dptheory plan --num-examples 60000 --epsilon 3 --delta 1e-5 --max-epochs 20"
 NOT_ENOUGH = (
@@ -50,6 +53,10 @@ def make_plan(
         rows = [dataclasses.asdict(one) | {"noise_per_step": one.noise_per_step} for one in found]
         typer.echo(json.dumps(rows, indent=2, allow_nan=False))
         return
+    _show(found)
+
+
+def _show(found: "tuple[Candidate, ...]") -> None:
     table = Table(
         "batch size",
         "epochs",
