@@ -1,8 +1,7 @@
 """Executable companion to five papers on DP-SGD with masked, frozen, pruned and projected gradients.
 
 The calculators stand in packages by subject (``dptheory.pruning``, ``dptheory.privacy``, ...), the verdict on every claim of
-the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.checks``. ``dptheory.plan`` calls them for a
-training setup. Packages load on first use.
+the papers in ``dptheory.claims``, and the engine that checks them in ``dptheory.checks``. Packages load on first use.
 """
 
 import importlib
@@ -15,17 +14,11 @@ def _public() -> list[str]:
     return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
 
 
-_SHORT = ("TrainingSetup", "plan")
-"""Names of ``dptheory.planning`` that are reached from the top."""
-
-
 def __getattr__(name: str) -> Any:
-    if name in _SHORT:
-        return getattr(importlib.import_module("dptheory.planning"), name)
     if not name.startswith("_") and name in _public():
         return importlib.import_module(f"dptheory.{name}")
     raise AttributeError(f"module 'dptheory' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*_public(), *_SHORT])
+    return _public()

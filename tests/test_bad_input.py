@@ -43,13 +43,9 @@ _SHARED = {  # lower levels that claims name as calculators; not offered to user
     "dptheory.privacy.composed",
     "dptheory.privacy.conversion",
 }
-_JOINED = {"dptheory.planning.plan_training", "dptheory.planning.PlannedTraining"}
-"""Numbers and files handed on to parts that refuse them; what it refuses itself: tests/planning/test_answer.py."""
 _WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "demonstrate", "write_pages")}
 """They go through the whole ledger where their arguments ask for it: what they refuse is tested at the end."""
-_ALL = callables(
-    [one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD | _JOINED
-)
+_ALL = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD)
 CALLABLES = {name: value for name, value in _ALL.items() if name not in _WHOLE}
 
 

@@ -32,7 +32,7 @@ def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
 
 LEAVES = dict(_leaves(typer.main.get_command(cli.app)))
 _PATHS = {
-    *("--out", "--json", "--plot", "--composition", "--stats", "--compare", "--write", "--data", "--model"),
+    *("--out", "--json", "--plot", "--composition"),
     *("DIRECTORY", "FILE", "FOLDER"),
 }
 """Any text may be one: only those where nothing can be are wrong."""

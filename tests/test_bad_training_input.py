@@ -35,14 +35,11 @@ _LEFT_OUT = re.compile(
     r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
     r"|runs\.(read_study|study_from_dict|standing|sweep|show|compare|metrics)"  # the same: tests/training/runs/test_sweep.py
     r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
-    r"|runs\.write_planner"  # tests/training/runs/test_planner.py
     r"|runs\.(Rerun|rerun|seconds_taken)"  # tests/training/runs/test_rerun.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts|ratio_of_gains)|instrument\.measure"
     # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/instrument
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
-    r"|probe\.(run_statistics|moment_statistics)"  # tests/training/probe/test_statistics.py
-    r"|probe\.(run_private_statistics|private_statistics|private_lines)"  # tests/training/probe/test_private_statistics.py
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
     r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `dptheory validate`

@@ -152,8 +152,7 @@ def test_every_public_module_is_reached_after_import_dptheory() -> None:
     assert "dptheory.pruning" in public and "dptheory.files" in public
     code = "import dptheory\n" + "\n".join(name for name in public if name.count(".") == 1)
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    assert set(dir(dptheory)) == {name.split(".")[1] for name in public} | {"TrainingSetup", "plan"}
-    assert dptheory.plan is dptheory.planning.plan and dptheory.TrainingSetup is dptheory.planning.TrainingSetup
+    assert set(dir(dptheory)) == {name.split(".")[1] for name in public}
 
 
 def test_everything_goes_into_the_wheel() -> None:
@@ -182,7 +181,6 @@ NO_MIRROR = ("dptheory.claims", "dptheory.cli")
 TESTED_IN = {
     "dptheory.training.audits._bits": "training/test_planted_bugs.py",
     "dptheory.training.audits._resumes": "training/test_planted_bugs.py",
-    "dptheory.training.runs._planner_page": "training/runs/test_planner.py",
     "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",
     "dptheory.privacy._attack": "privacy/test_composition.py",
@@ -205,7 +203,7 @@ TESTED_IN = {
     "dptheory.training.engine._random_states": "training/engine/test_dry_steps.py",
     "dptheory.training.engine._restored": "training/engine/test_private.py",
     "dptheory._adjacency": "embedding/test_calibration.py",
-    "dptheory._rounding": "planning/test_report.py",
+    "dptheory._rounding": "cli/test_plan.py",
     "dptheory._validate": "test_bad_input.py",
     "dptheory._vectors": "sparsification/test_kappa.py",
     "dptheory.checks._equality": "checks/test_mean.py",
@@ -245,18 +243,6 @@ TESTED_IN = {
     "dptheory.gradients._subset_sums": "sparsification/test_reconstruction.py",
     "dptheory.papers._embedding_settings": "embedding/test_release.py",
     "dptheory.papers._records": "papers/test_data.py",
-    "dptheory.planning._advice": "planning/test_report.py",
-    "dptheory.planning._measured": "planning/test_plan.py",
-    "dptheory.planning._methods": "planning/test_plan.py",
-    "dptheory.planning._preset_pages": "planning/test_presets.py",
-    "dptheory.planning._preset_settings": "planning/test_presets.py",
-    "dptheory.planning._released": "planning/test_private_statistics.py",
-    "dptheory.planning._records": "planning/test_plan.py",
-    "dptheory.planning._schedule": "planning/test_plan.py",
-    "dptheory.planning._words": "planning/test_report.py",
-    "dptheory.planning._setup": "planning/test_plan.py",
-    "dptheory.planning._shipped": "planning/test_statistics.py",
-    "dptheory.planning._signal": "planning/test_plan.py",
     "dptheory.privacy._brackets": "privacy/test_accountant.py",
     "dptheory.privacy._budgets": "privacy/test_accountant.py",
     "dptheory.privacy._closed_forms": "privacy/test_accountant.py",
@@ -321,7 +307,6 @@ TESTED_IN = {
     "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
     "dptheory.training._probe_command": "training/test_command_line.py",
     "dptheory.training.probe._figure": "training/test_training_figures.py",
-    "dptheory.training.probe._method_moments": "training/probe/test_statistics.py",
     "dptheory.training.probe._gradient_shape": "training/probe/test_measurement.py",
     "dptheory.training.validate._figure": "training/test_training_figures.py",
     "dptheory.training.validate._report": "training/validate/test_run.py",

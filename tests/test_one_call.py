@@ -12,14 +12,14 @@ import typer
 
 import dptheory.cli
 from dptheory import cli
+from dptheory._rounding import rounded_up
 from dptheory.claims import ledger_markdown
-from dptheory.planning import advice, config_text, to_json, to_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
-    *(("planning", form.__name__) for form in (advice, config_text, to_json, to_markdown)),
+    (rounded_up.__name__,),
 }
-"""Forms of a result."""
+"""Forms of a result, and of a number."""
 OF_SEVERAL_KINDS = {
     "privacy sigma": ["noise_for_budget", "epsilon_bounds"],
     "privacy steps": ["steps_for_budget", "epsilon_bounds"],

@@ -219,7 +219,6 @@ def test_pages_of_a_paper_form_a_chain(paper: str) -> None:
 
 
 METHODS = {
-    "planning/private_statistics.md",
     "privacy/fixed_size_batches.md",
     "privacy/other_samplers.md",
     "privacy/saddle_line.md",
@@ -234,13 +233,11 @@ def test_no_page_without_a_claim() -> None:
         "glossary.md",
         "new.md",
         "opacus.md",
-        "plan.md",
-        "planner.md",
         "refute.md",
         "results.md",
         "speed.md",
     }
-    own |= {f"{paper}/erratum.md" for paper in claims.PAPERS} | {f"plan/{paper}.md" for paper in claims.PAPERS}
+    own |= {f"{paper}/erratum.md" for paper in claims.PAPERS}
     known = {claim.page for claim in claims.all_claims()} | own | METHODS
     found = {str(page.relative_to(PROOFS)) for page in PROOFS.rglob("*.md")}
     assert {page for page in found if not page.startswith("website/")} == known  # the site's own pages prove nothing

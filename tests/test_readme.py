@@ -339,25 +339,6 @@ def _loss(found: claims.Finding) -> str:
     return f"{-found.mean:.2f} ({-found.high:.2f} to {-found.low:.2f})"
 
 
-def test_no_result_of_the_planner_stands() -> None:
-    found = json.loads((Path(__file__).parents[1] / "proofs" / "planner.json").read_text(encoding="utf-8"))
-    assert (found["regrets"], found["pairs"], found["covered"]) == ([], [], [])
-    assert "[The planner held against results](proofs/planner.md): no result stands." in README
-
-
-def test_what_the_plans_for_the_papers_settings_are_worth() -> None:
-    """The rows of the generated page: setting, the paper's and the plan's batch, epochs and sigma, the bound's ratio, verdict."""
-    page = (Path(__file__).parents[1] / "proofs" / "plan.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in page.splitlines() if line.startswith("| [`")]
-    verdicts = [row[-1] for row in rows]
-    counts = {one: verdicts.count(one) for one in ("plan", "paper", "undecided", "not printed")}
-    assert counts == {"plan": 0, "paper": 10, "undecided": 35, "not printed": 18} and len(rows) == 63
-    worse = [row for row in rows if row[-1] == "paper"]
-    assert all(1 / float(ratio.split(" to ")[0]) <= 1.06 for *_, ratio, _ in worse)
-    epochs = [[float(choice.replace("\\*", "").split(" / ")[1]) for choice in row[:2]] for row in worse]
-    assert all(plan < paper for paper, plan in epochs)
-
-
 # --- before you trust an epsilon ------------------------------------------------------------------------------------------
 
 

@@ -256,20 +256,6 @@ def answers(
             typer.echo(f"{count} {state}")
 
 
-def planner(
-    results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
-    page: Annotated[Path, typer.Option(help="Markdown page")] = Path("proofs/planner.md"),
-) -> None:
-    """Hold the planner against the results so far: regret, order, coverage, by the forecasts in configs/planner.
-
-    Example: [bold]dptheory planner[/bold]
-    """
-    from dptheory.training import runs
-
-    with user_errors():
-        typer.echo(runs.write_planner(results, page))
-
-
 def audit(
     seed: Annotated[int, typer.Option(min=0, help="of the data, the batches and the noise")] = 0,
     long: Annotated[bool, typer.Option("--long", help="ten seeds, long attacks, torchrun: about ten minutes")] = False,

@@ -30,11 +30,11 @@ def require_picture(file: Path | None) -> None:
 
 
 @contextmanager
-def picture(file: Path, *, size: tuple[float, float] = (4.8, 4.2)) -> Iterator[Any]:
-    """Axes that are written into the file at the end; ``size`` in inches."""
+def picture(file: Path) -> Iterator[Any]:
+    """Axes that are written into the file at the end."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=(4.8, 4.2), layout="constrained")
     yield figure.add_subplot()
     drawn = io.BytesIO()
     figure.savefig(drawn, format=file.suffix[1:].lower(), dpi=150)

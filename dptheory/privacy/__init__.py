@@ -15,7 +15,6 @@ from dptheory.privacy._brackets import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBou
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._composition_file import read_composition
-from dptheory.privacy._estimate import estimated_noise_multiplier
 from dptheory.privacy._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -96,7 +95,6 @@ __all__ = [
     "epsilon_for_retained_gain",
     "epsilon_from_rdp",
     "epsilon_report",
-    "estimated_noise_multiplier",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_log_delta",

@@ -22,7 +22,7 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
     least one to 1e-6 relative where :meth:`Composition.epsilon` is narrow, and safe, but larger, where it is not.
 
     Args:
-        spent: releases made before: private statistics (:class:`dptheory.planning.PrivateStats`), an earlier training.
+        spent: releases made before: sums or counts with noise, an earlier training.
         epsilon: the budget of both, in (0, 1e4].
         delta: of the budget, in [1e-15, 0.1].
         sampling_rate: of the training to come, in [1e-9, 1].

@@ -23,7 +23,6 @@ extensions = [
     "website.docstrings",
     "website.ledger",
     "website.pictures",
-    "website.planner",
     "website.start_page",
     "website.without_torch",
 ]

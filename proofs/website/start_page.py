@@ -6,8 +6,6 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from dptheory.claims import PAPERS
-
 TREE = """
 ```{toctree}
 :hidden:
@@ -18,9 +16,6 @@ proofs/new
 proofs/results
 proofs/website/sharp_edges
 proofs/website/tutorial
-proofs/website/planner
-proofs/plan
-proofs/planner
 proofs/opacus
 proofs/speed
 proofs/refute
@@ -31,14 +26,10 @@ CHANGELOG
 training/excerpt/README
 ```
 """
-PLANS = "\n".join(
-    ["", "```{toctree}", ":hidden:", ":titlesonly:", "", *(f"plan/{paper}" for paper in PAPERS), "```", ""]
-)
-"""The papers' pages of plans, below the table of all."""
 
 
 def _with_tree(_app: Sphinx, docname: str, source: list[str]) -> None:
-    source[0] += {"README": TREE, "proofs/plan": PLANS}.get(docname, "")
+    source[0] += TREE if docname == "README" else ""
 
 
 def _index(app: Sphinx, failure: Exception | None) -> None:

@@ -34,9 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "preset list": {},
     "preset embedding": {"--mu": "1"},
     "plan": {
-        "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--dim": "100", "--layer-sizes": "60,40",
-        "--batch-size": "2000", "--epochs": "2", "--clip-norm": "1", "--learning-rate": "0.5", "--max-epochs": "5",
-        "--like": "small-cnn/mnist",
+        "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--batch-size": "2000", "--epochs": "2", "--max-epochs": "5",
     },
     "privacy epsilon": {
         "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
@@ -69,20 +67,11 @@ COMMANDS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """The options that stand for others are tried beside them: --epsilon and --delta in place of --mu, and so on."""
 
-_FILES = Path(__file__).parents[1] / "planning"
 _DIFFER = {"--step": "2,1,3", "--plot": "curve.svg"}
 _FILE = {"--composition": str(_COMPOSITION)}
 _RUN = {"--noise-multiplier": "2", "--sampling-rate": "0.5", "--steps": "2", "--delta": "1e-5"}
 
 ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
-    "plan": (
-        {
-        "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--batch-size": "2000", "--epochs": "1",
-        "--clip-norm": "1", "--learning-rate": "1", "--stats": str(_FILES / "made.json"),
-        "--compare": str(_FILES / "metrics.json"),
-        "--write": "config.toml", "--data": "excerpt", "--model": "small-cnn", "--plot": "plan.png",
-        },
-    ),
     "bound embedding": (
         {
             "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--epsilon": "1",

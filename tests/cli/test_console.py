@@ -39,13 +39,12 @@ def test_presets_are_whole(width: int, words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("width", [80, 60])
 def test_a_plan_is_whole(width: int) -> None:
-    plan = ["plan", *_SETUP, "--dim", "200"]
+    plan = ["plan", *_SETUP]
     text = shown(width, *plan)
-    assert "…" not in text and max(map(cell_len, text.splitlines())) <= width
-    methods = json.loads(CliRunner().invoke(app, [*plan, "--json"]).stdout)["methods"]
-    found = set(text.partition("Methods")[2].split())
-    for one in methods:
-        assert {one["method"], one["verdict"], f"{one['noise_energy']['lower']:.3g}"} <= found
+    (row,) = json.loads(CliRunner().invoke(app, [*plan, "--json"]).stdout)
+    assert "…" not in text
+    assert {"2000", "1", f"{row['noise_per_step']:.3g}", "batch", "noise"} <= set(text.split())
+    assert max(map(cell_len, text.partition("Noise per step:")[0].splitlines())) <= width
 
 
 def printed(width: int, *rows: tuple[str, ...]) -> list[str]:

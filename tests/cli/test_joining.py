@@ -20,7 +20,6 @@ CALLS = {
     "answers": [],
     "audit": [],
     "instrument": ["masks"],
-    "planner": [],
     "probe": [],
     "rerun": ["x.json"],
     "run": ["x.toml"],

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from dptheory import claims, privacy
+from dptheory import claims
 from dptheory.claims import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -239,12 +239,9 @@ _SHOWN = [
     "proofs/glossary.html",
     "proofs/website/sharp_edges.html",
     "proofs/website/tutorial.html",
-    "proofs/website/planner.html",
     "proofs/website/modules/privacy.html",
     "proofs/website/modules/training_engine.html",
     "proofs/website/modules/training_mechanisms.html",
-    "proofs/plan.html",
-    "proofs/plan/lf.html",
     "search.html?q=kappa",
 ]
 _TOO_WIDE = """() => {
@@ -327,19 +324,3 @@ def test_the_search_finds_a_proposition_by_its_name_and_shows_its_verdict(visit:
         assert "gip.mse_t0: top-k pruning MSE [FALSE]" in shown and "gip.mse_r: random-k pruning MSE [HOLDS]" in shown
     page.get_by_text("gip.mse_t0: top-k pruning MSE [FALSE]").click()
     assert page.locator("h1").inner_text().startswith("gip.mse_t0")
-
-
-def test_the_planner_shows_what_the_calculators_returned(visit: _Visit) -> None:
-    page = visit.open("proofs/website/planner.html")
-    noise = page.locator('.planner[data-plot="noise"]')
-    for slider, stop in ((0, "2"), (1, "1")):  # sampling rate 0.01, 1000 steps
-        noise.locator("input").nth(slider).fill(stop)
-    assert noise.locator("output").all_inner_texts() == ["0.01", "1,000"]
-    noise.locator("summary").click()
-    cells = dict(row.split("\t") for row in noise.locator("tbody").inner_text().splitlines())
-    expected = privacy.noise_for_budget(epsilon=1.0, delta=1e-5, sampling_rate=0.01, steps=1000).noise_multiplier
-    assert float(cells["1"]) == pytest.approx(expected, rel=1e-3)
-    before = noise.locator("path").first.get_attribute("d")
-    noise.locator("input").nth(1).fill("4")
-    assert noise.locator("path").first.get_attribute("d") != before
-    assert page.locator(".planner svg path.curve").count() == 1 + 3 + 4

@@ -1,7 +1,6 @@
 """Bugs of a review, and of gradients kept as factors, each a monkeypatch: tests see all, the audit what changes what a run spends."""
 
 import copy
-import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -16,7 +15,6 @@ from dptheory.training.mechanisms import StepCost, _clipping, _gep
 from dptheory.training.mechanisms._random_sparsification import _Masked
 from dptheory.training.mechanisms._subspace import power_iteration, split_vectors
 from dptheory.training.per_example import Dense, PerExampleGradients, _factors, as_gradients
-from dptheory.training.probe import _private_statistics
 from dptheory.training.runs import _prepare, _train
 from tests.training.bugs import Patch
 
@@ -412,30 +410,3 @@ def stale_anchors(patch: Patch) -> None:
         plain(self, copy.deepcopy(model), *rest, **named)
 
     patch.setattr(m.AnchorGradients, "__init__", init)
-
-
-# --- statistics ---------------------------------------------------------------------------------------------------------
-
-
-def shares_not_divided(patch: Patch) -> None:
-    _rewrite(patch, "totals", "energies[there] / whole[there, None]", "energies[there]")
-
-
-def counts_and_shares_of_one_noise(patch: Patch) -> None:
-    both = "len(nothing.norm_edges) + len(nothing.layer_sizes)"
-    _rewrite(
-        patch,
-        "private_statistics",
-        f"_noise({both}, seed)",
-        f"np.resize(_noise(len(nothing.norm_edges), seed), {both})",
-    )
-
-
-def _rewrite(patch: Patch, name: str, old: str, new: str) -> None:
-    """A function of the private statistics with one expression replaced, under whatever name it was imported before."""
-    function = getattr(_private_statistics, name)
-    source = inspect.getsource(function)
-    assert source.count(old) == 1
-    scope = dict(vars(_private_statistics))
-    exec(compile("from __future__ import annotations\n" + source.replace(old, new), "<planted>", "exec"), scope)
-    patch.setattr(function, "__code__", scope[name].__code__)

@@ -1,7 +1,6 @@
 """The commands: every default, where every option goes, and what is printed at the end."""
 
 import contextlib
-import dataclasses
 import inspect
 import io
 import itertools
@@ -22,13 +21,9 @@ import dptheory.training.probe
 import dptheory.training.runs
 import dptheory.training.validate
 from dptheory.cli import app
-from dptheory.planning import statistics_text
-from dptheory.privacy import Composition
-from dptheory.training.probe import MeasureSettings, ProbeResult, Record, measure, private_lines
+from dptheory.training.probe import MeasureSettings, ProbeResult, Record, measure
 from dptheory.training.runs import DpSgdSettings
 from dptheory.training.validate import Moment, Row, ValidateSettings, Validation
-from tests.planning.made import STATS
-from tests.planning.test_private_statistics import PRIVATE
 
 SHARED = {
     "data": "excerpt",
@@ -47,14 +42,6 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "keep_shares": "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
         "draws": 100,
         "out": Path("probe-results"),
-        "stats": None,
-        "model": "small-cnn",
-        "private": False,
-        "epsilon": None,
-        "delta": 1e-5,
-        "share": 0.1,
-        "seed": None,
-        "examples": 200,
     },
     commands.validate: SHARED
     | {
@@ -180,94 +167,6 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert end.endswith(f"{out}: probe.json, gradients.npz, probe.png")
     call("probe", *SETTINGS, "--out", str(out))
     assert asked[1][2] == (0, 10, 20, 29, 39)
-
-
-@pytest.mark.usefixtures("clock")
-def test_statistics_for_a_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(dptheory.training.probe, "run_statistics", lambda **named: asked.append(named) or STATS)
-    monkeypatch.setattr(dptheory.training.probe, "run_probe", None)
-    path = tmp_path / "stats.json"
-    code, text = call(
-        "probe", *SETTINGS, "--data", "mnist", "--stats", str(path), "--examples", "32", "--model", "linear-probe"
-    )
-    assert code == 0, text
-    assert asked == [{"data": "mnist", "model": "linear-probe", "training": TRAINED, "examples": 32, "device": CPU}]
-    assert path.read_text() == statistics_text(STATS)
-    assert text.strip() == f"made/by-hand, three moments, 42 s; written to {path}"
-    code, text = call("probe", "--stats", str(tmp_path))
-    assert code == 2 and len(asked) == 1, text
-
-
-def test_statistics_of_private_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(
-        dptheory.training.probe, "run_private_statistics", lambda **named: asked.append(named) or PRIVATE
-    )
-    monkeypatch.setattr(dptheory.training.probe, "run_statistics", None)
-    path = tmp_path / "stats.json"
-    whole = [
-        "--private",
-        "--epsilon",
-        "2",
-        "--delta",
-        "1e-6",
-        "--share",
-        "0.2",
-        "--data",
-        "mnist",
-        "--stats",
-        str(path),
-    ]
-    code, text = call("probe", *whole, "--seed", "4")
-    assert code == 0, text
-    given = {"data": "mnist", "model": "small-cnn", "epsilon": 2.0, "delta": 1e-6, "share": 0.2, "device": CPU}
-    assert asked == [given | {"seed": 4}]
-    assert path.read_text() == statistics_text(PRIVATE)
-    assert text.strip().split("\n") == [*private_lines(PRIVATE, delta=1e-6), f"written to {path}"]
-    other = tmp_path / "other.json"
-    code, text = call("probe", "--private", "--epsilon", "1", "--stats", str(other), "--model", "linear-probe")
-    assert code == 0 and asked[1]["seed"] is None and (asked[1]["delta"], asked[1]["share"]) == (1e-5, 0.1)
-    for options, message in (
-        (["--private", "--epsilon", "1"], "--private must come with --stats"),
-        (["--model", "linear-probe"], "--model must come with --stats"),
-        (["--private", "--stats", str(path)], "--private must come with --epsilon"),
-        (["--share", "0.1", "--stats", str(path)], "--share must come with --private"),
-        ([*whole, "--steps", "3"], "--steps must be left out with --private"),
-        ([*whole, "--noise-multiplier", "3"], "--noise-multiplier must be left out with --private"),
-    ):
-        code, text = call("probe", *options)
-        assert code == 2 and message in text and len(asked) == 2, (options, text)
-
-
-@pytest.mark.parametrize("options", [["--private", "--epsilon", "2"], []])
-def test_released_statistics_are_not_overwritten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options) -> None:
-    """What they have spent stands in their file alone."""
-    monkeypatch.setattr(dptheory.training.probe, "run_private_statistics", lambda **_: PRIVATE)
-    monkeypatch.setattr(dptheory.training.probe, "run_statistics", lambda **_: STATS)
-    path = tmp_path / "stats.json"
-    for before in ("no statistics", statistics_text(STATS)):
-        path.write_text(before)
-        assert call("probe", *options, "--stats", str(path))[0] == 0
-    path.write_text(statistics_text(PRIVATE))
-    code, text = call("probe", *options, "--stats", str(path))
-    assert code == 2 and "--stats must be a file without private statistics, got " in text and text.count("\n") == 1
-    assert "go on with that file, or name another and count both releases" in text
-    assert path.read_text() == statistics_text(PRIVATE)
-
-
-def test_released_statistics_in_words() -> None:
-    lines = private_lines(PRIVATE, delta=1e-5)
-    spent = Composition((PRIVATE.release,)).epsilon(1e-5).upper
-    assert (
-        lines[0]
-        == f"made/by-hand: 2,000 private records at starting weights; epsilon = {spent:.3g} spent at delta = 1e-05."
-    )
-    assert lines[1].startswith("Step(noise_multiplier=15, sampling_rate=1, count=2) composes")
-    assert "0.05: 0.5 to 2, 0.25: 1 to 2, 0.5: 2 to 4," in lines[2] and "2: 0.621 to 0.679, 8: 0 to 0.0255." in lines[3]
-    assert lines[4].endswith(f"{', '.join(map(str, PRIVATE.layer_shares()))}.") and len(lines) == 6
-    seeded = private_lines(dataclasses.replace(PRIVATE, secure=False), delta=1e-5)
-    assert seeded[:-1] == lines and seeded[-1].startswith("Simulation: seeded.")
 
 
 def validated(broken: bool = False) -> Validation:

@@ -148,8 +148,6 @@ WITHOUT_EXAMPLE = {
     "probe.ProbeResult": "what run_probe gives",
     "probe.Record": "a part of what run_probe gives",
     "probe.Row": "a part of what measure gives",
-    "probe.run_private_statistics": "ten seconds; `dptheory probe --private` shows it",
-    "probe.run_statistics": "ten seconds; `dptheory probe --stats` shows it",
     "probe.write_figure": "drawing takes seconds",
     "runs.ComparisonResult": "what compare gives",
     "runs.Difference": "what paired_difference gives",

@@ -205,9 +205,6 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.private_batch_among_the_anchors,
      "mechanisms/test_gep.py::test_private_gradients_leave_the_bases_as_they_are[Gep]"),
     (bugs.stale_anchors, "runs/test_build.py::test_embeddings[gep-Gep]"),
-    (bugs.shares_not_divided, "probe/test_private_statistics.py::test_what_each_record_counts_for"),
-    (bugs.counts_and_shares_of_one_noise,
-     "probe/test_private_statistics.py::test_the_noise_is_of_the_stated_scale[True]"),
 ]  # fmt: skip
 
 

@@ -104,8 +104,7 @@ class PrivacyAccountant:
     def record_release(self, release: privacy.Step) -> None:
         """Note Gaussian releases of the same records besides the steps; epsilon and budget count them from now on.
 
-        What masks hide is then not taken off. Statistics of private records are such releases
-        (:attr:`dptheory.planning.PrivateStats.release`).
+        What masks hide is then not taken off. Counts or means of private records with noise are such releases.
 
         Args:
             release: noise multiplier, sampling rate and number of the releases.

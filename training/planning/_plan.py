@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from dptheory import _validate
-from dptheory.planning._candidates import candidates
+from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
 from dptheory.training.engine import check_rows_apart
 from dptheory.training.planning._choice import Choice, MethodGain, Range

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptheory.planning._candidates import Candidate
+from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point
 from dptheory.training.planning._pooling import Array, Pooled, pooled

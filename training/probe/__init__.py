@@ -3,10 +3,8 @@
 from dptheory.training.probe._figure import write_figure
 from dptheory.training.probe._measure import measure
 from dptheory.training.probe._measurement import EXACT, GAUSSIAN, Fit, Measurement, MeasureSettings, Row
-from dptheory.training.probe._private_statistics import private_lines, private_statistics, run_private_statistics
 from dptheory.training.probe._probe import DATA, ProbeResult, Record, run_probe, spread_steps
 from dptheory.training.probe._report import fit_table, row_table, to_dict, write_gradients, write_json
-from dptheory.training.probe._statistics import moment_statistics, run_statistics
 
 __all__ = [
     "DATA",
@@ -20,13 +18,8 @@ __all__ = [
     "Row",
     "fit_table",
     "measure",
-    "moment_statistics",
-    "private_lines",
-    "private_statistics",
     "row_table",
-    "run_private_statistics",
     "run_probe",
-    "run_statistics",
     "spread_steps",
     "to_dict",
     "write_figure",

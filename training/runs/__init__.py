@@ -15,7 +15,6 @@ from dptheory.training.runs._instruments import Instrument, Measuring, read_inst
 from dptheory.training.runs._measured import path_of as instrument_path
 from dptheory.training.runs._model import build_model, build_optimizer
 from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
-from dptheory.training.runs._planner_page import write_planner
 from dptheory.training.runs._prepare import Run, prepare
 from dptheory.training.runs._progress import Lines
 from dptheory.training.runs._rerun import Rerun, rerun, seconds_taken
@@ -82,6 +81,5 @@ __all__ = [
     "sweep",
     "train",
     "write_answers",
-    "write_planner",
     "write_statement",
 ]

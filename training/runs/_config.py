@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from dptheory.planning import RUN_MODELS
-from dptheory.privacy import Step
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._tables import only, read_toml
 
+MODELS = (
+    "small-cnn",
+    "mlp",
+    "dp-cnn",
+    "resnet20",
+    "wrn-16-4",
+    "scattering-cnn",
+    "scattering-linear",
+    "linear-probe",
+)
+"""Networks that a configuration can name."""
 OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
@@ -92,8 +101,6 @@ class RunConfig:
             checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name, one of :data:`BUILDERS`, and arguments.
-        statistics: noise_multiplier and count of the release, where statistics of the training records were released before
-            (``dptheory probe --private``): the run counts them in epsilon, and keeps its budget together with them.
         unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
             one that takes so many of them as auxiliary images.
 
@@ -123,12 +130,11 @@ class RunConfig:
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
-    statistics: Mapping[str, Any] = field(default_factory=dict)
     unjudged: int = 0
 
     def __post_init__(self) -> None:
         _validate.choice("data", self.data, NAMES)
-        _validate.choice("model", self.model, RUN_MODELS)
+        _validate.choice("model", self.model, MODELS)
         for name in ("epochs", "batch_size", "physical_batch_size"):
             _validate.store(self, **{name: _argument_ranges.count(name, getattr(self, name))})
         _validate.store(
@@ -143,7 +149,6 @@ class RunConfig:
             raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
         if not isinstance(self.mechanism, Mapping):
             raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
-        _ = self.release
         _validate.choice("inputs", self.inputs, INPUTS)
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
@@ -160,27 +165,9 @@ class RunConfig:
         if self.epsilon is not None:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
-    @property
-    def release(self) -> Step | None:
-        """What ``statistics`` cost; None where there were none."""
-        if not isinstance(self.statistics, Mapping) or (
-            self.statistics and set(self.statistics) != {"noise_multiplier", "count"}
-        ):
-            raise ValueError(
-                f"statistics must be a table of noise_multiplier and count, got {_validate.shown(self.statistics)}"
-            )
-        if not self.statistics:
-            return None
-        try:
-            return Step(sampling_rate=1.0, **self.statistics)
-        except ValueError as error:
-            raise ValueError(f"statistics.{error}") from None
-
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; ``statistics``, ``unjudged`` and ``optimizer.decay`` only where there are some."""
-        plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism), "statistics": dict(self.statistics)}
-        if not self.statistics:
-            del plain["statistics"]
+        """Plain values, as in TOML; ``unjudged`` and ``optimizer.decay`` only where there are some."""
+        plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
         if not self.unjudged:
             del plain["unjudged"]
         if not self.optimizer.decay:
@@ -253,7 +240,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
             ...
         ValueError: noise_multiplier or epsilon must be given, got neither
     """
-    for name in ("optimizer", "mechanism", "statistics"):
+    for name in ("optimizer", "mechanism"):
         if not isinstance(table.get(name, {}), Mapping):
             raise ValueError(f"{name} must be a table such as [{name}], got {table[name]!r}; did you mean {name}.name?")
     optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))

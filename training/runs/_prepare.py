@@ -141,8 +141,6 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
         secure=config.secure,
         partition=config.sampling == "partition",
     )
-    if config.release is not None:
-        optimizer.accountant.record_release(config.release)
     if config.epsilon is not None:
         optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
     if config.secure:
@@ -171,18 +169,9 @@ def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> fl
     if config.noise_multiplier is not None:
         return config.noise_multiplier
     assert config.epsilon is not None
-    if config.release is None:
-        least = privacy.least_noise_multiplier(
-            epsilon=config.epsilon, delta=config.delta, sampling_rate=sampling_rate, steps=steps
-        )
-    else:
-        least = privacy.least_noise_beside(
-            spent=privacy.Composition((config.release,)),
-            epsilon=config.epsilon,
-            delta=config.delta,
-            sampling_rate=sampling_rate,
-            steps=steps,
-        )
+    least = privacy.least_noise_multiplier(
+        epsilon=config.epsilon, delta=config.delta, sampling_rate=sampling_rate, steps=steps
+    )
     return math.ceil(least * 1e6) / 1e6
 
 

@@ -14,7 +14,7 @@ row = Row(
         source=Source("rs", "new, on Theorem 3.5"),
         ours=True,
         for_users=(
-            r"Where $\kappa\le\sqrt{1-r}$, one number of the plan, $d\sigma^2/B^2$, has to exceed 1 for masking to "
+            r"Where $\kappa\le\sqrt{1-r}$, one number of the setting, $d\sigma^2/B^2$, has to exceed 1 for masking to "
             "lower the bound; it is known before training."
         ),
         statement=r"""This makes Remark 3 precise. Let $\gamma$ be fixed and the bias zero. With $x = 1-r$, $A = GC^2/2$,

@@ -211,6 +211,21 @@ def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     assert "null record" in text and text.splitlines() == seeded.lines()
 
 
+def test_releases_before_the_steps_are_in_epsilon_report_and_statement() -> None:
+    _, optimizer, _ = private()
+    assert optimizer.privacy(DELTA).releases == ()
+    release = privacy.Step(noise_multiplier=9.0, sampling_rate=1.0, count=2)
+    optimizer.accountant.record_release(release)
+    report, stated = optimizer.privacy(DELTA), optimizer.statement(DELTA)
+    assert report.epsilon == optimizer.epsilon(DELTA) == privacy.Composition((release,)).epsilon(DELTA).upper
+    assert report.releases == (release,) and report.lines()[1] == (
+        "Counted with the steps: 2 Gaussian releases of the same records, noise multiplier 9, sampling rate 1."
+    )
+    assert stated.composition == ("2 at noise multiplier 9 and sampling rate 1",) and stated.epsilon == report.epsilon
+    assert stated.covered.startswith("Gaussian releases of the same records besides the steps, and ")
+    assert stated.output.startswith("Gaussian releases of the same records besides the steps, and ")
+
+
 def test_a_secure_mask_is_drawn_after_the_gradients_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = m.PosteriorFreeze(m.Constant(0.5), None)
     model, optimizer, loader = private(mechanism=mechanism, secure=True, probe=False)

@@ -9,7 +9,6 @@ import torch
 
 import dptheory.training
 from dptheory import planning, privacy
-from dptheory.privacy import Step
 from dptheory.training import runs
 from dptheory.training.data import _images
 from dptheory.training.data._files import DataFile
@@ -363,22 +362,6 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
         assert last < steps == int(said[2])
         with pytest.raises(BudgetError):
             accountant.clear(cost)
-
-
-def test_statistics_of_the_records_are_a_table_or_none() -> None:
-    table = {"noise_multiplier": 15.5, "count": 2}
-    assert tiny_config(statistics=table).release == Step(noise_multiplier=15.5, sampling_rate=1.0, count=2)
-    assert tiny_config(statistics=table).as_dict()["statistics"] == table
-    assert tiny_config().release is None and "statistics" not in tiny_config().as_dict()
-    for bad, message in (
-        ({"count": 2}, "statistics must be a table of noise_multiplier and count"),
-        ({**table, "sampling_rate": 0.5}, "statistics must be a table of noise_multiplier and count"),
-        ({**table, "count": 0}, r"statistics\.count must be"),
-        ({**table, "noise_multiplier": 0.0}, r"statistics\.noise_multiplier must be"),
-        (3, "statistics must be a table such as"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            tiny_config(statistics=bad)
 
 
 def test_a_decay_is_written_down_where_there_is_one() -> None:

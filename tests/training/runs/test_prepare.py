@@ -1,19 +1,16 @@
 """A run before its first step: its images, the images that nothing protects, its noise and its streams of random numbers."""
 
-import tomllib
-
 import numpy as np
 import pytest
 import torch
 
-from dptheory import planning, privacy
+from dptheory import privacy
 from dptheory.training import runs
 from dptheory.training.audits import _draws
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import PartitionBatches, PoissonBatches
 from dptheory.training.networks import scattering_features
 from dptheory.training.runs import _prepare
-from tests.planning.test_config import taking
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -170,36 +167,3 @@ def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatc
         runs.prepare(tiny_config(SPARSE, secure=secure), CPU)
     assert [(one.steps_per_epoch, one.steps) for one in told] == [(4, 12), (4, 12)]
     assert [one.seed for one in told] == [_prepare.stream(5, 3), None]
-
-
-def test_every_planned_method_is_a_run() -> None:
-    """What dptheory plan --write writes of each method that it can recommend; embeddings have one subspace, as was measured."""
-    masks = ("random-sparsification", "ranked-sparsification", "random-k")
-    for method in ("none", *masks, "layer-freezing", "gep-joint", "biased-gep"):
-        table = tomllib.loads(planning.config_text(taking(method), data="excerpt", model="small-cnn"))
-        if "subspace_dim" in table["mechanism"]:
-            table["mechanism"]["anchors"] = 14
-        made = runs.prepare(runs.from_dict(table | {"batch_size": 50, "epochs": 1}), CPU).optimizer.mechanism
-        assert len(getattr(made, "_members", [()])) == 1
-
-
-def test_statistics_released_before_are_counted_and_kept_within_the_budget() -> None:
-    """Of the configuration: in epsilon before the first step, in the noise that a budget asks for, and in the report."""
-    table = {"noise_multiplier": 9.0, "count": 2}
-    release = privacy.Step(noise_multiplier=9.0, sampling_rate=1.0, count=2)
-    run = runs.prepare(tiny_config(statistics=table, noise_multiplier=None, epsilon=4.0), CPU)
-    alone = runs.prepare(tiny_config(noise_multiplier=None, epsilon=4.0), CPU)
-    assert run.optimizer.epsilon(1e-5) == privacy.Composition((release,)).epsilon(1e-5).upper
-    sigma, rate = run.optimizer.noise_multiplier, run.optimizer.accountant.sampling_rate
-    step = privacy.Step(noise_multiplier=sigma, sampling_rate=rate, count=run.steps)
-    assert privacy.Composition((release, step)).epsilon(1e-5).upper <= 4.0 and sigma > alone.optimizer.noise_multiplier
-    assert privacy.Composition((release, step)).scaled(1 - 2e-6).epsilon(1e-5).upper > 4.0 - 1e-4
-    report = run.optimizer.privacy(1e-5)
-    assert report.releases == (release,) and alone.optimizer.privacy(1e-5).releases == ()
-    assert report.lines()[1] == (
-        "Counted with the steps: 2 Gaussian releases of the same records, noise multiplier 9, sampling rate 1."
-    )
-    stated = run.optimizer.statement(1e-5)
-    assert stated.composition == ("2 at noise multiplier 9 and sampling rate 1",) and stated.epsilon == report.epsilon
-    assert stated.covered.startswith("Gaussian releases of the same records besides the steps, and ")
-    assert stated.output.startswith("Gaussian releases of the same records besides the steps, and ")

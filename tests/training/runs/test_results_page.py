@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.training.runs import _results_page, _verdicts, write_answers, write_planner
+from dptheory.training.runs import _results_page, _verdicts, write_answers
 from dptheory.training.runs._forecast_table import ForecastRow
 from dptheory.training.runs._rules import Condition, Rule
 from tests.training.runs.test_verdicts import CELL, WANTED, asked, written
@@ -48,8 +48,6 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
             write_answers(tmp_path, out, text)
     with pytest.raises(ValueError, match=r"^results must be a folder that there is"):
         write_answers(tmp_path / "typo", tmp_path / "a", tmp_path / "b")
-    with pytest.raises(ValueError, match=r"^results must be a folder that there is"):
-        write_planner(tmp_path / "typo", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 
