@@ -136,7 +136,9 @@ def pilot(problem: Problem, job: Job) -> Outcome:
             train,
             steps=steps,
             seed=job.seed,
-            mechanism=lambda network: METHODS[job.method].build(Run(network=network, public=train, steps=steps, seed=job.seed)),
+            mechanism=lambda network: METHODS[job.method].build(
+                Run(network=network, public=train, steps=steps, seed=job.seed)
+            ),
         ),
     )
     scores = {

@@ -32,7 +32,10 @@ def predicted_losses(points: Sequence[Point], spectrum: Spectrum) -> NDArray[np.
         some = [points[place] for place in places]
         batches = np.array([p.batch_size for p in some], float)
         quadratic = quadratic_of(
-            spectrum, clipped[clip], batch_size=batches, noise_std=np.array([p.noise_multiplier * clip for p in some]) / batches
+            spectrum,
+            clipped[clip],
+            batch_size=batches,
+            noise_std=np.array([p.noise_multiplier * clip for p in some]) / batches,
         )
         found[places] = noisy_quadratic_loss(
             learning_rate=np.array([p.learning_rate for p in some]),

@@ -121,4 +121,3 @@ class _Mean:
                 for p, total in zip((p for p in found.parameters() if p.requires_grad), self._sums, strict=True):
                     p.copy_(total / self._count)
         return found
-
