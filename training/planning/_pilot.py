@@ -152,7 +152,7 @@ def judged(problem: Problem, network: nn.Module, records: tuple[Tensor, Tensor])
     """The metric of a network on records."""
     features, labels = records
     with torch.no_grad():
-        outputs = torch.cat([network(part) for part in features.split(_AT_ONCE)])
+        outputs = torch.cat([network(part) for part in torch.split(features, _AT_ONCE)])
         return float(problem.metric(outputs, labels))
 
 

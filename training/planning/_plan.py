@@ -25,7 +25,7 @@ from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._norms import median_norm
 from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy
-from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point
+from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
 from dptheory.training.planning._search import FULL, Effort, Fixed, Found, Pace, Search, Tried
 from dptheory.training.planning._theory import predicted_losses, spectrum_of
@@ -57,7 +57,7 @@ def plan(
     clip_norm: float | None = None,
     learning_rate: float | None = None,
     momentum: float | None = None,
-    schedule: str | None = None,
+    schedule: Schedule | None = None,
     average: float | None = None,
     loss: Loss | None = None,
     metric: Metric | None = None,
@@ -222,7 +222,7 @@ def _fixed(
     clip_norm: float | None,
     learning_rate: float | None,
     momentum: float | None,
-    schedule: str | None,
+    schedule: Schedule | None,
     average: float | None,
 ) -> Fixed:
     return Fixed(

@@ -9,7 +9,7 @@ import numpy as np
 
 from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
-from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point
+from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point, Schedule
 from dptheory.training.planning._pooling import Array, Pooled, pooled
 
 Evaluate = Callable[[Sequence[Job]], list[Outcome]]
@@ -33,7 +33,7 @@ class Fixed:
     clip_norm: float | None = None
     learning_rate: float | None = None
     momentum: float | None = None
-    schedule: str | None = None
+    schedule: Schedule | None = None
     average: float | None = None
 
 
@@ -355,7 +355,9 @@ def _within(most: int, affordable: float, *, least: int) -> int:
     return max(least, min(most, int(affordable)))
 
 
-def _point(candidate: Candidate, clip: float, stride: float, momentum: float, schedule: str, average: float) -> Point:
+def _point(
+    candidate: Candidate, clip: float, stride: float, momentum: float, schedule: Schedule, average: float
+) -> Point:
     return Point(
         batch_size=candidate.batch_size,
         epochs=candidate.epochs,
