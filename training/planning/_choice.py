@@ -172,7 +172,8 @@ class Choice:
         momentum = f" and momentum {self.momentum:g}" if self.momentum else ""
         parts = [
             f"Train for {self.epochs:g} epochs ({self.steps:,} steps) with batches of {self.batch_size:,}, "
-            f"clip norm {self.clip_norm:.3g}, noise multiplier {self.noise_multiplier:.4g}, learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
+            f"clip norm {self.clip_norm:.3g}, noise multiplier {self.noise_multiplier:.4g}, "
+            f"learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
             f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
             "(Poisson batches, one record added or removed).",
             f"Expected {self.metric}: {self.expected.low:.3f} to {self.expected.high:.3f}.",

@@ -225,11 +225,13 @@ def _fixed(
     schedule: Schedule | None,
     average: float | None,
 ) -> Fixed:
+    if schedule is not None:
+        _validate.choice("schedule", schedule, SCHEDULES)
     return Fixed(
         clip_norm=None if clip_norm is None else _validate.size("clip_norm", clip_norm, 1e-15, 1e15),
         learning_rate=None if learning_rate is None else _argument_ranges.learning_rate("learning_rate", learning_rate),
         momentum=None if momentum is None else _validate.real("momentum", momentum, 0.0, 1.0, ends="[)"),
-        schedule=None if schedule is None else _validate.choice("schedule", schedule, SCHEDULES),
+        schedule=schedule,
         average=None if average is None else _one_of("average", average, AVERAGES),
     )
 
