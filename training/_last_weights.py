@@ -1,6 +1,8 @@
 """The mean of the weights after the last steps of a training."""
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -42,11 +44,28 @@ class LastWeights:
         torch._foreach_lerp_(list(self._means.values()), list(self._weights.values()), 1.0 / self.count)
 
     @torch.no_grad()
-    def put_into(self, network: nn.Module) -> None:
-        """Give a network of the same kind the mean as its weights; where there is none yet it stays as it is."""
-        for name, p in network.named_parameters():
+    def of(self, network: nn.Module) -> nn.Module:
+        """A copy of a network of the same kind with the mean as its weights; its own where there is none yet."""
+        found = copy.deepcopy(network)
+        for name, p in found.named_parameters():
             if name in self._means:
                 p.copy_(self._means[name])
+        return found
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Let the network have the mean as its weights meanwhile, where there is one; bit for bit its own again afterwards."""
+        kept = {name: self._weights[name].detach().clone() for name in self._means}
+        self._write(self._means)
+        try:
+            yield
+        finally:
+            self._write(kept)
+
+    @torch.no_grad()
+    def _write(self, values: Mapping[str, Tensor]) -> None:
+        for name, value in values.items():
+            self._weights[name].copy_(value)
 
     def state_dict(self) -> dict[str, Any]:
         """How many steps went in, and the mean by the names of the parameters."""

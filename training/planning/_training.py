@@ -96,10 +96,4 @@ def trained(
             if step >= first_averaged(steps.count, share):
                 mean.take()
     private.remove_hooks()
-    return {0.0: network.eval()} | {share: _with(mean, network).eval() for share, mean in means.items()}
-
-
-def _with(mean: LastWeights, network: nn.Module) -> nn.Module:
-    found = copy.deepcopy(network)
-    mean.put_into(found)
-    return found
+    return {0.0: network.eval()} | {share: mean.of(network).eval() for share, mean in means.items()}
