@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._formed import Formed, formed_sums
 from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
 from dptheory.training.per_example._squares import LARGE, SMALL, square_blocks, square_sums
 
@@ -96,14 +96,19 @@ class Dense(Representation):
         return self._gram() if mask is None else self._formed_squares(mask)
 
     def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        kept = mask.to(self.dtype)
-        found, whole = torch.zeros(len(b), 2, dtype=torch.float64, device=b.device).unbind(1)
+        out, inn = self.shape[1:]
+        kept = a.new_ones(out + 1, inn)  # the row of ones gives |a|^2 in the same product
+        kept[:out] = mask
+        wide = torch.float64 if inn > _BLOCK else self.dtype
+        products = a.new_zeros(len(a), out + 1, dtype=wide)
         for rows in square_blocks(a):
-            of_b, of_a = b[rows] * b[rows], a[rows] * a[rows]
-            whole[rows] = of_b.sum(1).double() * of_a.sum(1).double()
-            for start in range(0, a.shape[1], _BLOCK):
+            of_a = a[rows].square()
+            for start in range(0, inn, _BLOCK):
                 block = slice(start, start + _BLOCK)
-                found[rows] += ((of_a[:, block] @ kept[:, block].T).mul_(of_b)).sum(1).double()
+                products[rows] += of_a[:, block] @ kept[:, block].T
+        of_b = b.square()
+        found = (products[:, :out] * of_b).sum(1).double()
+        whole = products[:, out].double() * of_b.sum(1).double()
         lost = ~((whole >= SMALL) & (whole <= LARGE) & (found > _TINY * whole))  # NaN too
         return self._made_again(found, mask, lost)
 
@@ -131,7 +136,7 @@ class Dense(Representation):
 
     def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
         if self.length > 1:
-            return super().weighted_sums(weights)
+            return super().weighted_sums(weights) if weights.shape[1] < 2 else formed_sums(self, weights)
         scaled = self._b[:, 0, None, :] * weights.to(self.dtype)[:, :, None]
         return (scaled.flatten(1).T @ self._a[:, 0]).view(-1, *self.shape[1:])
 
