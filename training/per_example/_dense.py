@@ -9,7 +9,7 @@ import torch
 
 from dptheory.training.per_example._formed import Formed, formed_sums
 from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
-from dptheory.training.per_example._squares import LARGE, SMALL, square_blocks, square_sums
+from dptheory.training.per_example._squares import LARGE, SMALL, blocks_of_squares, square_sums
 
 _BLOCK = 1 << 13
 """Inputs whose products are added up in float32: the sum of more of them would round away more than 1e-5."""
@@ -96,19 +96,20 @@ class Dense(Representation):
         return self._gram() if mask is None else self._formed_squares(mask)
 
     def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        out, inn = self.shape[1:]
-        kept = a.new_ones(out + 1, inn)  # the row of ones gives |a|^2 in the same product
-        kept[:out] = mask
-        wide = torch.float64 if inn > _BLOCK else self.dtype
-        products = a.new_zeros(len(a), out + 1, dtype=wide)
-        for rows in square_blocks(a):
-            of_a = a[rows].square()
+        (out, inn), of_b = self.shape[1:], b.square()
+        kept, ones = mask.to(self.dtype).T, a.new_ones(inn)
+        products, of_a = a.new_empty(len(a), out), a.new_empty(len(a))
+        found = a.new_zeros(len(a), dtype=torch.float64)
+        for rows, squares in blocks_of_squares(a):
+            torch.mv(squares, ones, out=of_a[rows])
             for start in range(0, inn, _BLOCK):
                 block = slice(start, start + _BLOCK)
-                products[rows] += of_a[:, block] @ kept[:, block].T
-        of_b = b.square()
-        found = (products[:, :out] * of_b).sum(1).double()
-        whole = products[:, out].double() * of_b.sum(1).double()
+                torch.mm(squares[:, block], kept[block], out=products[rows])
+                if inn > _BLOCK:
+                    found[rows] += products[rows].mul_(of_b[rows]).sum(1)
+        if inn <= _BLOCK:
+            found = products.mul_(of_b).sum(1).double()
+        whole = of_b.sum(1).double() * of_a
         lost = ~((whole >= SMALL) & (whole <= LARGE) & (found > _TINY * whole))  # NaN too
         return self._made_again(found, mask, lost)
 
