@@ -162,6 +162,9 @@ class Convolution(Representation):
             return self
         return Convolution(filled(self._b, rows), filled(self._a, rows), self._geometry)
 
+    def in_float64(self) -> "Convolution":
+        return Convolution(self._b.double(), self._a.double(), self._geometry)
+
     def rests_on(self) -> Tensors:
         return [self._b, self._a]
 

@@ -150,6 +150,16 @@ class Dense(Representation):
             self._b.masked_fill(left_out[:, None, None], 0.0), self._a.masked_fill(left_out[:, None, None], 0.0)
         )
 
+    def inner_products(self, other: Representation) -> torch.Tensor | None:
+        if not isinstance(other, Dense) or self.length > 1 or other.length > 1:
+            return None
+        pairs = ((self._b, other._b), (self._a, other._a))
+        of_b, of_a = (one[:, 0].double() @ two[:, 0].double().T for one, two in pairs)
+        return of_b.mul_(of_a)
+
+    def in_float64(self) -> "Dense":
+        return Dense(self._b.double(), self._a.double())
+
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         vectors = directions.to(self.dtype)
         n, out, inn = self.shape

@@ -67,6 +67,14 @@ class Formed(Representation):
     def with_rows(self, rows: int) -> "Formed":
         return Formed(filled(self._gradients, rows))
 
+    def inner_products(self, other: Representation) -> torch.Tensor | None:
+        if not isinstance(other, Formed):
+            return None
+        return self._rows.double() @ self._laid_out(other._gradients).double().T
+
+    def in_float64(self) -> "Formed":
+        return Formed(self._gradients.double())
+
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         return self._rows @ self._laid_out(directions.to(self.dtype)).T
 

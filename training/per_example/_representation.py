@@ -70,6 +70,14 @@ class Representation(LikeTensor, abc.ABC):
     def with_rows(self, rows: int) -> "Representation":
         """The same with zeros behind, for examples that took no part, so that there are so many rows."""
 
+    def inner_products(self, other: "Representation") -> torch.Tensor | None:
+        """<g_i, h_j> with the gradients of other examples, in float64, shape (n, m); None where they would have to be formed."""
+        return None
+
+    @abc.abstractmethod
+    def in_float64(self) -> "Representation":
+        """The same, computed in float64 from here on."""
+
     def settled(self) -> "Representation":
         """What is cheaper to work with, once all uses of the parameter are known: this or the tensor."""
         return self
