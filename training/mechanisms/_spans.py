@@ -5,7 +5,7 @@ from typing import Protocol
 import torch
 
 from dptheory.training._randomness import normal
-from dptheory.training.mechanisms._subspace import off_subspace, orthonormal, power_iteration, split_vectors
+from dptheory.training.mechanisms._subspace import off_subspace, power_iteration, split_vectors
 from dptheory.training.per_example import Formed, PerExampleGradients, as_rows
 
 _MOST_AMPLIFIED = 1e3
@@ -144,4 +144,5 @@ def _started(gram: torch.Tensor, dim: int, generator: torch.Generator | None) ->
     """A B' for a random start B, shape (m, dim): its columns are normal with covariance A A', and are drawn as such."""
     values, vectors = torch.linalg.eigh(gram)
     start = normal((len(gram), dim), generator).to(gram)
-    return vectors @ (values.clamp_min(0.0).sqrt()[:, None] * start)
+    found: torch.Tensor = vectors @ (values.clamp_min(0.0).sqrt()[:, None] * start)
+    return found

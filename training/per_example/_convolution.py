@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from dptheory.training.per_example._dense import Dense, small
-from dptheory.training.per_example._formed import Formed, formed_sums
+from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
 from dptheory.training.per_example._representation import Representation, Tensors, filled, widened
 
 
@@ -173,9 +173,8 @@ class Convolution(Representation):
         return Formed(self.formed()) if small(places, self.shape[1], self.shape[2:].numel()) else self
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
-        vectors = directions.to(self.dtype)
-        parts = [Formed(self.formed(part)).project(vectors) for part in self.chunks()]
-        return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))
+        # as the gradients lie in memory, so that no chunk makes a copy of its own
+        return formed_projections(self, directions.movedim(2, -1).contiguous().movedim(-1, 2))
 
     def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
         if weights.shape[1] < 2:

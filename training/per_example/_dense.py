@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from dptheory.training.per_example._formed import Formed, formed_sums
+from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
 from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
 from dptheory.training.per_example._squares import LARGE, SMALL, blocks_of_squares, square_sums
 
@@ -164,9 +164,7 @@ class Dense(Representation):
         vectors = directions.to(self.dtype)
         n, out, inn = self.shape
         if self.length > 1:  # forming costs less than a product for each direction and place
-            flat = as_rows(vectors).T
-            parts = [as_rows(self.formed(part)) @ flat for part in self.chunks()]
-            return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))
+            return formed_projections(self, vectors)
         b, a = self._b[:, 0], self._a[:, 0]
         if out > inn:  # the smaller side remains in between
             b, a, vectors = a, b, vectors.mT

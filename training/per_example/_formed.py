@@ -81,7 +81,17 @@ class Formed(Representation):
 
 def formed_sums(gradients: Representation, weights: torch.Tensor) -> torch.Tensor:
     """Sums for several columns of weights, shape (n, k), where forming costs less than a sum for each: in chunks of examples."""
-    found = torch.zeros(weights.shape[1], *gradients.shape[1:], dtype=gradients.dtype, device=gradients.device)
-    for part in gradients.chunks():
-        found += Formed(gradients.formed(part)).weighted_sums(weights[part])
+    found = None
+    for part in gradients.chunks(weights.shape[1]):
+        sums = Formed(gradients.formed(part)).weighted_sums(weights[part])
+        found = sums if found is None else found.add_(sums)
+    if found is None:
+        return torch.zeros(weights.shape[1], *gradients.shape[1:], dtype=gradients.dtype, device=gradients.device)
     return found
+
+
+def formed_projections(gradients: Representation, directions: torch.Tensor) -> torch.Tensor:
+    """Projections on directions, shape (k, *parameter.shape), where forming costs less than a product for each: likewise."""
+    vectors = directions.to(gradients.dtype)
+    parts = [Formed(gradients.formed(part)).project(vectors) for part in gradients.chunks(len(vectors))]
+    return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))

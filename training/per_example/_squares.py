@@ -41,9 +41,7 @@ def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.T
     return found
 
 
-def blocks_of_squares(
-    rows: torch.Tensor, mask: torch.Tensor | None = None
-) -> Iterator[tuple[slice, torch.Tensor]]:
+def blocks_of_squares(rows: torch.Tensor, mask: torch.Tensor | None = None) -> Iterator[tuple[slice, torch.Tensor]]:
     """Runs of rows, shape (n, p), with the squares of their entries (times the mask, if there is one), which the next run overwrites.
 
     New memory for each run would cost more than the squares: the operating system clears every page of it.

@@ -127,7 +127,9 @@ def test_no_record_in_the_span_of_the_anchors_is_told_apart_by_more_than_was_cla
     """A record that is an anchor, of any size: its residual in float32 would be rounding alone."""
     clip, rest = 1.3, 0.8
     pixels = torch.randn(EXAMPLES, IN, generator=generator(9))
-    anchors = AnchorGradients(torch.nn.Linear(IN, OUT), pixels, classes=OUT, seed=0, labels=torch.arange(EXAMPLES) % OUT)
+    anchors = AnchorGradients(
+        torch.nn.Linear(IN, OUT), pixels, classes=OUT, seed=0, labels=torch.arange(EXAMPLES) % OUT
+    )
     mechanism = kind(anchors, subspace_dim=EXAMPLES, residual_clip=rest, groups=[[0, 1]], seed=0)
     mechanism.begin_step([torch.zeros(OUT, IN), torch.zeros(OUT)])
     assert isinstance(mechanism._spans[0], OfAnchors)
