@@ -9,6 +9,9 @@ from dptheory.training.per_example._dense import Dense, small
 from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
 from dptheory.training.per_example._representation import Representation, Tensors, filled, widened
 
+_PATCHES = 1 << 18
+"""Entries of patches that are held at once: what stays in a CPU's cache, and new memory of that size is had without clearing it."""
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -128,10 +131,17 @@ class Convolution(Representation):
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         if self._a.shape[1] == 1:
             return self._formed_by_convolution(self._b[examples], self._a[examples])
-        parts = [dense.formed() for dense in self._as_dense(examples)]
-        found = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        start, stop, _ = examples.indices(len(self))
         _, out, inn, *kernel = self.shape
-        return found.view(-1, out, *kernel, inn).movedim(-1, 2)
+        found = self._b.new_empty(max(0, stop - start), out, *kernel, inn)
+        rows, groups = found.flatten(2), self._geometry.groups
+        at_once = max(1, _PATCHES // max(1, self._b.shape[2:].numel() * rows.shape[2] * groups))
+        for first in range(start, stop, at_once):
+            run = slice(first, min(first + at_once, stop))
+            here = rows[first - start : run.stop - start].chunk(groups, dim=1)
+            for dense, own in zip(self._as_dense(run), here, strict=True):
+                torch.bmm(dense._b.mT, dense._a, out=own)
+        return found.movedim(-1, 2)
 
     def _formed_by_convolution(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         """Of one input channel: the input under the output gradients, which are the kernels of each example.
