@@ -157,6 +157,7 @@ def plan(
         effort,
         seconds,
         [_digest(t) for t in (features, labels, *model.state_dict().values())],
+        (repr(model), [p.requires_grad for p in model.parameters()], _mark(loss), _mark(metric)),
     )
     kept = Journal(journal, setup)
     workers = cores() if executor is None else (getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
@@ -328,6 +329,13 @@ def _check_labels(outputs: Tensor, labels: Tensor) -> None:
         raise ValueError(
             f"public must have labels in 0..{outputs.shape[1] - 1}, the classes of the model, got {low}..{high}"
         )
+
+
+def _mark(function: object) -> str:
+    """What tells functions apart in another process too, as far as their names and code do."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{name} {'' if code is None else code.co_code.hex()} {'' if code is None else code.co_names}"
 
 
 def _digest(tensor: Tensor) -> str:

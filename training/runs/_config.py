@@ -162,10 +162,10 @@ class RunConfig:
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
         )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
-        if self.optimizer.decay and (self.epochs < 2 or not isinstance(self.epochs, int)):
-            raise ValueError(
-                f"epochs must be a whole number, at least 2, with optimizer.decay above 0, got {self.epochs}"
-            )
+        if self.optimizer.decay and self.epochs < 2:
+            raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
+        if self.optimizer.decay and not isinstance(self.epochs, int):
+            raise ValueError(f"epochs must be a whole number with optimizer.decay above 0, got {self.epochs}")
         if not isinstance(self.mechanism, Mapping):
             raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)

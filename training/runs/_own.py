@@ -121,9 +121,10 @@ def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor
     if not path.is_file():
         raise ValueError(f"{path} must be an .npz file with arrays features and labels, got no file of this name")
     try:
-        with np.load(path, allow_pickle=False) as held:
-            if not isinstance(held, np.lib.npyio.NpzFile):
-                raise ValueError(f"{path} must be an .npz file with arrays features and labels, got a single array")
+        held = np.load(path, allow_pickle=False)
+        if not isinstance(held, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} must be an .npz file with arrays features and labels, got a single array")
+        with held:
             names = _TEST if test else (_FEATURES, _LABELS)
             there = [name for name in names if name in held.files]
             if test and not there:
