@@ -1,0 +1,35 @@
+(* rs.thm3.1: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Theorem 3.1; RF, section 3.
+   Masking before clipping keeps the guarantee: what one example adds to the masked and clipped sum is at most C, as without a mask. *)
+From kernel Require Import definitions lemmas.
+
+Definition summed (d : nat) (C : R) (m : list bool) (gs : list vec) : vec := sum d (map (fun g => clip C (mask m g)) gs).
+(* the sensitivity that the Gaussian mechanism is given, under adding one example; the mask is drawn without the data *)
+Definition printed : Prop := forall d k C m g gs, 0 < C -> In m (masks d k) -> Forall (fun g => length g = d) (g :: gs) ->
+  norm (sub (summed d C m (g :: gs)) (summed d C m gs)) <= C.
+(* and 2C under replacing one *)
+Definition correction : Prop := forall d k C m g g' gs, 0 < C -> In m (masks d k) -> Forall (fun g => length g = d) (g :: g' :: gs) ->
+  norm (sub (summed d C m (g :: gs)) (summed d C m (g' :: gs))) <= 2 * C.
+
+Lemma fine d k C m gs : 0 < C -> In m (masks d k) -> Forall (fun g => length g = d) gs ->
+  Forall (fun v => length v = d) (map (fun g => clip C (mask m g)) gs).
+Proof.
+  intros C0 i F. destruct (in_masks _ _ _ i) as [em _]. apply Forall_map. eapply Forall_impl; [|exact F]. simpl; intros.
+  rewrite length_clip, length_mask; congruence.
+Qed.
+Theorem printed_holds : printed.
+Proof.
+  intros d k C m g gs C0 i F. pose proof (fine d k C m _ C0 i F) as Fc. cbn [map] in Fc.
+  pose proof (Forall_inv Fc) as l1. pose proof (Forall_inv_tail Fc) as Fc'. simpl in l1.
+  unfold summed. cbn [map]. unfold sum. cbn [fold_right]. rewrite sub_same.
+  - apply norm_clip_le; lra.
+  - rewrite l1. symmetry. apply (length_sum d), Fc'.
+Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros d k C m g g' gs C0 i F. pose proof (fine d k C m _ C0 i F) as Fc. cbn [map] in Fc.
+  pose proof (Forall_inv Fc) as l1. pose proof (Forall_inv (Forall_inv_tail Fc)) as l2. pose proof (Forall_inv_tail (Forall_inv_tail Fc)) as Fc'.
+  simpl in l1, l2. unfold summed. cbn [map]. unfold sum. cbn [fold_right].
+  pose proof (length_sum d _ Fc') as ls. unfold sum in ls. rewrite sub_both by congruence.
+  eapply Rle_trans; [apply norm_sub; congruence|].
+  pose proof (norm_clip_le C (mask m g) ltac:(lra)). pose proof (norm_clip_le C (mask m g') ltac:(lra)). lra.
+Qed.

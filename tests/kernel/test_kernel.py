@@ -1,0 +1,216 @@
+"""The Coq files: rows and files name each other, Coq accepts every file, and refuses each with another statement."""
+
+import json
+import math
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dptheory.claims import Verdict, all_claims, get
+from dptheory.claims.lf import angle_metric
+from dptheory.claims.lf._batches import CANCELLING, TURNING, Batch
+from dptheory.claims.rf import clip_bias, mse_criterion, posterior, shuffle
+from dptheory.claims.rs._kappa_cases import CASES, exact_kappa_of
+from proofs.kernel import __main__ as command
+from proofs.kernel import _coq
+
+LAW = shuffle.shuffled_law((0, 1), Fraction(3, 4))
+SECOND = LAW[1, 0] / (LAW[1, 0] + LAW[1, 1])
+GAINED = angle_metric._decrease((Fraction(9, 10), Fraction(3, 10)), Fraction(1, 2), Fraction(0))
+ROWS = {claim.kernel: claim for claim in all_claims() if claim.kernel}
+MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text("utf-8"))
+
+
+def text_of(file: str) -> str:
+    return (_coq.FOLDER / file).read_text("utf-8")
+
+
+def test_rows_and_files_name_each_other() -> None:
+    files = {path.relative_to(_coq.FOLDER).as_posix() for path in _coq.FOLDER.glob("*/*.v")}
+    assert set(ROWS) == files and len(files) >= 45
+    for file, claim in ROWS.items():
+        paper, name = claim.id.split(".", 1)
+        assert file == f"{paper}/{re.sub('[.-]', '_', name)}.v"
+        assert text_of(file).startswith(f"(* {claim.id}: "), file
+        assert claim.kernel_theorems == _coq.theorems_of(text_of(file))
+
+
+def test_a_row_says_what_its_verdict_allows() -> None:
+    for claim in ROWS.values():
+        refuted = "printed_is_false" in claim.kernel_theorems
+        assert refuted is (claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL)), claim.id
+        assert refuted is not ("printed_holds" in claim.kernel_theorems), claim.id
+        assert claim.kernel_says is not None and claim.kernel_says.startswith("kernel-checked: ")
+    assert get("gip.mse_t0").kernel is None and get("gip.mse_t0").kernel_says is None
+
+
+def test_what_was_checked_is_what_the_rows_name() -> None:
+    record = json.loads((_coq.FOLDER / "checked.json").read_text("utf-8"))
+    assert record["coqchk"] is True and set(record["axioms"]) <= _coq.AXIOMS
+    assert record["claims"] == {claim.id: list(claim.kernel_theorems) for claim in ROWS.values()}
+
+
+def test_nothing_is_admitted_or_assumed() -> None:
+    for path in _coq.FOLDER.rglob("*.v"):
+        code = re.sub(r"\(\*.*?\*\)", "", path.read_text("utf-8"), flags=re.DOTALL)
+        assert not re.search(r"\b(Admitted|admit|Axiom|Parameter|Conjecture|Abort|Unset Guard Checking)\b", code), (
+            path.name
+        )
+
+
+def test_axioms_are_read_from_an_answer() -> None:
+    answer = "Axioms:\nClassicalDedekindReals.sig_not_dec\n  : forall P : Prop,\n    {~ ~ P} + {~ P}\nmine : False\n"
+    assert _coq.axioms_in(answer) == ("ClassicalDedekindReals.sig_not_dec", "mine")
+    assert _coq.axioms_in("Closed under the global context\n") == ()
+
+
+def test_files_are_compiled_after_what_they_need() -> None:
+    texts = {"a": "From kernel Require Import b rs.c.\n", "b": "", "rs/c": "From kernel Require b.\n"}
+    assert _coq.ordered(["a"], texts) == ("b", "rs/c", "a")
+
+
+def test_without_coq_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert command.main([]) == 1
+    assert "coqc" in (said := capsys.readouterr().err) and "apt-get install" in said
+
+
+def test_an_unknown_claim_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["rs.lem9"]) == 2
+    assert "'rs.lem9'" in (said := capsys.readouterr().err) and "rs.lem3.3" in said
+
+
+# --- the counterexamples' numbers, here and in the checks ---------------------------------------------------------------
+
+
+def numbers(file: str, name: str) -> list[Fraction]:
+    """All numbers in a definition of a file, in order."""
+    found = re.search(rf"^(?:Definition|Lemma) {name}\b.*?:=?(.*?)\.$", text_of(file), re.MULTILINE | re.DOTALL)
+    assert found, (file, name)
+    body = re.sub(r"^[^:]*:=", "", found[1]) if ":=" in found[1] else found[1]
+    body = re.sub(r"- \((\d+ / \d+)\)", r"-\1", body)
+    return [Fraction(one.replace(" ", "")) for one in re.findall(r"-?\d+(?: / \d+)?", body)]
+
+
+def vector(entries: Sequence[int]) -> str:
+    """As Coq writes it."""
+    return f"[{'; '.join(map(str, entries))}]"
+
+
+def flat(*parts: object) -> list[Fraction]:
+    found: list[Fraction] = []
+    for part in parts:
+        found += flat(*part) if isinstance(part, list | tuple) else [Fraction(part)]  # type: ignore[arg-type]
+    return found
+
+
+def batch(found: Batch) -> list[Fraction]:
+    """Trainable parts, each followed by the root of what is frozen."""
+    return flat(
+        [(*own, math.isqrt(int(rest))) for own, rest in zip(found.trainable, found.frozen_squares, strict=True)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "expected"),
+    [
+        ("rf/clip_bias.v", "skewed", flat(clip_bias._FIVE)),
+        ("lf/prop3_1_1.v", "three", batch(TURNING)),
+        ("lf/lem3_2b.v", "pair", batch(CANCELLING)),
+        (
+            "rs/rem2.v",
+            "moving",
+            flat([(Fraction(1, 4), row) for row in CASES["equal entries, P = 1/2"][2][:2]], Fraction(1, 2), (0,) * 4),
+        ),
+    ],
+)
+def test_the_counterexample_is_that_of_the_check(file: str, name: str, expected: list[Fraction]) -> None:
+    assert numbers(file, name) == expected
+
+
+SPIKE, KEPT, _ = CASES["one entry, no deviation"]
+SQUARES = [posterior.mean_square(posterior.BATCHES[0], 1, clip_first) for clip_first in (True, False)]
+ERROR, LOST = (mse_criterion._noisy(1, 2, kept, 2) for kept in (2, 1))
+DECREASES = [mse_criterion._best_decrease(1, 2, kept, 2) for kept in (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("rs/lem3_3.v", f"Lemma satisfiable : assumed 4 {KEPT} 4 {vector(SPIKE)} still."),
+        ("rs/lem3_3.v", f"no deviation: kappa = {exact_kappa_of('one entry, no deviation')} "),
+        ("rs/rem2.v", f"kappa = {exact_kappa_of('equal entries, P = 1/2')} "),
+        ("rf/posterior.v", f"[{'; '.join(map(vector, posterior.BATCHES[0]))}]"),
+        ("rf/posterior.v", f"{SQUARES[0]} against {SQUARES[1]}"),
+        ("rf/shuffle.v", f"first output 1, second 0: {SECOND} against 1/4"),
+        ("rf/shuffle.v", f"where the amplified factor is {shuffle.amplified(Fraction(3, 4), 2)} *)"),
+        ("rf/mse_criterion.v", f"(DP n 2 2 2 [1; 1] o)) = {ERROR.full.signal_loss + ERROR.full.noise:.0f}."),
+        ("rf/mse_criterion.v", f"m o)) = {LOST.masked.signal_loss + LOST.masked.noise:.0f}."),
+        ("rf/mse_criterion.v", f"from {DECREASES[0]} to {DECREASES[1]} *)"),
+        ("lf/angle_metric.v", f"(9/10, 3/10) at 18.4 degrees gains {float(GAINED):.4f}".replace("0.", ".")),
+    ],
+)
+def test_the_numbers_are_those_of_the_check(file: str, line: str) -> None:
+    assert line in text_of(file)
+
+
+# --- with Coq ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A compiled copy."""
+    with _coq.workshop() as found:
+        _coq.compile_all(sorted(str(file).removesuffix(".v") for file in ROWS), found)
+        yield found
+
+
+@pytest.mark.kernel
+def test_the_theorems_say_what_their_names_promise(place: Path) -> None:
+    theorems, axioms = _coq.check([str(file).removesuffix(".v") for file in ROWS], place)
+    assert theorems == {str(file).removesuffix(".v"): claim.kernel_theorems for file, claim in ROWS.items()}
+    assert set(axioms) <= _coq.AXIOMS
+
+
+@pytest.mark.kernel
+def test_an_axiom_of_ours_and_another_statement_are_noticed(place: Path) -> None:
+    mine = "Axiom mine : False.\nDefinition printed := True.\nTheorem printed_holds : printed.\nProof. destruct mine. Qed.\n"
+    other = "Definition printed := False.\nTheorem printed_holds : True.\nProof. exact I. Qed.\n"
+    for source, what in ((mine, "mine"), (other, "printed")):
+        (place / "forged.v").write_text(source, "utf-8")
+        subprocess.run(["coqc", "-q", "-Q", ".", "kernel", "forged.v"], cwd=place, check=True, capture_output=True)
+        with pytest.raises(_coq.CoqError, match=what):
+            _coq.check(["forged"], place)
+
+
+def test_every_file_has_a_mutant() -> None:
+    assert set(MUTANTS) == {str(file).removesuffix(".v") for file in ROWS}
+    for file, one in MUTANTS.items():
+        assert statement(text_of(f"{file}.v")).count(one["printed"]) == 1, file
+
+
+def statement(text: str) -> str:
+    """What stands before the first proof."""
+    return re.split(r"\n(?=Lemma|Theorem|Section|Ltac)", text)[0] + "\n"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("file", sorted(MUTANTS))
+def test_the_proof_does_not_prove_another_statement(file: str, place: Path) -> None:
+    """The changed statement is well formed, and the proof of the right one fails."""
+    text = text_of(f"{file}.v")
+    changed = text.replace(MUTANTS[file]["printed"], MUTANTS[file]["mutated"], 1)
+    assert changed != text
+    for name, source, accepted in (("stated", statement(changed), True), ("proved", changed, False)):
+        (place / f"{name}.v").write_text(source, "utf-8")
+        done = subprocess.run(
+            ["coqc", "-q", "-Q", ".", "kernel", f"{name}.v"], cwd=place, capture_output=True, text=True
+        )
+        assert (done.returncode == 0) is accepted, done.stderr
