@@ -66,7 +66,7 @@ Arguments has {O}. Arguments ex {O}. Arguments has_constant {O}. Arguments ex_co
 Arguments has_linear {O}. Arguments ex_linear {O}. Arguments ex_positive {O}.
 
 (* n_0, n_1, ...: mean 0, variance 1, uncorrelated, as independent N(0, 1) variables are, or independent signs.
-   That such a sequence exists is not proved here. *)
+   noise.v proves that such a sequence exists. *)
 Definition unit_noise {O : Type} (e : expectation O) (n : nat -> O -> R) : Prop :=
   (forall i, has e (n i)) /\ (forall i, ex e (n i) = 0) /\
   (forall i j, has e (fun o => n i o * n j o)) /\
@@ -74,6 +74,8 @@ Definition unit_noise {O : Type} (e : expectation O) (n : nat -> O -> R) : Prop 
 
 (* the noise of a step in R^d: (n_0, ..., n_{d-1}), as N(0, I_d) is *)
 Definition noise {O : Type} (n : nat -> O -> R) (d : nat) (o : O) : vec := map (fun j => n j o) (seq 0 d).
+(* of step t of a run, whose steps take one block of d draws each *)
+Definition step_noise {O : Type} (n : nat -> O -> R) (d t : nat) (o : O) : vec := map (fun j => n j o) (seq (t * d) d).
 
 (* --- smooth functions on R^d ------------------------------------------------------------------------------------------ *)
 Definition gradient_of (d : nat) (L : vec -> R) (g : vec -> vec) : Prop :=   (* g is the gradient of L, along every line *)

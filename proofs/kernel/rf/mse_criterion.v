@@ -1,6 +1,7 @@
 (* rf.mse_criterion: Differentially private SGD with sparse gradients (RF), anonymous submission under double-blind review: section 2.2.
-   MSE_RF < MSE_DP is taken, with Theorem 2, as showing "the possibility that we achieve better convergence by removing some signal while mitigating noise".
-   Judged is the criterion: where the MSE of random freeze is lower, random freeze is the better choice. *)
+   MSE_RF < MSE_DP: "Combining this with Theorem 2, it shows the possibility that we achieve better convergence by removing some signal while mitigating noise."
+   A possibility there is; the sentence is not stated here. Refuted is the criterion that a reader may take from it: where the MSE of random freeze is lower,
+   random freeze is the better choice. *)
 From kernel Require Import definitions lemmas.
 
 (* one example with the true gradient w, C = clip, s = C sigma / B; n: the noise of the step, d coordinates *)
@@ -11,7 +12,7 @@ Definition error (w v : vec) : R := square (sub w v).
 Definition loss (v : vec) : R := square v / 2.                 (* |v|^2 / 2, whose gradient at w is w *)
 Definition after (g : R) (w v : vec) : R := loss (sub w (scale g v)).
 (* the criterion, on this loss: some learning rate g' of random freeze does at least as well as any g of DP-SGD *)
-Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
+Definition reading : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
   forall d k C s w, (0 < k < d)%nat -> 0 < C -> 0 < s -> length w = d ->
   avg (masks d k) (fun m => ex e (fun o => error w (RF n d C s w m o))) < ex e (fun o => error w (DP n d C s w o)) ->
   forall g, 0 < g -> exists g', 0 < g' /\
@@ -38,7 +39,7 @@ Lemma after_RF g m : In m (masks 2 1) -> ex e (fun o => after g [1; 1] (RF n 2 2
 Proof. simpl. intros [<-|[<-|[]]]; [shape after (((1 - g) ^ 2 + 1) / 2) (-2 * g * (1 - g)) 0 (2 * g ^ 2) 0
   | shape after (((1 - g) ^ 2 + 1) / 2) 0 (-2 * g * (1 - g)) 0 (2 * g ^ 2)]. Qed.
 End Numbers.
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intros (O & e & n & nz & claim). specialize (claim 2%nat 1%nat 2 2 [1; 1] ltac:(lia) ltac:(lra) ltac:(lra) eq_refl).
   rewrite (avg_same _ _ 5) in claim by (try discriminate; apply (error_RF O e n nz)). rewrite (error_DP O e n nz) in claim.

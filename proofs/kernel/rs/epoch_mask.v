@@ -1,5 +1,7 @@
 (* rs.epoch_mask: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: section 4.2.
-   "Another strength of per-epoch randomization is that for one epoch there are certainly (1 - r)d coordinates updated", of Algorithm 1, which has momentum. *)
+   "Another strength of per-epoch randomization is that for one epoch there are certainly (1 - r)d coordinates updated." Section 4 names the exception:
+   "In case of non-zero momentum, coordinates that have been selected can still be updated as long as their velocity has not decayed to zero."
+   Refuted is the sentence read with momentum and without that exception; without momentum it is right (`correction`, for "at most"). *)
 From kernel Require Import definitions lemmas.
 
 (* one epoch of SGD with momentum mu and learning rate g under the mask m: the gradients gs are masked, velocity v and weights w go on *)
@@ -10,7 +12,7 @@ Fixpoint epoch (mu g : R) (m : list bool) (gs : list vec) (v w : vec) : vec * ve
   end.
 (* two epochs with masks m and m' from v = 0: in the second no more entries move than its mask keeps.
    ("certainly (1 - r)d" is more than that: exactly as many.) *)
-Definition printed : Prop := forall d k mu g m m' gs gs' w, 0 <= mu < 1 -> 0 < g -> (0 < k < d)%nat ->
+Definition reading : Prop := forall d k mu g m m' gs gs' w, 0 <= mu < 1 -> 0 < g -> (0 < k < d)%nat ->
   In m (masks d k) -> In m' (masks d k) -> length w = d ->
   Forall (fun u => length u = d) gs -> Forall (fun u => length u = d) gs' ->
   let '(v1, w1) := epoch mu g m gs (zero d) w in
@@ -22,7 +24,7 @@ Definition correction : Prop := forall d g m gs v w, length m = d -> length w = 
   forall j, nth j m true = false -> entry (snd (epoch 0 g m gs v w)) j = entry w j.
 
 (* two entries, one kept, mu = 1/2, gamma = 1; one step with each mask: in the second epoch both entries move *)
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intro claim.
   specialize (claim 2%nat 1%nat (1 / 2) 1 [true; false] [false; true] [[1; 1]] [[1; 1]] [0; 0]

@@ -120,3 +120,47 @@ Proof.
   rewrite n0, n4, !below_true in e by lra. rewrite !Rmin_right in e by lra. rewrite Rmin_left in e by lra.
   unfold share in low; simpl in low. lra.
 Qed.
+(* The remark after eq. 62 takes P(|m xi| < 3C/4) > P(|xi| < 3C/4) as natural. Under it, too, the lemma fails, at the other end: *)
+(* four entries, one kept, C = 4, w = (2, 2, 2, 2), the deviation is +-w in half of the cases: kappa = 1 *)
+Definition moving : law vec := [(1 / 4, [2; 2; 2; 2]); (1 / 4, [-2; -2; -2; -2]); (1 / 2, [0; 0; 0; 0])].
+Lemma size_4 : norm [2; 2; 2; 2] = 4. Proof. norm_of. Qed.
+Lemma size_4' : norm [-2; -2; -2; -2] = 4. Proof. norm_of. Qed.
+Lemma size_0 : norm [0; 0; 0; 0] = 0. Proof. norm_of. Qed.
+Lemma moving_satisfies : assumed 4 1 4 [2; 2; 2; 2] moving.
+Proof.
+  repeat split; try lia; try lra.
+  - rewrite size_4; lra.
+  - repeat constructor; simpl; lra.
+  - simpl; lra.
+  - repeat constructor.
+  - unfold symmetric, moving, mirrored, opp; simpl. rewrite Ropp_0. replace (Ropp 2) with (-2) by lra. replace (Ropp (-2)) with 2 by lra. apply perm_swap.
+  - unfold chance, moving, E; simpl. rewrite size_4, size_4', size_0, (below_true _ 0), !(below_false _ 4) by lra.
+    replace (share 4 1) with (1 / 2 * (1 / 2)) by (unfold share; simpl; field). rewrite sqrt_square; lra.
+Qed.
+Lemma norm_one (l : list bool) v : In (l, v) [([true; false; false; false], 2); ([false; true; false; false], 2);
+  ([false; false; true; false], 2); ([false; false; false; true], 2)] ->
+  norm (mask l [2; 2; 2; 2]) = v /\ norm (mask l [-2; -2; -2; -2]) = v /\ norm (mask l [0; 0; 0; 0]) = 0.
+Proof. simpl. intros [e|[e|[e|[e|[]]]]]; injection e as <- <-; repeat split; norm_of. Qed.
+Lemma one : with_mask 4 1 4 [2; 2; 2; 2] moving = 2 /\ without 4 [2; 2; 2; 2] moving = 2.
+Proof.
+  split.
+  - unfold with_mask, avg, masks. cbn [map app length total fold_right].
+    unfold h, chance, moving, E. cbn [map total fold_right fst snd].
+    repeat match goal with |- context [mask ?l [2; 2; 2; 2]] =>
+      destruct (norm_one l 2 ltac:(simpl; tauto)) as (e1 & e2 & e3); rewrite ?e1, ?e2, ?e3; clear e1 e2 e3 end.
+    rewrite (Rmin_right 2) by lra. rewrite !(below_true _ 2), !(below_true _ 0) by lra. simpl. lra.
+  - unfold without, h, chance, moving, E; simpl. rewrite size_4, size_4', size_0, (below_true _ 0), !(below_false _ 4), Rmin_right by lra. lra.
+Qed.
+Theorem natural_is_false : ~ forall d k C w p, assumed d k C w p ->
+  (forall m, In m (masks d k) -> chance p (3 * C / 4) (fun v => v) < chance p (3 * C / 4) (mask m)) ->
+  exists kappa, share d k < kappa < 1 /\ with_mask d k C w p = kappa * without C w p.
+Proof.
+  intro claim. destruct (claim _ _ _ _ _ moving_satisfies) as (kappa & r & e).
+  - intros m i. unfold chance, moving, E. cbn [map total fold_right fst snd].
+    simpl in i. assert (j : In (m, 2) [([true; false; false; false], 2); ([false; true; false; false], 2);
+      ([false; false; true; false], 2); ([false; false; false; true], 2)]).
+    { destruct i as [<-|[<-|[<-|[<-|[]]]]]; simpl; tauto. }
+    destruct (norm_one m 2 j) as (e1 & e2 & e3). rewrite e1, e2, e3, size_4, size_4', size_0.
+    rewrite !(below_true _ 2), !(below_true _ 0), !(below_false _ 4) by lra. lra.
+  - destruct one as [a b]. rewrite a, b in e. lra.
+Qed.

@@ -1,11 +1,12 @@
 (* rs.rem3: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Remark 3.
    "RS introduces two factors: 1/kappa, (1 - r)/kappa. The noise term is reduced by (1 - r)/kappa while the remaining terms are enlarged by 1/kappa:
-   a trade-off is established. The respective magnitude of Delta_sigma and other terms determines whether it is a gain or loss to apply RS." *)
+   a trade-off is established. The respective magnitude of Delta_sigma and other terms determines whether it is a gain or loss to apply RS."
+   With any kappa in (1 - r, 1), as Theorem 3.5 has it, (1 - r)/kappa < 1 < 1/kappa. Refuted is the reading with the kappa of Lemma 3.3. *)
 From kernel Require Import definitions lemmas.
 
 From kernel Require Import rs.lem3_3.
-(* reduced and enlarged, for the kappa of Lemma 3.3 at r > 0 *)
-Definition printed : Prop := forall d k C w p kappa, assumed d k C w p ->
+(* reduced and enlarged, for the kappa that equation 11 of Lemma 3.3 determines, at r > 0 *)
+Definition reading : Prop := forall d k C w p kappa, assumed d k C w p ->
   with_mask d k C w p = kappa * without C w p -> share d k / kappa < 1 /\ 1 / kappa > 1.
 (* the right side of Theorem 3.5 without bias at learning rate g: A = G C^2 / 2, D = Delta_sigma, x = 1 - r *)
 Definition bound (kappa x Delta A D T g : R) : R := 1 / kappa * (Delta / (g * T) + g * A) + x / kappa * (g * D).
@@ -15,7 +16,7 @@ Definition correction : Prop := forall kappa x Delta A D T, 0 < x <= 1 -> 0 < ka
   forall g, 0 < g -> exists g', 0 < g' /\ bound 1 1 Delta A D T g' <= bound kappa x Delta A D T g.
 
 (* at kappa = 1 - r, the counterexample of rs.lem3.3, no noise is saved *)
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intro claim. specialize (claim _ _ _ _ _ (1 / 4) satisfiable).
   assert (n0 : norm [0; 0; 0; 0] = 0) by norm_of. assert (n4 : norm [4; 0; 0; 0] = 4) by norm_of.

@@ -72,53 +72,60 @@ Proof.
   assert (lz' : length (mask (m t o) (z t o)) = d) by (rewrite length_mask; congruence).
   rewrite length_sub; rewrite ?length_scale, ?length_add; congruence.
 Qed.
-(* <g, clip(m g)> = min(|m g|, C)|m g| is at least h(m g)|m g|, whose mean is at least x h(g)|g| *)
-Lemma aligned C m g : 0 < C -> h C (mask m g) * norm (mask m g) <= dot (clip C (mask m g)) g.
+(* <g, clip(m g)> = min(|m g|, C)|m g| is at least min(|m g|, c)|m g| for c <= C, whose mean is at least x min(|g|, c)|g| *)
+Definition low (c : R) (v : vec) : R := Rmin (norm v) c * norm v.
+Lemma aligned C c m g : 0 < c <= C -> low c (mask m g) <= dot (clip C (mask m g)) g.
 Proof.
-  intro C0. set (v := mask m g). assert (e : dot (clip C v) g = Rmin 1 (C / norm v) * (norm v * norm v)).
+  intros [c0 cC]. set (v := mask m g). assert (e : dot (clip C v) g = Rmin 1 (C / norm v) * (norm v * norm v)).
   { unfold clip. rewrite dot_scale, norm_norm. unfold square, v. rewrite dot_mask. reflexivity. }
-  rewrite e. unfold h. pose proof (norm_nonneg v) as n0. destruct (Req_dec (norm v) 0) as [z|nz]; [rewrite z; lra|].
+  rewrite e. unfold low. pose proof (norm_nonneg v) as n0. destruct (Req_dec (norm v) 0) as [z|nz]; [rewrite z; lra|].
   rewrite <- Rmult_assoc. apply Rmult_le_compat_r; [exact n0|]. unfold Rmin at 2. destruct (Rle_dec 1 (C / norm v)).
   - rewrite Rmult_1_l. apply Rmin_l.
   - replace (C / norm v * norm v) with C by (field; lra). eapply Rle_trans; [apply Rmin_r | lra].
 Qed.
-Lemma mean_aligned d k C g : (0 < k <= d)%nat -> 0 < C -> length g = d ->
-  share d k * (h C g * norm g) <= avg (masks d k) (fun m => dot (clip C (mask m g)) g).
+Lemma mean_aligned d k C c g : (0 < k <= d)%nat -> 0 < c <= C -> length g = d ->
+  share d k * low c g <= avg (masks d k) (fun m => dot (clip C (mask m g)) g).
 Proof.
-  intros kd C0 lg. assert (lp : lawful [(1, zero d)]) by (split; [repeat constructor; simpl; lra | simpl; lra]).
-  pose proof (lower d k C g [(1, zero d)] kd C0 lg lp) as lo. unfold with_mask, without, chance, E in lo. cbn [map total fold_right fst snd] in lo.
+  intros kd [c0 cC] lg. assert (lp : lawful [(1, zero d)]) by (split; [repeat constructor; simpl; lra | simpl; lra]).
+  pose proof (lower d k (4 * c) g [(1, zero d)] kd ltac:(lra) lg lp) as lo. unfold with_mask, without, h, chance, E in lo. cbn [map total fold_right fst snd] in lo.
+  replace (4 * c / 4) with c in lo by field.
   assert (n0 : norm (zero d) = 0) by apply norm_zero. rewrite n0 in lo. rewrite !(below_true _ 0) in lo by lra.
-  replace (share d k * ((1 * 1 + 0) * h C g * norm g)) with (share d k * (h C g * norm g)) in lo by ring. eapply Rle_trans; [exact lo|].
+  replace (share d k * ((1 * 1 + 0) * Rmin (norm g) c * norm g)) with (share d k * low c g) in lo by (unfold low; ring). eapply Rle_trans; [exact lo|].
   apply avg_le, Forall_forall. intros m i. destruct (in_masks _ _ _ i) as [lm _]. rewrite mask_zero, lm, Nat.min_id, n0, below_true by lra.
-  pose proof (aligned C m g C0). lra.
+  pose proof (aligned C c m g (conj c0 cC)) as a. unfold low in a. lra.
 Qed.
-Theorem correction_holds : correction.
+Lemma fresh_bound : forall (O : Type) (p : law O) d k C c G gamma L g least_L m z w T V, lawful p -> (0 < k <= d)%nat -> 0 < c <= C -> 0 < G -> 0 < gamma -> (0 < T)%nat -> 0 <= V ->
+  smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
+  let path := noisy_clipped_run C g gamma m z w in
+  fresh p d k m path T -> centred p d k m z path T V ->
+  / INR T * total (map (fun t => E p (fun o => low c (g (path t o)))) (seq 0 T))
+  <= 1 / share d k * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + share d k / share d k * gamma * (G / 2 * V).
 Proof.
-  intros O p d k C G gamma L g l0 m z w T V lp kd C0 G0 gam0 T0 V0 sm [_ low] lw sz path fr ce. pose proof sm as [[gl _] _].
+  intros O p d k C c G gamma L g l0 m z w T V lp kd cC G0 gam0 T0 V0 sm [_ lowest] lw sz path fr ce. assert (C0 : 0 < C) by lra. pose proof sm as [[gl _] _].
   assert (x0 : 0 < share d k) by (apply share_pos; lia). set (x := share d k) in *.
   assert (nT : 0 < INR T) by (apply lt_0_INR; lia).
   assert (pl : forall t o, length (path t o) = d) by (intros; apply clipped_length; assumption).
-  set (H := fun t => E p (fun o => h C (g (path t o)) * norm (g (path t o)))).
+  set (H := fun t => E p (fun o => low c (g (path t o)))).
   assert (step : forall t, (t < T)%nat -> E p (fun o => L (path (S t) o)) <= E p (fun o => L (path t o)) - gamma * (x * H t) + G / 2 * gamma ^ 2 * (C ^ 2 + x * V)).
   { intros t tT. destruct (ce t tT) as [c0 cV].
     pose proof (fr t tT (fun b u => dot (clip C (mask b (g u))) (g u))) as f1. cbv beta in f1.
     assert (q1 : x * H t <= E p (fun o => avg (masks d k) (fun b => dot (clip C (mask b (g (path t o)))) (g (path t o))))).
-    { unfold H. rewrite <- E_scale. apply E_le; [apply lp|]. intro o. fold x. apply mean_aligned; [exact kd | exact C0 | apply gl, pl]. }
+    { unfold H. rewrite <- E_scale. apply E_le; [apply lp|]. intro o. fold x. apply mean_aligned; [exact kd | exact cC | apply gl, pl]. }
     rewrite <- f1 in q1. pose proof (c0 (fun _ u => g u)) as c1. pose proof (c0 (fun b u => clip C (mask b (g u)))) as c2. cbv beta in c1, c2.
     assert (b : E p (fun o => L (path (S t) o)) <= E p (fun o => L (path t o) + (- gamma * dot (clip C (mask (m t o) (g (path t o)))) (g (path t o))
       + (- gamma * dot (mask (m t o) (z t o)) (g (path t o)) + (G / 2 * gamma ^ 2 * C ^ 2
       + (G * gamma ^ 2 * dot (mask (m t o) (z t o)) (clip C (mask (m t o) (g (path t o)))) + G / 2 * gamma ^ 2 * square (mask (m t o) (z t o)))))))).
     { apply E_le; [apply lp|]. intro o. destruct (sz t o) as [lm lz]. pose proof (pl t o) as lu. pose proof (gl _ lu) as lg.
       pose proof (lf.lem2_1.printed_holds d G L g (path t o) (path (S t) o) ltac:(lra) sm lu (pl (S t) o)) as de.
-      set (c := clip C (mask (m t o) (g (path t o)))) in *. set (n := mask (m t o) (z t o)) in *.
-      assert (lc : length c = d) by (unfold c; rewrite length_clip, length_mask; congruence). assert (ln' : length n = d) by (unfold n; rewrite length_mask; congruence).
-      assert (la : length (add c n) = d) by (rewrite length_add; congruence).
-      assert (ps : path (S t) o = sub (path t o) (scale gamma (add c n))) by reflexivity.
+      set (cl := clip C (mask (m t o) (g (path t o)))) in *. set (n := mask (m t o) (z t o)) in *.
+      assert (lc : length cl = d) by (unfold cl; rewrite length_clip, length_mask; congruence). assert (ln' : length n = d) by (unfold n; rewrite length_mask; congruence).
+      assert (la : length (add cl n) = d) by (rewrite length_add; congruence).
+      assert (ps : path (S t) o = sub (path t o) (scale gamma (add cl n))) by reflexivity.
       rewrite ps in de at 2 3. rewrite minus_step in de by (rewrite length_scale; congruence).
-      rewrite dot_comm, !dot_scale, !square_scale in de. rewrite dot_add, square_add in de by congruence. rewrite (dot_comm c n) in de.
-      assert (sc : square c <= C ^ 2).
-      { rewrite <- norm_norm. pose proof (norm_clip_le C (mask (m t o) (g (path t o))) ltac:(lra)). pose proof (norm_nonneg c). fold c in H0. nra. }
-      assert (0 <= G / 2 * gamma ^ 2) by nra. assert (G / 2 * gamma ^ 2 * square c <= G / 2 * gamma ^ 2 * C ^ 2) by (apply Rmult_le_compat_l; assumption). lra. }
+      rewrite dot_comm, !dot_scale, !square_scale in de. rewrite dot_add, square_add in de by congruence. rewrite (dot_comm cl n) in de.
+      assert (sc : square cl <= C ^ 2).
+      { rewrite <- norm_norm. pose proof (norm_clip_le C (mask (m t o) (g (path t o))) ltac:(lra)). pose proof (norm_nonneg cl). fold cl in H0. nra. }
+      assert (0 <= G / 2 * gamma ^ 2) by nra. assert (G / 2 * gamma ^ 2 * square cl <= G / 2 * gamma ^ 2 * C ^ 2) by (apply Rmult_le_compat_l; assumption). lra. }
     rewrite !E_add, !E_scale, c1, c2, (E_constant p (C ^ 2) lp) in b. eapply Rle_trans; [exact b|].
     assert (0 <= G / 2 * gamma ^ 2) by nra. assert (G / 2 * gamma ^ 2 * E p (fun o => square (mask (m t o) (z t o))) <= G / 2 * gamma ^ 2 * (x * V)) by (apply Rmult_le_compat_l; assumption).
     nra. }
@@ -128,9 +135,14 @@ Proof.
     - specialize (IH ltac:(lia)). specialize (step n ltac:(lia)). rewrite seq_S, map_app, total_app, S_INR. cbn [map total fold_right plus]. nra. }
   specialize (tele T (Nat.le_refl _)). set (Sum := total (map H (seq 0 T))) in *.
   assert (end_ : l0 <= E p (fun o => L (path T o))).
-  { rewrite <- (E_constant p l0 lp). apply E_le; [apply lp|]. intro o. apply low, pl. }
+  { rewrite <- (E_constant p l0 lp). apply E_le; [apply lp|]. intro o. apply lowest, pl. }
   change (/ INR T * Sum <= 1 / x * ((L w - l0) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + x / x * gamma * (G / 2 * V)).
   apply (Rmult_le_reg_l (gamma * x * INR T)); [apply Rmult_lt_0_compat; [apply Rmult_lt_0_compat; assumption | exact nT]|].
   replace (gamma * x * INR T * (/ INR T * Sum)) with (gamma * x * Sum) by (field; lra).
   apply Rle_trans with (L w - l0 + INR T * (G / 2 * gamma ^ 2 * (C ^ 2 + x * V))); [lra|]. right. field. repeat split; lra.
+Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros O p d k C G gamma L g l0 m z w T V lp kd C0 G0 g0 T0 V0 sm le lw sz path fr ce.
+  exact (fresh_bound O p d k C (C / 4) G gamma L g l0 m z w T V lp kd ltac:(lra) G0 g0 T0 V0 sm le lw sz fr ce).
 Qed.
