@@ -1,5 +1,7 @@
 (* gip.criterion: Improving differentially-private deep learning with gradients index pruning (GIP), anonymous submission under double-blind review: section 5, first paragraph, and the text below Corollary 1.
-   "The less error included, the less the update deviates from the original descent direction, which leads to a smaller accumulated error in the end." *)
+   "As gradient descent is taken in each iteration, we consider the less error included, the less the update deviates from the original descent direction, which
+   leads to a smaller accumulated error in the end." Refuted is the reading as a criterion on the loss: where the error of the pruned update is the smaller one,
+   its best step ends no higher. *)
 From kernel Require Import definitions lemmas.
 
 From kernel Require Import rf.mse_criterion.
@@ -12,7 +14,7 @@ Definition mallows (d K : nat) (theta : R) (I0 : list bool) (f : list bool -> R)
 Definition pruned {O} (n : nat -> O -> R) d s (g : vec) (I : list bool) (o : O) : vec := mask I (add g (scale s (noise n d o))).
 Definition noisy {O} (n : nat -> O -> R) d s (g : vec) (o : O) : vec := add g (scale s (noise n d o)).
 (* where the error of the pruned update is the smaller one, some step size of it ends no higher than any of DP-SGD *)
-Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
+Definition reading : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
   forall d K theta s g I0, (0 < K < d)%nat -> 0 <= theta -> 0 < s -> length g = d -> In I0 (masks d K) -> largest g I0 ->
   mallows d K theta I0 (fun I => ex e (fun o => error g (pruned n d s g I o))) < ex e (fun o => error g (noisy n d s g o)) ->
   forall c, 0 < c -> exists c', 0 < c' /\
@@ -40,7 +42,7 @@ Proof.
   intro h. unfold mallows, over_masks. cbn [masks map app total fold_right]. rewrite !h by (simpl; auto).
   set (a := exp _). set (b := exp _). assert (0 < a) by apply exp_pos. assert (0 < b) by apply exp_pos. field. lra.
 Qed.
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intros (O & e & n & nz & claim).
   specialize (claim 2%nat 1%nat 0 2 [1; 1] [true; false] ltac:(lia) ltac:(lra) ltac:(lra) eq_refl ltac:(simpl; auto)).

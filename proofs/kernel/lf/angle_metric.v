@@ -1,10 +1,11 @@
 (* lf.angle_metric: DP-SGD-LF: Improving utility under differentially private learning via layer freezing (LF), anonymous submission under double-blind review: section 3.3, after Lemma 3.1.
-   gamma_t is an effective metric for utility: a larger bias angle makes the bound larger, a smaller one smaller. *)
+   "Finally, we explain why gamma_t is an effective metric for utility. [...] a larger bias (gamma_t^B) and variance (sigma_DP) make the upper-bound larger, and could
+   potentially lead to worse model performance". Refuted is the reading that a signal at a smaller angle makes at least as much progress, whatever its length. *)
 From kernel Require Import definitions lemmas.
 
 (* progress of a step of size eta along the signal s on f = |theta|^2 / 2 at theta, whose gradient is theta *)
 Definition progress (eta : R) (theta s : vec) : R := square theta / 2 - square (sub theta (scale eta s)) / 2.
-Definition printed : Prop := forall d eta theta s s', length theta = d -> length s = d -> length s' = d -> 0 < eta ->
+Definition reading : Prop := forall d eta theta s s', length theta = d -> length s = d -> length s' = d -> 0 < eta ->
   0 < norm theta -> 0 < norm s -> 0 < norm s' ->
   angle theta s < angle theta s' -> progress eta theta s' <= progress eta theta s.
 (* at the same norm of the signal it is *)
@@ -13,7 +14,7 @@ Definition correction : Prop := forall d eta theta s s', length theta = d -> len
   angle theta s < angle theta s' -> progress eta theta s' <= progress eta theta s.
 
 (* theta = (1, 0), eta = 1/2: (1/100, 0) at 0 degrees gains .005, (9/10, 3/10) at 18.4 degrees gains .3375 *)
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intro claim. assert (n1 : norm [1; 0] = 1) by norm_of. assert (n2 : norm [1 / 100; 0] = 1 / 100) by norm_of.
   assert (p3 : 0 < norm [9 / 10; 3 / 10]) by (apply norm_pos; unfold square, dot; simpl; lra).

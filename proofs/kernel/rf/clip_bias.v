@@ -1,5 +1,7 @@
 (* rf.clip_bias: Differentially private SGD with sparse gradients (RF), anonymous submission under double-blind review: section 2.3.
-   As fewer dimensions contribute to the norm, random freeze reduces the clipping probability "and therefore alleviates clipping bias". *)
+   "As fewer dimensions contribute to the norm computation, random freeze reduces the clipping probability and therefore alleviates clipping bias (Zhang et al., 2020)."
+   Doubt: the paper does not define the clipping bias. It is read as the norm of what clipping takes from the mean of the masked gradient, on average over the masks;
+   that the clipping probability falls is right. *)
 From kernel Require Import definitions lemmas.
 
 (* the bias of the clipped gradient of a finite law p, for the mask m: against the mean of what is clipped *)

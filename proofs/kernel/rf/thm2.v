@@ -1,7 +1,8 @@
 (* rf.thm2: Differentially private SGD with sparse gradients (RF), anonymous submission under double-blind review: Theorem 2 (eq. 4).
    DP-SGD with random freeze, grad w G-Lipschitz, p~ symmetric: there is kappa >= 1 - r with (1/T) sum P(|xi| < C/4) h(grad w_t)|grad w_t|
    <= (1/kappa)(Delta_L/(gamma T) + gamma Delta_C + (1 - r) gamma Delta_DP - (1/T) sum E_m b_t), h(v) = min(|v|, 3C/4), Delta_C = G C^2 / 2, Delta_DP = C^2 sigma^2 d G / (2 B^2).
-   Doubt: the theorem does not say how long a mask is held. Algorithm 1 holds it for an epoch, the proof needs a fresh one at every step. *)
+   Doubts: the theorem does not say how long a mask is held; Algorithm 1 holds it for an epoch, the proof needs a fresh one at every step. Stated is the case without
+   deviation of the examples' gradients; the correction has none either. *)
 From kernel Require Import definitions lemmas.
 
 From kernel Require Import rs.thm3_2 rs.thm3_4 rs.thm3_5.

@@ -17,6 +17,18 @@ Definition printed : Prop := exists (O : Type) (e : expectation O) (n : O -> vec
   forall (X : Type) (grad : X -> vec -> vec), (forall x w, length w = d -> length (grad x w) = d) ->
   exists eps delta, delta < 1 /\ private e n d B C gamma m grad w eps delta.
 
+(* line 9 with the gradient of line 8: what is (eps, delta)-private is still so after any function of it and of outcomes that do not depend on the data, as the
+   step is, and the ranking of the next mask. (Composition over the steps is not stated here.) *)
+Definition release {X O} (d : nat) (B C : R) (m : list bool) (grad : X -> vec -> vec) (w : vec) (n : O -> vec) (data : list X) (o : O) : vec :=
+  scale (/ B) (add (sum d (map (fun x => clip C (mask m (grad x w))) data)) (mask m (n o))).
+Definition private_of {X O Z} (e : expectation O) (out : list X -> O -> Z) (eps delta : R) : Prop :=
+  forall x xs (s : Z -> bool), let P data := ex e (fun o => if s (out data o) then 1 else 0) in
+  P (x :: xs) <= exp eps * P xs + delta /\ P xs <= exp eps * P (x :: xs) + delta.
+Definition correction : Prop := forall (X O : Type) (e : expectation O) (n : O -> vec) d B C m (grad : X -> vec -> vec) w eps delta,
+  private_of e (release d B C m grad w n) eps delta ->
+  (forall gamma, private_of e (fun data o => sub w (scale gamma (release d B C m grad w n data o))) eps delta) /\
+  forall (Y Z : Type) (y : Y) (f : Y -> vec -> Z), private_of e (fun data o => f y (release d B C m grad w n data o)) eps delta.
+
 (* d = 1, C = 4, from 0 on the sum of (w - x)^2 / 2, B = 2, gamma = 1/10, data 1 and -1/2: the step leads to 1/40, with a third example 3 to 7/40 *)
 Definition gradient (x : R) (w : vec) : vec := map (fun a => a - x) w.
 Lemma short v : norm v <= 4 -> clip 4 v = v. Proof. apply clip_short. Qed.
@@ -36,4 +48,10 @@ Proof.
   - rewrite (ex_ext e _ (fun _ => 0)), ex_constant in a; [lra|]. intro o. rewrite two. unfold indicator, s.
     destruct (Req_EM_T (1 / 40) (7 / 40)); lra.
   - intro o. rewrite three. unfold indicator, s. destruct (Req_EM_T (7 / 40) (7 / 40)); [reflexivity | congruence].
+Qed.
+Theorem correction_holds : correction.
+Proof.
+  intros X O e n d B C m grad w eps delta p. split.
+  - intros gamma x xs s. apply (p x xs (fun g => s (sub w (scale gamma g)))).
+  - intros Y Z y f x xs s. apply (p x xs (fun g => s (f y g))).
 Qed.

@@ -1,9 +1,10 @@
-(* rs.as_tight: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: section 4, text after eq. 15.
-   At r = 0 the bound of Theorem 3.5 "recovers the convergence bound of vanilla DP-SGD, implying that our convergence bound over RS is as tight as before". *)
+(* rs.as_tight: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: section 3.3, text after eq. 15.
+   At r = 0 the bound of Theorem 3.5 "recovers the convergence bound of vanilla DP-SGD [...], implying that our convergence bound over RS is as tight as before".
+   That it recovers the bound at r = 0 is right. Refuted is the reading that the bound is as tight for r > 0 as for r = 0. *)
 From kernel Require Import definitions lemmas.
 
 (* Both bounds put C^2 for the second moment of a clipped gradient. As tight as before: where that is exact without a mask, it is exact with one. *)
-Definition printed : Prop := forall d k C (p : law vec), (0 < k <= d)%nat -> 0 < C -> lawful p -> in_space d p ->
+Definition reading : Prop := forall d k C (p : law vec), (0 < k <= d)%nat -> 0 < C -> lawful p -> in_space d p ->
   E p (fun g => square (clip C g)) = C ^ 2 ->
   avg (masks d k) (fun m => E p (fun g => square (clip C (mask m g)))) = C ^ 2.
 Definition correction : Prop := forall d k C (p : law vec), (0 < k <= d)%nat -> 0 < C -> lawful p -> in_space d p ->
@@ -12,7 +13,7 @@ Definition correction : Prop := forall d k C (p : law vec), (0 < k <= d)%nat -> 
 
 (* four equal entries, one kept, C = 2, g = (1, 1, 1, 1): 4 without a mask, 1 with one *)
 Definition even : law vec := [(1, [1; 1; 1; 1])].
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intro claim. specialize (claim 4%nat 1%nat 2 even ltac:(lia) ltac:(lra) ltac:(lawful_by) ltac:(repeat constructor)).
   assert (s : forall m, In m (masks 4 1) -> E even (fun g => square (clip 2 (mask m g))) = 1).

@@ -1,5 +1,6 @@
 (* rs.cor_c11: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Corollary C.1.1 (eq. 91).
-   With gamma = 1/(G sqrt T), B = sqrt T and the noise of Theorem C.1 the bound is that of eq. 91; the text above it says that it falls as T grows. *)
+   With gamma = 1/(G sqrt T), B = sqrt T and the noise of Theorem C.1 the bound is that of eq. 91, which is right. Stated as printed is the sentence before it: "the
+   following corollary proves that the upper bound of true gradient norm decreases w.r.t. iterations T". *)
 From kernel Require Import definitions lemmas.
 
 (* eq. 91 without bias; sampling rate q = B / N = sqrt T / N; u, v are the constants of Theorem C.1 (eps < v q^2 T) *)

@@ -1,10 +1,12 @@
 (* rs.fig1: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: section 1.1, item (ii) and Fig. 1d.
-   "Due to gradient clipping" the coordinates that are not zeroed have gradients of higher magnitude than without RS; the figure shows the ratio of the norms. *)
+   "Due to gradient clipping, for the coordinates [...] that are relaxed, i.e. corresponding gradients are not zeroed out, their gradients have a higher magnitude than
+   without RS"; Fig. 1d "demonstrates an empirical ratio of the gradient norm of relaxed coordinates with RS over without RS". Of each example's gradient it is right
+   (`correction`). Refuted is the reading for the batch's averaged gradient, for every batch. *)
 From kernel Require Import definitions lemmas.
 
 Definition with_RS d C m (gs : list vec) : vec := average d (map (fun g => clip C (mask m g)) gs).
 Definition without_RS d C m (gs : list vec) : vec := mask m (average d (map (clip C) gs)).     (* on the same coordinates *)
-Definition printed : Prop := forall d C m gs, 0 < C -> length m = d -> gs <> [] -> Forall (fun g => length g = d) gs ->
+Definition reading : Prop := forall d C m gs, 0 < C -> length m = d -> gs <> [] -> Forall (fun g => length g = d) gs ->
   norm (without_RS d C m gs) <= norm (with_RS d C m gs).
 (* true of one example, and the gain is at most |g| / |m (.) g| *)
 Definition correction : Prop := forall d C m g, 0 < C -> length m = d -> length g = d ->
@@ -12,7 +14,7 @@ Definition correction : Prop := forall d C m g, 0 < C -> length m = d -> length 
   norm (clip C (mask m g)) * norm (mask m g) <= norm (mask m (clip C g)) * norm g.
 
 (* C = 1, mask (1, 0), gradients (1, 0) and (-5, 12): with RS the two cancel, without it 4/13 is left *)
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intro claim. specialize (claim 2%nat 1 [true; false] [[1; 0]; [-5; 12]] ltac:(lra) eq_refl ltac:(discriminate) ltac:(repeat constructor)).
   unfold without_RS, with_RS, average in claim. cbn [map mask] in claim.

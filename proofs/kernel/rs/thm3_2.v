@@ -1,6 +1,7 @@
 (* rs.thm3.2: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Theorem 3.2 (eq. 5).
    Noisy SGD with RS on a G-smooth L, gamma = 1/(G sqrt T), |xi_t|^2 <= sigma_g^2: (1/T) sum |grad w_t|^2 <= 2 G / ((1 - r) sqrt T) Delta_L
-   + (sigma_g^2/B + d sigma^2/B^2) / sqrt T. The text after it: it describes vanilla SGD with RS too, by removing the last term (sigma = 0). *)
+   + (sigma_g^2/B + d sigma^2/B^2) / sqrt T. The text after it: it "can also be used to describe the case of vanilla SGD with RS by removing the last term" (sigma = 0).
+   Doubt: the theorem does not say how long a mask is held. Algorithm 1 holds it for an epoch, the proof needs a fresh one at every step. *)
 From kernel Require Import definitions lemmas.
 From kernel Require lf.lem2_1.
 
@@ -10,7 +11,7 @@ Definition uniform_masks (d k : nat) (q : law (nat -> list bool)) : Prop :=
   lawful q /\ forall t f, E q (fun m => f (m t)) = avg (masks d k) f.
 Fixpoint run (g : vec -> vec) (gamma : R) (m : nat -> list bool) (w : vec) (t : nat) : vec :=
   match t with O => w | S t' => let u := run g gamma m w t' in sub u (scale gamma (mask (m t') (g u))) end.
-(* with noise z_t on every gradient, as a run of finitely many outcomes o; the theorem's own conditions are special cases *)
+(* With noise z_t on every gradient, as a run of finitely many outcomes o. The theorem's Gaussian noise is not a finite law; the proof uses of E that it is linear and monotone. *)
 Fixpoint noisy_run {O} (g : vec -> vec) (gamma : R) (m : nat -> O -> list bool) (z : nat -> O -> vec) (w : vec) (t : nat) (o : O) : vec :=
   match t with O => w | S t' => let u := noisy_run g gamma m z w t' o in sub u (scale gamma (mask (m t' o) (add (g u) (z t' o)))) end.
 (* a fresh mask: uniform whatever the iterate is *)

@@ -1,6 +1,8 @@
 (* rs.thm3.4: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Theorem 3.4 (eq. 12).
    Clipped SGD with RS on a G-smooth L, p~ symmetric with P(|xi| < 3C/4) >= sqrt(1 - r): there is kappa in (1 - r, 1) with (1/T) sum P h(grad w_t)|grad w_t|
-   <= (1/kappa)(Delta_L/(gamma T) + gamma G C^2/2 - (1/T) sum E_m b_t), h(v) = min(|v|, C/4). *)
+   <= (1/kappa)(Delta_L/(gamma T) + gamma G C^2/2 - (1/T) sum E_m b_t), h(v) = min(|v|, C/4).
+   Doubts: the theorem does not say how long a mask is held; Algorithm 1 holds it for an epoch, the proof needs a fresh one at every step. Stated is the case without
+   deviation of the examples' gradients; the correction has none either. *)
 From kernel Require Import definitions lemmas.
 
 From kernel Require lf.lem2_1.

@@ -1,5 +1,7 @@
 (* rs.thm3.5: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Theorem 3.5 (eq. 14).
-   DP-SGD with RS: as Theorem 3.4, with the noise N(0, C^2 sigma^2 I) and + ((1 - r)/kappa) gamma Delta_sigma on the right, Delta_sigma = C^2 sigma^2 d G / (2 B^2). *)
+   DP-SGD with RS: as Theorem 3.4, with the noise N(0, C^2 sigma^2 I) and + ((1 - r)/kappa) gamma Delta_sigma on the right, Delta_sigma = C^2 sigma^2 d G / (2 B^2).
+   Doubts: the theorem does not say how long a mask is held; Algorithm 1 holds it for an epoch, the proof needs a fresh one at every step. Stated is the case without
+   deviation of the examples' gradients; the correction has none either. *)
 From kernel Require Import definitions lemmas.
 
 From kernel Require Import rs.lem3_3 rs.thm3_2 rs.thm3_4.

@@ -1,6 +1,9 @@
 (* rs.thm5.1: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Theorem 5.1 (eq. 17).
    The gradient g = k x of an unknown x is perturbed by xi ~ N(0, sigma^2 I) and masked; the attacker knows k and m and solves (m k) x^ = m (g + xi) by least
-   squares: E |x - x^|^2 >= sigma^2 / ((1 - r)|k|^2). The proof assumes m (.) k <> 0. *)
+   squares: E |x - x^|^2 >= sigma^2 / ((1 - r)|k|^2). The proof assumes m (.) k <> 0, "otherwise the reconstruction will fail, i.e. arbitrary reconstruction error".
+   Refuted is the reading of this assumption as an event, with the mean taken given it. If no mask has m (.) k = 0 the bound holds (`correction`); if a failure counts
+   as an infinite error it holds too, and is not stated here.
+   Doubt: the proof does not say which of the three it means. *)
 From kernel Require Import definitions lemmas.
 
 (* the least squares solution from what is left of g + sigma n *)
@@ -10,7 +13,7 @@ Definition hit (k : vec) (m : list bool) : bool := if Rlt_dec 0 (square (mask m 
 (* the mean error given m (.) k <> 0, over the uniform mask and the noise *)
 Definition mean_error {O} (e : expectation O) (n : nat -> O -> R) (d K : nat) (k : vec) (x sigma : R) : R :=
   avg (filter (hit k) (masks d K)) (fun m => ex e (fun o => (x - solved m k (noise n d o) x sigma) ^ 2)).
-Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
+Definition reading : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
   forall d K k x sigma, (0 < K <= d)%nat -> length k = d -> 0 < square k -> 0 < sigma ->
   sigma ^ 2 / (share d K * square k) <= mean_error e n d K k x sigma.
 (* it holds where every mask keeps a non-zero entry of k *)
@@ -59,7 +62,7 @@ Proof.
     rewrite q. field. lra.
 Qed.
 (* k = (1, 0), one of two entries kept, sigma = 1: the error is 1, the printed bound 2 *)
-Theorem printed_is_false : ~ printed.
+Theorem reading_is_false : ~ reading.
 Proof.
   intros (O & e & n & nz & claim).
   assert (s1 : square [1; 0] = 1) by (unfold square, dot; simpl; lra). assert (s0 : square [0; 0] = 0) by (unfold square, dot; simpl; lra).
