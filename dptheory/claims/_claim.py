@@ -38,6 +38,8 @@ PAPERS = {
 KERNEL_THEOREMS = {
     "printed_is_false": "the negation of the printed statement",
     "printed_holds": "the printed statement",
+    "part_holds": "a part of the printed statement",
+    "reading_is_false": "the negation of one reading of it, which the file names",
     "correction_holds": "the correction",
 }
 """The theorems of a file in ``proofs/kernel``, in the order in which they are named."""
@@ -126,12 +128,19 @@ class Claim:
     kernel_theorems: tuple[str, ...] = ()
 
     @property
+    def kernel_proves(self) -> str:
+        """What the theorems of the Coq file say, in words; empty without one."""
+        theorems = [KERNEL_THEOREMS[name] for name in self.kernel_theorems]
+        if self.kernel_theorems[:1] == ("reading_is_false",):
+            theorems[0] = "the negation of one reading of the printed statement, which the file names"
+        return " and ".join(filter(None, ["; ".join(theorems[:-1]), *theorems[-1:]]))
+
+    @property
     def kernel_says(self) -> str | None:
         """What Coq's kernel has checked, in words."""
         if self.kernel is None:
             return None
-        theorems = " and ".join(KERNEL_THEOREMS[name] for name in self.kernel_theorems)
-        return f"kernel-checked: {theorems}, as the file states {'it' if len(self.kernel_theorems) == 1 else 'them'}"
+        return f"kernel-checked: {self.kernel_proves}, as the file states {'it' if len(self.kernel_theorems) == 1 else 'them'}"
 
     @property
     def state(self) -> str:

@@ -7,17 +7,16 @@ from pathlib import Path
 from dptheory.claims._claim import KERNEL_THEOREMS, PAPERS, Claim, Verdict
 
 _DOUBTS = (
-    "`unit_noise` stands for independent normal draws by their first two moments. That such a sequence exists is not proved in Coq; "
-    "where `printed` begins with it, the negation says that the claim fails for every such noise.",
-    "`rs.thm3.4`, `rs.thm3.5`, `rf.thm2`, `rs.thm3.2` and `lf.lem3.1` are refuted in a case that they cover: no deviation of the "
-    "examples' gradients, and $\\sigma = 0$, which none of them excludes. "
-    "The corrections of `rs.thm3.4` and `rs.thm3.5` have noise, but no deviation either.",
-    "`rf.shuffle`: the $O(q\\epsilon)$ of the paper is read with the constant of the theorem, $1+q(e^\\epsilon-1)$.",
-    "Sentences in prose (`rf.mse_criterion`, `gip.criterion`, `gip.a4`, `rs.as_tight`, `rs.fig1`, `lf.angle_metric`, `rf.cost`, "
-    "`gep.lower_variance`, `rs.alg1.divisor`) are stated in the reading that the ledger gives them; another reading may be true.",
-    "`rs.rem2`: only the first of the two claims that the row judges; `gep.lem3.2.text`: only $k$, at a sample in proportion.",
+    "`unit_noise` stands for independent normal draws by their first two moments; [`noise.v`](kernel/noise.v) proves that independent "
+    "signs are such a sequence. Where `printed` begins with it, the negation says that the claim fails for every such noise.",
+    "`rs.thm3.2`, `rs.thm3.4`, `rs.thm3.5`, `rf.thm2` and `lf.lem3.1` are refuted in a case that they cover: no deviation of the "
+    "examples' gradients, and in `rs.thm3.2` no noise.",
+    "Sentences in prose (`rf.clip_bias`, `rs.cor_c11`, `rs.alg1.divisor`, `gep.lower_variance`, `gep.random_labels`, and all that is "
+    "refuted in one reading) are stated as the ledger reads them; another reading may be true.",
     "`lf.prop3.1.1`: Assumption 3.1 is stated for the means of the gradients as they are, not of the clipped ones.",
     "`gip.beta_values`: of the quantile $a$ only $a\\ge0$ and $\\zeta<1$ are used, not its equation.",
+    "`rf.lem1` and `rf.cor1.1` are CONDITIONAL in the ledger and hold as stated here: the condition, a mask that is independent of the pair, "
+    "is how the file reads the lemma's words.",
 )
 
 
@@ -52,7 +51,9 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
             lines.append(f"| {verdict.name} | {len(those)} | " + " | ".join(map(str, counts)) + " |")
     totals = [sum(name in claim.kernel_theorems for claim in rows) for name in KERNEL_THEOREMS]
     lines.append(f"| all | {len(rows)} | " + " | ".join(map(str, totals)) + " |")
-    lines += ["", "## Doubts", "", *(f"- {doubt}" for doubt in _DOUBTS)]
+    texts = {claim.id: (directory / "kernel" / str(claim.kernel)).read_text(encoding="utf-8") for claim in rows}
+    doubts = [*_DOUBTS, *(f"`{name}`: {doubt}" for name, text in texts.items() for doubt in _doubts(text))]
+    lines += ["", "## Doubts", "", *(f"- {doubt}" for doubt in doubts)]
     for key, paper in PAPERS.items():
         those = [claim for claim in rows if claim.source.paper == key]
         if those:
@@ -65,15 +66,20 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
             ]
             lines += [_row(claim) for claim in those]
             for claim in those:
-                shown = _shown((directory / "kernel" / str(claim.kernel)).read_text(encoding="utf-8"))
-                lines += ["", f"### {claim.id}", "", "```coq", *shown, "```"]
+                lines += ["", f"### {claim.id}", "", "```coq", *_shown(texts[claim.id]), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _doubts(text: str) -> list[str]:
+    """What a file's head says after the word Doubt or Doubts."""
+    head = " ".join(text[2 : text.index("*)")].split())
+    return re.findall(r"\bDoubts?: (.*)$", head)
 
 
 def _shown(text: str) -> list[str]:
     """Statements and theorems of a file, without proofs."""
     found = re.findall(
-        r"^(?:Definition (?:printed|correction) : Prop|Theorem \w+_(?:false|holds)\b).*?\.$",
+        r"^(?:Definition (?:printed|part|reading|correction) : Prop|Theorem \w+_(?:false|holds)\b).*?\.$",
         text,
         re.DOTALL | re.MULTILINE,
     )
@@ -81,11 +87,10 @@ def _shown(text: str) -> list[str]:
 
 
 def _row(claim: Claim) -> str:
-    says = " and ".join(KERNEL_THEOREMS[name] for name in claim.kernel_theorems)
     cells = (
         f"[`{claim.id}`]({claim.page}) {claim.title}",
         claim.verdict.name,
-        says,
+        claim.kernel_proves,
         f"[`{claim.kernel}`](kernel/{claim.kernel})",
     )
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

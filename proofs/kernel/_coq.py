@@ -12,9 +12,13 @@ FOLDER = Path(__file__).parent
 STATEMENTS = {
     "printed_is_false": "~ printed",
     "printed_holds": "printed",
+    "part_holds": "part",
+    "reading_is_false": "~ reading",
     "correction_holds": "correction",
 }
 """The theorems of a file, and what each of them says."""
+SHARED = ("noise",)
+"""Files that no claim needs, and that are checked with them all the same."""
 AXIOMS = frozenset(
     {
         "ClassicalDedekindReals.sig_forall_dec",
@@ -46,6 +50,11 @@ def version() -> str:
 def theorems_of(text: str) -> tuple[str, ...]:
     """Which of :data:`STATEMENTS` a file proves."""
     return tuple(name for name in STATEMENTS if re.search(rf"^Theorem {name}\b", text, re.MULTILINE))
+
+
+def all_theorems(text: str) -> tuple[str, ...]:
+    """Every theorem of a file, by name."""
+    return tuple(re.findall(r"^Theorem (\w+)", text, re.MULTILINE))
 
 
 def needs(text: str) -> tuple[str, ...]:
@@ -84,7 +93,7 @@ def workshop(folder: Path = FOLDER) -> Iterator[Path]:
 
 
 def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
-    """Compile the files and what they need.
+    """Compile the files, what they need, and :data:`SHARED`.
 
     Args:
         files: paths without ending, relative to the folder.
@@ -97,7 +106,7 @@ def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
         CoqError: a file is refused.
     """
     texts = {path.relative_to(place).with_suffix("").as_posix(): path.read_text("utf-8") for path in place.rglob("*.v")}
-    order = ordered(files, texts)
+    order = ordered([*files, *(name for name in SHARED if name in texts)], texts)
     for name in order:
         _run(["coqc", "-q", "-Q", ".", "kernel", f"{name}.v"], place)
     return order
@@ -118,21 +127,25 @@ def check(files: Sequence[str], place: Path) -> tuple[dict[str, tuple[str, ...]]
     theorems = {file: theorems_of((place / f"{file}.v").read_text("utf-8")) for file in files}
     if without := [file for file in files if not theorems[file]]:
         raise CoqError(f"{without[0]}.v proves none of {', '.join(STATEMENTS)}")
-    axioms = _axioms({file: theorems[file] for file in files}, place)
-    for file in files if set(axioms) - AXIOMS else ():
-        if extra := set(_axioms({file: theorems[file]}, place)) - AXIOMS:
+    asked = (*files, *(name for name in SHARED if (place / f"{name}.vo").is_file()))
+    axioms = _axioms(asked, place)
+    for file in asked if set(axioms) - AXIOMS else ():
+        if extra := set(_axioms([file], place)) - AXIOMS:
             raise CoqError(f"{file}.v rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}")
     return theorems, axioms
 
 
-def _axioms(theorems: Mapping[str, tuple[str, ...]], place: Path) -> tuple[str, ...]:
+def _axioms(files: Sequence[str], place: Path) -> tuple[str, ...]:
     lines: list[str] = []
     names: list[str] = []
-    for file, proved in theorems.items():
+    for file in files:
         module = "kernel." + file.replace("/", ".")
         lines.append(f"Require {module}.")
-        for name in proved:
-            said = re.sub(r"\b(printed|correction)\b", rf"{module}.\1", STATEMENTS[name])
+        for name in all_theorems((place / f"{file}.v").read_text("utf-8")):
+            if name not in STATEMENTS:
+                names.append(f"{module}.{name}")
+                continue
+            said = re.sub(r"\b(printed|part|reading|correction)\b", rf"{module}.\1", STATEMENTS[name])
             names.append(f"promise_{len(names)}")
             lines.append(f"Definition {names[-1]} : {said} := {module}.{name}.")
     lines += [f"Definition all_promises := ({', '.join([*names, 'I'])}).", "Print Assumptions all_promises."]
@@ -151,7 +164,10 @@ def recheck(files: Sequence[str], place: Path) -> None:
     Raises:
         CoqError: ``coqchk`` refuses one.
     """
-    _run(["coqchk", "-silent", "-Q", ".", "kernel", *("kernel." + file.replace("/", ".") for file in files)], place)
+    _run(
+        ["coqchk", "-silent", "-Q", ".", "kernel", *("kernel." + file.replace("/", ".") for file in (*files, *SHARED))],
+        place,
+    )
 
 
 def _run(command: list[str], place: Path) -> str:

@@ -88,7 +88,7 @@ row = Row(
         "sufficient for finding the anchor subspace (corroborated by Figure 4).",
         verdict=Verdict.CONDITIONAL,
         kernel="gep/random_labels.v",
-        kernel_theorems=("printed_is_false",),
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="true of the full span if no label is fitted exactly; with fewer dimensions than the features span, "
         "labels decide which directions are kept.",
         conditions=(

@@ -137,7 +137,7 @@ row = Row(
         ),
         verdict=Verdict.FALSE,
         kernel="gip/criterion.v",
-        kernel_theorems=("printed_is_false",),
+        kernel_theorems=("reading_is_false",),
         summary=(
             r"when $\sigma_g\ll\sigma C$ Corollary 1's condition is met, but not moving has a smaller error than "
             "every method, and the direction gets worse unless about half or more of the top-k gain survives."

@@ -56,7 +56,7 @@ row = Row(
         "smaller.",
         verdict=Verdict.CONDITIONAL,
         kernel="lf/angle_metric.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary="a smaller angle helps if the norm of the signal stays the same; freezing and clipping change the norm "
         "too, and then a smaller angle can mean less progress.",
         conditions=(

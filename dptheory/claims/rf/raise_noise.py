@@ -50,7 +50,7 @@ row = Row(
         'which also implies better convergence by Theorem 2."',
         verdict=Verdict.CONDITIONAL,
         kernel="rf/raise_noise.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=(
             r"with the noise raised by $1/\sqrt{1-r}$ the tuned bound improves if and only if "
             r"$\kappa>\sqrt{T/T^+}$, $T^+$ the steps that the budget then allows; without subsampling that is "

@@ -37,7 +37,7 @@ $\langle m\odot\nabla w_t,\hat g_t\rangle$ under the true law of the deviations 
 freezing reduces the noise term by $(1-r)/\kappa<1$.""",
         verdict=Verdict.CONDITIONAL,
         kernel="rf/thm2.v",
-        kernel_theorems=("printed_is_false",),
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"true with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$ in place of $<1$; "
         "false for a mask that is held, as the paper's algorithm holds it through an epoch.",
         key_points=(

@@ -16,7 +16,7 @@ row = Row(
 convergence bound over RS is as tight as before".""",
         verdict=Verdict.CONDITIONAL,
         kernel="rs/as_tight.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary="agreement at $r = 0$ implies nothing at $r>0$; true of the worst case without noise; of a given problem the second "
         "moment that is bounded by $C^2$ can be $(1-r)C^2$.",
         conditions=(
