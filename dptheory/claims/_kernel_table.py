@@ -15,8 +15,8 @@ _DOUBTS = (
     "refuted in one reading) are stated as the ledger reads them; another reading may be true.",
     "`lf.prop3.1.1`: Assumption 3.1 is stated for the means of the gradients as they are, not of the clipped ones.",
     "`gip.beta_values`: of the quantile $a$ only $a\\ge0$ and $\\zeta<1$ are used, not its equation.",
-    "`rf.lem1` and `rf.cor1.1` are CONDITIONAL in the ledger and hold as stated here: the condition, a mask that is independent of the pair, "
-    "is how the file reads the lemma's words.",
+    "`rf.lem1` and `rf.cor1.1` are CONDITIONAL in the ledger and hold as stated here: the condition, a mask that is independent of "
+    "the pair, is how the file reads the lemma's words.",
 )
 
 

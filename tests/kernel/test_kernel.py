@@ -1,27 +1,18 @@
 """The Coq files: rows and files name each other, Coq accepts every file, and refuses each with another statement."""
 
 import json
-import math
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dptheory.claims import Verdict, all_claims, get
-from dptheory.claims.lf import angle_metric
-from dptheory.claims.lf._batches import CANCELLING, TURNING, Batch
-from dptheory.claims.rf import clip_bias, mse_criterion, posterior, shuffle
-from dptheory.claims.rs._kappa_cases import CASES, exact_kappa_of
 from proofs.kernel import __main__ as command
 from proofs.kernel import _coq
 
-LAW = shuffle.shuffled_law((0, 1), Fraction(3, 4))
-SECOND = LAW[1, 0] / (LAW[1, 0] + LAW[1, 1])
-GAINED = angle_metric._decrease((Fraction(9, 10), Fraction(3, 10)), Fraction(1, 2), Fraction(0))
 ROWS = {claim.kernel: claim for claim in all_claims() if claim.kernel}
 MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text("utf-8"))
 
@@ -98,80 +89,6 @@ def test_without_coq_it_says_what_to_install(
 def test_an_unknown_claim_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["rs.lem9"]) == 2
     assert "'rs.lem9'" in (said := capsys.readouterr().err) and "rs.lem3.3" in said
-
-
-# --- the counterexamples' numbers, here and in the checks ---------------------------------------------------------------
-
-
-def numbers(file: str, name: str) -> list[Fraction]:
-    """All numbers in a definition of a file, in order."""
-    found = re.search(rf"^(?:Definition|Lemma) {name}\b.*?:=?(.*?)\.$", text_of(file), re.MULTILINE | re.DOTALL)
-    assert found, (file, name)
-    body = re.sub(r"^[^:]*:=", "", found[1]) if ":=" in found[1] else found[1]
-    body = re.sub(r"- \((\d+ / \d+)\)", r"-\1", body)
-    return [Fraction(one.replace(" ", "")) for one in re.findall(r"-?\d+(?: / \d+)?", body)]
-
-
-def vector(entries: Sequence[int]) -> str:
-    """As Coq writes it."""
-    return f"[{'; '.join(map(str, entries))}]"
-
-
-def flat(*parts: object) -> list[Fraction]:
-    found: list[Fraction] = []
-    for part in parts:
-        found += flat(*part) if isinstance(part, list | tuple) else [Fraction(part)]  # type: ignore[arg-type]
-    return found
-
-
-def batch(found: Batch) -> list[Fraction]:
-    """Trainable parts, each followed by the root of what is frozen."""
-    return flat(
-        [(*own, math.isqrt(int(rest))) for own, rest in zip(found.trainable, found.frozen_squares, strict=True)]
-    )
-
-
-@pytest.mark.parametrize(
-    ("file", "name", "expected"),
-    [
-        ("rf/clip_bias.v", "skewed", flat(clip_bias._FIVE)),
-        ("lf/prop3_1_1.v", "three", batch(TURNING)),
-        ("lf/lem3_2b.v", "pair", batch(CANCELLING)),
-        (
-            "rs/rem2.v",
-            "moving",
-            flat([(Fraction(1, 4), row) for row in CASES["equal entries, P = 1/2"][2][:2]], Fraction(1, 2), (0,) * 4),
-        ),
-    ],
-)
-def test_the_counterexample_is_that_of_the_check(file: str, name: str, expected: list[Fraction]) -> None:
-    assert numbers(file, name) == expected
-
-
-SPIKE, KEPT, _ = CASES["one entry, no deviation"]
-SQUARES = [posterior.mean_square(posterior.BATCHES[0], 1, clip_first) for clip_first in (True, False)]
-ERROR, LOST = (mse_criterion._noisy(1, 2, kept, 2) for kept in (2, 1))
-DECREASES = [mse_criterion._best_decrease(1, 2, kept, 2) for kept in (2, 1)]
-
-
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("rs/lem3_3.v", f"Lemma satisfiable : assumed 4 {KEPT} 4 {vector(SPIKE)} still."),
-        ("rs/lem3_3.v", f"no deviation: kappa = {exact_kappa_of('one entry, no deviation')} "),
-        ("rs/rem2.v", f"kappa = {exact_kappa_of('equal entries, P = 1/2')} "),
-        ("rf/posterior.v", f"[{'; '.join(map(vector, posterior.BATCHES[0]))}]"),
-        ("rf/posterior.v", f"{SQUARES[0]} against {SQUARES[1]}"),
-        ("rf/shuffle.v", f"first output 1, second 0: {SECOND} against 1/4"),
-        ("rf/shuffle.v", f"where the amplified factor is {shuffle.amplified(Fraction(3, 4), 2)} *)"),
-        ("rf/mse_criterion.v", f"(DP n 2 2 2 [1; 1] o)) = {ERROR.full.signal_loss + ERROR.full.noise:.0f}."),
-        ("rf/mse_criterion.v", f"m o)) = {LOST.masked.signal_loss + LOST.masked.noise:.0f}."),
-        ("rf/mse_criterion.v", f"from {DECREASES[0]} to {DECREASES[1]} *)"),
-        ("lf/angle_metric.v", f"(9/10, 3/10) at 18.4 degrees gains {float(GAINED):.4f}".replace("0.", ".")),
-    ],
-)
-def test_the_numbers_are_those_of_the_check(file: str, line: str) -> None:
-    assert line in text_of(file)
 
 
 # --- with Coq ---------------------------------------------------------------------------------------------------------------

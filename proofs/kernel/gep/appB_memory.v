@@ -18,9 +18,9 @@ Definition correction : Prop := forall m n p k, (0 < m)%Z -> (0 < n)%Z -> (0 < k
 
 Theorem printed_holds : printed.
 Proof. intros m n p k _ _ _. unfold stated, iteration. f_equal. ring. Qed.
-(* m = 1, n = 3, p = 2, k = 1: 5 are held beside the private gradients, printed 0 *)
+(* m = 1, n = 4, p = 6, k = 2: 20 are held beside the private gradients, printed 0 *)
 Theorem reading_is_false : ~ reading.
-Proof. intro claim. specialize (claim 1 3 2 1 ltac:(lia) ltac:(lia) ltac:(lia))%Z. discriminate claim. Qed.
+Proof. intro claim. specialize (claim 1 4 6 2 ltac:(lia) ltac:(lia) ltac:(lia))%Z. discriminate claim. Qed.
 Theorem correction_holds : correction.
 Proof.
   intros m n p k m0 n0 [k0 kp]. unfold stated, held. split.

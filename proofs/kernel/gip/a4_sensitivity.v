@@ -78,7 +78,7 @@ Proof.
   pose proof (moves g (zero (length s)) s ltac:(congruence) ltac:(apply length_zero)) as h. rewrite zero_add in h.
   assert (z : ones (support (zero (length s))) = 0%nat) by (unfold zero; rewrite support_repeat, ones_repeat, zero_entry; reflexivity). lia.
 Qed.
-(* d = 2, K = 1: one record moves the support of the sum in at most one place, not two *)
+(* d = 2, K = 1: one record moves the support of the sum in at most 1 place, not 2 *)
 Theorem reading_is_false : ~ reading.
 Proof. intro claim. destruct (claim 2%nat 1%nat ltac:(lia) ltac:(lia)) as [_ (x & y & n & e)]. pose proof (added_bound 2 1 x y n). lia. Qed.
 Theorem correction_holds : correction.

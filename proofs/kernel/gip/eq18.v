@@ -6,7 +6,7 @@ Definition zeros (m : list bool) : nat := count_occ bool_dec m false.
 Definition printed : Prop := forall d K I, (K <= d)%nat -> In I (masks d K) -> zeros I = K /\ ones I = (d - K)%nat.
 Definition correction : Prop := forall d K I, (K <= d)%nat -> In I (masks d K) -> zeros I = (d - K)%nat /\ ones I = K.
 
-(* d = 3, K = 1: two zeros *)
+(* d = 3, K = 1: 2 zeros, printed 1 *)
 Theorem printed_is_false : ~ printed.
 Proof. intro claim. destruct (claim 3%nat 1%nat [true; false; false] ltac:(lia) ltac:(simpl; auto)) as [h _]. discriminate h. Qed.
 Lemma together m : (zeros m + ones m = length m)%nat.

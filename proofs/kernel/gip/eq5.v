@@ -11,14 +11,14 @@ Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O
 Definition correction : Prop := forall d g Z I, length g = d -> length Z = d -> length I = d ->
   square (sub (mask I (add g Z)) g) = square (sub (mask I g) g) + square (mask I Z).
 
-(* d = 1, g = 1, nothing pruned, s = 1: 2 on the left, 1 on the right *)
+(* g = (3, -2, 1), its largest entry kept, s = 1: 17 on the left, 6 on the right *)
 Theorem printed_is_false : ~ printed.
 Proof.
-  intros (O & e & n & nz & claim). specialize (claim 1%nat 1 [1] [true] eq_refl eq_refl ltac:(lra)).
-  assert (a : ex e (fun o => square (add [1] (scale 1 (noise n 1 o)))) = square [1] + 1 ^ 2 * INR (ones [true])).
-  { rewrite <- (ex_noisy O e n nz 1 1 [true] [1] eq_refl eq_refl). apply ex_ext. intro o. reflexivity. }
-  assert (b : ex e (fun o => square (mask [true] (scale 1 (noise n 1 o)))) = square [0] + 1 ^ 2 * INR (ones [true])).
-  { rewrite <- (ex_noisy O e n nz 1 1 [true] [0] eq_refl eq_refl). apply ex_ext. intro o. unfold square, dot, noise; simpl; ring. }
+  intros (O & e & n & nz & claim). specialize (claim 3%nat 1 [3; -2; 1] [true; false; false] eq_refl eq_refl ltac:(lra)).
+  assert (a : ex e (fun o => square (add [3; -2; 1] (scale 1 (noise n 3 o)))) = square [3; -2; 1] + 1 ^ 2 * INR (ones [true; true; true])).
+  { rewrite <- (ex_noisy O e n nz 3 1 [true; true; true] [3; -2; 1] eq_refl eq_refl). apply ex_ext. intro o. reflexivity. }
+  assert (b : ex e (fun o => square (mask [true; false; false] (scale 1 (noise n 3 o)))) = square [0; 0; 0] + 1 ^ 2 * INR (ones [true; false; false])).
+  { rewrite <- (ex_noisy O e n nz 3 1 [true; false; false] [0; 0; 0] eq_refl eq_refl). apply ex_ext. intro o. unfold square, dot, noise; simpl; ring. }
   rewrite a, b in claim. unfold square, dot in claim. simpl in claim. lra.
 Qed.
 Theorem correction_holds : correction.

@@ -1,5 +1,6 @@
 (* gip.thm1: Improving differentially-private deep learning with gradients index pruning (GIP), anonymous submission under double-blind review: Theorem 1, Definition 4 (eq. 4, 8 to 10).
-   P(I) = exp(-theta h(I, I_0)) / psi over the index sets with K = kd ones is eps-differentially private if and only if theta <= eps / s_1, s_1 the sensitivity of the index set. *)
+   P(I) = exp(-theta h(I, I_0)) / psi over the index sets with K = kd ones is eps-differentially private if and only if theta <= eps / s_1, s_1 the sensitivity of the index set.
+   Doubt: theta >= 0 and s_1 > 0 are added; the theorem does not state them, and at negative theta its condition does not hold. *)
 From kernel Require Import definitions lemmas.
 
 Definition weight (theta : R) (I0 I : list bool) : R := exp (- theta * INR (distance I I0)).

@@ -9,10 +9,10 @@ Definition printed : Prop := forall d s f, lawful s -> in_space d s -> length f 
 Definition correction : Prop := forall d s f, lawful s -> in_space d s -> length f = d ->
   dot f (bias d s f) = E s (fun v => dot f v) - square f.
 
-(* no clipping, one gradient 1: the bias is 0, and <grad f, s^B> is 1 *)
+(* no clipping, gradients 1 and 2 with equal chances: <grad f, b> is 0, and E<grad f, s^B> is 9/4 *)
 Theorem printed_is_false : ~ printed.
 Proof.
-  intro claim. specialize (claim 1%nat [(1, [1])] [1] ltac:(lawful_by) ltac:(repeat constructor) eq_refl).
+  intro claim. specialize (claim 1%nat [(1 / 2, [1]); (1 / 2, [2])] [3 / 2] ltac:(lawful_by) ltac:(repeat constructor) eq_refl).
   unfold bias, mean_vector, E, dot in claim. cbv [sum map fold_right add zip scale fst snd zero repeat sub total] in claim. lra.
 Qed.
 Theorem correction_holds : correction.

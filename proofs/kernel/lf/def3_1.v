@@ -23,10 +23,10 @@ Proof.
 Qed.
 Lemma scale_scale a b v : scale a (scale b v) = scale (a * b) v.
 Proof. unfold scale. rewrite map_map. apply map_ext. intro. ring. Qed.
-(* B = 1, one record with the gradient 1: 2, not 1 *)
+(* B = 1, two records with the gradients 1 and 2: 3, not 3/2 *)
 Theorem printed_is_false : ~ printed.
 Proof.
-  intro claim. specialize (claim 1%nat 1%nat [[1]] ltac:(lia) ltac:(discriminate) ltac:(repeat constructor)).
+  intro claim. specialize (claim 1%nat 1%nat [[1]; [2]] ltac:(lia) ltac:(discriminate) ltac:(repeat constructor)).
   unfold mean_of_printed, true_signal, average in claim. cbv [sum map fold_right add zip scale zero repeat seq length INR] in claim. injection claim. lra.
 Qed.
 Theorem correction_holds : correction.

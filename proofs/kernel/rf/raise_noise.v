@@ -15,7 +15,7 @@ Definition reading : Prop := forall kappa x Delta A D T, 0 < x < 1 -> x <= kappa
 Definition correction : Prop := forall kappa x Delta A D T, 0 < x < 1 -> 0 < kappa -> 0 < Delta -> 0 < A -> 0 < D -> 0 < T ->
   ((forall g, 0 < g -> exists g', 0 < g' /\ raised kappa x Delta A D T g' < bound 1 1 Delta A D T g) <-> sqrt x < kappa).
 
-(* x = 1/4 = kappa: the bound doubles *)
+(* x = kappa = 1/4: the tuned bound has 2 times its value *)
 Lemma amgm p q g : 0 < p -> 0 < q -> 0 < g -> 4 * p * q <= (p / g + q * g) * (p / g + q * g).
 Proof. intros. assert (h : (p / g + q * g) * (p / g + q * g) - 4 * p * q = (p / g - q * g) * (p / g - q * g)) by (field; lra).
   pose proof (Rle_0_sqr (p / g - q * g)) as s. unfold Rsqr in s. lra. Qed.

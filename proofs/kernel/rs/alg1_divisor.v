@@ -1,6 +1,7 @@
 (* rs.alg1.divisor: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Algorithm 1, lines 3 to 6.
    The sum over the drawn batch and its noise N(0, C^2 sigma^2 I) are divided by the size b of that batch, and accounted for as a Gaussian mechanism
-   of noise multiplier sigma: one example may move what is released by C / b, b the size by which the noise is divided. *)
+   of noise multiplier sigma: one example may move what is released by C / b, b the size by which the noise is divided.
+   Doubt: that b is the size of the drawn batch is how the algorithm is printed; the released code divides by a fixed one. *)
 From kernel Require Import definitions lemmas.
 
 Definition clipped (C : R) (m : list bool) (gs : list vec) : list vec := map (fun g => clip C (mask m g)) gs.

@@ -11,17 +11,17 @@ Definition correction : Prop := forall d k C (p : law vec), (0 < k <= d)%nat -> 
   E p (fun g => square (clip C g)) = C ^ 2 ->
   share d k * C ^ 2 <= avg (masks d k) (fun m => E p (fun g => square (clip C (mask m g)))) <= C ^ 2.
 
-(* four equal entries, one kept, C = 2, g = (1, 1, 1, 1): 4 without a mask, 1 with one *)
-Definition even : law vec := [(1, [1; 1; 1; 1])].
+(* four equal entries, one kept, C = 3, g = (3/2, 3/2, 3/2, 3/2): 9 without a mask, 9/4 with one *)
+Definition even : law vec := [(1, [3 / 2; 3 / 2; 3 / 2; 3 / 2])].
 Theorem reading_is_false : ~ reading.
 Proof.
-  intro claim. specialize (claim 4%nat 1%nat 2 even ltac:(lia) ltac:(lra) ltac:(lawful_by) ltac:(repeat constructor)).
-  assert (s : forall m, In m (masks 4 1) -> E even (fun g => square (clip 2 (mask m g))) = 1).
+  intro claim. specialize (claim 4%nat 1%nat 3 even ltac:(lia) ltac:(lra) ltac:(lawful_by) ltac:(repeat constructor)).
+  assert (s : forall m, In m (masks 4 1) -> E even (fun g => square (clip 3 (mask m g))) = 9 / 4).
   { intros m i. unfold E, even. cbn [map total fold_right fst snd].
     rewrite clip_short; [|eapply Rle_trans; [apply norm_mask|]; apply norm_le; unfold square, dot; simpl; lra].
     simpl in i. destruct i as [<-|[<-|[<-|[<-|[]]]]]; unfold square, dot; simpl; lra. }
-  rewrite (avg_same _ _ 1) in claim by (try discriminate; exact s).
-  assert (e : E even (fun g => square (clip 2 g)) = 2 ^ 2).
+  rewrite (avg_same _ _ (9 / 4)) in claim by (try discriminate; exact s).
+  assert (e : E even (fun g => square (clip 3 g)) = 3 ^ 2).
   { unfold E, even. cbn [map total fold_right fst snd]. rewrite clip_short; [unfold square, dot; simpl; lra|].
     apply norm_le; unfold square, dot; simpl; lra. }
   specialize (claim e). lra.

@@ -23,7 +23,7 @@ Definition correction : Prop := forall d g m gs v w, length m = d -> length w = 
   Forall (fun u => length u = d) gs ->
   forall j, nth j m true = false -> entry (snd (epoch 0 g m gs v w)) j = entry w j.
 
-(* two entries, one kept, mu = 1/2, gamma = 1; one step with each mask: in the second epoch both entries move *)
+(* two entries, one kept, mu = 1/2, gamma = 1; one step with each mask: in the second epoch 2 entries move, not 1 *)
 Theorem reading_is_false : ~ reading.
 Proof.
   intro claim.
