@@ -39,7 +39,7 @@ KERNEL_THEOREMS = {
     "printed_is_false": "the negation of the printed statement",
     "printed_holds": "the printed statement",
     "part_holds": "a part of the printed statement",
-    "reading_is_false": "the negation of one reading of it, which the file names",
+    "reading_is_false": "the negation of one reading of it",
     "correction_holds": "the correction",
 }
 """The theorems of a file in ``proofs/kernel``, in the order in which they are named."""
@@ -132,8 +132,8 @@ class Claim:
         """What the theorems of the Coq file say, in words; empty without one."""
         theorems = [KERNEL_THEOREMS[name] for name in self.kernel_theorems]
         if self.kernel_theorems[:1] == ("reading_is_false",):
-            theorems[0] = "the negation of one reading of the printed statement, which the file names"
-        return " and ".join(filter(None, ["; ".join(theorems[:-1]), *theorems[-1:]]))
+            theorems[0] = "the negation of one reading of the printed statement"
+        return "; ".join(theorems)
 
     @property
     def kernel_says(self) -> str | None:

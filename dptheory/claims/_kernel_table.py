@@ -40,6 +40,8 @@ def kernel_markdown(claims: Iterable[Claim], directory: Path) -> str:
         "states, as `printed`, and proves its theorems, which Coq's kernel has checked. `python -m proofs.kernel` checks them again,",
         "with `coqchk`; [`checked.json`](kernel/checked.json) holds what was checked by which version. What the symbols mean is in",
         "[`definitions.v`](kernel/definitions.v). Where a file treats a part of the claim, or of its correction, its head says so.",
+        "Where the paper's words allow more than one reading and one of them fails, the file states that one as `reading`: its",
+        "negation says nothing of the others, and of the printed statement only what the table says is claimed.",
         "",
         "| verdict | files | " + " | ".join(KERNEL_THEOREMS.values()) + " |",
         "|---|---|" + "---|" * len(KERNEL_THEOREMS),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.claims import Verdict, all_claims, get
+from dptheory.cli._tables import claims_json
 from proofs.kernel import __main__ as command
 from proofs.kernel import _coq
 
@@ -51,6 +52,18 @@ def test_a_page_says_no_more_than_the_file_proves() -> None:
         says = str(claim.kernel_says)
         assert ("the negation of the printed statement" in says) is ("printed_is_false" in claim.kernel_theorems)
         assert ("one reading" in says) is ("reading_is_false" in claim.kernel_theorems)
+
+
+def test_the_list_of_claims_names_file_and_theorems() -> None:
+    listed = {row["id"]: row for row in claims_json(all_claims())}
+    for claim in all_claims():
+        assert listed[claim.id]["kernel"] == claim.kernel
+        assert tuple(listed[claim.id]["kernel_theorems"]) == claim.kernel_theorems
+
+
+def test_a_doubt_of_a_file_is_on_the_page() -> None:
+    page = (_coq.FOLDER.parent / "kernel.md").read_text("utf-8")
+    assert "`rs.thm5.1`: the proof does not say which of the three it means." in page
 
 
 def test_what_was_checked_is_what_the_rows_name() -> None:

@@ -16,6 +16,16 @@ Definition printed : Prop := forall d k C G gamma L g least_L q w T, (0 < k < d)
   exists kappa, share d k < kappa < 1 /\
   E q (fun m => / INR T * total (map (fun t => let v := g (clipped_run C g gamma m w t) in h C v * norm v) (seq 0 T)))
   <= 1 / kappa * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)).
+(* with fresh masks the inequality holds in expectation, with the value 1 - r for kappa; noise of second moment V before it is masked *)
+Fixpoint noisy_clipped_run {O} (C : R) (g : vec -> vec) (gamma : R) (m : nat -> O -> list bool) (z : nat -> O -> vec) (w : vec) (t : nat) (o : O) : vec :=
+  match t with O => w | S t' => let u := noisy_clipped_run C g gamma m z w t' o in
+    sub u (scale gamma (add (clip C (mask (m t' o) (g u))) (mask (m t' o) (z t' o)))) end.
+Definition correction : Prop := forall (O : Type) (p : law O) d k C G gamma L g least_L m z w T V, lawful p -> (0 < k <= d)%nat -> 0 < C -> 0 < G -> 0 < gamma -> (0 < T)%nat -> 0 <= V ->
+  smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
+  let path := noisy_clipped_run C g gamma m z w in
+  fresh p d k m path T -> centred p d k m z path T V ->
+  / INR T * total (map (fun t => E p (fun o => h C (g (path t o)) * norm (g (path t o)))) (seq 0 T))
+  <= 1 / share d k * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + share d k / share d k * gamma * (G / 2 * V).
 
 (* one of two entries, the same in all steps: (1, 1) on |w|^2 / 2, C = 6, T = 450, gamma = 1/90: at least 1 on the left, at most 4/5 on the right *)
 Lemma short6 a b : 0 <= a <= 1 -> 0 <= b <= 1 -> clip 6 [a; b] = [a; b].
@@ -53,17 +63,6 @@ Proof.
   assert (1 / kappa < 2). { apply (Rmult_lt_reg_r kappa); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra. lra. }
   assert (0 < 1 / kappa) by (apply Rdiv_lt_0_compat; lra). nra.
 Qed.
-
-(* with fresh masks the inequality holds in expectation, with the value 1 - r for kappa; noise of second moment V before it is masked *)
-Fixpoint noisy_clipped_run {O} (C : R) (g : vec -> vec) (gamma : R) (m : nat -> O -> list bool) (z : nat -> O -> vec) (w : vec) (t : nat) (o : O) : vec :=
-  match t with O => w | S t' => let u := noisy_clipped_run C g gamma m z w t' o in
-    sub u (scale gamma (add (clip C (mask (m t' o) (g u))) (mask (m t' o) (z t' o)))) end.
-Definition correction : Prop := forall (O : Type) (p : law O) d k C G gamma L g least_L m z w T V, lawful p -> (0 < k <= d)%nat -> 0 < C -> 0 < G -> 0 < gamma -> (0 < T)%nat -> 0 <= V ->
-  smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
-  let path := noisy_clipped_run C g gamma m z w in
-  fresh p d k m path T -> centred p d k m z path T V ->
-  / INR T * total (map (fun t => E p (fun o => h C (g (path t o)) * norm (g (path t o)))) (seq 0 T))
-  <= 1 / share d k * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + share d k / share d k * gamma * (G / 2 * V).
 
 Lemma clipped_length {O} d C g gamma m (z : nat -> O -> vec) w t o : (forall u, length u = d -> length (g u) = d) -> length w = d -> sized d m z ->
   length (noisy_clipped_run C g gamma m z w t o) = d.

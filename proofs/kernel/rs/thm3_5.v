@@ -19,6 +19,13 @@ Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O
   E q (fun m => / INR T * total (map (fun t => ex e (left m t)) (seq 0 T)))
   <= 1 / kappa * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2))
      + (1 - (1 - share d k)) / kappa * gamma * Delta_sigma C sigma (INR d) G B.
+(* with fresh masks and noise of second moment C^2 sigma^2 d / B^2 it holds in expectation, with the value 1 - r for kappa *)
+Definition correction : Prop := forall (O : Type) (p : law O) d k C G gamma sigma B L g least_L m z w T, lawful p -> (0 < k <= d)%nat -> 0 < C -> 0 < G -> 0 < gamma -> (0 < T)%nat -> 1 <= B ->
+  smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
+  let path := noisy_clipped_run C g gamma m z w in
+  fresh p d k m path T -> centred p d k m z path T (C ^ 2 * sigma ^ 2 * INR d / B ^ 2) ->
+  / INR T * total (map (fun t => E p (fun o => h C (g (path t o)) * norm (g (path t o)))) (seq 0 T))
+  <= 1 / share d k * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + share d k / share d k * gamma * Delta_sigma C sigma (INR d) G B.
 
 (* one of two entries, the same in all steps: (1, 1) on |w|^2 / 2, C = 6, B = 10, sigma = 1, T = 450, gamma = 1/90: at least 1 on the left, at most 0.804 on the right *)
 Lemma first_stays {O} s (n : nat -> O -> R) t o : exists a, private_run 2 6 s (fun u => u) (1 / 90) (fun _ => [true; false]) n [1; 1] t o = [a; 1].
@@ -66,13 +73,6 @@ Proof.
   replace ((1 - (1 - 1 / 2)) / kappa * (1 / 90) * (36 / 100)) with (1 / kappa * (1 / 500)) in le' by (field; lra). nra.
 Qed.
 
-(* with fresh masks and noise of second moment C^2 sigma^2 d / B^2 it holds in expectation, with the value 1 - r for kappa *)
-Definition correction : Prop := forall (O : Type) (p : law O) d k C G gamma sigma B L g least_L m z w T, lawful p -> (0 < k <= d)%nat -> 0 < C -> 0 < G -> 0 < gamma -> (0 < T)%nat -> 1 <= B ->
-  smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
-  let path := noisy_clipped_run C g gamma m z w in
-  fresh p d k m path T -> centred p d k m z path T (C ^ 2 * sigma ^ 2 * INR d / B ^ 2) ->
-  / INR T * total (map (fun t => E p (fun o => h C (g (path t o)) * norm (g (path t o)))) (seq 0 T))
-  <= 1 / share d k * ((L w - least_L) / (gamma * INR T) + gamma * (G * C ^ 2 / 2)) + share d k / share d k * gamma * Delta_sigma C sigma (INR d) G B.
 Theorem correction_holds : correction.
 Proof.
   intros O p d k C G gamma sigma B L g l0 m z w T lp kd C0 G0 g0 T0 B1 sm le lw sz path fr ce.
