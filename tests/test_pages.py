@@ -28,7 +28,7 @@ def test_the_page_of_what_a_kernel_checked_is_fresh() -> None:
     assert (PROOFS / "kernel.md").read_text(encoding="utf-8") == expected, STALE
     one = claims.get("rs.lem3.3")
     shown = _kernel_table.kernel_markdown([one, claims.get("rs.kappa")], PROOFS)
-    assert "| all | 1 | 1 | 0 | 1 |" in shown and "Theorem printed_is_false : ~ printed." in shown
+    assert "| all | 1 | 1 | 0 | 0 | 0 | 1 |" in shown and "Theorem printed_is_false : ~ printed." in shown
     assert one.kernel_says is not None and one.kernel_says[1:] in _page_head.page_head(one)
     assert "ernel-checked" not in _page_head.page_head(claims.get("rs.kappa"))
 

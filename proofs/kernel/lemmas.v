@@ -365,6 +365,13 @@ Lemma ex_add {O} (e : expectation O) f g : has e f -> has e g -> ex e (fun o => 
 Proof. intros. rewrite (ex_ext e _ (fun o => 1 * f o + 1 * g o)) by (intro; ring).
   rewrite ex_linear by assumption. ring. Qed.
 
+Lemma ex_at_least {O} (e : expectation O) f c : has e f -> (forall o, c <= f o) -> c <= ex e f.
+Proof.
+  intros h le. assert (p : 0 <= ex e (fun o => 1 * f o + 1 * (- c))).
+  { apply ex_positive; [apply has_linear; [exact h | apply has_constant]|]. intro o. specialize (le o). lra. }
+  rewrite (ex_linear e 1 1 _ _ h (has_constant e (- c))), ex_constant in p. lra.
+Qed.
+
 (* a finite law is an expectation *)
 Definition of_law {A : Type} (p : law A) (h : lawful p) : expectation A.
 Proof.

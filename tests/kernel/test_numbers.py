@@ -339,7 +339,8 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "rs/thm3_2.v": [
         (
             lambda: said("rs/thm3_2.v", r"T = (\d+): at least 1 on the left, (\S+) on the right"),
-            lambda: flat(25, _held_mask.noisy_right_side(25)),
+            # and d sigma^2 / B^2 over sqrt T
+            lambda: flat(25, _held_mask.noisy_right_side(25) + Fraction(2, 10**2) / 5),
         ),
         (
             lambda: [Fraction(1)],

@@ -1,16 +1,18 @@
 (* rs.thm3.2: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Theorem 3.2 (eq. 5).
    Noisy SGD with RS on a G-smooth L, gamma = 1/(G sqrt T), |xi_t|^2 <= sigma_g^2: (1/T) sum |grad w_t|^2 <= 2 G / ((1 - r) sqrt T) Delta_L
-   + (sigma_g^2/B + d sigma^2/B^2) / sqrt T. The text after it: it "can also be used to describe the case of vanilla SGD with RS by removing the last term" (sigma = 0).
+   + (sigma_g^2/B + d sigma^2/B^2) / sqrt T.
    Doubt: the theorem does not say how long a mask is held. Algorithm 1 holds it for an epoch, the proof needs a fresh one at every step. *)
 From kernel Require Import definitions lemmas.
 From kernel Require lf.lem2_1.
 
-(* Vanilla SGD, sigma = 0, with all gradients equal to the true one, sigma_g = 0: a case that the theorem and its text cover.
+(* All gradients are equal to the true one: a case that the theorem covers, for any sigma_g.
    The masks of the steps are drawn from a finite law q of sequences; each by itself is uniform. Algorithm 1 holds one for an epoch. *)
 Definition uniform_masks (d k : nat) (q : law (nat -> list bool)) : Prop :=
   lawful q /\ forall t f, E q (fun m => f (m t)) = avg (masks d k) f.
-Fixpoint run (g : vec -> vec) (gamma : R) (m : nat -> list bool) (w : vec) (t : nat) : vec :=
-  match t with O => w | S t' => let u := run g gamma m w t' in sub u (scale gamma (mask (m t') (g u))) end.
+(* xi_sigma / B, independent of the masks: n_0, n_1, ... are its draws over s = sigma / B *)
+Fixpoint gaussian_run {O} (d : nat) (s : R) (g : vec -> vec) (gamma : R) (m : nat -> list bool) (n : nat -> O -> R) (w : vec) (t : nat) (o : O) : vec :=
+  match t with O => w | S t' => let u := gaussian_run d s g gamma m n w t' o in
+    sub u (scale gamma (mask (m t') (add (g u) (scale s (step_noise n d t' o))))) end.
 (* With noise z_t on every gradient, as a run of finitely many outcomes o. The theorem's Gaussian noise is not a finite law; the proof uses of E that it is linear and monotone. *)
 Fixpoint noisy_run {O} (g : vec -> vec) (gamma : R) (m : nat -> O -> list bool) (z : nat -> O -> vec) (w : vec) (t : nat) (o : O) : vec :=
   match t with O => w | S t' => let u := noisy_run g gamma m z w t' o in sub u (scale gamma (mask (m t' o) (add (g u) (z t' o)))) end.
@@ -22,10 +24,13 @@ Definition centred {O} (p : law O) (d k : nat) (m : nat -> O -> list bool) (z pa
   forall t, (t < T)%nat -> (forall f : list bool -> vec -> vec, E p (fun o => dot (mask (m t o) (z t o)) (f (m t o) (path t o))) = 0) /\
   E p (fun o => square (mask (m t o) (z t o))) <= share d k * V.
 Definition sized {O} (d : nat) (m : nat -> O -> list bool) (z : nat -> O -> vec) : Prop := forall t o, length (m t o) = d /\ length (z t o) = d.
-Definition printed : Prop := forall d k G L g least_L q w T, (0 < k <= d)%nat -> 0 < G -> (0 < T)%nat ->
+Definition printed : Prop := exists (O : Type) (e : expectation O) (n : nat -> O -> R), unit_noise e n /\
+  forall d k G B sigma sigma_g L g least_L q w T, (0 < k <= d)%nat -> 0 < G -> 1 <= B -> 0 < sigma -> 0 <= sigma_g -> (0 < T)%nat ->
   smooth d G L g -> least d L least_L -> uniform_masks d k q -> length w = d ->
-  E q (fun m => / INR T * total (map (fun t => square (g (run g (1 / (G * sqrt (INR T))) m w t))) (seq 0 T)))
-  <= 2 * G / (share d k * sqrt (INR T)) * (L w - least_L).
+  let left m t o := square (g (gaussian_run d (sigma / B) g (1 / (G * sqrt (INR T))) m n w t o)) in
+  (forall m t, has e (left m t)) /\
+  E q (fun m => / INR T * total (map (fun t => ex e (left m t)) (seq 0 T)))
+  <= 2 * G / (share d k * sqrt (INR T)) * (L w - least_L) + 1 / sqrt (INR T) * (sigma_g ^ 2 / B + INR d * sigma ^ 2 / B ^ 2).
 (* with fresh masks the printed bound holds in expectation, V = sigma_g^2/B + d sigma^2/B^2 *)
 Definition correction : Prop := forall (O : Type) (p : law O) d k G L g least_L m z w T V, lawful p -> (0 < k <= d)%nat -> 0 < G -> (0 < T)%nat -> 0 <= V ->
   smooth d G L g -> least d L least_L -> length w = d -> sized d m z ->
@@ -34,29 +39,32 @@ Definition correction : Prop := forall (O : Type) (p : law O) d k G L g least_L 
   / INR T * total (map (fun t => E p (fun o => square (g (path t o)))) (seq 0 T))
   <= 2 * G / (share d k * sqrt (INR T)) * (L w - least_L) + 1 / sqrt (INR T) * V.
 
-(* one of two entries, the same in all steps: (1, 1) on |w|^2 / 2, T = 25: at least 1 on the left, 4/5 on the right *)
+(* one of two entries, the same in all steps: (1, 1) on |w|^2 / 2, B = 10, sigma = 1, T = 25: at least 1 on the left, 0.804 on the right *)
 Definition held : law (nat -> list bool) := [(1 / 2, fun _ => [true; false]); (1 / 2, fun _ => [false; true])].
 Lemma held_uniform : uniform_masks 2 1 held.
 Proof. split; [lawful_by|]. intros t f. unfold E, held, avg. simpl. field. Qed.
-Lemma first_kept gamma t : exists a, run (fun u => u) gamma (fun _ => [true; false]) [1; 1] t = [a; 1].
-Proof. induction t as [|t [a IH]]; [exists 1; reflexivity|]. cbn [run]. rewrite IH. eexists. unfold sub, scale. cbn [zip mask map]. apply f_equal2; [reflexivity|]. f_equal. ring. Qed.
-Lemma second_kept gamma t : exists a, run (fun u => u) gamma (fun _ => [false; true]) [1; 1] t = [1; a].
-Proof. induction t as [|t [a IH]]; [exists 1; reflexivity|]. cbn [run]. rewrite IH. eexists. unfold sub, scale. cbn [zip mask map]. apply f_equal2; [ring|]. reflexivity. Qed.
+Lemma first_kept {O} s gamma (n : nat -> O -> R) t o : exists a, gaussian_run 2 s (fun u => u) gamma (fun _ => [true; false]) n [1; 1] t o = [a; 1].
+Proof. induction t as [|t [a IH]]; [exists 1; reflexivity|]. cbn [gaussian_run]. rewrite IH. eexists. unfold sub, add, scale, step_noise. cbn [seq zip mask map].
+  apply f_equal2; [reflexivity|]. f_equal. ring. Qed.
+Lemma second_kept {O} s gamma (n : nat -> O -> R) t o : exists a, gaussian_run 2 s (fun u => u) gamma (fun _ => [false; true]) n [1; 1] t o = [1; a].
+Proof. induction t as [|t [a IH]]; [exists 1; reflexivity|]. cbn [gaussian_run]. rewrite IH. eexists. unfold sub, add, scale, step_noise. cbn [seq zip mask map].
+  apply f_equal2; [ring|]. reflexivity. Qed.
 Theorem printed_is_false : ~ printed.
 Proof.
-  intro claim. specialize (claim 2%nat 1%nat 1 _ _ 0 held [1; 1] 25%nat ltac:(lia) Rlt_0_1 ltac:(lia) (quadratic_smooth 2) (quadratic_least 2) held_uniform eq_refl).
+  intros (O & e & n & _ & claim).
+  destruct (claim 2%nat 1%nat 1 10 1 0 _ _ 0 held [1; 1] 25%nat ltac:(lia) Rlt_0_1 ltac:(lra) Rlt_0_1 ltac:(lra) ltac:(lia) (quadratic_smooth 2) (quadratic_least 2) held_uniform eq_refl) as [hs le]. clear claim.
   assert (r : sqrt (INR 25) = 5) by (replace (INR 25) with (5 * 5) by (simpl; ring); apply sqrt_square; lra).
   assert (low : forall m, In m [fun _ : nat => [true; false]; fun _ => [false; true]] ->
-    1 <= / INR 25 * total (map (fun t => square (run (fun u => u) (1 / (1 * sqrt (INR 25))) m [1; 1] t)) (seq 0 25))).
+    1 <= / INR 25 * total (map (fun t => ex e (fun o => square (gaussian_run 2 (1 / 10) (fun u => u) (1 / (1 * sqrt (INR 25))) m n [1; 1] t o))) (seq 0 25))).
   { intros m i. apply (Rmult_le_reg_l (INR 25)); [simpl; lra|]. rewrite <- Rmult_assoc, Rinv_r, Rmult_1_l by (simpl; lra).
-    apply Rle_trans with (INR (length (seq 0 25)) * 1); [rewrite seq_length; lra|]. apply total_ge, Forall_forall. intros t _. cbv beta.
-    destruct i as [<-|[<-|[]]]; [destruct (first_kept (1 / (1 * sqrt (INR 25))) t) as [a ->] | destruct (second_kept (1 / (1 * sqrt (INR 25))) t) as [a ->]];
+    apply Rle_trans with (INR (length (seq 0 25)) * 1); [rewrite seq_length; lra|]. apply total_ge, Forall_forall. intros t _.
+    apply ex_at_least; [apply hs|]. intro o.
+    destruct i as [<-|[<-|[]]]; [destruct (first_kept (1 / 10) (1 / (1 * sqrt (INR 25))) n t o) as [a ->] | destruct (second_kept (1 / 10) (1 / (1 * sqrt (INR 25))) n t o) as [a ->]];
       unfold square, dot; simpl; nra. }
-  unfold E, held in claim. cbn [map total fold_right fst snd] in claim.
-  pose proof (low _ (or_introl eq_refl)) as a. pose proof (low _ (or_intror (or_introl eq_refl))) as b.
-  match type of a with _ <= ?x => set (A := x) in * end. match type of b with _ <= ?x => set (B := x) in * end.
-  rewrite r in claim. assert (Lw : square [1; 1] = 2) by (unfold square, dot; simpl; ring). rewrite Lw in claim.
-  unfold share in claim. clearbody A B. simpl in claim. lra.
+  unfold E, held in le. cbn [map fst snd] in le. pose proof (low _ (or_introl eq_refl)) as a. pose proof (low _ (or_intror (or_introl eq_refl))) as b. clear low hs.
+  match type of le with total [_ * ?x; _ * ?y] <= _ => change (1 <= x) in a; change (1 <= y) in b; set (X := x) in *; set (Y := y) in * end.
+  clearbody X Y. cbn [total fold_right] in le. rewrite r in le. assert (Lw : square [1; 1] = 2) by (unfold square, dot; simpl; ring). rewrite Lw in le.
+  unfold share in le. simpl in le. lra.
 Qed.
 
 Lemma path_length {O} d g gamma m (z : nat -> O -> vec) w t o : (forall u, length u = d -> length (g u) = d) -> length w = d -> sized d m z ->

@@ -37,12 +37,6 @@ Proof. induction t as [|t (a & IH)]; [exists 1; reflexivity|]. cbn [private_run]
 Lemma stays_above c v : 1 <= c -> 1 <= square v -> 1 <= low c v.
 Proof. intros c1 s1. assert (1 <= norm v) by (rewrite <- sqrt_1; apply sqrt_le_1_alt; exact s1). unfold low.
   assert (1 <= Rmin (norm v) c) by (apply Rmin_glb; assumption). nra. Qed.
-Lemma at_least {O} (e : expectation O) f c : has e f -> (forall o, c <= f o) -> c <= ex e f.
-Proof.
-  intros h le. assert (p : 0 <= ex e (fun o => 1 * f o + 1 * (- c))).
-  { apply ex_positive; [apply has_linear; [exact h | apply has_constant]|]. intro o. specialize (le o). lra. }
-  rewrite (ex_linear e 1 1 _ _ h (has_constant e (- c))), ex_constant in p. lra.
-Qed.
 (* what stays out of the masks' reach keeps the left side up, whatever the noise *)
 Lemma kept_up {O} (e : expectation O) (n : nat -> O -> R) s c : 1 <= c ->
   (forall m t, has e (fun o => low c (private_run 2 6 s (fun u => u) (1 / 90) m n [1; 1] t o))) ->
@@ -53,7 +47,7 @@ Proof.
     1 <= / INR 450 * total (map (fun t => ex e (fun o => low c (private_run 2 6 s (fun u => u) (1 / 90) m n [1; 1] t o))) (seq 0 450))).
   { intros m i. apply (Rmult_le_reg_l (INR 450)); [exact n0|]. rewrite <- Rmult_assoc, Rinv_r, Rmult_1_l by lra.
     apply Rle_trans with (INR (length (seq 0 450)) * 1); [rewrite seq_length; lra|]. apply total_ge, Forall_forall. intros t _.
-    apply at_least; [apply hs|]. intro o. apply stays_above; [exact c1|].
+    apply ex_at_least; [apply hs|]. intro o. apply stays_above; [exact c1|].
     destruct i as [<-|[<-|[]]]; [destruct (first_stays s n t o) as (a & ->) | destruct (second_stays s n t o) as (a & ->)]; unfold square, dot; simpl; nra. }
   pose proof (low1 _ (or_introl eq_refl)) as a. pose proof (low1 _ (or_intror (or_introl eq_refl))) as b.
   unfold E, held. cbn [map fst snd]. match goal with |- _ <= total [_ * ?x; _ * ?y] => set (X := x) in *; set (Y := y) in * end.
