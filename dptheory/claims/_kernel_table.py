@@ -9,8 +9,8 @@ from dptheory.claims._claim import KERNEL_THEOREMS, PAPERS, Claim, Verdict
 _DOUBTS = (
     "`unit_noise` stands for independent normal draws by their first two moments; [`noise.v`](kernel/noise.v) proves that independent "
     "signs are such a sequence. Where `printed` begins with it, the negation says that the claim fails for every such noise.",
-    "`rs.thm3.2`, `rs.thm3.4`, `rs.thm3.5`, `rf.thm2` and `lf.lem3.1` are refuted in a case that they cover: all examples have the true "
-    "gradient.",
+    "`rs.thm3.2`, `rs.thm3.4`, `rs.thm3.5`, `rf.thm2` and `lf.lem3.1` are refuted in a case that they cover: all examples have the "
+    "true gradient.",
     "Sentences in prose (`rf.clip_bias`, `rs.cor_c11`, `rs.alg1.divisor`, `gep.lower_variance`, `gep.random_labels`, and all that is "
     "refuted in one reading) are stated as the ledger reads them; another reading may be true.",
     "`lf.prop3.1.1`: Assumption 3.1 is stated for the means of the gradients as they are, not of the clipped ones.",
