@@ -246,6 +246,7 @@ def test_no_page_without_a_claim() -> None:
         "opacus.md",
         "refute.md",
         "results.md",
+        "planning.md",
         "speed.md",
     }
     own |= {f"{paper}/erratum.md" for paper in claims.PAPERS}
