@@ -38,8 +38,8 @@ from dptheory.training.planning._workers import Run, cores, runner
 
 CLIP_SHARES = (0.1, 0.3, 1.0)
 """Clips, in medians of the gradients' norms at the start."""
-LEAST_SECONDS = 300.0
-"""Of planning, where no time is given: what two cores do in five minutes is worth a good choice."""
+LEAST_SECONDS = 150.0
+"""Of planning, where no time is given: all pilots of a small network on two cores."""
 _FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
 _METHODS_SHARE = 0.25
 _RATE_FACTORS = (0.5, 1.0, 2.0)
@@ -98,7 +98,7 @@ def plan(
         loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
         metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
         private: the private records; only compared with the public ones, which must not be among them.
-        seconds: for planning; left out, five minutes, or what a private run of ``max_epochs`` takes where that is longer.
+        seconds: for planning, about; left out, 150, in which two cores make all pilots of a small network.
         executor: runs the pilots, as Dask's; left out, a process for each core.
         seed: of the pilots.
         journal: file of the pilots that have ended, from which a plan that was stopped goes on.

@@ -186,8 +186,8 @@ class RunConfig:
     def _check_names(self) -> None:
         if not self.own_data:
             _validate.choice("data", self.data, NAMES)
-            _validate.store(self, inputs="standardised" if self.inputs is None else self.inputs)
-            _validate.choice("inputs", self.inputs, INPUTS)
+            inputs = "standardised" if self.inputs is None else self.inputs
+            _validate.store(self, inputs=_validate.choice("inputs", inputs, INPUTS))
         elif self.inputs is not None:
             raise ValueError(
                 f"inputs must be left out where data is a file: its records are taken as they are, got {self.inputs!r}"

@@ -230,6 +230,9 @@ def images_of(config: RunConfig, *, train: bool) -> Images:
         config: of the run.
         train: those to train on; else those to judge by.
 
+    Returns:
+        The images; of records of one's own, "pixels" are features of any shape.
+
     Raises:
         ValueError: a file of records that cannot be read, or labels that are no whole numbers.
         OSError: data files are missing and cannot be fetched.

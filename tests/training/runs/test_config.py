@@ -16,6 +16,7 @@ from dptheory.training.runs import (
     BUILDERS,
     RunConfig,
     _config,
+    _model,
     _prepare,
     _train,
     build_mechanism,
@@ -126,6 +127,10 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
             noise_multiplier=1.0,
             mechanism=3,
         )  # type: ignore[arg-type]
+
+
+def test_a_configuration_can_name_every_network_that_is_built() -> None:
+    assert set(_config.MODELS) == {"small-cnn", *_model._MODELS, "linear-probe"}
 
 
 def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
