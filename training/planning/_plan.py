@@ -19,13 +19,11 @@ from torch.utils.data import Dataset
 from dptheory import _validate
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
-from dptheory.training._streams import simulation
-from dptheory.training.engine import attach, check_rows_apart
-from dptheory.training.mechanisms import DpSgd
+from dptheory.training.engine import check_rows_apart
 from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
-from dptheory.training.planning._norms import median_norm
+from dptheory.training.planning._norms import hooked, median_norm
 from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
 from dptheory.training.planning._private_tuning import MEAN_RUNS, PrivateTuning, noise_of_tuned_runs
@@ -297,19 +295,8 @@ def check(problem: Problem, *, classes: bool) -> None:
 
 def _check_layers(model: nn.Module) -> None:
     """See that the engine takes the network: a copy is wrapped as for a run, and makes no step."""
-    network = copy.deepcopy(model)
-    trained = [p for p in network.parameters() if p.requires_grad]
     try:
-        with simulation():
-            attach(
-                module=network,
-                optimizer=torch.optim.SGD(trained, lr=1.0),
-                mechanism=DpSgd(),
-                sampling_rate=1.0,
-                expected_batch_size=1.0,
-                noise_multiplier=1.0,
-                max_grad_norm=1.0,
-            )
+        hooked(model)
     except ValueError as error:
         raise ValueError(f"model{str(error).removeprefix('module')}") from error
 

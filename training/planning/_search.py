@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dptheory import _validate
 from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point, Schedule
@@ -49,6 +50,11 @@ class Effort:
         middle: most steps of these.
         finalists: points of the last round, with a pilot for each fold.
         whole: most steps of these.
+
+    Each is 1 to 1e6.
+
+    Raises:
+        ValueError: another number.
     """
 
     spread: int
@@ -59,7 +65,12 @@ class Effort:
     finalists: int
     whole: int
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            _validate.store(self, **{name: _validate.integer(name, value, 1, _MOST)})
 
+
+_MOST = 10**6
 FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=12, whole=2000)
 _SMALL_BATCH, _LARGE_BATCH = 64, 128
 _SWEEP_STEPS = 40

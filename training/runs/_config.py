@@ -12,7 +12,7 @@ from dptheory.convergence import SCHEDULES
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GRAD_SAMPLE_MODES
-from dptheory.training.runs._own import is_own
+from dptheory.training.runs._own import is_file, is_own
 from dptheory.training.runs._tables import only, read_toml
 
 MODELS = (
@@ -32,8 +32,6 @@ INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
 OTHER_FOLDERS = ("studies", "answers", "instruments")
 """Of ``configs``: their files are no runs."""
-OWN_DATA = ".npz"
-"""How the name of a file of one's own records ends."""
 _HERE = Path(__file__).resolve().parents[1]
 
 
@@ -184,7 +182,7 @@ class RunConfig:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
     def _check_names(self) -> None:
-        if not self.own_data:
+        if not is_file(self.data):
             _validate.choice("data", self.data, NAMES)
             inputs = "standardised" if self.inputs is None else self.inputs
             _validate.store(self, inputs=_validate.choice("inputs", inputs, INPUTS))
@@ -194,11 +192,6 @@ class RunConfig:
             )
         if not is_own(self.model):
             _validate.choice("model", self.model, MODELS)
-
-    @property
-    def own_data(self) -> bool:
-        """Whether the records come from a file of the user's."""
-        return isinstance(self.data, str) and self.data.endswith(OWN_DATA)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML; ``unjudged``, ``average`` and the optimizer's schedule and decay only where there are some."""

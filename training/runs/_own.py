@@ -26,6 +26,11 @@ def is_own(name: object) -> bool:
     return isinstance(name, str) and ".py:" in name
 
 
+def is_file(data: object) -> bool:
+    """Whether data are records in a file of the user's, ``private.npz``, and not a shipped set."""
+    return isinstance(data, str) and data.endswith(".npz")
+
+
 def own_network(name: str, *, seed: int = 0) -> nn.Module:
     """The network that a function of the user's builds; the file is executed.
 
