@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point
+from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Schedule
 
 _FACTORS = {LINEAR: "1 - step / {steps}", COSINE: "(1 + math.cos(math.pi * step / {steps})) / 2"}
 
@@ -85,7 +85,7 @@ class Choice:
     clip_norm: float
     learning_rate: float
     momentum: float
-    schedule: str
+    schedule: Schedule
     average: float
     num_examples: int
     epsilon: float
@@ -171,10 +171,11 @@ class Choice:
         average = f", weights averaged over the last {self.average:.0%} of the steps" if self.average else ""
         momentum = f" and momentum {self.momentum:g}" if self.momentum else ""
         parts = [
-            f"Train for {self.epochs:g} epochs ({self.steps:,} steps) with batches of {self.batch_size:,}, clip norm {self.clip_norm:.3g}, "
-            f"noise multiplier {self.noise_multiplier:.4g}, learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
-            f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records (Poisson batches, one record "
-            "added or removed).",
+            f"Train for {self.epochs:g} epochs ({self.steps:,} steps) with batches of {self.batch_size:,}, "
+            f"clip norm {self.clip_norm:.3g}, noise multiplier {self.noise_multiplier:.4g}, "
+            f"learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
+            f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
+            "(Poisson batches, one record added or removed).",
             f"Expected {self.metric}: {self.expected.low:.3f} to {self.expected.high:.3f}.",
             f"It rests on {self.pilots} pilots on {self.public}: trainings at the noise per step that the private run will have. "
             f"They took {self.seconds:.0f} seconds.",

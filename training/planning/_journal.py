@@ -34,7 +34,9 @@ class Journal:
                 file.write("\n")  # the last line may have been cut off
             return
         if lines and "plan" not in (_read(lines[0]) or {}):
-            raise ValueError(f"journal must be a file of a plan, or none yet, got {_validate.shown(str(path))}, which is another one")
+            raise ValueError(
+                f"journal must be a file of a plan, or none yet, got {_validate.shown(str(path))}, which is another one"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"plan": mark}) + "\n", "utf-8")
 

@@ -69,16 +69,12 @@ def _epoch_masks(run: Run) -> Mechanism:
 
 
 def _frozen(run: Run) -> Mechanism:
-    return LayerFreezing(
-        DpSgd(), frozen_layers=len(layers(run.network)) // 2, from_step=run.steps.count // 2
-    )
+    return LayerFreezing(DpSgd(), frozen_layers=len(layers(run.network)) // 2, from_step=run.steps.count // 2)
 
 
 def _embedding(run: Run) -> Mechanism:
     features, labels = run.public
-    anchors = AnchorGradients(
-        run.network, features[:_MOST_ANCHORS], classes=int(labels.max()) + 1, seed=run.seed
-    )
+    anchors = AnchorGradients(run.network, features[:_MOST_ANCHORS], classes=int(labels.max()) + 1, seed=run.seed)
     everything = list(range(sum(p.requires_grad for p in run.network.parameters())))
     return GepOptimal(
         anchors,  # type: ignore[arg-type]

@@ -19,7 +19,9 @@ def median_norm(problem: Problem) -> float:
     private = HookedModule(network, mode="hooks")
     features, labels = problem.features[:_RECORDS], problem.labels[:_RECORDS]
     problem.loss(private(features), labels).backward()  # type: ignore[no-untyped-call]
-    samples = [p.grad_sample for p in private.parameters() if p.requires_grad and getattr(p, "grad_sample", None) is not None]
+    samples = [
+        p.grad_sample for p in private.parameters() if p.requires_grad and getattr(p, "grad_sample", None) is not None
+    ]
     norms = sample_norms(as_gradients(samples))
     found = float(norms[torch.isfinite(norms)].median()) if torch.isfinite(norms).any() else 0.0
     return found or 1.0

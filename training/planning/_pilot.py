@@ -136,7 +136,9 @@ def pilot(problem: Problem, job: Job) -> Outcome:
             train,
             steps=steps,
             seed=job.seed,
-            mechanism=lambda network: METHODS[job.method].build(Run(network=network, public=train, steps=steps, seed=job.seed)),
+            mechanism=lambda network: METHODS[job.method].build(
+                Run(network=network, public=train, steps=steps, seed=job.seed)
+            ),
         ),
     )
     scores = {
@@ -150,7 +152,7 @@ def judged(problem: Problem, network: nn.Module, records: tuple[Tensor, Tensor])
     """The metric of a network on records."""
     features, labels = records
     with torch.no_grad():
-        outputs = torch.cat([network(part) for part in features.split(_AT_ONCE)])
+        outputs = torch.cat([network(part) for part in torch.split(features, _AT_ONCE)])
         return float(problem.metric(outputs, labels))
 
 

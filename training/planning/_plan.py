@@ -25,12 +25,15 @@ from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._norms import median_norm
 from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy
-from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point
+from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
 from dptheory.training.planning._search import FULL, Effort, Fixed, Found, Pace, Search, Tried
+from dptheory.training.planning._theory import predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
 from dptheory.training.planning._workers import Run, cores, runner
 
+CLIP_SHARES = (0.1, 0.3, 1.0)
+"""Clips, in medians of the gradients' norms at the start."""
 LEAST_SECONDS = 300.0
 """Of planning, where no time is given: what two cores do in five minutes is worth a good choice."""
 _FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
@@ -54,7 +57,7 @@ def plan(
     clip_norm: float | None = None,
     learning_rate: float | None = None,
     momentum: float | None = None,
-    schedule: str | None = None,
+    schedule: Schedule | None = None,
     average: float | None = None,
     loss: Loss | None = None,
     metric: Metric | None = None,
@@ -121,7 +124,12 @@ def plan(
     seed = _argument_ranges.seed("seed", seed)
     seconds = None if seconds is None else _validate.real("seconds", seconds, 0.0, ends="()")
     priced = candidates(
-        num_examples=num_examples, epsilon=epsilon, delta=delta, max_epochs=max_epochs, batch_size=batch_size, epochs=epochs
+        num_examples=num_examples,
+        epsilon=epsilon,
+        delta=delta,
+        max_epochs=max_epochs,
+        batch_size=batch_size,
+        epochs=epochs,
     )
     features, labels = public_records(public, seed=seed)
     if private is not None:
@@ -136,8 +144,16 @@ def plan(
         folds=_FOLDS_OF_FEW if len(labels) < _FEW_RECORDS else _FOLDS,
     )
     check(problem, classes=loss is None)
-    norm = median_norm(problem)
-    setup = (priced, fixed, seed, effort, seconds, [_digest(t) for t in (features, labels, *model.state_dict().values())])
+    clips = [clip_norm] if clip_norm is not None else [share * median_norm(problem) for share in CLIP_SHARES]
+    spectrum = spectrum_of(problem, clips)
+    setup = (
+        priced,
+        fixed,
+        seed,
+        effort,
+        seconds,
+        [_digest(t) for t in (features, labels, *model.state_dict().values())],
+    )
     kept = Journal(journal, setup)
     workers = cores() if executor is None else (getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
     allowed = LEAST_SECONDS if seconds is None else seconds
@@ -148,7 +164,8 @@ def plan(
             candidates=priced,
             evaluate=evaluate,
             pace=pace,
-            norm=norm,
+            predict=lambda points: predicted_losses(points, spectrum),
+            clips=clips,
             fixed=fixed,
             folds=problem.folds,
             weight=_weight(len(labels)),
@@ -205,14 +222,16 @@ def _fixed(
     clip_norm: float | None,
     learning_rate: float | None,
     momentum: float | None,
-    schedule: str | None,
+    schedule: Schedule | None,
     average: float | None,
 ) -> Fixed:
+    if schedule is not None:
+        _validate.choice("schedule", schedule, SCHEDULES)
     return Fixed(
         clip_norm=None if clip_norm is None else _validate.size("clip_norm", clip_norm, 1e-15, 1e15),
         learning_rate=None if learning_rate is None else _argument_ranges.learning_rate("learning_rate", learning_rate),
         momentum=None if momentum is None else _validate.real("momentum", momentum, 0.0, 1.0, ends="[)"),
-        schedule=None if schedule is None else _validate.choice("schedule", schedule, SCHEDULES),
+        schedule=schedule,
         average=None if average is None else _one_of("average", average, AVERAGES),
     )
 
@@ -250,7 +269,9 @@ def check(problem: Problem, *, classes: bool) -> None:
         try:
             outputs = network(features[some])
         except (RuntimeError, TypeError, IndexError, ValueError) as error:
-            raise ValueError(f"public must hold records that the model takes, got features of shape {tuple(features.shape[1:])}: {error}") from error
+            raise ValueError(
+                f"public must hold records that the model takes, got features of shape {tuple(features.shape[1:])}: {error}"
+            ) from error
         if classes:
             _check_labels(outputs, labels)
         whole = float(problem.loss(outputs, labels[some]))
@@ -271,7 +292,9 @@ def _check_labels(outputs: Tensor, labels: Tensor) -> None:
             "give loss= and metric= for others"
         )
     if outputs.dim() != 2:
-        raise ValueError(f"model must give a row of scores for each record, got outputs of shape {tuple(outputs.shape)}")
+        raise ValueError(
+            f"model must give a row of scores for each record, got outputs of shape {tuple(outputs.shape)}"
+        )
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= outputs.shape[1]:
         raise ValueError(
@@ -313,7 +336,9 @@ def _gains(best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, see
         return [outcomes[method, factor, k].scores[average].aside for k in range(problem.folds)]
 
     def best_rate(method: str) -> float:
-        return max(_RATE_FACTORS, key=lambda f: _mean([s if math.isfinite(s) else -math.inf for s in scores(method, f)]))
+        return max(
+            _RATE_FACTORS, key=lambda f: _mean([s if math.isfinite(s) else -math.inf for s in scores(method, f)])
+        )
 
     plain = scores(DP_SGD, best_rate(DP_SGD))
     found = []
@@ -348,7 +373,10 @@ def _standard_error(values: Sequence[float]) -> float:
 def _choice(found: Found, gains: tuple[MethodGain, ...], **said: Any) -> Choice:
     best = found.best
     aside, seen = [s.aside for s in best.scores], [s.seen for s in best.scores]
-    low, high = _mean(aside) - 2.0 * _standard_error(aside), max(_mean(seen), _mean(aside)) + 2.0 * _standard_error(seen)
+    low, high = (
+        _mean(aside) - 2.0 * _standard_error(aside),
+        max(_mean(seen), _mean(aside)) + 2.0 * _standard_error(seen),
+    )
     if said["metric"] == "accuracy":
         low, high = max(low, 0.0), min(high, 1.0)
     as_good, costs = _around(found)
@@ -360,15 +388,12 @@ def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
     best = found.best.point
     place = {point: i for i, point in enumerate(found.points)}
     here = found.pooled.mean[place[best]]
+    unsure = _standard_error([s.aside for s in found.best.scores])
     names = ("learning_rate", "batch_size", "epochs", "clip_norm")
     as_good, costs = {}, {}
     for name in names:
         line = sorted((p for p in found.points if _beside(p, best, name)), key=lambda p: getattr(p, name))
-        good = [
-            getattr(p, name)
-            for p in line
-            if found.pooled.mean[place[p]] >= here - 2.0 * max(found.pooled.deviation[place[p]], 1e-12)
-        ]
+        good = [getattr(p, name) for p in line if found.pooled.mean[place[p]] >= here - unsure]
         words = name.replace("_", " ")
         as_good[words] = Range(min(good), max(good)) if good else Range(getattr(best, name), getattr(best, name))
         for p in (p for p in line if p != best):

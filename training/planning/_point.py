@@ -3,8 +3,13 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-CONSTANT, LINEAR, COSINE = SCHEDULES = ("constant", "linear", "cosine")
+Schedule = Literal["constant", "linear", "cosine"]
+CONSTANT: Schedule = "constant"
+LINEAR: Schedule = "linear"
+COSINE: Schedule = "cosine"
+SCHEDULES = (CONSTANT, LINEAR, COSINE)
 AVERAGES = (0.0, 0.2, 0.5)
 """Shares of the steps, the last ones, whose weights a pilot averages: each pilot tries all of them, as none costs a step."""
 
@@ -39,7 +44,7 @@ class Point:
     clip_norm: float
     learning_rate: float
     momentum: float
-    schedule: str
+    schedule: Schedule
     average: float
 
     @property

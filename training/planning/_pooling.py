@@ -61,7 +61,7 @@ def _covariance(some: Array, others: Array) -> Array:
 
 
 def _factor(alike: Array, noise: float) -> Array:
-    return np.linalg.cholesky(alike + (noise**2 + _JITTER) * np.eye(len(alike)))
+    return np.asarray(np.linalg.cholesky(alike + (noise**2 + _JITTER) * np.eye(len(alike))), float)
 
 
 def _log_likelihood(lower: Array, values: Array) -> float:

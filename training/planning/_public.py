@@ -85,7 +85,9 @@ class Synthetic:
         """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions."""
         generator = torch.Generator().manual_seed(seed)
         dim = math.prod(self.shape)
-        spread = torch.arange(1, dim + 1, dtype=torch.float32).pow(-0.5)  # energies that fall like 1/j, as those of images do
+        spread = torch.arange(1, dim + 1, dtype=torch.float32).pow(
+            -0.5
+        )  # energies that fall like 1/j, as those of images do
         spread = spread / spread.square().mean().sqrt()
         order = torch.randperm(dim, generator=generator)
         labels = torch.arange(self.count) % self.classes
@@ -111,7 +113,9 @@ def public_records(public: Public, *, seed: int) -> tuple[Tensor, Tensor]:
         return public.records(seed)
     features, labels = tensors("public", public)
     if len(labels) < LEAST:
-        raise ValueError(f"public must hold at least {LEAST} records, got {len(labels)}: with fewer, pilots tell nothing apart")
+        raise ValueError(
+            f"public must hold at least {LEAST} records, got {len(labels)}: with fewer, pilots tell nothing apart"
+        )
     chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:_MOST]
     return features[chosen], labels[chosen]
 

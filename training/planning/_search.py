@@ -3,18 +3,18 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
-from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point
+from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point, Schedule
 from dptheory.training.planning._pooling import Array, Pooled, pooled
 
 Evaluate = Callable[[Sequence[Job]], list[Outcome]]
+Predict = Callable[[Sequence[Point]], Array]
 
-CLIP_SHARES = (0.1, 0.3, 1.0)
-"""Clips, in medians of the gradients' norms at the start."""
 MOMENTA = (0.0, 0.9)
 _SWEPT = tuple(math.exp(x) for x in np.arange(-10.0, 4.1, 1.4))
 """Strides that the sweep tries."""
@@ -33,7 +33,7 @@ class Fixed:
     clip_norm: float | None = None
     learning_rate: float | None = None
     momentum: float | None = None
-    schedule: str | None = None
+    schedule: Schedule | None = None
     average: float | None = None
 
 
@@ -45,7 +45,7 @@ class Effort:
         spread: pilots at places that are spread over all points.
         guided: pilots at places where the score may be best, given all so far.
         short: most steps of these.
-        kept: points of the second round, two pilots each.
+        kept: points of the second round, with a pilot for each of up to three folds.
         middle: most steps of these.
         finalists: points of the last round, with a pilot for each fold.
         whole: most steps of these.
@@ -60,10 +60,13 @@ class Effort:
     whole: int
 
 
-FULL = Effort(spread=60, guided=60, short=60, kept=24, middle=300, finalists=6, whole=2000)
+FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=12, whole=2000)
 _SMALL_BATCH, _LARGE_BATCH = 64, 128
 _SWEEP_STEPS = 40
 _GUIDED_AT_ONCE = 10
+_PROPOSED = 0.25
+"""Share of the points, those of the least predicted loss, among which the first pilots are."""
+_FEW_FOLDS = 3
 _FEWEST = 8
 """Pilots of a round, however little time there is."""
 
@@ -137,22 +140,41 @@ class _Round:
         self._search = search
         self.places: list[int] = []
         self.values: list[float] = []
+        self._folds: list[int] = []
 
-    def add(self, places: Sequence[int], *, most_steps: int, largest_batch: int) -> None:
+    def add(self, places: Sequence[int], *, folds: Sequence[int], most_steps: int, largest_batch: int) -> list[Outcome]:
+        """A pilot of each place, each with its own fold."""
         search = self._search
-        groups = [search.alike(place) for place in places]
         jobs = [
-            search.job(search.points[place], most_steps=most_steps, largest_batch=largest_batch) for place in places
+            search.job(search.points[place], most_steps=most_steps, largest_batch=largest_batch, fold=fold)
+            for place, fold in zip(places, folds, strict=True)
         ]
-        for group, outcome in zip(groups, search.evaluate(jobs), strict=True):
-            for average, place in group.items():
-                self.places.append(place)
+        outcomes = search.evaluate(jobs)
+        for job, place, outcome in zip(jobs, places, outcomes, strict=True):
+            for average, other in search.alike(place).items():
+                self.places.append(other)
                 self.values.append(search.value(outcome.scores[average]))
+                self._folds.append(job.fold)
+        return outcomes
+
+    def add_to_all(self, places: Sequence[int], *, folds: int, most_steps: int, largest_batch: int) -> list[Outcome]:
+        """A pilot of each place on each of the folds, fold by fold."""
+        numbers = [fold for fold in range(folds) for _ in places]
+        return self.add([*places] * folds, folds=numbers, most_steps=most_steps, largest_batch=largest_batch)
 
     def pooled(self, worst: float) -> Pooled:
         """The posterior; scores below the quantile ``worst`` count as that quantile, as how bad the bad ones are says nothing."""
         values = _finite(np.array(self.values))
-        values = np.maximum(values, np.quantile(values, worst))
+        return self._posterior(np.maximum(values, np.quantile(values, worst)))
+
+    def paired(self, worst: float) -> Pooled:
+        """The same where each place has a pilot on each fold: what a fold adds to all of its scores is taken out first."""
+        values, folds = _finite(np.array(self.values)), np.array(self._folds)
+        for fold in np.unique(folds):
+            values[folds == fold] += values.mean() - values[folds == fold].mean()
+        return self._posterior(np.maximum(values, np.quantile(values, worst)))
+
+    def _posterior(self, values: Array) -> Pooled:
         return pooled(self._search.coordinates[self.places], values, self._search.coordinates)
 
 
@@ -163,7 +185,8 @@ class Search:
         candidates: batches and epochs, with their noise.
         evaluate: runs pilots.
         pace: the time that they may take.
-        norm: median of the gradients' norms at the start.
+        predict: expected loss of points, before any pilot.
+        clips: to choose from.
         fixed: what the user has fixed.
         folds: parts of the public records.
         weight: of the metric on the records that a pilot was trained on, in its score; the rest is that of those kept aside.
@@ -176,7 +199,8 @@ class Search:
         candidates: Sequence[Candidate],
         evaluate: Evaluate,
         pace: Pace,
-        norm: float,
+        predict: Predict,
+        clips: Sequence[float],
         fixed: Fixed,
         folds: int,
         weight: float,
@@ -185,7 +209,7 @@ class Search:
         self._evaluate, self._folds, self._weight, self._fixed = evaluate, folds, weight, fixed
         self._pace = pace
         self._candidates = candidates
-        self._clips = (fixed.clip_norm,) if fixed.clip_norm is not None else tuple(norm * s for s in CLIP_SHARES)
+        self._clips, self._predict = tuple(clips), predict
         self._random = np.random.default_rng(seed)
         self._jobs = 0
         self.points: tuple[Point, ...] = ()
@@ -198,24 +222,35 @@ class Search:
         first = _Round(self)
         many = min(1.0, self._pace.steps(0.3) / ((effort.spread + effort.guided) * effort.short))
         spread, guided = (max(_FEWEST, round(many * count)) for count in (effort.spread, effort.guided))
-        first.add(self._spread(spread), most_steps=effort.short, largest_batch=_SMALL_BATCH)
+        first.add(self._spread(spread), **self._short(spread, effort))
         for start in range(0, guided, _GUIDED_AT_ONCE):
             hopeful = self._hopeful(first.pooled(0.5), min(_GUIDED_AT_ONCE, guided - start))
-            first.add(hopeful, most_steps=effort.short, largest_batch=_SMALL_BATCH)
+            first.add(hopeful, **self._short(len(hopeful), effort))
         kept = self._best(first.pooled(0.5).mean, max(_FEWEST, round(many * effort.kept)), apart=0.3)
-        second = _Round(self)
-        middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / (2 * len(kept)), least=effort.short)
-        for _ in range(2):
-            second.add(kept, most_steps=middle, largest_batch=_LARGE_BATCH)
-        known = second.pooled(0.25)
+        second, few = _Round(self), min(_FEW_FOLDS, self._folds)
+        middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / (few * len(kept)), least=effort.short)
+        second.add_to_all(kept, folds=few, most_steps=middle, largest_batch=_LARGE_BATCH)
+        known = second.paired(0.25)
         among = np.isin(np.arange(len(self.points)), second.places)
         finalists = self._best(np.where(among, known.mean, -np.inf), effort.finalists, apart=0.1)
         whole = _within(effort.whole, self._pace.steps(0.75) / (len(finalists) * self._folds), least=middle)
-        tried = self._whole(finalists, whole)
-        expected = [known.mean[self._place[one.point]] for one in tried]
-        order = sorted(range(len(tried)), key=lambda i: -(2.0 * self._worth(tried[i]) + expected[i]))
-        ranked = tuple(tried[i] for i in order)
+        last = _Round(self)
+        outcomes = last.add_to_all(finalists, folds=self._folds, most_steps=whole, largest_batch=_LARGE_BATCH)
+        known = last.paired(0.0)
+        tried = [
+            Tried(
+                point=self.points[other],
+                scores=tuple(outcome.scores[average] for outcome in outcomes[number :: len(finalists)]),
+            )
+            for number, place in enumerate(finalists)
+            for average, other in self.alike(place).items()
+        ]
+        ranked = tuple(sorted(tried, key=lambda one: -known.mean[self._place[one.point]]))
         return Found(best=ranked[0], finalists=ranked, points=self.points, pooled=known, jobs=self._jobs)
+
+    def _short(self, count: int, effort: Effort) -> dict[str, Any]:
+        folds = [(self._jobs + number) % self._folds for number in range(count)]
+        return {"folds": folds, "most_steps": effort.short, "largest_batch": _SMALL_BATCH}
 
     def evaluate(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Run pilots."""
@@ -227,14 +262,14 @@ class Search:
         """What counts of a score."""
         return (1.0 - self._weight) * score.aside + self._weight * score.seen
 
-    def job(self, point: Point, *, most_steps: int, largest_batch: int, fold: int | None = None) -> Job:
-        """A pilot of a point; the fold is that of the number of the pilot where it is not given."""
+    def job(self, point: Point, *, most_steps: int, largest_batch: int, fold: int) -> Job:
+        """A pilot of a point."""
         self._jobs += 1
         return Job(
             point=point,
             most_steps=most_steps,
             largest_batch=largest_batch,
-            fold=self._jobs % self._folds if fold is None else fold,
+            fold=fold,
             seed=int(self._random.integers(2**31)),
         )
 
@@ -255,8 +290,14 @@ class Search:
         clip = self._clips[len(self._clips) // 2]
         momentum = self._fixed.momentum or 0.0
         points = [_point(c, clip, s, momentum, self._fixed.schedule or CONSTANT, 0.0) for s in _SWEPT for c in some]
-        outcomes = self.evaluate([self.job(p, most_steps=_SWEEP_STEPS, largest_batch=_SMALL_BATCH) for p in points])
-        values = _finite(np.array([self.value(outcome.scores[0.0]) for outcome in outcomes])).reshape(len(_SWEPT), -1).mean(1)
+        outcomes = self.evaluate(
+            [self.job(p, most_steps=_SWEEP_STEPS, largest_batch=_SMALL_BATCH, fold=0) for p in points]
+        )
+        values = (
+            _finite(np.array([self.value(outcome.scores[0.0]) for outcome in outcomes]))
+            .reshape(len(_SWEPT), -1)
+            .mean(1)
+        )
         padded = np.concatenate([values[:1], values, values[-1:]])
         smooth = (padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0
         return _SWEPT[int(smooth.argmax())]
@@ -285,9 +326,11 @@ class Search:
         return tuple(middle * factor for factor in _AROUND)
 
     def _spread(self, count: int) -> list[int]:
-        """Places without an average, drawn without replacement."""
-        plain = [i for i, point in enumerate(self.points) if point.average == self.points[0].average]
-        return [int(i) for i in self._random.choice(plain, min(count, len(plain)), replace=False)]
+        """Places drawn without replacement among those, one for all averages, of which the theory expects most."""
+        plain = np.array([i for i, point in enumerate(self.points) if point.average == self.points[0].average])
+        expected = self._predict([self.points[i] for i in plain])
+        proposed = plain[np.argsort(expected, kind="stable")[: max(count, round(_PROPOSED * len(plain)))]]
+        return [int(i) for i in self._random.choice(proposed, min(count, len(proposed)), replace=False)]
 
     def _hopeful(self, known: Pooled, count: int) -> list[int]:
         """Places of the highest mean plus deviation, apart from each other."""
@@ -307,32 +350,13 @@ class Search:
             left[list(self.alike(place).values())] = -np.inf
         return taken
 
-    def _whole(self, finalists: Sequence[int], most_steps: int) -> list[Tried]:
-        jobs = [
-            self.job(self.points[place], most_steps=most_steps, largest_batch=_LARGE_BATCH, fold=fold)
-            for place in finalists
-            for fold in range(self._folds)
-        ]
-        outcomes = self.evaluate(jobs)
-        found = []
-        for number, place in enumerate(finalists):
-            own = outcomes[number * self._folds : (number + 1) * self._folds]
-            found += [
-                Tried(point=self.points[other], scores=tuple(outcome.scores[average] for outcome in own))
-                for average, other in self.alike(place).items()
-            ]
-        return found
-
-    def _worth(self, tried: Tried) -> float:
-        return float(_finite(np.array([self.value(score) for score in tried.scores])).mean())
-
 
 def _within(most: int, affordable: float, *, least: int) -> int:
     return max(least, min(most, int(affordable)))
 
 
 def _point(
-    candidate: Candidate, clip: float, stride: float, momentum: float, schedule: str, average: float
+    candidate: Candidate, clip: float, stride: float, momentum: float, schedule: Schedule, average: float
 ) -> Point:
     return Point(
         batch_size=candidate.batch_size,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory.convergence import noisy_quadratic_loss
 from dptheory.training.planning._pilot import Problem
-from dptheory.training.planning._point import Point
+from dptheory.training.planning._point import Point, Schedule
 from dptheory.training.planning._spectrum import Spectrum, measure_spectrum, quadratic_of
 
 _RECORDS = 512
@@ -24,7 +24,7 @@ def spectrum_of(problem: Problem, clips: Sequence[float]) -> Spectrum:
 def predicted_losses(points: Sequence[Point], spectrum: Spectrum) -> NDArray[np.float64]:
     """Expected loss above the quadratic's minimum after the steps of each point; inf where the model diverges."""
     clipped = {one.clip_norm: one for one in spectrum.clipped}
-    alike: dict[tuple[float, str, float], list[int]] = defaultdict(list)
+    alike: dict[tuple[float, Schedule, float], list[int]] = defaultdict(list)
     for place, point in enumerate(points):
         alike[point.clip_norm, point.schedule, point.average].append(place)
     found = np.empty(len(points))
@@ -32,7 +32,10 @@ def predicted_losses(points: Sequence[Point], spectrum: Spectrum) -> NDArray[np.
         some = [points[place] for place in places]
         batches = np.array([p.batch_size for p in some], float)
         quadratic = quadratic_of(
-            spectrum, clipped[clip], batch_size=batches, noise_std=np.array([p.noise_multiplier * clip for p in some]) / batches
+            spectrum,
+            clipped[clip],
+            batch_size=batches,
+            noise_std=np.array([p.noise_multiplier * clip for p in some]) / batches,
         )
         found[places] = noisy_quadratic_loss(
             learning_rate=np.array([p.learning_rate for p in some]),

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from dptheory.training._streams import simulation
 from dptheory.training.engine import PoissonBatches, attach
 from dptheory.training.mechanisms import Mechanism
-from dptheory.training.planning._point import AVERAGES, FACTORS
+from dptheory.training.planning._point import AVERAGES, FACTORS, Schedule
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 _ODD = 1e-15
@@ -38,7 +38,7 @@ class Steps:
     clip_norm: float
     learning_rate: float
     momentum: float
-    schedule: str
+    schedule: Schedule
 
 
 def trained(
@@ -121,4 +121,3 @@ class _Mean:
                 for p, total in zip((p for p in found.parameters() if p.requires_grad), self._sums, strict=True):
                     p.copy_(total / self._count)
         return found
-

@@ -47,7 +47,8 @@ def _ended(futures: Mapping[Future[Outcome], int]) -> Iterator[tuple[int, Outcom
 
 
 def _may_fork(problem: Problem) -> bool:
-    on_cpu = problem.features.device.type == "cpu" and not torch.cuda.is_initialized()
+    on_cpu = problem.features.device.type == "cpu" and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+
     return on_cpu and sys.platform == "linux" and cores() > 1
 
 
