@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,15 +25,17 @@ from torch.utils.data import TensorDataset
 from dptheory.privacy import least_noise_multiplier
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
-from dptheory.training.planning._choice import Choice
 from dptheory.training.planning._evidence_settings import DELTA, SETTINGS, Records, Setting
-from dptheory.training.planning._pilot import Job, Problem, accuracy, pilot_steps
+from dptheory.training.planning._pilot import Job, Outcome, Problem, accuracy, pilot, pilot_steps
 from dptheory.training.planning._plan import plan
 from dptheory.training.planning._point import CONSTANT, Point
+from dptheory.training.planning._public import Shipped, Synthetic
 from dptheory.training.planning._training import Steps, trained
 from dptheory.training.planning._workers import cores
 
 Line = Mapping[str, Any]
+Place = tuple[float, float, float, float]
+"""In the grid: sampling rate, share of the passes, clip, learning rate times clip."""
 GRID, GRID_SEED, DEFAULT, PLAN = "grid", "grid seed", "default", "plan"
 OWN, SHIPPED, SYNTHETIC = "own", "shipped", "synthetic"
 SEEDS = (0, 1, 2)
@@ -141,7 +144,7 @@ def private_accuracy(records: Records, point: Point, seed: int) -> float:
     features, labels = records.test
     with torch.no_grad():
         network = networks[point.average]
-        return accuracy(torch.cat([network(part) for part in features.split(_AT_ONCE)]), labels)
+        return accuracy(torch.cat([network(part) for part in torch.split(features, _AT_ONCE)]), labels)
 
 
 def _run(records: Records, point: Point, seed: int, **said: Any) -> Line:
@@ -163,19 +166,18 @@ def _grid(setting: Setting, records: Records, name: str, results: Results) -> No
     """All of the first axes, then further along every axis at whose end the best is; clips stay."""
     count = len(records.private[1])
     axes = {"rate": list(setting.rates), "share": list(setting.shares), "stride": list(setting.strides)}
-    places = list(itertools.product(axes["rate"], axes["share"], CLIPS, axes["stride"]))
-    done: dict[tuple[float, ...], Line] = {
-        tuple(line["place"]): line for line in results.lines() if (line["kind"], line["setting"]) == (GRID, name)
-    }
+    places: list[Place] = list(itertools.product(axes["rate"], axes["share"], CLIPS, axes["stride"]))
+    known = {_place(line): line for line in results.lines() if (line["kind"], line["setting"]) == (GRID, name)}
+    reached: dict[Place, Line] = {}  # not all that is known: a grid that goes on takes the same way
     noise: dict[tuple[float, float], float] = {}
     for _ in range(1 + _MOST_EXTENSIONS):
         for place in places:
-            if place not in done:
-                rate, share, clip, stride = place
-                point = _cached(noise, setting, count, rate, share, clip, stride)
-                done[place] = _run(records, point, 0, kind=GRID, setting=name, place=place)
-                results.add(done[place])
-        top = max(done, key=lambda place: done[place]["accuracy"])
+            if place not in known:
+                point = _cached(noise, setting, count, *place)
+                known[place] = _run(records, point, 0, kind=GRID, setting=name, place=place)
+                results.add(known[place])
+            reached[place] = known[place]
+        top = max(reached, key=lambda place: reached[place]["accuracy"])
         places = list(_further(axes, dict(zip(("rate", "share", "clip", "stride"), top, strict=True)), count))
         if not places:
             return
@@ -208,8 +210,8 @@ def _cached(
     )
 
 
-def _further(axes: dict[str, list[float]], top: Mapping[str, float], count: int) -> Iterator[tuple[float, ...]]:
-    """Places beyond the ends at which the best is, at its clip; the axes grow."""
+def _further(axes: dict[str, list[float]], top: Mapping[str, float], count: int) -> Iterator[Place]:
+    """Places beyond the ends at which the best is: at its clip and passes, with every rate or stride; the axes grow."""
     for name, values in axes.items():
         low, high = min(values), max(values)
         new = low / _FACTOR[name] if top[name] == low else high * _FACTOR[name] if top[name] == high else None
@@ -218,19 +220,27 @@ def _further(axes: dict[str, list[float]], top: Mapping[str, float], count: int)
         if name == "rate" and (new > 1.0 or new * count < _LEAST_BATCH):
             continue
         values.append(new)
-        one = {key: [new] if key == name else list(held) for key, held in axes.items()}
-        yield from itertools.product(one["rate"], one["share"], [top["clip"]], one["stride"])
+        beside = {"rate": [top["rate"]], "share": [top["share"]], "stride": list(axes["stride"])}
+        if name == "stride":
+            beside["rate"] = list(axes["rate"])
+        beside[name] = [new]
+        yield from itertools.product(beside["rate"], beside["share"], [top["clip"]], beside["stride"])
 
 
 def _grid_seeds(records: Records, name: str, results: Results) -> None:
     """The best of the grid with further seeds."""
     lines = [line for line in results.lines() if line["setting"] == name]
-    done = {(tuple(line["place"]), line["seed"]) for line in lines if line["kind"] == GRID_SEED}
+    done = {(_place(line), line["seed"]) for line in lines if line["kind"] == GRID_SEED}
     ranked = sorted((line for line in lines if line["kind"] == GRID), key=lambda line: -line["accuracy"])
     for line, seed in itertools.product(ranked[:FINALISTS], SEEDS[1:]):
-        place = tuple(line["place"])
+        place = _place(line)
         if (place, seed) not in done:
             results.add(_run(records, point_of(line), seed, kind=GRID_SEED, setting=name, place=place))
+
+
+def _place(line: Line) -> Place:
+    rate, share, clip, stride = line["place"]
+    return rate, share, clip, stride
 
 
 def point_of(line: Line) -> Point:
@@ -281,17 +291,33 @@ def _defaults(setting: Setting, records: Records, name: str, results: Results) -
 
 
 class _Counting(ProcessPoolExecutor):
-    """A process for each core, as a plan has it by itself; counts the examples that its pilots see."""
+    """A process for each core, as a plan has it by itself; counts the examples that pilots see and the processor time they take.
+
+    A pilot's seconds are those of processor time, so that a plan does as much on a busy machine as on an idle one.
+    """
 
     def __init__(self) -> None:
         super().__init__(cores(), get_context("fork"), torch.set_num_threads, (1,))
         self.examples = 0.0
+        self.seconds = 0.0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A pilot."""
         problem, job = args
         self.examples += _examples(problem, job)
-        return super().submit(fn, *args, **kwargs)
+        future = super().submit(_timed, problem, job)
+        future.add_done_callback(self._took)
+        return future
+
+    def _took(self, future: Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self.seconds += future.result().seconds
+
+
+def _timed(problem: Problem, job: Job) -> Outcome:
+    began = time.process_time()
+    outcome = pilot(problem, job)
+    return replace(outcome, seconds=time.process_time() - began)
 
 
 def _examples(problem: Problem, job: Job) -> float:
@@ -301,21 +327,23 @@ def _examples(problem: Problem, job: Job) -> float:
 
 
 def _plan(setting: Setting, records: Records, name: str, results: Results, public: str, seconds: float | None) -> None:
-    source = {OWN: TensorDataset(*records.public), SHIPPED: setting.shipped, SYNTHETIC: setting.synthetic}[public]
+    source: TensorDataset | Shipped | Synthetic | None = {
+        OWN: TensorDataset(*records.public),
+        SHIPPED: setting.shipped,
+        SYNTHETIC: setting.synthetic,
+    }[public]
     if source is None:
         return
-    done = [
-        line for line in results.lines() if (line["kind"], line["setting"], line.get("public")) == (PLAN, name, public)
-    ]
+    key = PLAN, name, public
+    done = [line for line in results.lines() if (line["kind"], line["setting"], line.get("public")) == key]
     missing = [seed for seed in SEEDS if seed not in {line["seed"] for line in done}]
     if not missing:
         return
     if done:
-        point = point_of(done[0])
-        said = {key: done[0][key] for key in ("planning_seconds", "examples", "pilots", "low", "high", "load")}
+        point, said = point_of(done[0]), done[0]["plan"]
     else:
         with _Counting() as executor:
-            choice: Choice = plan(
+            choice = plan(
                 records.model,
                 source,
                 num_examples=len(records.private[1]),
@@ -327,15 +355,18 @@ def _plan(setting: Setting, records: Records, name: str, results: Results, publi
             )
         point = choice.point
         said = {
-            "planning_seconds": round(choice.seconds, 1),
-            "examples": executor.examples,
-            "pilots": choice.pilots,
+            "records": source.count if isinstance(source, Shipped | Synthetic) else len(source),
             "low": choice.expected.low,
             "high": choice.expected.high,
+            "pilots": choice.pilots,
+            "examples": round(executor.examples),
+            "core_seconds": round(executor.seconds, 1),
+            "wall_seconds": round(choice.seconds, 1),
+            "allowed": seconds,
             "load": round(os.getloadavg()[1], 1),
         }
     for seed in missing:
-        results.add(_run(records, point, seed, kind=PLAN, setting=name, public=public, **said))
+        results.add(_run(records, point, seed, kind=PLAN, setting=name, public=public, plan=said))
 
 
 # --- the command ----------------------------------------------------------------------------------------------------------
