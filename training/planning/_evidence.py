@@ -64,9 +64,10 @@ class Results:
         return [line for line in map(_read, self._path.read_text("utf-8").splitlines()) if line is not None]
 
     def add(self, line: Line) -> None:
-        """In one write, as settings may run side by side."""
+        """In one write, as settings may run side by side; behind a line that was cut off on a new one."""
+        cut = self._path.exists() and self._path.read_bytes()[-1:] not in (b"", b"\n")
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write("\n" * cut + json.dumps(line) + "\n")
 
 
 def _read(text: str) -> Line | None:
@@ -342,6 +343,7 @@ def _plan(setting: Setting, records: Records, name: str, results: Results, publi
     if done:
         point, said = point_of(done[0]), done[0]["plan"]
     else:
+        began = time.process_time()
         with _Counting() as executor:
             choice = plan(
                 records.model,
@@ -360,7 +362,7 @@ def _plan(setting: Setting, records: Records, name: str, results: Results, publi
             "high": choice.expected.high,
             "pilots": choice.pilots,
             "examples": round(executor.examples),
-            "core_seconds": round(executor.seconds, 1),
+            "core_seconds": round(executor.seconds + time.process_time() - began, 1),
             "wall_seconds": round(choice.seconds, 1),
             "allowed": seconds,
             "load": round(os.getloadavg()[1], 1),

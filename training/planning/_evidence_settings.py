@@ -265,7 +265,7 @@ def _letters(word: str) -> list[int]:
 # --- all of them ----------------------------------------------------------------------------------------------------------
 
 _DRAWN = Synthetic(shape=_IMAGE, classes=10)
-_CNN_PASSES, _MLP_PASSES = 8.0, 20.0
+_CNN_PASSES, _MLP_PASSES, _LINEAR_PASSES = 5.0, 12.0, 12.0
 
 SETTINGS: Mapping[str, Setting] = {
     "tabular": Setting(words="MLP on 20,000 synthetic records", build=_tabular(), epsilon=3.0, max_epochs=20.0),
@@ -349,21 +349,21 @@ SETTINGS: Mapping[str, Setting] = {
         words="linear model on scattering features of MNIST",
         build=_scattered("mnist", side=8),
         epsilon=3.0,
-        max_epochs=20.0,
+        max_epochs=_LINEAR_PASSES,
         strides=(0.01, 0.03, 0.1, 0.3, 1.0),
     ),
     "fashion-scattering": Setting(
         words="linear model on scattering features of FashionMNIST",
         build=_scattered("fashion-mnist", side=8),
         epsilon=0.5,
-        max_epochs=20.0,
+        max_epochs=_LINEAR_PASSES,
         strides=(0.01, 0.03, 0.1, 0.3, 1.0),
     ),
     "cifar-scattering": Setting(
         words="linear model on scattering features of CIFAR-10, means of four neighbours",
         build=_scattered("cifar-10", side=4),
         epsilon=3.0,
-        max_epochs=20.0,
+        max_epochs=_LINEAR_PASSES,
         strides=(0.01, 0.03, 0.1, 0.3, 1.0),
     ),
 }
