@@ -97,6 +97,11 @@ NAMED: dict[str, tuple[str, ...]] = {
     "gradients.angle_summary": ("gradients.test_angles::test_a_law_in_a_few_numbers",),
     "freezing.compare_freezing": ("freezing.test_comparison::test_every_field",),
     "embedding.compare_releases": ("embedding.test_comparison::test_every_field",),
+    "planning.Candidate.noise_per_step": ("planning.test_candidates::test_without_sampling_noise_is_the_closed_form",),
+    "planning.candidates": (
+        "planning.test_candidates::test_without_sampling_noise_is_the_closed_form",
+        "planning.test_candidates::test_what_is_fixed_takes_the_place_of_the_grid",
+    ),
     "privacy.least_noise_beside": ("privacy.test_noise_beside::test_unsampled_by_the_closed_form",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),
     "privacy.epsilon_report": ("privacy.test_answers::test_what_is_spent", _CERTIFIED),

@@ -33,11 +33,15 @@ def test_each_noise_is_the_least_that_keeps_the_budget(grid: tuple[Candidate, ..
 
 
 def test_without_sampling_noise_is_the_closed_form() -> None:
-    found = candidates(num_examples=50, epsilon=1.0, delta=1e-6, max_epochs=8, batch_size=50)
-    assert [one.steps for one in found] == [8, 4, 2, 1]
-    for one in found:
-        assert one.noise_multiplier == pytest.approx(math.sqrt(one.steps) / gaussian_mu(1.0, 1e-6), rel=1e-5)
-        assert one.noise_per_step == one.noise_multiplier / 50
+    """Of T steps on all records: sqrt(T) / mu; the noise found is the least to 1e-6."""
+    whole: dict[str, Any] = {"num_examples": 50, "epsilon": 1.0, "delta": 1e-6, "max_epochs": 8.0, "batch_size": 50}
+    for found, steps in ((candidates(**whole), (8, 4, 2, 1)), (candidates(**whole, epochs=2.0), (2,))):
+        assert [(one.steps, one.epochs, one.batch_size, one.sampling_rate) for one in found] == [
+            (count, float(count), 50, 1.0) for count in steps
+        ]
+        for one in found:
+            assert one.noise_multiplier == pytest.approx(math.sqrt(one.steps) / gaussian_mu(1.0, 1e-6), rel=1e-5)
+            assert one.noise_per_step == one.noise_multiplier / 50
 
 
 def test_what_is_fixed_takes_the_place_of_the_grid() -> None:

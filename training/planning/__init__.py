@@ -1,9 +1,11 @@
 """What to train with: ``plan`` decides by short trainings on public records, at the noise that a budget asks for."""
 
-from dptheory.training.planning._choice import Choice, MethodGain, Range
+from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._plan import plan
 from dptheory.training.planning._point import Point
+from dptheory.training.planning._private_tuning import PrivateTuning
 from dptheory.training.planning._public import Shipped, Synthetic
+from dptheory.training.planning._ranges import Range
 from dptheory.training.planning._search import Effort
 
-__all__ = ["Choice", "Effort", "MethodGain", "Point", "Range", "Shipped", "Synthetic", "plan"]
+__all__ = ["Choice", "Effort", "MethodGain", "Point", "PrivateTuning", "Range", "Shipped", "Synthetic", "plan"]

@@ -5,21 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Schedule
+from dptheory.training.planning._private_tuning import PrivateTuning
+from dptheory.training.planning._ranges import Range
 
 _FACTORS = {LINEAR: "1 - step / {steps}", COSINE: "(1 + math.cos(math.pi * step / {steps})) / 2"}
-
-
-@dataclass(frozen=True)
-class Range:
-    """A closed range of numbers.
-
-    Attributes:
-        low: its lower end.
-        high: its upper end.
-    """
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +62,7 @@ class Choice:
         as_good: by hyperparameter, the range that the pilots do not tell from the choice, all others as chosen.
         costs: by change, how much lower the metric is expected to be.
         methods: what the papers' methods change; empty where there was no time.
+        private_tuning: what tuning on the private records would change, where there were no public ones; None otherwise.
         public: which records the pilots used, in words.
         pilots: number of pilots.
         seconds: that planning took.
@@ -95,6 +85,7 @@ class Choice:
     as_good: Mapping[str, Range] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
     methods: tuple[MethodGain, ...] = ()
+    private_tuning: PrivateTuning | None = None
     public: str = ""
     pilots: int = 0
     seconds: float = 0.0
@@ -191,6 +182,13 @@ class Choice:
                 f"What a wrong choice costs ({self.metric}): "
                 + "; ".join(f"{name} {-loss:+.3f}" for name, loss in self.costs.items())
                 + "."
+            )
+        if self.private_tuning is not None:
+            other = self.private_tuning
+            parts.append(
+                f"Tuning on the private records instead (the best of {other.mean_runs:g} runs on average) would need noise multiplier "
+                f"{other.noise_multiplier:.4g}, which alone changes the {self.metric} by "
+                f"{other.gain.low:+.3f} to {other.gain.high:+.3f}."
             )
         for one in self.methods:
             parts.append(

@@ -20,13 +20,15 @@ from dptheory import _validate
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
 from dptheory.training.engine import check_rows_apart
-from dptheory.training.planning._choice import Choice, MethodGain, Range
+from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._norms import median_norm
 from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
+from dptheory.training.planning._private_tuning import MEAN_RUNS, PrivateTuning, noise_of_tuned_runs
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
+from dptheory.training.planning._ranges import Range
 from dptheory.training.planning._search import FULL, Effort, Fixed, Found, Pace, Search, Tried
 from dptheory.training.planning._theory import predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
@@ -34,8 +36,8 @@ from dptheory.training.planning._workers import Run, cores, runner
 
 CLIP_SHARES = (0.1, 0.3, 1.0)
 """Clips, in medians of the gradients' norms at the start."""
-LEAST_SECONDS = 300.0
-"""Of planning, where no time is given: what two cores do in five minutes is worth a good choice."""
+LEAST_SECONDS = 150.0
+"""Of planning, where no time is given: all pilots of a small network on two cores."""
 _FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
 _METHODS_SHARE = 0.25
 _RATE_FACTORS = (0.5, 1.0, 2.0)
@@ -94,7 +96,7 @@ def plan(
         loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
         metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
         private: the private records; only compared with the public ones, which must not be among them.
-        seconds: for planning; left out, five minutes, or what a private run of ``max_epochs`` takes where that is longer.
+        seconds: for planning, about; left out, 150, in which two cores make all pilots of a small network.
         executor: runs the pilots, as Dask's; left out, a process for each core.
         seed: of the pilots.
         journal: file of the pilots that have ended, from which a plan that was stopped goes on.
@@ -173,12 +175,16 @@ def plan(
         )
         found = search.run(effort)
         gains = _gains(found.best, evaluate, problem, pace, seed)
+        tuning = None
+        if isinstance(public, Shipped | Synthetic):
+            tuning = _tuning(found.best, evaluate, problem, num_examples, epsilon, delta, seed)
     return _choice(
         found,
         gains,
         num_examples=num_examples,
         epsilon=epsilon,
         delta=delta,
+        private_tuning=tuning,
         metric="accuracy" if metric is None and loss is None else "metric",
         public=_in_words(public, len(labels)),
         pilots=evaluate.count,
@@ -345,20 +351,48 @@ def _gains(best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, see
     for name in methods:
         rate = best_rate(name)
         differences = [a - b for a, b in zip(scores(name, rate), plain, strict=True)]
-        middle = _mean(differences)
-        half = _T_95[problem.folds] * _standard_error(differences)
         method = METHODS[name]
         found.append(
             MethodGain(
                 method=name,
                 setting=method.setting,
-                gain=Range(middle - half, middle + half),
+                gain=_range_95(differences),
                 learning_rate=best.point.learning_rate * rate,
                 why=method.why,
                 claim=method.claim,
             )
         )
     return tuple(found)
+
+
+def _tuning(
+    best: Tried, evaluate: _Evaluation, problem: Problem, num_examples: int, epsilon: float, delta: float, seed: int
+) -> PrivateTuning | None:
+    """Paired pilots at the noise that private tuning would need."""
+    point = best.point
+    noise = noise_of_tuned_runs(
+        epsilon=epsilon,
+        delta=delta,
+        sampling_rate=point.batch_size / num_examples,
+        steps=point.steps,
+        noise_multiplier=point.noise_multiplier,
+    )
+    if noise is None:
+        return None
+    both = point, replace(point, noise_multiplier=noise)
+    jobs = [
+        Job(point=one, most_steps=_METHOD_STEPS, largest_batch=_METHOD_BATCH, fold=fold, seed=seed + fold)
+        for one in both
+        for fold in range(problem.folds)
+    ]
+    scores = [outcome.scores[point.average].aside for outcome in evaluate(jobs)]
+    differences = [b - a for a, b in zip(scores[: problem.folds], scores[problem.folds :], strict=True)]
+    return PrivateTuning(mean_runs=MEAN_RUNS, noise_multiplier=noise, gain=_range_95(differences))
+
+
+def _range_95(differences: Sequence[float]) -> Range:
+    middle, half = _mean(differences), _T_95[len(differences)] * _standard_error(differences)
+    return Range(middle - half, middle + half)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -8,10 +8,8 @@ import pytest
 import torch
 
 import dptheory.training
-from dptheory import planning, privacy
+from dptheory import privacy
 from dptheory.training import runs
-from dptheory.training.data import _images
-from dptheory.training.data._files import DataFile
 from dptheory.training.engine import BudgetError, PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
 from dptheory.training.runs import (
@@ -131,15 +129,8 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
         )  # type: ignore[arg-type]
 
 
-def test_a_plan_knows_the_networks_and_how_many_images_there_are() -> None:
-    """The theory cannot ask for them: it knows no training."""
-
-    def size(train: tuple[DataFile, ...]) -> int:
-        """Images of 3072 bytes beside a label each; or labels alone, behind a head of eight bytes, in the second file."""
-        return train[1].size - 8 if len(train) == 2 else sum(file.size for file in train) // 3073
-
-    assert {name: size(chosen.train) for name, chosen in _images._SETS.items()} == planning.RUN_DATA
-    assert set(planning.RUN_MODELS) == {"small-cnn", *_model._MODELS, "linear-probe"}
+def test_a_configuration_can_name_every_network_that_is_built() -> None:
+    assert set(_config.MODELS) == {"small-cnn", *_model._MODELS, "linear-probe"}
 
 
 def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
