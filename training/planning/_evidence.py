@@ -375,7 +375,13 @@ def _plan(setting: Setting, records: Records, name: str, results: Results, publi
 
 
 def measure(
-    name: str, setting: Setting, results: Results, *, parts: Sequence[str], seconds: float | None = None
+    name: str,
+    setting: Setting,
+    results: Results,
+    *,
+    parts: Sequence[str],
+    public: Sequence[str] = (OWN, SHIPPED, SYNTHETIC),
+    seconds: float | None = None,
 ) -> None:
     """What is missing of a setting.
 
@@ -384,6 +390,7 @@ def measure(
         setting: what to measure.
         results: where lines go.
         parts: of "grid", "defaults" and "plan", those to measure.
+        public: of "own", "shipped" and "synthetic", the records that plans are made with.
         seconds: for each plan; None for its default.
     """
     records = setting.build()
@@ -393,21 +400,22 @@ def measure(
     if "defaults" in parts:
         _defaults(setting, records, name, results)
     if "plan" in parts:
-        for public in (OWN, SHIPPED, SYNTHETIC):
-            _plan(setting, records, name, results, public, seconds)
+        for one in public:
+            _plan(setting, records, name, results, one, seconds)
 
 
 def main(
     out: Annotated[Path, typer.Option(help="file of the results, which grows")],
     only: Annotated[str, typer.Option(help="settings, with commas; all where it is left out")] = "",
     parts: Annotated[str, typer.Option(help="of grid, defaults and plan, with commas")] = "grid,defaults,plan",
+    public: Annotated[str, typer.Option(help="of own, shipped and synthetic, with commas")] = "own,shipped,synthetic",
     seconds: Annotated[float | None, typer.Option(help="for each plan; its default where it is left out")] = None,
 ) -> None:
     """Measure what is missing."""
     torch.set_num_threads(1)
     for name in only.split(",") if only else SETTINGS:
         print(name, flush=True)
-        measure(name, SETTINGS[name], Results(out), parts=parts.split(","), seconds=seconds)
+        measure(name, SETTINGS[name], Results(out), parts=parts.split(","), public=public.split(","), seconds=seconds)
 
 
 if __name__ == "__main__":
