@@ -7,14 +7,19 @@ if TYPE_CHECKING:
     from dptheory.training.engine import check_rows_apart as check_rows_apart
     from dptheory.training.engine import make_private as make_private
     from dptheory.training.engine import make_private_with_epsilon as make_private_with_epsilon
+    from dptheory.training.planning import plan as plan
 
 _OF_THE_ENGINE = ("PrivacyEngine", "check_rows_apart", "make_private", "make_private_with_epsilon")
 
 
 def __getattr__(name: str) -> Any:
-    """What stands in for Opacus's engine, on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
+    """Loaded on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
     if name in _OF_THE_ENGINE:
         from dptheory.training import engine
 
         return getattr(engine, name)
+    if name == "plan":
+        from dptheory.training import planning
+
+        return planning.plan
     raise AttributeError(f"module 'dptheory.training' has no attribute {name!r}")

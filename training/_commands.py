@@ -12,6 +12,7 @@ import typer
 
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
+from dptheory.training._plan_command import plan as plan
 from dptheory.training._probe_command import probe as probe
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from dptheory.cli import (  # noqa: F401 -- some only add commands
     _embedding,
     _find,
     _freezing,
-    _plan,
     _privacy,
     _refute,
     _tables,
@@ -48,7 +47,6 @@ app = typer.Typer(
 app.add_typer(_bound.bound, name="bound")
 app.add_typer(_bound.preset, name="preset")
 app.add_typer(_privacy.privacy, name="privacy")
-app.command("plan", epilog=_plan.EXAMPLE)(_plan.make_plan)
 
 
 class Format(enum.Enum):

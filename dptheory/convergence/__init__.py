@@ -29,13 +29,14 @@ from dptheory.convergence._momentum import (
     velocity_variance,
 )
 from dptheory.convergence._momentum_masks import momentum_mask_bound
-from dptheory.convergence._noisy_quadratic import noisy_quadratic_loss
+from dptheory.convergence._noisy_quadratic import SCHEDULES, noisy_quadratic_loss
 from dptheory.convergence._plain_mean import plain_mean_bound
 from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
 from dptheory.convergence._tuned_rate import tuned_learning_rate
 
 __all__ = [
+    "SCHEDULES",
     "DescentBound",
     "adam_corrected_variance",
     "adam_velocity_variance",

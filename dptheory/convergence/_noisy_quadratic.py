@@ -6,8 +6,9 @@ E w_T^2 = A w_0^2 + gamma^2 S N, where A and N, the responses to a start and to 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -25,12 +26,14 @@ _MAX_SIZE = 10**8  # runs times directions
 _BLOCK = 4096  # pairs (z, mu) followed at once, which a cache holds
 _SMALLEST_RATE, _LARGEST_RATE, _MOST_ALIKE = 1e-35, 1e35, 1e18
 
-SCHEDULES: dict[str, Callable[[Array], Array] | None] = {
-    "constant": None,
-    "linear": lambda done: 1 - done,
-    "cosine": lambda done: (1 + np.cos(math.pi * done)) / 2,
-}
-"""Learning rate over the first one, when a share of the steps is done."""
+SCHEDULES: Mapping[str, Callable[[ArrayLike], Array]] = MappingProxyType(
+    {
+        "constant": lambda done: np.ones_like(done, dtype=float),
+        "linear": lambda done: 1 - np.asarray(done),
+        "cosine": lambda done: (1 + np.cos(math.pi * np.asarray(done))) / 2,
+    }
+)
+"""Learning rate over the first one, when a share of the steps, in [0, 1), is done; by the schedule's name."""
 
 
 def noisy_quadratic_loss(
@@ -186,11 +189,10 @@ def _averaged(average: float, steps: int) -> int:
 
 def _response(z: Array, momentum: Array, steps: int, schedule: str, averaged: int) -> Responses:
     """What is not a number passed the range of doubles before: infinite."""
-    falling = SCHEDULES[schedule]
-    if falling is None:
+    if schedule == "constant":
         mean, noise = _at_constant_rate(z, momentum, steps, averaged)
     else:
-        mean, noise = _step_by_step(z, momentum, falling(np.arange(steps) / steps), averaged)
+        mean, noise = _step_by_step(z, momentum, SCHEDULES[schedule](np.arange(steps) / steps), averaged)
     return np.where(np.isnan(mean), np.inf, mean), np.where(np.isnan(noise), np.inf, np.maximum(noise, 0.0))
 
 

@@ -209,7 +209,7 @@ CALLS: Calls = {
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
-            statistics={"noise_multiplier": 4.0, "count": 2}, unjudged=3,
+            unjudged=3,
         ),
     ],
     "dptheory.training.engine.generator_noise": [

@@ -20,6 +20,7 @@ CALLS = {
     "answers": [],
     "audit": [],
     "instrument": ["masks"],
+    "plan": ["x.py:build", "--public", "x.npz", "--num-examples", "50", "--epsilon", "1", "--delta", "1e-5"],
     "probe": [],
     "rerun": ["x.json"],
     "run": ["x.toml"],

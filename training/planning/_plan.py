@@ -19,7 +19,9 @@ from torch.utils.data import Dataset
 from dptheory import _validate
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
-from dptheory.training.engine import check_rows_apart
+from dptheory.training._streams import simulation
+from dptheory.training.engine import attach, check_rows_apart
+from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
@@ -288,7 +290,27 @@ def check(problem: Problem, *, classes: bool) -> None:
             f"loss must be the mean of the losses of single records, got {whole:.6g} of {len(each)} records whose own have the mean "
             f"{mean:.6g}: take reduction='mean', without weights of classes"
         )
+    _check_layers(model)
     check_rows_apart(model, (features[:16], labels[:16]), lambda net, batch: problem.loss(net(batch[0]), batch[1]))
+
+
+def _check_layers(model: nn.Module) -> None:
+    """See that the engine takes the network: a copy is wrapped as for a run, and makes no step."""
+    network = copy.deepcopy(model)
+    trained = [p for p in network.parameters() if p.requires_grad]
+    try:
+        with simulation():
+            attach(
+                module=network,
+                optimizer=torch.optim.SGD(trained, lr=1.0),
+                mechanism=DpSgd(),
+                sampling_rate=1.0,
+                expected_batch_size=1.0,
+                noise_multiplier=1.0,
+                max_grad_norm=1.0,
+            )
+    except ValueError as error:
+        raise ValueError(f"model{str(error).removeprefix('module')}") from error
 
 
 def _check_labels(outputs: Tensor, labels: Tensor) -> None:

@@ -1,7 +1,5 @@
-"""A choice of hyperparameters, and the falling learning rates that it may name."""
+"""A choice of hyperparameters."""
 
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,13 +10,6 @@ COSINE: Schedule = "cosine"
 SCHEDULES = (CONSTANT, LINEAR, COSINE)
 AVERAGES = (0.0, 0.2, 0.5)
 """Shares of the steps, the last ones, whose weights a pilot averages: each pilot tries all of them, as none costs a step."""
-
-FACTORS: Mapping[str, Callable[[float], float]] = {
-    CONSTANT: lambda done: 1.0,
-    LINEAR: lambda done: 1.0 - done,
-    COSINE: lambda done: (1.0 + math.cos(math.pi * done)) / 2.0,
-}
-"""By schedule: what the learning rate is multiplied with, from the share of the steps that are done, in [0, 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -222,7 +222,8 @@ class Search:
         first = _Round(self)
         many = min(1.0, self._pace.steps(0.3) / ((effort.spread + effort.guided) * effort.short))
         spread, guided = (max(_FEWEST, round(many * count)) for count in (effort.spread, effort.guided))
-        first.add(self._spread(spread), **self._short(spread, effort))
+        drawn = self._spread(spread)  # fewer, where most is fixed
+        first.add(drawn, **self._short(len(drawn), effort))
         for start in range(0, guided, _GUIDED_AT_ONCE):
             hopeful = self._hopeful(first.pooled(0.5), min(_GUIDED_AT_ONCE, guided - start))
             first.add(hopeful, **self._short(len(hopeful), effort))

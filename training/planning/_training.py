@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from dptheory.convergence import SCHEDULES
+from dptheory.training._last_weights import LastWeights, first_averaged
 from dptheory.training._streams import simulation
 from dptheory.training.engine import PoissonBatches, attach
 from dptheory.training.mechanisms import Mechanism
-from dptheory.training.planning._point import AVERAGES, FACTORS, Schedule
+from dptheory.training.planning._point import AVERAGES, Schedule
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 _ODD = 1e-15
@@ -80,9 +82,9 @@ def trained(
             max_grad_norm=steps.clip_norm,
             noise_generator=torch.Generator().manual_seed(seed),
         )
-    factor = FACTORS[steps.schedule]
-    scheduler = LambdaLR(optimizer, lambda step: factor(step / steps.count))
-    means = {share: _Mean(network, steps.count - max(1, round(share * steps.count))) for share in averages if share}
+    factor = SCHEDULES[steps.schedule]
+    scheduler = LambdaLR(optimizer, lambda step: float(factor(step / steps.count)))
+    means = {share: LastWeights(network) for share in averages if share}
     for step in range(steps.count):
         drawn = batches.batch(step)
         wrapped.begin_batch(len(drawn))
@@ -90,34 +92,8 @@ def trained(
         loss(private(features[drawn]), labels[drawn]).backward()  # type: ignore[no-untyped-call]
         wrapped.step()
         scheduler.step()
-        for mean in means.values():
-            mean.after(step)
+        for share, mean in means.items():
+            if step >= first_averaged(steps.count, share):
+                mean.take()
     private.remove_hooks()
-    return {0.0: network.eval()} | {share: mean.network().eval() for share, mean in means.items()}
-
-
-class _Mean:
-    """The mean of a network's weights after the steps from ``first`` on."""
-
-    def __init__(self, network: nn.Module, first: int) -> None:
-        self._network, self._first, self._count = network, first, 0
-        self._sums: list[Tensor] = []
-
-    def after(self, step: int) -> None:
-        if step < self._first:
-            return
-        weights = [p.detach() for p in self._network.parameters() if p.requires_grad]
-        self._count += 1
-        if self._sums:
-            torch._foreach_add_(self._sums, weights)
-        else:
-            self._sums = [w.clone() for w in weights]
-
-    def network(self) -> nn.Module:
-        """A copy with the mean as its weights."""
-        found = copy.deepcopy(self._network)
-        if self._count:
-            with torch.no_grad():
-                for p, total in zip((p for p in found.parameters() if p.requires_grad), self._sums, strict=True):
-                    p.copy_(total / self._count)
-        return found
+    return {0.0: network.eval()} | {share: mean.of(network).eval() for share, mean in means.items()}

@@ -14,8 +14,9 @@ from dptheory.training.runs._forecast_table import ratio_of_gains
 from dptheory.training.runs._instruments import Instrument, Measuring, read_instrument
 from dptheory.training.runs._measured import path_of as instrument_path
 from dptheory.training.runs._model import build_model, build_optimizer
+from dptheory.training.runs._own import own_network, own_records
 from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
-from dptheory.training.runs._prepare import Run, prepare
+from dptheory.training.runs._prepare import Run, images_of, prepare
 from dptheory.training.runs._progress import Lines
 from dptheory.training.runs._rerun import Rerun, rerun, seconds_taken
 from dptheory.training.runs._results import code_that_counts
@@ -60,9 +61,12 @@ __all__ = [
     "dp_sgd",
     "equivalence",
     "from_dict",
+    "images_of",
     "instrument_path",
     "metrics",
     "one_step",
+    "own_network",
+    "own_records",
     "paired_difference",
     "parameter_groups",
     "pick_device",

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.convergence import SCHEDULES
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GRAD_SAMPLE_MODES
+from dptheory.training.runs._own import is_own
 from dptheory.training.runs._tables import only, read_toml
 
 MODELS = (
@@ -30,6 +32,8 @@ INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
 OTHER_FOLDERS = ("studies", "answers", "instruments")
 """Of ``configs``: their files are no runs."""
+OWN_DATA = ".npz"
+"""How the name of a file of one's own records ends."""
 _HERE = Path(__file__).resolve().parents[1]
 
 
@@ -42,8 +46,10 @@ class OptimizerConfig:
         learning_rate: in [1e-15, 1e6].
         momentum: in [0, 1); of "adam" that of the first moment. Left out it is 0 of "sgd" and 0.9 of "adam".
         weight_decay: in [0, 1000].
+        schedule: of the learning rate: "constant"; "linear" or "cosine", which fall from step to step to 0 at the end.
         decay: share of the learning rate that is gone in the last epoch, in [0, 1); it falls by the same amount from epoch to
-            epoch, like the kept share of the entries under gradual cooling.
+            epoch, like the kept share of the entries under gradual cooling. The studies of cooled masks have it; otherwise take
+            ``schedule``, which goes with no decay.
 
     Raises:
         ValueError: a value outside its range, or another name.
@@ -51,13 +57,14 @@ class OptimizerConfig:
     Example: SGD with momentum, and what is not said.
         >>> from dptheory.training.runs import OptimizerConfig
         >>> OptimizerConfig(learning_rate=0.5, momentum=0.9)
-        OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0, decay=0.0)
+        OptimizerConfig(name='sgd', learning_rate=0.5, momentum=0.9, weight_decay=0.0, schedule='constant', decay=0.0)
     """
 
     name: str = "sgd"
     learning_rate: float = 1.0
     momentum: float | None = None
     weight_decay: float = 0.0
+    schedule: str = "constant"
     decay: float = 0.0
 
     def __post_init__(self) -> None:
@@ -70,6 +77,11 @@ class OptimizerConfig:
             weight_decay=_validate.real("optimizer.weight_decay", self.weight_decay, 0.0, 1e3),
             decay=_validate.real("optimizer.decay", self.decay, 0.0, 1.0, ends="[)"),
         )
+        _validate.choice("optimizer.schedule", self.schedule, tuple(SCHEDULES))
+        if self.decay and self.schedule != "constant":
+            raise ValueError(
+                f"optimizer.decay must be 0 with optimizer.schedule = {self.schedule!r}, got {self.decay}: both lower the rate"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +92,11 @@ class RunConfig:
     stops before a step that would exceed ``epsilon``.
 
     Args:
-        data: "excerpt", "fashion-mnist", "mnist" or "cifar-10".
+        data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; or a file of one's own records, "private.npz", as
+            :func:`own_records` reads it, where ``test_features`` and ``test_labels`` judge the run.
         model: "small-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
-            "linear-probe".
-        epochs: passes over the data, 1 to 1e9: epochs * N / batch_size steps, rounded.
+            "linear-probe"; or one's own network, "mynetwork.py:build", as :func:`own_network` reads it.
+        epochs: passes over the data, in (0, 1e9]: epochs * N / batch_size steps, rounded, at least 1.
         batch_size: expected size of the Poisson batches, 1 to N.
         max_grad_norm: clip C, in [1e-12, 1e12].
         delta: of the privacy guarantee, in [1e-15, 0.1].
@@ -92,8 +105,8 @@ class RunConfig:
         physical_batch_size: most examples whose gradients are held at once, 1 to 1e9.
         seed: fixes weights, batches, noise and masks; 0 to 2^63 - 1.
         inputs: "standardised" with the published mean and deviation of each channel (:data:`dptheory.training.data.CHANNELS`), which
-            costs
-            no privacy; or "unit", pixels in [0, 1].
+            costs no privacy; or "unit", pixels in [0, 1]. Left out it is the first of shipped data; one's own records are taken as
+            they are, and it must be left out.
         grad_sample_mode: "factors", "hooks" or "functorch".
         sampling: "poisson"; or "partition": every pass cuts the shuffled examples into batches of one size, and the reported
             epsilon then takes every example to be in every batch.
@@ -102,7 +115,9 @@ class RunConfig:
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name, one of :data:`BUILDERS`, and arguments.
         unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
-            one that takes so many of them as auxiliary images.
+            one that takes so many of them as auxiliary images, or that was planned on them.
+        average: share of the steps, in [0, 1], the last ones, whose weights are averaged; 0 for none. The mean is judged and saved
+            beside the last weights. It costs no privacy: all of these weights count as released.
 
     Raises:
         ValueError: a value outside its range, or values that do not go together.
@@ -116,7 +131,7 @@ class RunConfig:
 
     data: str
     model: str
-    epochs: int
+    epochs: float
     batch_size: int
     max_grad_norm: float
     delta: float = 1e-5
@@ -124,32 +139,35 @@ class RunConfig:
     epsilon: float | None = None
     physical_batch_size: int = 256
     seed: int = 0
-    inputs: str = "standardised"
+    inputs: str | None = None
     grad_sample_mode: str = "factors"
     sampling: str = "poisson"
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
     unjudged: int = 0
+    average: float = 0.0
 
     def __post_init__(self) -> None:
-        _validate.choice("data", self.data, NAMES)
-        _validate.choice("model", self.model, MODELS)
-        for name in ("epochs", "batch_size", "physical_batch_size"):
+        self._check_names()
+        for name in ("batch_size", "physical_batch_size"):
             _validate.store(self, **{name: _argument_ranges.count(name, getattr(self, name))})
         _validate.store(
             self,
+            epochs=_epochs(self.epochs),
+            average=_validate.real("average", self.average, 0.0, 1.0),
             max_grad_norm=_argument_ranges.clip("max_grad_norm", self.max_grad_norm),
             delta=_validate.real("delta", self.delta, 1e-15, 0.1),
             seed=_argument_ranges.seed("seed", self.seed),
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
         )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
-        if self.optimizer.decay and self.epochs < 2:
-            raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
+        if self.optimizer.decay and (self.epochs < 2 or not isinstance(self.epochs, int)):
+            raise ValueError(
+                f"epochs must be a whole number, at least 2, with optimizer.decay above 0, got {self.epochs}"
+            )
         if not isinstance(self.mechanism, Mapping):
             raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
-        _validate.choice("inputs", self.inputs, INPUTS)
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
             raise ValueError(f"secure must be true or false, got {_validate.shown(self.secure)}")
@@ -165,14 +183,42 @@ class RunConfig:
         if self.epsilon is not None:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
+    def _check_names(self) -> None:
+        if not self.own_data:
+            _validate.choice("data", self.data, NAMES)
+            _validate.store(self, inputs="standardised" if self.inputs is None else self.inputs)
+            _validate.choice("inputs", self.inputs, INPUTS)
+        elif self.inputs is not None:
+            raise ValueError(
+                f"inputs must be left out where data is a file: its records are taken as they are, got {self.inputs!r}"
+            )
+        if not is_own(self.model):
+            _validate.choice("model", self.model, MODELS)
+
+    @property
+    def own_data(self) -> bool:
+        """Whether the records come from a file of the user's."""
+        return isinstance(self.data, str) and self.data.endswith(OWN_DATA)
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; ``unjudged`` and ``optimizer.decay`` only where there are some."""
+        """Plain values, as in TOML; ``unjudged``, ``average`` and the optimizer's schedule and decay only where there are some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
-        if not self.unjudged:
-            del plain["unjudged"]
+        for name in ("unjudged", "average", "inputs"):
+            if not plain[name]:
+                del plain[name]
+        if self.optimizer.schedule == "constant":
+            del plain["optimizer"]["schedule"]
         if not self.optimizer.decay:
             del plain["optimizer"]["decay"]
         return plain
+
+
+def _epochs(value: object) -> float:
+    """A whole number of them stays one, as configurations and results have it."""
+    if isinstance(value, int):
+        return _argument_ranges.count("epochs", value)
+    found = _validate.real("epochs", value, 0.0, 1e9, ends="(]")
+    return int(found) if found.is_integer() else found
 
 
 def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:

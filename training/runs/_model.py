@@ -53,7 +53,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The torch optimizer over all parameters.
+    """The torch optimizer over all parameters that require gradients.
 
     Args:
         model: whose parameters are trained.
@@ -68,14 +68,13 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
         >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
         'Adam'
     """
+    trained = [p for p in model.parameters() if p.requires_grad]
     momentum = cast(float, config.momentum)  # where none was given the configuration has put the optimizer's own
     if config.name == "adam":
         return torch.optim.Adam(
-            model.parameters(),
+            trained,
             lr=config.learning_rate,
             betas=(momentum, _SECOND_MOMENT),
             weight_decay=config.weight_decay,
         )
-    return torch.optim.SGD(
-        model.parameters(), lr=config.learning_rate, momentum=momentum, weight_decay=config.weight_decay
-    )
+    return torch.optim.SGD(trained, lr=config.learning_rate, momentum=momentum, weight_decay=config.weight_decay)

@@ -9,9 +9,11 @@ import torch
 from opacus import GradSampleModule
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from dptheory import privacy
 from dptheory.training import engine
+from dptheory.training._last_weights import LastWeights
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load, standardised
 from dptheory.training.engine import (
@@ -26,8 +28,11 @@ from dptheory.training.networks import SCATTERING_INPUT
 from dptheory.training.runs import _build, _model
 from dptheory.training.runs._config import RunConfig
 from dptheory.training.runs._features import kept_features
+from dptheory.training.runs._own import is_own, own_network, own_records
 
-_WEIGHTS, _BATCHES, _NOISE, _MASKS = range(4)
+_WEIGHTS, _BATCHES, _NOISE, _MASKS, DROPOUT = range(5)
+_COMPARED = 16
+"""Records of a batch that shows whether one of them changes another one's gradient."""
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
 """Where images that nothing protects come from: test images of the set named, which is not always that of the run.
 
@@ -54,6 +59,7 @@ class Run:
         seconds: of this epoch so far.
         spent: whether the budget stopped it.
         rows: metrics of the epochs so far.
+        mean: of the weights after the last steps, where the configuration asks for it.
     """
 
     config: RunConfig
@@ -72,11 +78,12 @@ class Run:
     seconds: float = 0.0
     spent: bool = False
     rows: list[dict[str, Any]] = field(default_factory=list)
+    mean: LastWeights | None = None
 
 
-def stream(seed: int, purpose: int) -> int:
-    """An independent seed for the weights, the batches, the noise or the masks."""
-    return int(np.random.SeedSequence((seed, purpose)).generate_state(1, np.uint32)[0])
+def stream(seed: int, purpose: int, *places: int) -> int:
+    """An independent seed for the weights, the batches, the noise, the masks, or the dropout of a place."""
+    return int(np.random.SeedSequence((seed, purpose, *places)).generate_state(1, np.uint32)[0])
 
 
 def prepare(config: RunConfig, device: torch.device) -> Run:
@@ -107,17 +114,18 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
 
 
 def _prepared(config: RunConfig, device: torch.device) -> Run:
-    train, test = (_inputs(config, load(name=config.data, train=t)) for t in (True, False))
+    train, test = (images_of(config, train=t) for t in (True, False))
     if config.batch_size > len(train):
         raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
-    if config.unjudged >= len(test):
+    if config.unjudged >= max(1, len(test)):
         raise ValueError(f"unjudged must be less than the {len(test)} test images, got {config.unjudged}")
     sampling_rate = config.batch_size / len(train)
     steps = last_step(config.epochs, sampling_rate)
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
-    model = _model.build_model(config.model, features=train.pixels[0].numel(), seed=stream(config.seed, _WEIGHTS))
-    model = model.to(device).train()
+    model = _network(config, train).to(device).train()
     _check_shape(model, config, train, device)
+    if is_own(config.model) or config.own_data:
+        _check_own(model, config, train, device)
     setting = _build.MechanismSetting(
         run=config,
         model=model,
@@ -153,12 +161,13 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
         batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
     out = max(auxiliary.used, config.unjudged)
     test = Images(test.name, test.pixels[out:], test.labels[out:])
-    return Run(config, model, private, optimizer, batches, train, test, device, steps)
+    mean = LastWeights(model) if config.average else None
+    return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
 
 
-def last_step(epoch: int, sampling_rate: float) -> int:
-    """Steps made at the end of the epochs 1, 2, ...: as many as batches of the expected size hold so many passes."""
-    return max(epoch, round(epoch / sampling_rate))
+def last_step(epoch: float, sampling_rate: float) -> int:
+    """Steps made at the end of so many epochs: as many as batches of the expected size hold passes, and at least one."""
+    return max(1, math.floor(epoch), round(epoch / sampling_rate))
 
 
 def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> float:
@@ -175,8 +184,33 @@ def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> fl
     return math.ceil(least * 1e6) / 1e6
 
 
+def _network(config: RunConfig, train: Images) -> nn.Module:
+    seed = stream(config.seed, _WEIGHTS)
+    if is_own(config.model):
+        return own_network(config.model, seed=seed)
+    return _model.build_model(config.model, features=train.pixels[0].numel(), seed=seed)
+
+
+def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch.device) -> None:
+    """See that labels are classes of the network, and that no record changes another one's gradient: else epsilon says nothing."""
+    pixels, labels = train.pixels[:_COMPARED].to(device), train.labels[:_COMPARED].to(device)
+    with torch.no_grad():
+        outputs = model(pixels[:2])
+    if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
+        raise ValueError(f"model {config.model!r} must give a row of scores for each record")
+    low, high = int(train.labels.min()), int(train.labels.max())
+    if low < 0 or high >= outputs.shape[1]:
+        raise ValueError(
+            f"data must have labels in 0..{outputs.shape[1] - 1}, the classes of model {config.model!r}, got {low}..{high}"
+        )
+    if len(labels) > 1:
+        engine.check_rows_apart(model, (pixels, labels), lambda net, batch: cross_entropy(net(batch[0]), batch[1]))
+
+
 def _auxiliary(config: RunConfig, test: Images, name: str | None) -> Images:
     """The images that a mechanism may take as not protected: of the run's own set at most half of those that judge it."""
+    if config.own_data and name is None:
+        raise ValueError(f"mechanism.auxiliary must be given where data is a file, got none with {config.data!r}")
     name = AUXILIARY[config.data] if name is None else name
     if name == config.data:
         return Images(name, test.pixels[: len(test) // 2], test.labels[: len(test) // 2])
@@ -187,6 +221,34 @@ def _auxiliary(config: RunConfig, test: Images, name: str | None) -> Images:
     if found != wanted:
         raise ValueError(f"mechanism.auxiliary must be a set with images of shape {wanted}, got {name!r}: {found}")
     return images
+
+
+def images_of(config: RunConfig, *, train: bool) -> Images:
+    """The images, or records of one's own, as the run's network takes them.
+
+    Args:
+        config: of the run.
+        train: those to train on; else those to judge by.
+
+    Raises:
+        ValueError: a file of records that cannot be read, or labels that are no whole numbers.
+        OSError: data files are missing and cannot be fetched.
+
+    Example: the test images of the excerpt.
+        >>> from dptheory.training.runs import from_dict, images_of
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> len(images_of(config, train=False))
+        500
+    """
+    if not config.own_data:
+        return _inputs(config, load(name=config.data, train=train))
+    features, labels = own_records(config.data, test=not train)
+    if labels.dim() != 1 or labels.dtype != torch.int64:
+        raise ValueError(f"data must have whole numbers as labels, one a record, got {config.data!r} with others")
+    if train and not len(labels):
+        raise ValueError(f"data must have records, got {config.data!r} with none")
+    return Images(config.data, features, labels)
 
 
 def _inputs(config: RunConfig, images: Images) -> Images:
@@ -204,11 +266,13 @@ def _inputs(config: RunConfig, images: Images) -> Images:
 
 
 def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
-    """One image through the model, so that a mismatch is said before the run."""
+    """Two images through the model, so that a mismatch is said before the run."""
     try:
         with torch.no_grad():
-            model(images.pixels[:1].to(device))
-    except RuntimeError as error:
+            model(
+                images.pixels[:2].to(device)
+            )  # one alone is too few for what normalises batches, which is refused later
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
         shape = tuple(images.pixels.shape[1:])
         raise ValueError(
             f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"

@@ -14,15 +14,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import nn
 
 from dptheory._rounding import rounded_up
+from dptheory.convergence import SCHEDULES
 from dptheory.training import engine
+from dptheory.training._last_weights import first_averaged
+from dptheory.training._randomness import seeded
 from dptheory.training.engine import BudgetError
 from dptheory.training.mechanisms import GradualCooling
 from dptheory.training.runs import _checkpoint
 from dptheory.training.runs._config import RunConfig
 from dptheory.training.runs._interrupts import interrupts_between_steps
+from dptheory.training.runs._own import is_own
 from dptheory.training.runs._plain_dp_sgd import accuracy
 from dptheory.training.runs._pooling import pooled_channels_last
-from dptheory.training.runs._prepare import Run, last_step, prepare
+from dptheory.training.runs._prepare import DROPOUT, Run, last_step, prepare, stream
 from dptheory.training.runs._trained_outputs import trained_outputs
 
 
@@ -115,13 +119,13 @@ def one_step(run: Run) -> tuple[float, int]:
     indices = run.batches.batch(run.step, *engine.place())
     parts = torch.split(indices, run.config.physical_batch_size) if len(indices) else (indices,)
     loss_sum = 0.0
-    _follow_decay(run)
+    _set_learning_rate(run)
     run.optimizer.begin_batch(len(indices))
     for number, part in enumerate(parts, 1):
         run.optimizer.zero_grad()
         run.optimizer.signal_skip_step(do_skip=number < len(parts))
         try:
-            loss_sum += _backward(run, part)
+            loss_sum += _seeded_backward(run, part, number)
             run.optimizer.step()
         except BudgetError:
             run.spent = True
@@ -133,13 +137,19 @@ def one_step(run: Run) -> tuple[float, int]:
                 f"physical_batch_size must fit into memory, got {run.config.physical_batch_size}: take a smaller one, the "
                 "result is the same"
             ) from None
+    if run.mean is not None and run.step >= first_averaged(run.steps, run.config.average):
+        run.mean.take()
     run.step += 1
     return loss_sum, len(indices)
 
 
-def _follow_decay(run: Run) -> None:
-    """Set the learning rate of the epoch: by the step, so that a run that goes on needs no state for it."""
+def _set_learning_rate(run: Run) -> None:
+    """Set the learning rate of the step: by its number, so that a run that goes on needs no state for it."""
     config = run.config.optimizer
+    if config.schedule != "constant":
+        factor = float(SCHEDULES[config.schedule](run.step / run.steps))
+        for group in run.optimizer.param_groups:
+            group["lr"] = config.learning_rate * factor
     if config.decay:
         gone = GradualCooling(
             final_drop_rate=config.decay,
@@ -153,6 +163,14 @@ def _follow_decay(run: Run) -> None:
 def _out_of_memory(error: RuntimeError) -> bool:
     """Whether it is CUDA's error, or what torch raises where the CPU's memory does not suffice."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _seeded_backward(run: Run, part: torch.Tensor, number: int) -> float:
+    """What a network of the user's draws, as dropout does, goes by seed and step: a run that goes on draws the same."""
+    if run.config.secure or not is_own(run.config.model):
+        return _backward(run, part)
+    seed = stream(run.config.seed, DROPOUT, run.step, engine.place()[0], number)
+    return seeded(seed, lambda: _backward(run, part))
 
 
 def _backward(run: Run, part: torch.Tensor) -> float:
@@ -181,28 +199,37 @@ def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object
     rate = run.config.batch_size / len(run.train)
     epoch = next(e for e in itertools.count(1) if last_step(e, rate) > run.step)
     stopped = False
-    while run.step < last_step(epoch, rate) and not run.spent and not stopped:
+    end = min(last_step(epoch, rate), run.steps)  # the last epoch may be part of one
+    while run.step < end and not run.spent and not stopped:
         loss, size = one_step(run)
         run.losses, run.seen = run.losses + loss, run.seen + size
         shown()
         stopped = interrupted()
     run.seconds += time.perf_counter() - started
     _sum_over_processes(run)
-    whole = run.step == last_step(epoch, rate)
+    whole = run.step == end
     if (not whole and not run.spent) or run.step == (run.rows[-1]["step"] if run.rows else 0):
         return
     run.rows.append(
         {
-            "epoch": epoch,
+            "epoch": min(epoch, run.config.epochs),
             "step": run.step,
             "train_loss": run.losses / run.seen if run.seen else math.nan,
-            "test_accuracy": accuracy(run.model, run.test, run.device),
+            "test_accuracy": _test_accuracy(run),
             "epsilon": run.optimizer.epsilon(run.config.delta),
             "nonfinite_samples": run.optimizer.nonfinite_samples,
             "seconds": run.seconds,
         }
     )
     run.losses, run.seen, run.seconds = 0.0, 0, 0.0
+
+
+def _test_accuracy(run: Run) -> float:
+    """Of the network that the run would give now, with averaged weights where there are some; NaN without records to judge by."""
+    if not len(run.test):
+        return math.nan
+    with nullcontext() if run.mean is None else run.mean.inside():
+        return accuracy(run.model, run.test, run.device)
 
 
 def _sum_over_processes(run: Run) -> None:

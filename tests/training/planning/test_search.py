@@ -1,0 +1,108 @@
+"""Successive halving on a made-up surface of scores with noise: near the best, what is fixed is kept, and time is kept."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dptheory.planning import Candidate
+from dptheory.training.planning import Effort
+from dptheory.training.planning._pilot import Job, Outcome, Score
+from dptheory.training.planning._point import AVERAGES, Point
+from dptheory.training.planning._search import Fixed, Found, Pace, Search
+
+CANDIDATES = tuple(
+    Candidate(batch_size=b, epochs=e, steps=round(e * 6400 / b), sampling_rate=b / 6400, noise_multiplier=1.0)
+    for b in (100, 400, 1600)
+    for e in (4.0, 8.0)
+)
+CLIPS = (0.1, 0.3, 1.0)
+NOISE = 0.01
+EFFORT = Effort(spread=40, guided=40, short=20, kept=12, middle=40, finalists=6, whole=100)
+
+
+def truth(point: Point) -> float:
+    """Best .9, at a stride of 1, batches of 400 and a falling rate; everything else costs."""
+    far = np.log(point.stride) ** 2 + np.log(point.batch_size / 400) ** 2 + np.log(point.clip_norm / 0.3) ** 2
+    return 0.9 - 0.02 * far - 0.03 * (point.schedule == "constant") - 0.05 * (point.momentum > 0) - 0.1 * point.average
+
+
+class Surface:
+    """Scores of pilots: the truth and noise, which has the standard deviation ``NOISE``."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Outcome]:
+        self.jobs += jobs
+        return [self._outcome(job) for job in jobs]
+
+    def _outcome(self, job: Job) -> Outcome:
+        noise = float(np.random.default_rng(job.seed).normal(0, NOISE))
+        scores = {}
+        for average in AVERAGES:
+            value = truth(Point(**vars(job.point) | {"average": average})) + noise
+            scores[average] = Score(aside=value, seen=value)
+        return Outcome(scores=scores, seconds=0.1)
+
+
+def found(fixed: Fixed | None = None, *, surface: Surface | None = None, seconds: float = 1e9, seed: int = 0) -> Found:
+    return Search(
+        candidates=CANDIDATES,
+        evaluate=surface or Surface(),
+        pace=Pace(seconds, 2),
+        predict=lambda points: np.zeros(len(points)),
+        clips=CLIPS if fixed is None or fixed.clip_norm is None else [fixed.clip_norm],
+        fixed=fixed or Fixed(),
+        folds=3,
+        weight=0.25,
+        seed=seed,
+    ).run(EFFORT)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_choice_is_near_the_best(seed: int) -> None:
+    """The error of a finalist's mean over three folds is NOISE / sqrt(3): two of them, four deviations each way, are five NOISE."""
+    one = found(seed=seed)
+    assert truth(one.best.point) > max(truth(point) for point in one.points) - 5 * NOISE
+
+
+def test_the_finalists_are_ranked_and_have_a_score_for_each_fold() -> None:
+    one = found()
+    assert one.best is one.finalists[0] and all(len(tried.scores) == 3 for tried in one.finalists)
+    assert {tried.point for tried in one.finalists} <= set(one.points)
+
+
+def test_what_is_fixed_is_kept() -> None:
+    fixed = Fixed(clip_norm=0.7, learning_rate=0.25, momentum=0.5, schedule="cosine", average=0.2)
+    surface = Surface()
+    one = found(fixed, surface=surface)
+    for name, value in vars(fixed).items():
+        assert {getattr(point, name) for point in one.points} == {value}
+        if name != "average":  # each pilot scores all averages
+            assert {getattr(job.point, name) for job in surface.jobs} == {value}
+    assert one.best.point.average == 0.2
+
+
+def test_the_same_seed_makes_the_same_pilots() -> None:
+    first, second, other = Surface(), Surface(), Surface()
+    found(surface=first), found(surface=second), found(surface=other, seed=1)
+    assert first.jobs == second.jobs != other.jobs
+
+
+def test_little_time_makes_fewer_and_shorter_pilots() -> None:
+    plenty, little = Surface(), Surface()
+    found(surface=plenty), found(surface=little, seconds=2.0)
+    assert sum(job.most_steps for job in little.jobs) < sum(job.most_steps for job in plenty.jobs) / 2
+
+
+def test_pilots_without_a_score_are_the_worst() -> None:
+    class Holes(Surface):
+        def _outcome(self, job: Job) -> Outcome:
+            outcome = super()._outcome(job)
+            if job.point.momentum > 0:
+                nothing = Score(aside=float("nan"), seen=float("-inf"))
+                return Outcome(scores=dict.fromkeys(outcome.scores, nothing), seconds=0.1)
+            return outcome
+
+    assert found(surface=Holes()).best.point.momentum == 0.0

@@ -1,0 +1,85 @@
+"""The mean of the weights after the last steps of a training."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def first_averaged(steps: int, average: float) -> int:
+    """The step, from 0, after which the weights come into the mean for the first time.
+
+    Args:
+        steps: of the training.
+        average: share of them, the last ones, in (0, 1]; at least one.
+    """
+    return steps - max(1, round(average * steps))
+
+
+class LastWeights:
+    """The running mean of a network's trained weights.
+
+    It costs no privacy: every weight that goes into it was released already, as a function of the noisy gradients alone, and
+    what is made of released values without a look at the data (post-processing) has their guarantee.
+
+    Args:
+        network: that is trained; it is not changed.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self._weights = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        self._means: dict[str, Tensor] = {}
+        self.count = 0
+
+    @torch.no_grad()
+    def take(self) -> None:
+        """The weights as they are now come into the mean: m + (w - m) / n."""
+        self.count += 1
+        if self.count == 1:
+            self._means = {name: p.detach().clone() for name, p in self._weights.items()}
+            return
+        torch._foreach_lerp_(list(self._means.values()), list(self._weights.values()), 1.0 / self.count)
+
+    @torch.no_grad()
+    def of(self, network: nn.Module) -> nn.Module:
+        """A copy of a network of the same kind with the mean as its weights; its own where there is none yet."""
+        found = copy.deepcopy(network)
+        for name, p in found.named_parameters():
+            if name in self._means:
+                p.copy_(self._means[name])
+        return found
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Let the network have the mean as its weights meanwhile, where there is one; bit for bit its own again afterwards."""
+        kept = {name: self._weights[name].detach().clone() for name in self._means}
+        self._write(self._means)
+        try:
+            yield
+        finally:
+            self._write(kept)
+
+    @torch.no_grad()
+    def _write(self, values: Mapping[str, Tensor]) -> None:
+        for name, value in values.items():
+            self._weights[name].copy_(value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many steps went in, and the mean by the names of the parameters."""
+        return {"count": self.count, "weights": dict(self._means)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises:
+            ValueError: it is of another network.
+        """
+        count, weights = state["count"], state["weights"]
+        wanted = {name: p.shape for name, p in self._weights.items()} if count else {}
+        if {name: mean.shape for name, mean in weights.items()} != wanted:
+            raise ValueError("the averaged weights must be those of this network, got others")
+        self.count = count
+        self._means = {name: weights[name].to(p).clone() for name, p in self._weights.items() if count}

@@ -1,0 +1,313 @@
+"""``dptheory plan``: what to train a network with, by pilots on public records; without a network, what theory alone can say."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dptheory.cli._common import user_errors
+from dptheory.cli._plan import show_candidates
+from dptheory.files import require_writable, write_atomically
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.data import Dataset
+
+    from dptheory.training.planning import Choice
+
+_MOST_EPOCHS = 20.0
+_PUBLIC_IMAGES = 1000
+_PRIVATE = "private.npz"
+_HEAD = "# Written by `dptheory plan`"
+"""How files begin that may be written over: they are made again by the same command."""
+
+
+def plan(
+    epsilon: Annotated[float, typer.Option(help="The budget epsilon.")],
+    delta: Annotated[float, typer.Option(help="The budget delta.")],
+    network: Annotated[
+        str | None,
+        typer.Argument(
+            help="What is to be trained: FILE.py:FUNCTION, a function without arguments that builds the nn.Module; or a shipped "
+            "network, such as small-cnn. Without it, what theory alone can say.",
+            show_default=False,
+        ),
+    ] = None,
+    num_examples: Annotated[
+        int | None,
+        typer.Option(help="Number of training records; taken as public. Left out with --data: its training images."),
+    ] = None,
+    max_epochs: Annotated[
+        float | None,
+        typer.Option(help=f"Most passes that can be afforded; {_MOST_EPOCHS:g}, or --epochs, if left out."),
+    ] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(help="The .npz file of 50 or more public records, with arrays features and labels."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="fashion-mnist, mnist, cifar-10 or excerpt, instead of --public: the first 1,000 images of its test set (at most "
+            "half of them) serve as public records, and the rest judges the run."
+        ),
+    ] = None,
+    private: Annotated[
+        Path | None,
+        typer.Option(
+            help="The .npz file of the private records. It is only compared with the public ones, which must not be among them, and "
+            f"named in the configuration; {_PRIVATE} if left out."
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Expected size of the Poisson batches, if it is fixed.")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the records, if they are fixed.")] = None,
+    clip_norm: Annotated[float | None, typer.Option(help="The clip C, if it is fixed.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="The learning rate, if it is fixed.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="The momentum of SGD, if it is fixed.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Of the learning rate, if it is fixed: constant, linear or cosine.")
+    ] = None,
+    average: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the steps, the last ones, whose weights are averaged, if it is fixed: 0, 0.2 or 0.5."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Time for planning; five minutes if left out, or what the run takes.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the choice as a configuration, which `dptheory run` trains with.")
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the pilots that have ended, from which a plan that was stopped goes on; left out, the file of --write with "
+            "the ending .pilots.jsonl."
+        ),
+    ] = None,
+    code: Annotated[
+        Path | None, typer.Option(help="Write the choice as a training loop, for scripts of your own.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Choose batch size, passes, noise, clip and learning rate by short trainings on public records; they cost no privacy.
+
+    Without a network: the batch sizes and passes that a budget allows, each with its least noise.
+
+    Example: [bold]dptheory plan mynetwork.py:build --public public.npz --num-examples 60000 --epsilon 3 --delta 1e-5
+    --write config.toml[/bold]
+    """
+    budget = {"epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs}
+    budget["max_epochs"] = max_epochs if max_epochs is not None else (_MOST_EPOCHS if epochs is None else epochs)
+    fixed = {
+        "clip_norm": clip_norm,
+        "learning_rate": learning_rate,
+        "momentum": momentum,
+        "schedule": schedule,
+        "average": average,
+        "seconds": seconds,
+    }
+    with user_errors(num_examples="--num-examples"):
+        if network is None:
+            paths = {
+                "public": public,
+                "data": data,
+                "private": private,
+                "write": write,
+                "journal": journal,
+                "code": code,
+            }
+            _without_network({**fixed, **paths}, num_examples, budget, as_json)
+            return
+        if (public is None) == (data is None):
+            raise ValueError("public must be given, or data instead of it: pilots train on public records")
+        place = journal or (None if write is None else write.with_name(f"{write.name}.pilots.jsonl"))
+        for path in (write, code):
+            _may_write(path)
+        setting = _Setting(network, data, public, private, num_examples, seed)
+        setting.check_budget(epsilon, delta, write)
+        try:
+            choice = setting.planned(**budget, **fixed, journal=place)
+        except KeyboardInterrupt:
+            typer.echo("interrupted; " + ("start again" if place is None else "the same command goes on"), err=True)
+            raise typer.Exit(130) from None
+        if write is not None:
+            write_atomically(write, setting.configuration(choice))
+        if code is not None:
+            write_atomically(code, f"{_HEAD}; it needs model and private.\n{choice.code()}")
+    typer.echo(_as_json(choice) if as_json else f"{choice}\n\n{_next(choice, write, code)}")
+
+
+def _without_network(given: dict[str, object], num_examples: int | None, budget: dict[str, Any], as_json: bool) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} must be left out without NETWORK, got {value}: theory alone does not need it")
+    if num_examples is None:
+        raise ValueError("num_examples must be given without a network, got none")
+    show_candidates(num_examples=num_examples, **budget, as_json=as_json)
+
+
+class _Setting:
+    """What is planned for: torch is imported here, and not before.
+
+    Args:
+        name: of the network.
+        data: a shipped data set; or
+        public: the file of public records.
+        private: the file of the private ones.
+        num_examples: their number, where it is given.
+        seed: of the starting weights and the pilots.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        data: str | None,
+        public: Path | None,
+        private: Path | None,
+        num_examples: int | None,
+        seed: int,
+    ) -> None:
+        import torch
+        from torch.utils.data import TensorDataset
+
+        from dptheory.training import runs
+        from dptheory.training.runs import own_network, own_records
+
+        torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
+        self._name, self._data, self._seed, self._unjudged = name, data, seed, 0
+        self._private = private
+        if data is not None:
+            if private is not None:
+                raise ValueError("private must be left out with data, whose training images are the private records")
+            image_config = runs.from_dict(self._table(data, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
+            images = runs.images_of(image_config, train=False)
+            self._unjudged = min(_PUBLIC_IMAGES, len(images) // 2)
+            features, labels = images.pixels[: self._unjudged], images.labels[: self._unjudged]
+            own = len(runs.images_of(image_config, train=True))
+            if num_examples not in (None, own):
+                raise ValueError(f"num_examples must be left out with data, or be its {own}, got {num_examples}")
+            num_examples = own
+        else:
+            assert public is not None
+            features, labels = own_records(public)
+            runs.from_dict(self._table(_PRIVATE, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
+        if num_examples is None:
+            raise ValueError("num_examples must be given with public, got none: the budget's noise depends on it")
+        self._num_examples = num_examples
+        self._public = TensorDataset(features, labels)
+        self._model: nn.Module = (
+            own_network(name, seed=seed)
+            if ".py:" in name
+            else runs.build_model(name, features=features[0].numel() if len(features) else 1, seed=seed)
+        )
+
+    def check_budget(self, epsilon: float, delta: float, write: Path | None) -> None:
+        """See, before the pilots, that a configuration may have the budget."""
+        from dptheory.training.runs import from_dict
+
+        if write is not None:
+            from_dict(
+                self._table(
+                    self._data or _PRIVATE, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=epsilon, delta=delta
+                )
+            )
+
+    def planned(self, **arguments: Any) -> "Choice":
+        """The choice."""
+        from torch.utils.data import TensorDataset
+
+        from dptheory.training.planning import plan
+        from dptheory.training.runs import own_records
+
+        compared: Dataset[Any] | None = None if self._private is None else TensorDataset(*own_records(self._private))
+        return plan(
+            self._model,
+            self._public,
+            num_examples=self._num_examples,
+            private=compared,
+            seed=self._seed,
+            **arguments,
+        )
+
+    def configuration(self, choice: "Choice") -> str:
+        """The text of a configuration that trains with the choice.
+
+        It names the budget and not the noise: the run takes the least noise that affords its steps, which is the choice's, for
+        as many private records as there turn out to be, and stops before a step that would exceed the budget.
+        """
+        data = self._data or str(self._private or _PRIVATE)
+        table = self._table(
+            data,
+            epochs=choice.epochs,
+            batch_size=choice.batch_size,
+            max_grad_norm=choice.clip_norm,
+            epsilon=choice.epsilon,
+            delta=choice.delta,
+            average=choice.average,
+            unjudged=self._unjudged,
+        )
+        optimizer = {
+            "learning_rate": choice.learning_rate,
+            "momentum": choice.momentum,
+            "schedule": choice.schedule,
+        }
+        lines = [
+            f"{_HEAD} for {choice.num_examples:,} records: {choice.steps:,} steps at noise multiplier {choice.noise_multiplier:.6g}",
+            "# Train with it, from the folder in which the plan was made: dptheory run FILE --out run",
+            *(
+                ["# data: a file with your private records, as arrays features and labels"]
+                if self._data is None
+                else []
+            ),
+            *_toml(table),
+            "",
+            "[optimizer]",
+            *_toml(optimizer),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _table(self, data: str, **values: object) -> dict[str, Any]:
+        table = {"data": data, "model": self._name, "seed": self._seed, **values}
+        return {name: value for name, value in table.items() if value or name in ("seed", "epsilon", "delta")}
+
+
+def _toml(table: dict[str, Any]) -> list[str]:
+    return [f"{name} = {json.dumps(value, ensure_ascii=False, allow_nan=False)}" for name, value in table.items()]
+
+
+def _may_write(path: Path | None) -> None:
+    """See that a file can be written, and is none that somebody else has made."""
+    if path is None:
+        return
+    require_writable(path)
+    if path.is_file() and not path.read_text("utf-8", errors="replace").startswith(_HEAD):
+        raise ValueError(f"{path} must not exist yet, got a file that no plan has written")
+
+
+def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
+    if write is not None:
+        return f"Next: dptheory run {write} --out run"
+    if code is not None:
+        return f"Next: {code} trains with it, given model and private, the data set of private records."
+    return f"Next, with model and private, the data set of private records:\n\n{choice.code()}"
+
+
+def _as_json(choice: "Choice") -> str:
+    return json.dumps(_plain(dataclasses.asdict(choice)), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """With None for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

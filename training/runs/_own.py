@@ -1,0 +1,163 @@
+"""A network and records of the user's own: a function in a Python file, and arrays in an .npz file."""
+
+import importlib.util
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dptheory import _validate
+from dptheory.training._randomness import seeded
+
+_MODULE = "dptheory_own_network"
+_FEATURES, _LABELS = "features", "labels"
+_TEST = ("test_features", "test_labels")
+_MOST_LISTED = 6
+
+
+def is_own(name: object) -> bool:
+    """Whether a name is that of a function in a file, ``mynetwork.py:build``, and not of a shipped network."""
+    return isinstance(name, str) and ".py:" in name
+
+
+def own_network(name: str, *, seed: int = 0) -> nn.Module:
+    """The network that a function of the user's builds; the file is executed.
+
+    Args:
+        name: file and function, ``mynetwork.py:build``; the function takes no arguments and gives an ``nn.Module``. The file is
+            looked up from the current folder, and may import its neighbours.
+        seed: of torch's generator meanwhile, 0 to 2^63 - 1.
+
+    Returns:
+        The network, in training mode.
+
+    Raises:
+        ValueError: no such file or function, code that cannot be executed, or a function that gives no network.
+
+    Example: a file with a linear layer.
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from dptheory.training.runs import own_network
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "mynetwork.py"
+        ...     _ = file.write_text("import torch\\ndef build():\\n    return torch.nn.Linear(3, 2)\\n")
+        ...     own_network(f"{file}:build")
+        Linear(in_features=3, out_features=2, bias=True)
+    """
+    _validate.instance("name", name, str)
+    file, _, function = name.rpartition(":")
+    path = Path(file)
+    if path.suffix != ".py" or not function.isidentifier():
+        raise ValueError(
+            f"name must be a Python file and a function of it, as mynetwork.py:build, got {_validate.shown(name)}"
+        )
+    if not path.is_file():
+        raise ValueError(f"name must be of a file that exists, got {_validate.shown(name)}: there is no file {file}")
+    build = _function(path, function)
+    try:
+        network = seeded(seed, build)
+    except Exception as error:
+        raise ValueError(
+            f"{name} must build a network without arguments, got {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"{name} must give an nn.Module, got {_validate.shown(network)}")
+    return network.train()
+
+
+def _function(path: Path, function: str) -> Callable[[], Any]:
+    spec = importlib.util.spec_from_file_location(_MODULE, path)
+    assert spec is not None and spec.loader is not None  # of a file that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)  # for the files beside it
+    sys.modules[_MODULE] = module  # as dataclasses and pickle look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path} must be Python that can be imported, got {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise ValueError(f"{path} must have a function {function}, got none of that name")
+    return found  # type: ignore[no-any-return]
+
+
+def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor]:
+    """Features and labels from an .npz file, as ``numpy.savez(path, features=..., labels=...)`` writes it.
+
+    Floating-point numbers become float32, as layers have them, and whole ones int64, as embeddings and cross entropy take them.
+
+    Args:
+        path: of the file; an .npz with pickled objects is refused.
+        test: take the arrays ``test_features`` and ``test_labels`` instead, to judge by; none of either gives no record.
+
+    Returns:
+        Features, shape (n, ...), and labels, shape (n, ...).
+
+    Raises:
+        ValueError: no such file, another format, an array that is missing or no array of numbers, numbers that are not finite, or
+            arrays of different lengths.
+
+    Example: three records.
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from dptheory.training.runs import own_records
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.savez(Path(folder) / "public.npz", features=np.ones((3, 2)), labels=[0, 1, 0])
+        ...     features, labels = own_records(Path(folder) / "public.npz")
+        >>> features.dtype, labels.tolist()
+        (torch.float32, [0, 1, 0])
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} must be an .npz file with arrays features and labels, got no file of this name")
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if not isinstance(held, np.lib.npyio.NpzFile):
+                raise ValueError(f"{path} must be an .npz file with arrays features and labels, got a single array")
+            names = _TEST if test else (_FEATURES, _LABELS)
+            there = [name for name in names if name in held.files]
+            if test and not there:
+                return _none_like(held[_FEATURES], path), torch.zeros(0, dtype=torch.int64)
+            if len(there) < len(names):
+                listed = ", ".join(held.files[:_MOST_LISTED]) or "none"
+                raise ValueError(f"{path} must have arrays {' and '.join(names)}, got {listed}")
+            features, labels = (_tensor(path, name, held[name]) for name in names)
+    except (zipfile.BadZipFile, EOFError, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be an .npz file, got one that cannot be read: {error}") from error
+    except ValueError as error:
+        if "pickle" not in str(error):
+            raise
+        raise ValueError(
+            f"{path} must be an .npz file of numbers, got another format or pickled objects, which are not read"
+        ) from error
+    if len(features) != len(labels):
+        raise ValueError(f"{path} must have as many labels as features, got {len(labels)} and {len(features)}")
+    return features, labels
+
+
+def _none_like(features: NDArray[Any], path: Path) -> Tensor:
+    return _tensor(path, _FEATURES, features[:0])
+
+
+def _tensor(path: Path, name: str, array: NDArray[Any]) -> Tensor:
+    if array.dtype.kind not in "biuf" or not array.ndim:
+        raise ValueError(
+            f"{path} must hold numbers in {name}, one row a record, got {array.dtype} of shape {array.shape}"
+        )
+    if array.dtype.kind != "f":
+        return torch.from_numpy(array.astype(np.int64))
+    with np.errstate(over="ignore"):
+        single = array.astype(np.float32)
+    if not np.isfinite(single).all():
+        raise ValueError(f"{path} must hold finite numbers in {name}, got NaN, infinity or more than a float32 holds")
+    return torch.from_numpy(single)
