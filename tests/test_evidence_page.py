@@ -1,0 +1,84 @@
+"""proofs/results/plan.md says what proofs/results/plan.jsonl holds."""
+
+from typing import Any
+
+import pytest
+
+from dptheory.training.planning._evidence import DEFAULT, DEFAULTS, GRID, GRID_SEED, OWN, PLAN
+from tests.evidence_page import PAGE, Line, grid_best, page, read, row, rows, written
+
+_POINT = {
+    "batch_size": 100,
+    "epochs": 2.0,
+    "steps": 40,
+    "clip_norm": 1.0,
+    "learning_rate": 0.5,
+    "momentum": 0.0,
+    "schedule": "constant",
+    "average": 0.0,
+    "seconds": 1.5,
+}
+
+
+def _made(*, plan: float, records: int = 1000, setting: str = "tabular") -> list[Line]:
+    """A grid of two points with means .70 and .72, defaults of .6, .65 and .71, and a plan."""
+    said: dict[str, Any] = {"records": records, "low": 0.5, "high": 0.705, "examples": 8000, "core_seconds": 60.0}
+    head = {"setting": setting, **_POINT}
+    lines: list[Line] = []
+    for place, values in ((1, (0.80, 0.65, 0.65)), (2, (0.70, 0.72, 0.74))):
+        for seed, value in enumerate(values):
+            kind = GRID_SEED if seed else GRID
+            lines.append({**head, "kind": kind, "place": [place, 1, 1, 1], "seed": seed, "accuracy": value})
+    for name, value in zip(DEFAULTS, (0.6, 0.65, 0.71), strict=True):
+        lines += [{**head, "kind": DEFAULT, "name": name, "seed": seed, "accuracy": value} for seed in range(3)]
+    for seed, step in enumerate((-0.01, 0.0, 0.01)):
+        lines.append({**head, "kind": PLAN, "public": OWN, "seed": seed, "accuracy": plan + step, "plan": said})
+    return lines
+
+
+def test_the_page_says_what_was_measured() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == page(text, read()), "python -m tests.evidence_page writes it anew"
+
+
+def test_the_best_of_the_grid_is_a_mean_of_three_seeds() -> None:
+    """.80 with one seed is no more than .70 with three."""
+    assert grid_best(_made(plan=0.7)) == [0.70, 0.72, 0.74]
+
+
+def test_a_grid_without_its_seeds_has_no_best() -> None:
+    assert grid_best([line for line in _made(plan=0.7) if line["seed"] < 2]) is None
+
+
+def test_regret_and_cost_by_hand() -> None:
+    """.72 less .70 is two points, .71 less .70 one; errors .02/sqrt(3) and .01/sqrt(3); 4,000 examples a run; .71 is out of range."""
+    found = row(_made(plan=0.70), "tabular", OWN)
+    assert found is not None
+    assert found.regret == pytest.approx(2.0)
+    assert found.below == pytest.approx(1.0)
+    assert found.error == pytest.approx(100 * ((0.02**2 + 0.01**2) / 3) ** 0.5)
+    assert (found.run_examples, found.inside, found.points) == (4000, 2, 2)
+
+
+@pytest.mark.parametrize("kind", [DEFAULT, PLAN, GRID_SEED])
+def test_a_setting_with_runs_missing_has_no_row(kind: str) -> None:
+    lines = [line for line in _made(plan=0.7) if (line["kind"], line["seed"]) != (kind, 1)]
+    assert row(lines, "tabular", OWN) is None
+    assert "Not measured yet: tabular, " in written(lines)
+
+
+@pytest.mark.parametrize(
+    ("plan", "records", "missed"),
+    [(0.712, 1000, False), (0.708, 1000, True), (0.706, 250, False), (0.698, 250, True), (0.704, 250, True)],
+)
+def test_what_misses_a_goal_is_said_first(plan: float, records: int, missed: bool) -> None:
+    """One point of .72 with many records, two with few; and half a point of the best default, .71, with either."""
+    lines = written(_made(plan=plan, records=records)).splitlines()
+    assert lines[2] == "## What does not reach the goal"
+    first = lines[3 : lines.index("## Goals")]
+    assert any(line.startswith("- tabular: ") for line in first) == missed
+
+
+def test_the_worst_is_first() -> None:
+    lines = _made(plan=0.72) + _made(plan=0.70, setting="words") + _made(plan=0.71, setting="diamonds")
+    assert [one.name for one in rows(lines, OWN)] == ["words", "diamonds", "tabular"]

@@ -1,0 +1,133 @@
+"""The evidence for plans, end to end in a setting of seconds, and where its grid goes."""
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from dptheory.privacy import epsilon_bounds
+from dptheory.training._randomness import seeded
+from dptheory.training.planning import Effort, _evidence, plan
+from dptheory.training.planning._evidence import (
+    DEFAULTS,
+    SEEDS,
+    Results,
+    measure,
+    point_of,
+    priced,
+    private_accuracy,
+)
+from dptheory.training.planning._evidence_settings import DELTA, Records, Setting
+
+
+def _tiny() -> Records:
+    def draw(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+        features = torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
+        return features, (features[:, 0] > 0).long()
+
+    model = seeded(0, lambda: nn.Sequential(nn.Linear(4, 2)))
+    return Records(model=model, public=draw(60, 1), private=draw(2000, 2), test=draw(500, 3))
+
+
+SETTING = Setting(
+    words="a linear model on 2,000 records",
+    build=_tiny,
+    epsilon=2.0,
+    max_epochs=1.0,
+    rates=(0.25, 1.0),
+    shares=(1.0,),
+    strides=(0.01, 100.0),
+)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "plan.jsonl")
+
+
+def test_a_setting_end_to_end(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    least = Effort(spread=8, guided=8, short=10, kept=2, middle=10, finalists=1, whole=10)
+    monkeypatch.setattr(_evidence, "_MOST_EXTENSIONS", 0)
+    monkeypatch.setattr(_evidence, "plan", partial(plan, effort=least, batch_size=500, epochs=1.0))
+    measure("tiny", SETTING, results, parts=("grid", "defaults", "plan"), seconds=0.5)
+    lines = results.lines()
+    counts = Counter(line["kind"] for line in lines)
+    assert counts == {"grid": 8, "grid seed": 8, "default": 9, "plan": 3}
+    for line in lines:
+        upper = epsilon_bounds(
+            noise_multiplier=line["noise_multiplier"],
+            sampling_rate=min(1.0, line["batch_size"] / 2000),
+            steps=line["steps"],
+            delta=DELTA,
+        ).upper
+        assert upper <= 2.0
+        assert line["steps"] * line["batch_size"] <= 2000 + line["batch_size"]
+    plans = [line for line in lines if line["kind"] == "plan"]
+    assert [line["seed"] for line in plans] == list(SEEDS)
+    assert len({point_of(line) for line in plans}) == 1
+    assert plans[0]["plan"]["examples"] > 0 and plans[0]["plan"]["core_seconds"] > 0
+    some = next(line for line in lines if line["kind"] == "grid seed")
+    assert private_accuracy(_tiny(), point_of(some), some["seed"]) == some["accuracy"]
+
+    measure("tiny", SETTING, results, parts=("grid", "defaults", "plan"), seconds=0.5)
+    assert results.lines() == lines, "what is known is not run again"
+
+
+def test_a_study_that_was_stopped_goes_on(results: Results, tmp_path: Path) -> None:
+    """Its last line was cut off: that run is made again, no other, and the grid's way is the same."""
+    measure("tiny", SETTING, results, parts=("grid",))
+    whole = results.lines()
+    path = tmp_path / "plan.jsonl"
+    text = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join(text[:9]) + "\n" + text[9][:40], "utf-8")
+    measure("tiny", SETTING, results, parts=("grid",))
+    timeless = [{key: value for key, value in line.items() if key != "seconds"} for line in results.lines()]
+    assert timeless == [{key: value for key, value in line.items() if key != "seconds"} for line in whole]
+
+
+def test_the_grid_goes_on_while_its_best_is_at_an_end(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An accuracy that is best at a stride of 1, two factors beyond the last one that the grid begins with."""
+    monkeypatch.setattr(
+        _evidence,
+        "private_accuracy",
+        lambda records, point, seed: 1 / (1 + abs(point.learning_rate * point.clip_norm - 1.0)),
+    )
+    begun = Setting(**{**vars(SETTING), "strides": (0.01, 0.1), "rates": (0.25,)})
+    measure("tiny", begun, results, parts=("grid",))
+    strides = {line["place"][3] for line in results.lines()}
+    assert any(abs(stride - 1.0) < 1e-9 for stride in strides)
+    assert max(strides) > 2.0
+
+
+def test_defaults_are_what_their_authors_set() -> None:
+    points = {name: build(SETTING, 20_000) for name, build in DEFAULTS.items()}
+    said = {
+        name: (p.batch_size, p.clip_norm, round(p.learning_rate, 12), p.momentum, p.average)
+        for name, p in points.items()
+    }
+    assert said == {
+        "tutorial": (512, 1.0, 0.5, 0.0, 0.0),
+        "De et al.": (4096, 1.0, 2.0, 0.0, 0.5),
+        "Tramer and Boneh": (512, 0.1, 1.0, 0.9, 0.0),
+    }
+
+
+def test_a_point_is_priced_at_its_own_sampling_rate_and_steps() -> None:
+    point = priced(SETTING, 2000, batch_size=100, epochs=2.0, clip_norm=0.1, stride=1.0, momentum=0.9)
+    assert (point.steps, point.learning_rate) == (40, pytest.approx(1.0))
+    bounds = {
+        factor: epsilon_bounds(
+            noise_multiplier=factor * point.noise_multiplier, sampling_rate=0.05, steps=40, delta=DELTA
+        ).upper
+        for factor in (1.0, 0.999)
+    }
+    assert bounds[1.0] <= SETTING.epsilon < bounds[0.999]
+
+
+def test_the_lines_of_a_file_are_json_in_one_line_each(results: Results, tmp_path: Path) -> None:
+    results.add({"kind": "grid", "words": "two\nlines"})
+    assert json.loads((tmp_path / "plan.jsonl").read_text("utf-8").splitlines()[0])["words"] == "two\nlines"

@@ -1,0 +1,422 @@
+"""``python -m dptheory.training.planning._evidence``: plans beside a grid and plain defaults, in every setting.
+
+Every run is one line of JSON, written when it ends; what the file has is not run again. The study trains on the private records as
+the engine would and accounts for the noise, but takes the private accuracy of many settings as it is: it measures plans, and would
+be no way to choose one.
+"""
+
+import itertools
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from dptheory.privacy import least_noise_multiplier
+from dptheory.training._randomness import seeded
+from dptheory.training.mechanisms import DpSgd
+from dptheory.training.planning._evidence_settings import DELTA, SETTINGS, Records, Setting
+from dptheory.training.planning._pilot import Job, Outcome, Problem, accuracy, pilot, pilot_steps
+from dptheory.training.planning._plan import plan
+from dptheory.training.planning._point import CONSTANT, Point
+from dptheory.training.planning._public import Shipped, Synthetic
+from dptheory.training.planning._training import Steps, trained
+from dptheory.training.planning._workers import cores
+
+Line = Mapping[str, Any]
+Place = tuple[float, float, float, float]
+"""In the grid: sampling rate, share of the passes, clip, learning rate times clip."""
+GRID, GRID_SEED, DEFAULT, PLAN = "grid", "grid seed", "default", "plan"
+OWN, SHIPPED, SYNTHETIC = "own", "shipped", "synthetic"
+SEEDS = (0, 1, 2)
+CLIPS = (0.1, 1.0)
+FINALISTS = 4
+_FACTOR = {"stride": math.sqrt(10.0), "rate": 4.0, "share": 4.0}
+_MOST_EXTENSIONS = 6
+_LEAST_BATCH = 32
+_AT_ONCE = 1024
+
+
+class Results:
+    """The lines of a file, and those to come.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def lines(self) -> list[Line]:
+        """All of them, but one that was cut off."""
+        if not self._path.exists():
+            return []
+        return [line for line in map(_read, self._path.read_text("utf-8").splitlines()) if line is not None]
+
+    def add(self, line: Line) -> None:
+        """In one write, as settings may run side by side; behind a line that was cut off on a new one."""
+        cut = self._path.exists() and self._path.read_bytes()[-1:] not in (b"", b"\n")
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write("\n" * cut + json.dumps(line) + "\n")
+
+
+def _read(text: str) -> Line | None:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+# --- one run --------------------------------------------------------------------------------------------------------------
+
+
+def priced(
+    setting: Setting,
+    count: int,
+    *,
+    batch_size: int,
+    epochs: float,
+    clip_norm: float,
+    stride: float,
+    momentum: float = 0.0,
+    average: float = 0.0,
+) -> Point:
+    """A point at the least noise that keeps the setting's budget.
+
+    Args:
+        setting: with the budget.
+        count: number of private records.
+        batch_size: expected size of the batches.
+        epochs: passes.
+        clip_norm: C.
+        stride: learning rate times C over 1 - momentum.
+        momentum: of SGD.
+        average: share of the steps, the last ones, whose weights are averaged.
+    """
+    steps = max(1, round(epochs * count / batch_size))
+    sigma = least_noise_multiplier(epsilon=setting.epsilon, delta=DELTA, sampling_rate=batch_size / count, steps=steps)
+    return Point(
+        batch_size=batch_size,
+        epochs=epochs,
+        steps=steps,
+        noise_multiplier=sigma,
+        clip_norm=clip_norm,
+        learning_rate=stride * (1.0 - momentum) / clip_norm,
+        momentum=momentum,
+        schedule=CONSTANT,
+        average=average,
+    )
+
+
+def private_accuracy(records: Records, point: Point, seed: int) -> float:
+    """Of the private run that a point describes, on the test records."""
+    steps = Steps(
+        count=point.steps,
+        batch_size=point.batch_size,
+        noise_multiplier=point.noise_multiplier,
+        clip_norm=point.clip_norm,
+        learning_rate=point.learning_rate,
+        momentum=point.momentum,
+        schedule=point.schedule,
+    )
+    networks = seeded(
+        seed,
+        lambda: trained(
+            records.model,
+            nn.functional.cross_entropy,
+            records.private,
+            steps=steps,
+            seed=seed,
+            mechanism=lambda network: DpSgd(),
+            averages=(point.average,) if point.average else (),
+        ),
+    )
+    features, labels = records.test
+    with torch.no_grad():
+        network = networks[point.average]
+        return accuracy(torch.cat([network(part) for part in torch.split(features, _AT_ONCE)]), labels)
+
+
+def _run(records: Records, point: Point, seed: int, **said: Any) -> Line:
+    began = time.process_time()
+    found = private_accuracy(records, point, seed)
+    took = time.process_time() - began
+    return {**said, **vars(point), "seed": seed, "accuracy": found, "seconds": round(took, 3)}
+
+
+# --- the grid -------------------------------------------------------------------------------------------------------------
+
+
+def best(lines: Sequence[Line]) -> Line:
+    """The line of the largest accuracy."""
+    return max(lines, key=lambda line: line["accuracy"])
+
+
+def _grid(setting: Setting, records: Records, name: str, results: Results) -> None:
+    """All of the first axes, then further along every axis at whose end the best is; clips stay."""
+    count = len(records.private[1])
+    axes = {"rate": list(setting.rates), "share": list(setting.shares), "stride": list(setting.strides)}
+    places: list[Place] = list(itertools.product(axes["rate"], axes["share"], CLIPS, axes["stride"]))
+    known = {_place(line): line for line in results.lines() if (line["kind"], line["setting"]) == (GRID, name)}
+    reached: dict[Place, Line] = {}  # not all that is known: a grid that goes on takes the same way
+    noise: dict[tuple[float, float], float] = {}
+    for _ in range(1 + _MOST_EXTENSIONS):
+        for place in places:
+            if place not in known:
+                point = _cached(noise, setting, count, *place)
+                known[place] = _run(records, point, 0, kind=GRID, setting=name, place=place)
+                results.add(known[place])
+            reached[place] = known[place]
+        top = max(reached, key=lambda place: reached[place]["accuracy"])
+        places = list(_further(axes, dict(zip(("rate", "share", "clip", "stride"), top, strict=True)), count))
+        if not places:
+            return
+
+
+def _cached(
+    noise: dict[tuple[float, float], float],
+    setting: Setting,
+    count: int,
+    rate: float,
+    share: float,
+    clip: float,
+    stride: float,
+) -> Point:
+    """A point whose noise is found once for each rate and share."""
+    batch, epochs = round(rate * count), share * setting.max_epochs
+    if (rate, share) not in noise:
+        point = priced(setting, count, batch_size=batch, epochs=epochs, clip_norm=clip, stride=stride)
+        noise[rate, share] = point.noise_multiplier
+    return Point(
+        batch_size=batch,
+        epochs=epochs,
+        steps=max(1, round(epochs * count / batch)),
+        noise_multiplier=noise[rate, share],
+        clip_norm=clip,
+        learning_rate=stride / clip,
+        momentum=0.0,
+        schedule=CONSTANT,
+        average=0.0,
+    )
+
+
+def _further(axes: dict[str, list[float]], top: Mapping[str, float], count: int) -> Iterator[Place]:
+    """Places beyond the ends at which the best is: at its clip and passes, with every rate or stride; the axes grow."""
+    for name, values in axes.items():
+        low, high = min(values), max(values)
+        new = low / _FACTOR[name] if top[name] == low else high * _FACTOR[name] if top[name] == high else None
+        if new is None or (name == "share" and new > 1.0):
+            continue
+        if name == "rate" and (new > 1.0 or new * count < _LEAST_BATCH):
+            continue
+        values.append(new)
+        beside = {"rate": [top["rate"]], "share": [top["share"]], "stride": list(axes["stride"])}
+        if name == "stride":
+            beside["rate"] = list(axes["rate"])
+        beside[name] = [new]
+        yield from itertools.product(beside["rate"], beside["share"], [top["clip"]], beside["stride"])
+
+
+def _grid_seeds(records: Records, name: str, results: Results) -> None:
+    """The best of the grid with further seeds."""
+    lines = [line for line in results.lines() if line["setting"] == name]
+    done = {(_place(line), line["seed"]) for line in lines if line["kind"] == GRID_SEED}
+    ranked = sorted((line for line in lines if line["kind"] == GRID), key=lambda line: -line["accuracy"])
+    for line, seed in itertools.product(ranked[:FINALISTS], SEEDS[1:]):
+        place = _place(line)
+        if (place, seed) not in done:
+            results.add(_run(records, point_of(line), seed, kind=GRID_SEED, setting=name, place=place))
+
+
+def _place(line: Line) -> Place:
+    rate, share, clip, stride = line["place"]
+    return rate, share, clip, stride
+
+
+def point_of(line: Line) -> Point:
+    """What a line was run with."""
+    return Point(**{key: line[key] for key in Point.__dataclass_fields__})
+
+
+# --- defaults -------------------------------------------------------------------------------------------------------------
+
+DEFAULTS: Mapping[str, Callable[[Setting, int], Point]] = {
+    "tutorial": lambda setting, count: priced(
+        setting, count, batch_size=512, epochs=setting.max_epochs, clip_norm=1.0, stride=0.5
+    ),
+    "De et al.": lambda setting, count: priced(
+        setting,
+        count,
+        batch_size=min(4096, count // 4),
+        epochs=setting.max_epochs,
+        clip_norm=1.0,
+        stride=2.0,
+        average=0.5,
+    ),
+    "Tramer and Boneh": lambda setting, count: priced(
+        setting, count, batch_size=512, epochs=setting.max_epochs, clip_norm=0.1, stride=1.0, momentum=0.9
+    ),
+}
+"""Plain choices, all with every pass that can be afforded.
+
+A tutorial's: C 1, B 512, learning rate .5. De et al. (2022): C 1, B 4096 (a quarter of the records where that is less), learning
+rate 2, weights averaged (there exponentially; here over the last half). Tramer and Boneh (2021): C .1, momentum .9 and learning
+rate 1 for B 512, which their settings for MNIST (B 4096, 8) and FashionMNIST (B 8192, 16) are multiples of.
+"""
+
+
+def _defaults(setting: Setting, records: Records, name: str, results: Results) -> None:
+    done = {
+        (line["name"], line["seed"]) for line in results.lines() if (line["kind"], line["setting"]) == (DEFAULT, name)
+    }
+    for key, build in DEFAULTS.items():
+        missing = [seed for seed in SEEDS if (key, seed) not in done]
+        if missing:
+            point = build(setting, len(records.private[1]))
+            for seed in missing:
+                results.add(_run(records, point, seed, kind=DEFAULT, setting=name, name=key))
+
+
+# --- the plan -------------------------------------------------------------------------------------------------------------
+
+
+class _Counting(ProcessPoolExecutor):
+    """A process for each core, as a plan has it by itself; counts the examples that pilots see and the processor time they take.
+
+    A pilot's seconds are those of processor time, so that a plan does as much on a busy machine as on an idle one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(cores(), get_context("fork"), torch.set_num_threads, (1,))
+        self.examples = 0.0
+        self.seconds = 0.0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A pilot."""
+        problem, job = args
+        self.examples += _examples(problem, job)
+        future = super().submit(_timed, problem, job)
+        future.add_done_callback(self._took)
+        return future
+
+    def _took(self, future: Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self.seconds += future.result().seconds
+
+
+def _timed(problem: Problem, job: Job) -> Outcome:
+    began = time.process_time()
+    outcome = pilot(problem, job)
+    return replace(outcome, seconds=time.process_time() - began)
+
+
+def _examples(problem: Problem, job: Job) -> float:
+    kept = len(problem.labels) - len(range(job.fold, len(problem.labels), problem.folds))
+    steps = pilot_steps(job, public=kept)
+    return steps.count * steps.batch_size
+
+
+def _plan(setting: Setting, records: Records, name: str, results: Results, public: str, seconds: float | None) -> None:
+    source: TensorDataset | Shipped | Synthetic | None = {
+        OWN: TensorDataset(*records.public),
+        SHIPPED: setting.shipped,
+        SYNTHETIC: setting.synthetic,
+    }[public]
+    if source is None:
+        return
+    key = PLAN, name, public
+    done = [line for line in results.lines() if (line["kind"], line["setting"], line.get("public")) == key]
+    missing = [seed for seed in SEEDS if seed not in {line["seed"] for line in done}]
+    if not missing:
+        return
+    if done:
+        point, said = point_of(done[0]), done[0]["plan"]
+    else:
+        began = time.process_time()
+        with _Counting() as executor:
+            choice = plan(
+                records.model,
+                source,
+                num_examples=len(records.private[1]),
+                epsilon=setting.epsilon,
+                delta=DELTA,
+                max_epochs=setting.max_epochs,
+                seconds=seconds,
+                executor=executor,
+            )
+        point = choice.point
+        said = {
+            "records": source.count if isinstance(source, Shipped | Synthetic) else len(source),
+            "low": choice.expected.low,
+            "high": choice.expected.high,
+            "pilots": choice.pilots,
+            "examples": round(executor.examples),
+            "core_seconds": round(executor.seconds + time.process_time() - began, 1),
+            "wall_seconds": round(choice.seconds, 1),
+            "allowed": seconds,
+            "load": round(os.getloadavg()[1], 1),
+        }
+    for seed in missing:
+        results.add(_run(records, point, seed, kind=PLAN, setting=name, public=public, plan=said))
+
+
+# --- the command ----------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    name: str,
+    setting: Setting,
+    results: Results,
+    *,
+    parts: Sequence[str],
+    public: Sequence[str] = (OWN, SHIPPED, SYNTHETIC),
+    seconds: float | None = None,
+) -> None:
+    """What is missing of a setting.
+
+    Args:
+        name: of the setting.
+        setting: what to measure.
+        results: where lines go.
+        parts: of "grid", "defaults" and "plan", those to measure.
+        public: of "own", "shipped" and "synthetic", the records that plans are made with.
+        seconds: for each plan; None for its default.
+    """
+    records = setting.build()
+    if "grid" in parts:
+        _grid(setting, records, name, results)
+        _grid_seeds(records, name, results)
+    if "defaults" in parts:
+        _defaults(setting, records, name, results)
+    if "plan" in parts:
+        for one in public:
+            _plan(setting, records, name, results, one, seconds)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="file of the results, which grows")],
+    only: Annotated[str, typer.Option(help="settings, with commas; all where it is left out")] = "",
+    parts: Annotated[str, typer.Option(help="of grid, defaults and plan, with commas")] = "grid,defaults,plan",
+    public: Annotated[str, typer.Option(help="of own, shipped and synthetic, with commas")] = "own,shipped,synthetic",
+    seconds: Annotated[float | None, typer.Option(help="for each plan; its default where it is left out")] = None,
+) -> None:
+    """Measure what is missing."""
+    torch.set_num_threads(1)
+    for name in only.split(",") if only else SETTINGS:
+        print(name, flush=True)
+        measure(name, SETTINGS[name], Results(out), parts=parts.split(","), public=public.split(","), seconds=seconds)
+
+
+if __name__ == "__main__":
+    typer.run(main)
