@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,14 @@ def plan(
         effort,
         seconds,
         [_digest(t) for t in (features, labels, *model.state_dict().values())],
-        (repr(model), [p.requires_grad for p in model.parameters()], _mark(loss), _mark(metric)),
+        (
+            version("dptheory"),
+            torch.__version__,
+            repr(model),
+            [p.requires_grad for p in model.parameters()],
+            _mark(loss),
+            _mark(metric),
+        ),
     )
     kept = Journal(journal, setup)
     workers = cores() if executor is None else (getattr(executor, "_max_workers", None) or os.cpu_count() or 1)

@@ -15,7 +15,9 @@ from tests.training.planning.small import labelled, linear, planned, point
 def test_every_method_makes_a_pilot(name: str) -> None:
     features, labels = labelled()
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2))
-    problem = Problem(model=model, loss=cross_entropy, metric=accuracy, features=features, labels=labels, folds=3)
+    problem = Problem(
+        model=model, loss=cross_entropy, metric=accuracy, guide=accuracy, features=features, labels=labels, folds=3
+    )
     assert METHODS[name].serves(model, labels)
     found = pilot(problem, Job(point=point(), most_steps=4, largest_batch=16, fold=0, seed=0, method=name))
     assert all(0.0 <= score.aside <= 1.0 for score in found.scores.values())
