@@ -203,7 +203,9 @@ CALLS: Calls = {
     "dptheory.training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
     "dptheory.training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
     "dptheory.training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
-    "dptheory.training.runs.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, decay=0.0)],
+    "dptheory.training.runs.OptimizerConfig": [
+        call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, schedule="constant", decay=0.0),
+    ],
     "dptheory.training.runs.RunConfig": [
         call(
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,

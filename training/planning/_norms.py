@@ -3,6 +3,7 @@
 import copy
 
 import torch
+from opacus import GradSampleModule
 from torch import nn
 
 from dptheory.training._streams import simulation
@@ -14,7 +15,7 @@ from dptheory.training.planning._pilot import Problem
 _RECORDS = 256
 
 
-def hooked(model: nn.Module) -> nn.Module:
+def hooked(model: nn.Module) -> GradSampleModule:
     """A copy that computes per-sample gradients as a run does, attention adapted.
 
     Raises:

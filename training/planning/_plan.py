@@ -223,7 +223,7 @@ class _Evaluation:
             place = missing[number]
             found[place] = outcome
             self._journal.add(jobs[place], outcome)
-            self._bar.advance(self._task, 0)
+            self._bar.advance(self._task, outcome.seconds / self._pace.workers)
         self.count += len(jobs)
         self._bar.update(self._task, completed=self._allowed - self._pace.left)
         return [found[place] for place in range(len(jobs))]

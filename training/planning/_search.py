@@ -91,7 +91,7 @@ class Pace:
     """
 
     def __init__(self, seconds: float, workers: int) -> None:
-        self._seconds, self._workers = seconds, workers
+        self._seconds, self.workers = seconds, workers
         self._spent = 0.0
         self._steps = self._last = 0.0
 
@@ -103,13 +103,13 @@ class Pace:
 
     def steps(self, share: float, *, slower: float = 1.0) -> float:
         """Steps, of all pilots together, for a share of the time left, if each takes ``slower`` times that of the last round."""
-        left = max(0.0, self._seconds * self._workers - self._spent)
+        left = max(0.0, self._seconds * self.workers - self._spent)
         return share * left * self._steps / max(self._last * slower, 1e-9)
 
     @property
     def left(self) -> float:
         """Seconds."""
-        return max(0.0, self._seconds - self._spent / self._workers)
+        return max(0.0, self._seconds - self._spent / self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)
