@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dptheory.planning import candidates
 from dptheory.training import planning
 from dptheory.training.planning import Choice, Range
 from dptheory.training.runs import read_config
+from tests.training.planning.small import TINY, Here
 
 BUDGET = ["--epsilon", "3", "--delta", "1e-5"]
 OWN = ["mynetwork.py:build", "--public", "public.npz", "--num-examples", "240", *BUDGET]
@@ -117,6 +119,34 @@ def test_the_configuration_trains_as_it_is_and_keeps_the_budget(planned: Planned
     assert "the last 2 steps" in Path("run/statement.md").read_text()
 
 
+def test_a_plan_of_pilots_is_written_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, with few short pilots; made again, it has its pilots from the journal."""
+    monkeypatch.setattr(planning, "plan", partial(planning.plan, effort=TINY, executor=Here()))
+    words = [
+        *OWN,
+        "--max-epochs",
+        2,
+        "--batch-size",
+        60,
+        "--learning-rate",
+        0.5,
+        "--write",
+        "config.toml",
+        "--seconds",
+        1e6,
+    ]
+    first = call(*words)
+    assert first.exit_code == 0, first.output
+    written = Path("config.toml").read_text()
+    read_config(Path("config.toml"))
+    noted = Path("config.toml.pilots.jsonl").read_text().split()
+    monkeypatch.setattr(planning, "plan", partial(planning.plan.func, effort=TINY, executor=Here(most=0)))  # type: ignore[attr-defined]
+    again = call(*words)
+    assert again.exit_code == 0, again.output
+    assert Path("config.toml").read_text() == written
+    assert Path("config.toml.pilots.jsonl").read_text().split() == noted
+
+
 def test_the_code_is_written_or_printed(planned: Planned) -> None:
     assert "make_private(" in call(*OWN).stdout
     result = call(*OWN, "--code", "train.py")
@@ -156,8 +186,8 @@ def test_a_stopped_plan_says_how_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("words", "start"),
     [
-        (["none.py:build", *OWN[1:]], "name"),
-        (["mynetwork", *OWN[1:]], "model"),
+        (["none.py:build", *OWN[1:]], "NETWORK"),
+        (["mynetwork", *OWN[1:]], "NETWORK"),
         ([*OWN, "--public", "none.npz"], "none.npz"),
         ([*OWN[:3], *BUDGET], "--num-examples"),
         (["mynetwork.py:build", "--num-examples", "240", *BUDGET], "public"),

@@ -31,11 +31,11 @@ def is_file(data: object) -> bool:
     return isinstance(data, str) and data.endswith(".npz")
 
 
-def own_network(name: str, *, seed: int = 0) -> nn.Module:
+def own_network(model: str, *, seed: int = 0) -> nn.Module:
     """The network that a function of the user's builds; the file is executed.
 
     Args:
-        name: file and function, ``mynetwork.py:build``; the function takes no arguments and gives an ``nn.Module``. The file is
+        model: file and function, ``mynetwork.py:build``; the function takes no arguments and gives an ``nn.Module``. The file is
             looked up from the current folder, and may import its neighbours.
         seed: of torch's generator meanwhile, 0 to 2^63 - 1.
 
@@ -55,24 +55,24 @@ def own_network(name: str, *, seed: int = 0) -> nn.Module:
         ...     own_network(f"{file}:build")
         Linear(in_features=3, out_features=2, bias=True)
     """
-    _validate.instance("name", name, str)
-    file, _, function = name.rpartition(":")
+    _validate.instance("model", model, str)
+    file, _, function = model.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not function.isidentifier():
         raise ValueError(
-            f"name must be a Python file and a function of it, as mynetwork.py:build, got {_validate.shown(name)}"
+            f"model must be a Python file and a function of it, as mynetwork.py:build, got {_validate.shown(model)}"
         )
     if not path.is_file():
-        raise ValueError(f"name must be of a file that exists, got {_validate.shown(name)}: there is no file {file}")
+        raise ValueError(f"model must be of a file that exists, got {_validate.shown(model)}: there is no file {file}")
     build = _function(path, function)
     try:
         network = seeded(seed, build)
     except Exception as error:
         raise ValueError(
-            f"{name} must build a network without arguments, got {type(error).__name__}: {error}"
+            f"{model} must build a network without arguments, got {type(error).__name__}: {error}"
         ) from error
     if not isinstance(network, nn.Module):
-        raise ValueError(f"{name} must give an nn.Module, got {_validate.shown(network)}")
+        raise ValueError(f"{model} must give an nn.Module, got {_validate.shown(network)}")
     return network.train()
 
 
