@@ -18,7 +18,7 @@ def data() -> Data:
         found = privacy.epsilon_bounds(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA)
         pld = (np.nan, np.nan)
         if steps in PLD_STEPS:
-            pld = privacy.cross_check(
+            pld = privacy.methods.references.cross_check(
                 noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA, width=0.02
             ).pld
         rows.append(

@@ -357,7 +357,9 @@ def test_renyi_epsilon() -> None:
 
 def test_cross_check_field_by_field() -> None:
     for options, direction in (({}, "remove"), ({"width": 1e-3}, "remove"), ({"adjacency": "replace-one"}, "replace")):
-        found = privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options)
+        found = privacy.methods.references.cross_check(
+            noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options
+        )
         truth = _composed_epsilon(1.0, 0.2, 2, 1e-5, direction)
         for low, high in (found.prv, found.pld):
             assert low <= truth + 1e-5 and truth - 1e-5 <= high
@@ -377,7 +379,9 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     """Scores of 0 and 1 in known numbers: every field by Clopper and Pearson's limits."""
     hits, misses = np.r_[np.ones(160), np.zeros(40)], np.r_[np.ones(30), np.zeros(270)]
     options = {} if (method, confidence) == ("events", 0.99) else {"method": method, "confidence": confidence}
-    found = privacy.audit(scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options)
+    found = privacy.auditing.audit(
+        scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options
+    )
     level = (1 - confidence) / 2
     candidates = {
         ("above", "with"): (beta.ppf(level, 160, 41), beta.isf(level, 31, 270)),
@@ -409,7 +413,7 @@ def test_largest_bound(method: str, confidence: float) -> None:
     if method == "gaussian":
         mu = norm.ppf(p) - norm.ppf(1 - p)
         expected = brentq(lambda e: ndtr(mu / 2 - e / mu) - math.exp(e + log_ndtr(-mu / 2 - e / mu)) - 1e-5, 0, 200)
-    assert privacy.largest_bound(scores=400, delta=1e-5, **options) == pytest.approx(expected, rel=1e-6)
+    assert privacy.auditing.largest_bound(scores=400, delta=1e-5, **options) == pytest.approx(expected, rel=1e-6)
 
 
 # --- masks and rows ---------------------------------------------------------------------------------------------------

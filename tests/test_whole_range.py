@@ -8,8 +8,8 @@ import pytest
 
 from dptheory import privacy
 from dptheory.privacy._brackets import checked, prv_or_none
-from dptheory.privacy._dp_accounting import pld_bracket
-from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods.references._pld import pld_bracket
 
 Setting = dict[str, Any]
 

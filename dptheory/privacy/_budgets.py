@@ -5,17 +5,18 @@ from dataclasses import replace
 
 from dptheory import _validate
 from dptheory.privacy import _brackets
-from dptheory.privacy._brackets import MAX_STEPS, NOISE, Mechanism, checked
+from dptheory.privacy._asked import Mechanism, checked
+from dptheory.privacy._bounds import MAX_STEPS, NOISE
 from dptheory.privacy._crossing import MARGIN, crossing, first_that_fits
-from dptheory.privacy._gaussian import gaussian_mu
-from dptheory.privacy._moments import Unresolved
-from dptheory.privacy._saddle_brackets import (
+from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
+from dptheory.privacy.methods.saddle._brackets import (
     about_log_delta,
     chance,
     noise_bracket,
     step_losses,
 )
-from dptheory.privacy._saddle_delta import closed_bounds, without_lines
+from dptheory.privacy.methods.saddle._delta import closed_bounds, without_lines
+from dptheory.privacy.methods.saddle._moments import Unresolved
 
 _BEYOND = (
     "; the range of this function ends there, not the budget: "

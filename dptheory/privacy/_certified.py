@@ -3,12 +3,12 @@
 import functools
 
 from dptheory._adjacency import Adjacency
-from dptheory.privacy._ball_arithmetic import enclosures
-from dptheory.privacy._bound_names import Found
-from dptheory.privacy._moments import Direction
-from dptheory.privacy._saddle_brackets import directions
-from dptheory.privacy._steps import Part, Step
+from dptheory.privacy._bounds import Found
+from dptheory.privacy._parts import Part, Step
 from dptheory.privacy._values_bounds import values_of
+from dptheory.privacy.methods.saddle._ball_arithmetic import enclosures
+from dptheory.privacy.methods.saddle._brackets import directions
+from dptheory.privacy.methods.saddle._moments import Direction
 
 CERTIFIED = "certified"
 

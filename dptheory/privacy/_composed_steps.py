@@ -8,14 +8,14 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-from dptheory.privacy._bound_names import ADDED, CHANCE, GRID, NONE, RENYI, Found
-from dptheory.privacy._grid_bounds import GridPair, grid_bounds, grid_epsilon, grid_upper
-from dptheory.privacy._joint import IndexSteps, joint_epsilon
-from dptheory.privacy._moments import Direction, Unresolved
-from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
-from dptheory.privacy._saddle_brackets import chance
-from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
+from dptheory.privacy._bounds import ADDED, CHANCE, GRID, NONE, RENYI, Found
+from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Step
 from dptheory.privacy._values_bounds import values_delta, values_epsilon, values_of
+from dptheory.privacy.methods._added import joint_epsilon
+from dptheory.privacy.methods.grid._bounds import GridPair, grid_bounds, grid_epsilon, grid_upper
+from dptheory.privacy.methods.renyi._parts import renyi_delta, renyi_epsilon
+from dptheory.privacy.methods.saddle._brackets import chance
+from dptheory.privacy.methods.saddle._moments import Direction, Unresolved
 
 _ROUGH = 1e-7
 _NARROW = 1e-3

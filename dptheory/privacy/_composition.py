@@ -10,17 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
-from dptheory.privacy._attack import AttackRisk
-from dptheory.privacy._bound_names import Found
-from dptheory.privacy._brackets import EpsilonBounds, ProbabilityBounds, valid_delta
+from dptheory.privacy._bounds import EpsilonBounds, Found, ProbabilityBounds, valid_delta
 from dptheory.privacy._certified import certified_delta, certified_direction, certified_epsilon
 from dptheory.privacy._composed_steps import composed_delta, composed_epsilon, delta_curve, plain
-from dptheory.privacy._joint import IndexSteps
-from dptheory.privacy._moments import Direction
 from dptheory.privacy._noise_scale import least_scale, scaled
-from dptheory.privacy._saddle_brackets import directions
-from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
-from dptheory.privacy._tradeoff import Curve, least_false_negatives
+from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Step
+from dptheory.privacy.methods.saddle._brackets import directions
+from dptheory.privacy.methods.saddle._moments import Direction
+from dptheory.privacy.report._attack import AttackRisk
+from dptheory.privacy.report._tradeoff import Curve, least_false_negatives
 
 MOST_EPSILON = 1e4
 _KINDS = (Step, JointStep, MaskedStep, IndexSteps)
@@ -304,9 +302,9 @@ class Composition:
             >>> axes.get_xlabel()
             'false positive rate'
         """
-        from dptheory.privacy._tradeoff_plot import draw  # matplotlib is an extra
+        from dptheory.privacy.report._tradeoff_plot import draw  # matplotlib is an extra
 
-        draw(self, ax)
+        draw(self.guaranteed, ax)
 
     def guaranteed(self, false_positive_rates: ArrayLike) -> NDArray[np.float64]:
         """Lower bounds of :meth:`tradeoff` at many rates from a fixed set of some seventy lines, for drawing.

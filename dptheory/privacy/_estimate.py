@@ -6,9 +6,10 @@ from dataclasses import replace
 from scipy.optimize import brentq
 
 from dptheory import _validate
-from dptheory.privacy._brackets import NOISE, checked
-from dptheory.privacy._gaussian import gaussian_mu
-from dptheory.privacy._saddle_brackets import about_log_delta
+from dptheory.privacy._asked import checked
+from dptheory.privacy._bounds import NOISE
+from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
+from dptheory.privacy.methods.saddle._brackets import about_log_delta
 
 _GAP, _STEP, _FAR, _LARGEST = 1e-3, 0.1, 50.0, 1e100
 

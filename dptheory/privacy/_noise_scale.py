@@ -10,13 +10,12 @@ from dptheory.privacy._budgets import GAP
 from dptheory.privacy._certified import certified_epsilon
 from dptheory.privacy._composed_steps import composed_epsilon, index_epsilon, plain
 from dptheory.privacy._crossing import MARGIN, first_that_fits
-from dptheory.privacy._gaussian import gaussian_mu
-from dptheory.privacy._joint import IndexSteps
-from dptheory.privacy._moments import Unresolved
-from dptheory.privacy._renyi_parts import renyi_epsilon
-from dptheory.privacy._saddle_brackets import chance, directions, noise_bracket
-from dptheory.privacy._steps import LEAST_NOISE, MOST_NOISE, Part, Step
+from dptheory.privacy._parts import LEAST_NOISE, MOST_NOISE, IndexSteps, Part, Step
 from dptheory.privacy._values_bounds import bins, on_line, unsampled_mu, values_epsilon, values_of
+from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
+from dptheory.privacy.methods.renyi._parts import renyi_epsilon
+from dptheory.privacy.methods.saddle._brackets import chance, directions, noise_bracket
+from dptheory.privacy.methods.saddle._moments import Unresolved
 
 _QUIET = 1e-3  # of the budget's mu: what noise spends that is as good as infinite
 _TURNS, _SECANTS = 60, 30

@@ -8,18 +8,16 @@ import functools
 import math
 from collections import Counter
 
-from dptheory.privacy._bound_names import CHANCE, CLOSED, GRID, LINE, NONE, ONE, RENYI, Found
-from dptheory.privacy._brackets import NOISE, RATE
-from dptheory.privacy._gaussian import gaussian_delta, gaussian_epsilon
-from dptheory.privacy._grid_bounds import LEAST, grid_bounds, grid_epsilon
-from dptheory.privacy._joint import IndexSteps
-from dptheory.privacy._moments import Direction, Unresolved
-from dptheory.privacy._renyi_parts import renyi_delta, renyi_epsilon
-from dptheory.privacy._saddle_brackets import SampledGaussian, chance, direction_delta, direction_epsilon
-from dptheory.privacy._saddle_delta import gaussian_bracket
-from dptheory.privacy._saddle_epsilon import unsampled_ends
-from dptheory.privacy._sampled_loss import Loss
-from dptheory.privacy._steps import MaskedStep, Part, Step
+from dptheory.privacy._bounds import CHANCE, CLOSED, GRID, LINE, NOISE, NONE, ONE, RATE, RENYI, Found
+from dptheory.privacy._parts import IndexSteps, MaskedStep, Part, Step
+from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods.gaussian._gaussian import gaussian_delta, gaussian_epsilon
+from dptheory.privacy.methods.grid._bounds import LEAST, grid_bounds, grid_epsilon
+from dptheory.privacy.methods.renyi._parts import renyi_delta, renyi_epsilon
+from dptheory.privacy.methods.saddle._brackets import SampledGaussian, chance, direction_delta, direction_epsilon
+from dptheory.privacy.methods.saddle._delta import gaussian_bracket
+from dptheory.privacy.methods.saddle._epsilon import unsampled_ends
+from dptheory.privacy.methods.saddle._moments import Direction, Unresolved
 
 Steps = tuple[SampledGaussian, ...]
 

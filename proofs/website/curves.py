@@ -68,7 +68,9 @@ class Plot:
 
 
 def _noise(sampling_rate: float, steps: float, epsilon: float) -> tuple[float, ...]:
-    found = privacy.noise_for_budget(epsilon=epsilon, delta=DELTA, sampling_rate=sampling_rate, steps=int(steps))
+    found = privacy.answers.noise_for_budget(
+        epsilon=epsilon, delta=DELTA, sampling_rate=sampling_rate, steps=int(steps)
+    )
     return (found.noise_multiplier,)
 
 

@@ -114,12 +114,12 @@ CALLS: Calls = {
     ],
     "dptheory.privacy.zcdp_epsilon": [call(zcdp_rho=0.5, delta=1e-5)],
     "dptheory.privacy.zcdp_budget": [call(epsilon=1.0, delta=1e-5)],
-    "dptheory.privacy.audit": [
+    "dptheory.privacy.auditing.audit": [
         call(scores_with=_SCORES + 3.0, scores_without=_SCORES[::-1], delta=1e-5, confidence=0.99, method="events"),
         call(scores_with=_SCORES + 1.0, scores_without=_SCORES[::-1], delta=1e-5, method="gaussian"),
     ],
-    "dptheory.privacy.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
-    "dptheory.privacy.largest_bound": [
+    "dptheory.privacy.auditing.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
+    "dptheory.privacy.auditing.largest_bound": [
         call(scores=100, delta=1e-5, confidence=0.99, method="events"),
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],

@@ -37,7 +37,7 @@ _STATED = ("privacy.test_statement::test_all_of_it_is_in_the_text_and_in_the_jso
 
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
-    "privacy.cross_check": ("test_fields::test_cross_check_field_by_field",),
+    "privacy.methods.references.cross_check": ("test_fields::test_cross_check_field_by_field",),
     "privacy.epsilon_bounds": (
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
@@ -75,10 +75,10 @@ NAMED: dict[str, tuple[str, ...]] = {
     "privacy.privacy_statement": (
         "privacy.test_statement::test_every_field", "privacy.test_certified::test_a_statement_of_enclosures",
     ),
-    "privacy.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
-    "privacy.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
-    "privacy.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),
-    "privacy.selection_epsilon_upper_bound": (
+    "privacy.samplers.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
+    "privacy.samplers.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
+    "privacy.samplers.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),
+    "privacy.samplers.selection_epsilon_upper_bound": (
         f"{_SAMPLERS}::test_the_best_of_several_runs_as_dp_accounting_has_it",
     ),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
@@ -132,13 +132,13 @@ NAMED: dict[str, tuple[str, ...]] = {
     "planning.TrainingSetup.entries": ("planning.test_statistics::test_sizes_add_up",),
     "planning.GradientStats.dim": ("planning.test_statistics::test_sizes_add_up",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),
-    "privacy.epsilon_report": ("privacy.test_answers::test_what_is_spent", _CERTIFIED),
-    "privacy.noise_for_budget": ("privacy.test_answers::test_how_much_noise", _CERTIFIED),
-    "privacy.steps_for_budget": ("privacy.test_answers::test_how_many_steps", _CERTIFIED),
-    "privacy.compare_index_accountings": ("privacy.test_index_comparison::test_every_field",),
-    "privacy.bound_at_known_rate": ("privacy.test_auditing::test_bound_at_a_known_rate",),
-    "privacy.audit": ("test_fields::test_audit_field_by_field",),
-    "privacy.largest_bound": ("test_fields::test_largest_bound",),
+    "privacy.answers.epsilon_report": ("privacy.test_answers::test_what_is_spent", _CERTIFIED),
+    "privacy.answers.noise_for_budget": ("privacy.test_answers::test_how_much_noise", _CERTIFIED),
+    "privacy.answers.steps_for_budget": ("privacy.test_answers::test_how_many_steps", _CERTIFIED),
+    "privacy.index_sets.compare_index_accountings": ("privacy.test_index_comparison::test_every_field",),
+    "privacy.auditing.bound_at_known_rate": ("privacy.test_auditing::test_bound_at_a_known_rate",),
+    "privacy.auditing.audit": ("test_fields::test_audit_field_by_field",),
+    "privacy.auditing.largest_bound": ("test_fields::test_largest_bound",),
     "papers.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
     "papers.embedding_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
     "privacy.IndexSteps.epsilon": ("gip.thm2",),

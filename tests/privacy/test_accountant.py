@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from dptheory import privacy
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _accountant, _brackets, _budgets, _closed_forms, _crossing, _prv
-from dptheory.privacy._moments import Unresolved
-from dptheory.privacy._sampled_loss import Direction, Loss
+from dptheory.privacy import _brackets, _budgets, _crossing
+from dptheory.privacy.methods import _closed_forms
+from dptheory.privacy.methods._sampled_loss import Direction, Loss
+from dptheory.privacy.methods.references import _cross_check, _prv
+from dptheory.privacy.methods.saddle._moments import Unresolved
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
 
@@ -113,7 +115,7 @@ class TestKnownProblems:
         for steps in (10, 500):
             found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5)
             assert found.method == "saddle line" and found.upper - found.lower < 1e-9 * found.upper
-            privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5)
+            privacy.methods.references.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=steps, delta=1e-5)
 
     def test_small_delta(self) -> None:
         """microsoft/prv_accountant#17: epsilon 3.8 or 0.06 at deltas of 1e-18 beside each other, RDP 0.67."""
@@ -199,7 +201,7 @@ def test_where_delta_covers_that_the_record_takes_part_no_noise_is_asked_for(
         assert privacy.least_noise_multiplier(epsilon=1.0, **run, **variant) == 0.05  # type: ignore[arg-type]
         found = privacy.epsilon_bounds(noise_multiplier=0.05, **run, **variant)  # type: ignore[arg-type]
         assert (found.lower, found.upper, found.method) == (0.0, 0.0, "participations")
-    answer = privacy.noise_for_budget(epsilon=1.0, **run)  # type: ignore[arg-type]
+    answer = privacy.answers.noise_for_budget(epsilon=1.0, **run)  # type: ignore[arg-type]
     assert answer.noise_multiplier == 0.05 and answer.bounds.upper == 0.0
 
 
@@ -241,7 +243,9 @@ def test_directions_and_adjacencies() -> None:
     )
     # In a fixed batch the record comes in place of another one, which may be its opposite: twice the change.
     assert fixed.method == "saddle line, divergence" and replaced.upper < fixed.lower < fixed.upper < 1.04 * fixed.lower
-    privacy.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, adjacency="replace-one")
+    privacy.methods.references.cross_check(
+        noise_multiplier=1, sampling_rate=0.02, steps=500, delta=1e-5, adjacency="replace-one"
+    )
 
 
 def test_one_step_where_delta_is_nearly_the_total_variation() -> None:
@@ -324,14 +328,11 @@ def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> N
     def wide(*_: object, **__: object) -> tuple[float, float]:
         raise Unresolved("wide", 0.0, math.inf)
 
-    def refuse(*_: object) -> tuple[float, float]:
-        raise ArithmeticError
-
     run = {"noise_multiplier": 1.1, "sampling_rate": 0.01, "steps": 200, "delta": 1e-5}
     right = privacy.epsilon_bounds(**run)  # type: ignore[arg-type]
     changes = (
         ("direction_epsilon", wide, "PRV"),
-        ("prv_bracket", refuse, "PLD"),
+        ("prv_or_none", lambda *_: None, "PLD"),
         ("pld_bracket", lambda *_: (0.0, math.inf), "saddle line, participations"),
     )
     for name, change, method in changes:
@@ -356,16 +357,16 @@ def test_the_estimate_lies_in_the_bracket() -> None:
 
 def test_without_flint_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flint", None)
-    monkeypatch.delitem(sys.modules, "dptheory.privacy._enclosure", raising=False)
-    monkeypatch.delattr(privacy, "_enclosure", raising=False)
+    monkeypatch.delitem(sys.modules, "dptheory.privacy.methods.saddle._enclosure", raising=False)
+    monkeypatch.delattr(privacy.methods.saddle, "_enclosure", raising=False)
     with pytest.raises(ValueError, match="certified must be False without python-flint: pip install"):
         privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.01, steps=201, delta=1e-5, certified=True)
 
 
 def test_contradiction_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_accountant, "pld_bracket", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr(_cross_check, "pld_bracket", lambda *_: (0.0, 1.0))
     with pytest.raises(ArithmeticError, match="contradict"):
-        privacy.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=1000, delta=1e-5)
+        privacy.methods.references.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=1000, delta=1e-5)
 
 
 SIGMA = st.floats(0.5, 10)

@@ -93,7 +93,7 @@ def test_what_has_no_enclosure_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ValueError, match=r"certified must be False here: .*the bracket in doubles holds there"):
         few.epsilon(1e-5, certified=True)
     monkeypatch.setitem(sys.modules, "flint", None)
-    monkeypatch.delitem(sys.modules, "dptheory.privacy._enclosure", raising=False)
-    monkeypatch.delattr("dptheory.privacy._enclosure", raising=False)
+    monkeypatch.delitem(sys.modules, "dptheory.privacy.methods.saddle._enclosure", raising=False)
+    monkeypatch.delattr("dptheory.privacy.methods.saddle._enclosure", raising=False)
     with pytest.raises(ValueError, match=r"certified must be False without python-flint: pip install"):
         few.delta(1.0, certified=True)

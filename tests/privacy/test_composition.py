@@ -18,16 +18,15 @@ from dptheory.privacy import (
     MaskedStep,
     ProbabilityBounds,
     Step,
-    composed,
     gaussian_delta,
     gaussian_epsilon,
-    loss_law,
 )
 from dptheory.privacy import _composed_steps as steps_of_several_kinds
 from dptheory.privacy import _values_bounds as values_alone
 from dptheory.privacy._composed_steps import composed_delta
-from dptheory.privacy._grid_bounds import grid_bounds, grid_upper
-from dptheory.privacy._grid_law import Side
+from dptheory.privacy.index_sets import composed, loss_law
+from dptheory.privacy.methods.grid._bounds import grid_bounds, grid_upper
+from dptheory.privacy.methods.grid._law import Side
 from dptheory.pruning import SubsetMallows
 
 INDEX = SubsetMallows(12, 4, theta=0.05)
@@ -352,7 +351,7 @@ def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.Monkey
         ),
     )
     fine = grid_bounds(run, "remove", 1.0)
-    monkeypatch.setattr("dptheory.privacy._grid_law._MOST_ATOMS", 24)
+    monkeypatch.setattr("dptheory.privacy.methods.grid._law._MOST_ATOMS", 24)
     steps_of_several_kinds.grid_bounds.__globals__["_atoms"].cache_clear()
     rough = grid_bounds(run, "remove", 1.0)
     steps_of_several_kinds.grid_bounds.__globals__["_atoms"].cache_clear()

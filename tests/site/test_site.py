@@ -337,7 +337,9 @@ def test_the_planner_shows_what_the_calculators_returned(visit: _Visit) -> None:
     assert noise.locator("output").all_inner_texts() == ["0.01", "1,000"]
     noise.locator("summary").click()
     cells = dict(row.split("\t") for row in noise.locator("tbody").inner_text().splitlines())
-    expected = privacy.noise_for_budget(epsilon=1.0, delta=1e-5, sampling_rate=0.01, steps=1000).noise_multiplier
+    expected = privacy.answers.noise_for_budget(
+        epsilon=1.0, delta=1e-5, sampling_rate=0.01, steps=1000
+    ).noise_multiplier
     assert float(cells["1"]) == pytest.approx(expected, rel=1e-3)
     before = noise.locator("path").first.get_attribute("d")
     noise.locator("input").nth(1).fill("4")

@@ -1,0 +1,100 @@
+"""Bounds with the names of the methods that gave them, and the ranges in which they are asked for."""
+
+from dataclasses import dataclass
+
+from dptheory import _validate
+
+NOISE = (0.05, 1000.0)
+MAX_STEPS = 1_000_000
+RATE = (1e-8, 1.0)
+DELTA = (1e-30, 0.99)
+DIRECTIONS = ("worst", "add", "remove")
+LINE, CLOSED, ONE, GRID, RENYI, ADDED, CHANCE, NONE = (
+    "saddle line",
+    "Gaussian",
+    "one step",
+    "grid",
+    "RDP",
+    "values and index sets added up",
+    "participations",
+    "nothing",
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Bounds, and what gave the lower and the upper one."""
+
+    lower: float
+    upper: float
+    below: str
+    above: str
+
+    def with_lower(self, lower: float, name: str) -> "Found":
+        return Found(lower, self.upper, name, self.above) if lower > self.lower else self
+
+    def with_upper(self, upper: float, name: str) -> "Found":
+        return Found(self.lower, upper, self.below, name) if upper < self.upper else self
+
+    def with_more(self, other: "Found") -> "Found":
+        """Bounds of the larger of two numbers."""
+        lower, upper = max(self, other, key=lambda one: one.lower), max(self, other, key=lambda one: one.upper)
+        return Found(lower.lower, upper.upper, lower.below, upper.above)
+
+    @property
+    def method(self) -> str:
+        return self.below if self.below == self.above else f"{self.below}, {self.above}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonBounds:
+    """What is known of the smallest epsilon.
+
+    Attributes:
+        lower: epsilon is at least this.
+        estimate: the middle of the bracket, whatever gave its ends: lower <= estimate <= upper.
+        upper: epsilon is at most this; the number to report.
+        method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
+            "Gaussian" or "one step" (closed forms), "PRV" or "PLD" (prv-accountant and dp-accounting, where the integral
+            gives a wide bracket only), "participations" (the bound that reveals in which steps an example took part), or,
+            without replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md); of two names the
+            first gave the lower bound, the second the upper one, and the middle says no more than that epsilon is near where
+            they are close.
+    """
+
+    lower: float
+    estimate: float
+    upper: float
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityBounds:
+    """What is known of a probability, such as the smallest delta.
+
+    Attributes:
+        lower: it is at least this.
+        upper: it is at most this; of delta the number to report.
+        method: what gave the bounds, in the words of :class:`EpsilonBounds`; of two names the first gave the lower bound, the
+            second the upper one.
+    """
+
+    lower: float
+    upper: float
+    method: str
+
+
+def valid_delta(delta: float) -> float:
+    """In the accountant's range; the error for another probability says which bound still holds."""
+    try:
+        return _validate.real("delta", delta, *DELTA)
+    except ValueError as error:
+        try:
+            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+        except ValueError:
+            raise error from None
+        if number > DELTA[1]:
+            raise ValueError(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise ValueError(
+            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
+        ) from None
