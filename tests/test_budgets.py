@@ -11,6 +11,7 @@ from dptheory import privacy, pruning, sparsification
 from dptheory.claims.rf import _inversion
 from dptheory.privacy import IndexSteps
 from dptheory.privacy.index_sets import run_epsilon, theta_for_joint_budget
+from dptheory.privacy.methods import references
 from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 from tests.named import by_name
@@ -183,9 +184,7 @@ def test_brackets_are_as_tight_as_promised(run: tuple[float, float, int, float])
     assert _inversion.worst_delta(*asked, low) >= delta >= _inversion.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert found.upper - found.lower <= width
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12) and found.method == "saddle line"
-    both = privacy.methods.references.cross_check(
-        **by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3
-    )  # type: ignore[arg-type]
+    both = references.cross_check(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
     for low, high in (both.prv, both.pld):
         assert _inversion.worst_delta(*asked, low) >= delta >= _inversion.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert both.prv[1] - both.prv[0] <= 1.3e-3 * max(1.0, found.estimate)

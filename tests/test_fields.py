@@ -18,6 +18,7 @@ from dptheory import _vectors, gradients, papers, privacy
 from dptheory.embedding import _sizes
 from dptheory.gradients import QuadraticForm
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
+from dptheory.privacy.methods import references
 from tests.named import by_name
 
 # --- presets, against the printed settings that they read (tests/papers holds those) --------------------------------------
@@ -357,9 +358,7 @@ def test_renyi_epsilon() -> None:
 
 def test_cross_check_field_by_field() -> None:
     for options, direction in (({}, "remove"), ({"width": 1e-3}, "remove"), ({"adjacency": "replace-one"}, "replace")):
-        found = privacy.methods.references.cross_check(
-            noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options
-        )
+        found = references.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options)
         truth = _composed_epsilon(1.0, 0.2, 2, 1e-5, direction)
         for low, high in (found.prv, found.pld):
             assert low <= truth + 1e-5 and truth - 1e-5 <= high

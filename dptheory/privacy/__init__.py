@@ -26,7 +26,7 @@ from dptheory.privacy._masks import (
     published_size_delta,
 )
 from dptheory.privacy._noise_beside import least_noise_beside
-from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Step
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Step
 from dptheory.privacy.methods.gaussian._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -50,6 +50,7 @@ __all__ = [
     "AttackRisk",
     "Composition",
     "EpsilonBounds",
+    "FixedSizeStep",
     "FreshMask",
     "IndexSteps",
     "JointStep",

@@ -1,9 +1,12 @@
 """Epsilon and delta of DP-SGD with steps that are alike."""
 
 from dptheory import _validate
-from dptheory.privacy._asked import checked, checked_run
-from dptheory.privacy._bounds import EpsilonBounds, ProbabilityBounds
-from dptheory.privacy._brackets import bracketed, delta_bracketed, renyi_bound
+from dptheory._adjacency import ADJACENCIES
+from dptheory.privacy._bounds import EpsilonBounds, ProbabilityBounds, valid_delta
+from dptheory.privacy._composition import alike_steps
+from dptheory.privacy._parts import checked_step
+from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods.renyi._sampled import sampled_renyi_epsilon
 
 
 def epsilon_bounds(
@@ -66,8 +69,8 @@ def epsilon_bounds(
         >>> round(found.estimate, 2), found.upper - found.lower <= 1e-10
         (1.43, True)
     """
-    asked = checked(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, direction)
-    return bracketed(asked, _validate.flag("certified", certified))
+    run = alike_steps(noise_multiplier, sampling_rate, steps, adjacency=adjacency, sampling=sampling)
+    return run.epsilon(delta, direction=direction, certified=certified)
 
 
 def delta_bounds(
@@ -85,8 +88,7 @@ def delta_bounds(
 
     .. math:: \delta(\epsilon) = \sup_S\, P(S) - e^\epsilon Q(S)
 
-    The integral that :func:`epsilon_bounds` inverts; as narrow as is said there. The upper end for several batches of a fixed
-    size is that of Renyi curves, far wider: there ask :func:`epsilon_bounds`.
+    The integral that :func:`epsilon_bounds` inverts; as narrow as is said there.
 
     Args:
         noise_multiplier, sampling_rate, steps, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.
@@ -106,9 +108,8 @@ def delta_bounds(
         >>> f"{found.upper:.1e}", found.upper - found.lower <= 1e-9 * found.upper
         ('9.8e-06', True)
     """
-    asked = checked_run(noise_multiplier, sampling_rate, steps, adjacency, sampling, direction)
-    epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-    return delta_bracketed(asked, epsilon, _validate.flag("certified", certified))
+    run = alike_steps(noise_multiplier, sampling_rate, steps, adjacency=adjacency, sampling=sampling)
+    return run.delta(epsilon, direction=direction, certified=certified)
 
 
 def rdp_epsilon(
@@ -118,17 +119,15 @@ def rdp_epsilon(
     steps: int,
     delta: float,
     adjacency: str = "add-remove",
-    sampling: str = "poisson",
 ) -> float:
     """Upper bound of epsilon by Renyi differential privacy, for comparison; inf where it has none.
 
-    For Poisson sampling the least over all real orders in (1, 1e7], of the exact curve of
+    Of Poisson samples: the least over all real orders in (1, 1e7], of the exact curve of
     :func:`dptheory.privacy.subsampled_gaussian_rdp`. The conversion is that of Balle et al. (2020), Theorem 21, which GIP
-    uses; 0 where delta covers the distance that Bretagnolle and Huber's inequality allows, sqrt(1 - e^-R). Without replacement
-    dp-accounting's bound at its orders.
+    uses; 0 where delta covers the distance that Bretagnolle and Huber's inequality allows, sqrt(1 - e^-R).
 
     Args:
-        noise_multiplier, sampling_rate, steps, delta, adjacency, sampling: as for :func:`epsilon_bounds`.
+        noise_multiplier, sampling_rate, steps, delta, adjacency: as for :func:`epsilon_bounds`.
 
     Returns:
         The upper bound.
@@ -143,4 +142,7 @@ def rdp_epsilon(
         >>> round(rdp_epsilon(noise_multiplier=1.0, sampling_rate=0.02, steps=100, delta=1e-5), 2)
         1.84
     """
-    return renyi_bound(checked(noise_multiplier, sampling_rate, steps, delta, adjacency, sampling, "worst"))
+    step = checked_step(noise_multiplier, sampling_rate, steps)
+    replaced = _validate.choice("adjacency", adjacency, ADJACENCIES) == "replace-one"
+    loss = Loss("replace" if replaced else "remove", step.noise_multiplier, step.sampling_rate)
+    return sampled_renyi_epsilon(loss, step.count, valid_delta(delta))

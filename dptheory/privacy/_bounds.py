@@ -1,24 +1,43 @@
-"""Bounds with the names of the methods that gave them, and the ranges in which they are asked for."""
+"""What is asked of a run and what is answered: directions, ranges, and bounds with the names of the methods that gave them."""
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 from dptheory import _validate
 
+Direction = Literal["remove", "add", "replace"]
+"""Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
+DIRECTIONS = ("worst", "add", "remove")
+SAMPLINGS = ("poisson", "without replacement")
 NOISE = (0.05, 1000.0)
 MAX_STEPS = 1_000_000
 RATE = (1e-8, 1.0)
 DELTA = (1e-30, 0.99)
-DIRECTIONS = ("worst", "add", "remove")
-LINE, CLOSED, ONE, GRID, RENYI, ADDED, CHANCE, NONE = (
+LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, NONE = (
     "saddle line",
     "Gaussian",
     "one step",
+    "lattice",
     "grid",
     "RDP",
     "values and index sets added up",
     "participations",
+    "certified",
     "nothing",
 )
+
+
+class Unresolved(ArithmeticError):
+    """A method cannot do what was asked of it.
+
+    Attributes:
+        lower, upper: bounds that hold all the same.
+    """
+
+    def __init__(self, message: str, lower: float = 0.0, upper: float = math.inf) -> None:
+        super().__init__(message)
+        self.lower, self.upper = lower, upper
 
 
 @dataclass(frozen=True)
@@ -27,8 +46,8 @@ class Found:
 
     lower: float
     upper: float
-    below: str
-    above: str
+    below: str = NONE
+    above: str = NONE
 
     def with_lower(self, lower: float, name: str) -> "Found":
         return Found(lower, self.upper, name, self.above) if lower > self.lower else self
@@ -43,7 +62,7 @@ class Found:
 
     @property
     def method(self) -> str:
-        return self.below if self.below == self.above else f"{self.below}, {self.above}"
+        return self.above if self.below in (self.above, NONE) else f"{self.below}, {self.above}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +74,10 @@ class EpsilonBounds:
         estimate: the middle of the bracket, whatever gave its ends: lower <= estimate <= upper.
         upper: epsilon is at most this; the number to report.
         method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
-            "Gaussian" or "one step" (closed forms), "PRV" or "PLD" (prv-accountant and dp-accounting, where the integral
-            gives a wide bracket only), "participations" (the bound that reveals in which steps an example took part), or,
-            without replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md); of two names the
-            first gave the lower bound, the second the upper one, and the middle says no more than that epsilon is near where
-            they are close.
+            "Gaussian" or "one step" (closed forms), "participations" (the bound that reveals in which steps an example took
+            part), "lattice", "grid" or "RDP" (where the integral gives a wide bracket only, or serves not at all), or, without
+            replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md). Of two names the first gave
+            the lower bound, the second the upper one; the middle then says only that epsilon is near it if they are close.
     """
 
     lower: float

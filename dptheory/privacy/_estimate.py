@@ -6,10 +6,10 @@ from dataclasses import replace
 from scipy.optimize import brentq
 
 from dptheory import _validate
-from dptheory.privacy._asked import checked
-from dptheory.privacy._bounds import NOISE
+from dptheory.privacy._bounds import NOISE, valid_delta
+from dptheory.privacy._parts import checked_step
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import about_log_delta
+from dptheory.privacy.methods.saddle._noise import about_log_delta
 
 _GAP, _STEP, _FAR, _LARGEST = 1e-3, 0.1, 50.0, 1e100
 
@@ -39,20 +39,19 @@ def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: f
         11.8
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
-    asked = checked(1.0, sampling_rate, steps, delta, "add-remove", "poisson", "remove")
-    mu = gaussian_mu(min(budget, _LARGEST), asked.delta)
+    one, delta = checked_step(1.0, sampling_rate, steps), valid_delta(delta)
+    mu = gaussian_mu(min(budget, _LARGEST), delta)
 
     def excess(log_sigma: float) -> float:
         """Near linear in log sigma; infinite where no saddle point is found, at far too much or too little noise."""
-        composition = replace(asked, noise_multiplier=math.exp(log_sigma)).composition
-        found = about_log_delta(composition, budget, "remove")
+        found = about_log_delta((replace(one, noise_multiplier=math.exp(log_sigma)),), budget, "remove")
         if not -math.inf < found < 0.0:
             return math.copysign(math.inf, log_sigma - start)
-        return math.log(-found) - math.log(-math.log(asked.delta))
+        return math.log(-found) - math.log(-math.log(delta))
 
     # The central limit: mu = q sqrt(T (exp(1 / sigma^2) - 1)); and what is enough without subsampling.
-    limit = -0.5 * math.log(math.log1p((mu / (asked.sampling_rate * math.sqrt(asked.steps))) ** 2))
-    start = min(limit, 0.5 * math.log(asked.steps) - math.log(mu))
+    limit = -0.5 * math.log(math.log1p((mu / (one.sampling_rate * math.sqrt(one.count))) ** 2))
+    start = min(limit, 0.5 * math.log(one.count) - math.log(mu))
     low, high = map(math.log, NOISE)
     if start <= low or start >= high:
         return NOISE[0] if start <= low else NOISE[1]

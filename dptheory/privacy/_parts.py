@@ -1,8 +1,11 @@
-"""Kinds of steps that a composition may hold, as data."""
+"""Parts of a run: what a step releases, as data. A composition is a list of them."""
 
-from dataclasses import dataclass
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from dptheory import _validate
+from dptheory.privacy._bounds import MAX_STEPS, NOISE, RATE, Direction
 from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
 from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
@@ -158,11 +161,136 @@ class IndexSteps:
         return self.steps * self.groups * self.mechanism.zcdp(2 * self.mechanism.max_swaps)
 
 
-Part = Step | JointStep | MaskedStep | IndexSteps
+@dataclass(frozen=True, kw_only=True)
+class FixedSizeStep:
+    """Steps on batches of a fixed size that are alike: a fresh sample without replacement, Gaussian noise on the clipped sum.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [1e-15, 1e15].
+        sampling_rate: size of the batch over the number of records, in [1e-12, 1].
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 4 (rf.shuffle).
+
+    Example: a record that is replaced moves the sum by up to twice the clip.
+        >>> from dptheory.privacy import Composition, FixedSizeStep, Step
+        >>> steps = {"sampling_rate": 1.0, "count": 10}
+        >>> fixed = Composition([FixedSizeStep(noise_multiplier=8.0, **steps)], adjacency="replace-one")
+        >>> plain = Composition([Step(noise_multiplier=4.0, **steps)])
+        >>> fixed.epsilon(1e-5).upper == plain.epsilon(1e-5).upper
+        True
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def alike(self) -> Step:
+        """What is attained where all other records are alike: to be in the batch then means to be in place of one of them."""
+        return Step(noise_multiplier=self.noise_multiplier / 2, sampling_rate=self.sampling_rate, count=self.count)
+
+
+Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep
 """What a composition may hold."""
+Parts = tuple[Part, ...]
+Steps = tuple[Step, ...]
+"""Noisy values alone."""
 
 
-def _check(step: Step | JointStep | MaskedStep) -> None:
+def checked_step(noise_multiplier: float, sampling_rate: float, steps: int) -> Step:
+    """Steps in the range in which they are all but exact; an error says whether a composition, whose range is wider, has bounds."""
+    try:
+        return Step(
+            noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
+            sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
+            count=_validate.integer("steps", steps, 1, MAX_STEPS),
+        )
+    except ValueError as error:
+        try:
+            Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
+        except ValueError:
+            raise error from None
+        raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
+
+
+def values_of(parts: Parts, *, hidden: bool) -> Steps:
+    """The noisy values: of masked steps none (``hidden``), or as if no mask hid anything. Equal kinds are counted together."""
+    counts: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        if not (isinstance(part, IndexSteps) or (isinstance(part, MaskedStep) and hidden)):
+            counts[part.noise_multiplier, part.sampling_rate] += part.count
+    return tuple(
+        Step(noise_multiplier=noise, sampling_rate=rate, count=count) for (noise, rate), count in sorted(counts.items())
+    )
+
+
+def plain(parts: Parts) -> Parts:
+    """Each part as what it is: a mask that keeps all or nothing, and index sets that say nothing, are not there."""
+    found: list[Part] = []
+    for part in parts:
+        if (isinstance(part, MaskedStep) and part.mask.keep == part.mask.dim) or (
+            isinstance(part, JointStep) and part.mechanism.theta == 0.0
+        ):
+            found += values_of((part,), hidden=False)
+        elif not (isinstance(part, MaskedStep) and part.mask.keep == 0) and not (
+            isinstance(part, IndexSteps) and part.mechanism.theta == 0.0
+        ):
+            found.append(part)
+    return tuple(found)
+
+
+def scaled(parts: Parts, factor: float) -> Parts:
+    """All noise multipliers times ``factor``; index sets as they are."""
+    return tuple(
+        part if isinstance(part, IndexSteps) else replace(part, noise_multiplier=factor * part.noise_multiplier)
+        for part in parts
+    )
+
+
+def index_epsilon(parts: Parts) -> float:
+    """Pure epsilon of all index sets, for given batches."""
+    return math.fsum(
+        part.epsilon if isinstance(part, IndexSteps) else part.count * part.index_epsilon
+        for part in parts
+        if isinstance(part, IndexSteps | JointStep)
+    )
+
+
+def index_zcdp_rho(parts: Parts) -> float:
+    """zCDP of all index sets, for given batches."""
+    return math.fsum(
+        part.zcdp_rho
+        if isinstance(part, IndexSteps)
+        else part.count * part.groups * part.mechanism.zcdp(2 * part.mechanism.max_swaps)
+        for part in parts
+        if isinstance(part, IndexSteps | JointStep)
+    )
+
+
+def chance(steps: Steps) -> float:
+    """Chance that the record takes part in a step at all: delta(0) is at most that, whatever the noise. Never rounded down."""
+    if any(step.sampling_rate == 1.0 for step in steps):
+        return 1.0
+    if len(steps) == steps[0].count == 1:
+        return steps[0].sampling_rate
+    log_never = math.fsum(step.count * math.log1p(-step.sampling_rate) for step in steps)
+    return min(1.0, -math.expm1(log_never) * (1 + 1e-15))
+
+
+def unsampled_mu(steps: Steps, direction: Direction) -> float:
+    """mu of the Gaussian mechanism that reveals every record in every step."""
+    size = 2.0 if direction == "replace" else 1.0
+    return size * math.sqrt(math.fsum(step.count / step.noise_multiplier / step.noise_multiplier for step in steps))
+
+
+def _check(step: Step | JointStep | MaskedStep | FixedSizeStep) -> None:
     _validate.store(
         step,
         noise_multiplier=_validate.real("noise_multiplier", step.noise_multiplier, LEAST_NOISE, MOST_NOISE),

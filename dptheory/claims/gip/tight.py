@@ -13,6 +13,7 @@ from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip._index_at_scale import model_of
 from dptheory.claims.gip._values import gaussian_log_delta
+from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
@@ -231,11 +232,11 @@ $\theta \to 0$, $k = K/d$.""",
             privacy.index_sets.LatticeLoss.epsilon,
             privacy.index_sets.LatticeLoss.renyi,
             privacy.index_sets.composed,
-            privacy.methods.references.IndexPRV.cdf,
-            privacy.methods.references.IndexPRV.pdf,
-            privacy.methods.references.IndexPRV.probability,
-            privacy.methods.references.IndexPRV.mean,
-            privacy.methods.references.IndexPRV.rdp,
+            references.IndexPRV.cdf,
+            references.IndexPRV.pdf,
+            references.IndexPRV.probability,
+            references.IndexPRV.mean,
+            references.IndexPRV.rdp,
             privacy.index_sets.theta_for_delta_budget,
             privacy.index_sets.retained_gain_for_delta_budget,
             privacy.index_sets.epsilon_for_retained_gain,

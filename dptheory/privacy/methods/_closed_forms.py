@@ -1,19 +1,88 @@
-"""Bounds of epsilon that hold whatever the numerical accountants do."""
+"""One sampled step, and which steps a record took part in: bounds by a single integral or sum."""
 
 import math
 from collections.abc import Callable
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc, erfcx, gammaln, ndtr
 
+from dptheory.privacy._bounds import CHANCE, MAX_STEPS, NOISE, ONE, RATE, Direction
+from dptheory.privacy._parts import Parts, Step, Steps, chance
+from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods._sampled_loss import DELTA_ERROR, Loss
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 
+_LEAST = 5e-324
+_LEAST_COUNTED = 1e-3  # noise: with less the sums overflow
 _ROUNDING = 1e-8  # relative, added to every bound
 _DROPPED = 1e-40
 _ROOT = 2e-12  # relative: where the search for one step's epsilon ends
+
+
+class OneStep:
+    """A single sampled step: delta is one integral over its output."""
+
+    name = ONE
+
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        return len(parts) == 1 and _sampled_in_range(parts[0]) and parts[0].count == 1
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        low, high = _loss(steps[0], direction).delta_bounds(epsilon)
+        return Bracket(low, min(1.0, high + _LEAST), True)
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        return Bracket(*one_step_epsilon(_loss(steps[0], direction), delta), True)
+
+
+class Participations:
+    """Steps that also say when the record took part, which they never do: an upper bound, close where little is hidden.
+
+    Of steps of several kinds: that it took part at all.
+    """
+
+    name = CHANCE
+
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        return all(isinstance(part, Step) for part in parts)
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        high = chance(steps)
+        if _counted(steps):
+            high = min(
+                high, participation_delta(_shift(steps, direction), steps[0].sampling_rate, steps[0].count, epsilon)
+            )
+        return Bracket(0.0, high)
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        if chance(steps) <= delta:
+            return Bracket(0.0, 0.0, True)
+        if not _counted(steps):
+            return Bracket(0.0, math.inf)
+        step = steps[0]
+        return Bracket(0.0, participation_epsilon(_shift(steps, direction), step.sampling_rate, step.count, delta))
+
+
+def _sampled_in_range(part: object) -> TypeGuard[Step]:
+    return (
+        isinstance(part, Step) and NOISE[0] <= part.noise_multiplier <= NOISE[1] and RATE[0] <= part.sampling_rate < 1.0
+    )
+
+
+def _counted(steps: Steps) -> bool:
+    """Whether the number of participations has a law that is quick to sum up."""
+    return len(steps) == 1 and steps[0].count <= MAX_STEPS and steps[0].noise_multiplier >= _LEAST_COUNTED
+
+
+def _shift(steps: Steps, direction: Direction) -> float:
+    return (2.0 if direction == "replace" else 1.0) / steps[0].noise_multiplier
+
+
+def _loss(step: Step, direction: Direction) -> Loss:
+    return Loss(direction, step.noise_multiplier, step.sampling_rate)
 
 
 def unsampled_epsilon(shift: float, steps: int, delta: float) -> float:

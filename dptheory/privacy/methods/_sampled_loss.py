@@ -11,13 +11,13 @@ and the loss is :math:`Y = \log dP/dQ` under P. It is monotone in the output, so
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Direction = Literal["remove", "add", "replace"]
+from dptheory.privacy._bounds import Direction
+
 Array = NDArray[np.float64]
 
 _TAIL = 39.0  # N(0, 1) holds no double beyond

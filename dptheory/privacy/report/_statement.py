@@ -8,7 +8,7 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.privacy._composition import Composition
-from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Part
 from dptheory.privacy.report._attack import AttackRisk
 
 NEIGHBOURS = {
@@ -245,6 +245,8 @@ def described(part: Part) -> str:
     text = f"{part.count} at noise multiplier {part.noise_multiplier:.6g} and sampling rate {part.sampling_rate:.6g}"
     if isinstance(part, MaskedStep):
         return f"{text}, each behind a fresh secret mask of {part.mask.keep} of {part.mask.dim} entries"
+    if isinstance(part, FixedSizeStep):
+        return f"{text}, on batches of a fixed size"
     return f"{text}, with index sets of the same sample ({_index(part)})" if isinstance(part, JointStep) else text
 
 

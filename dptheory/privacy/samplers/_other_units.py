@@ -9,7 +9,7 @@ from dptheory import _validate
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 from dptheory.privacy.methods.lattice._epsilon import LEFT_OUT, least_epsilon
-from dptheory.privacy.methods.lattice._rising_loss import RisingLoss, mixed
+from dptheory.privacy.methods.lattice._rising_loss import RisingLoss, mixed, sampled_loss
 
 MAX_RECORDS = 1000
 _SHARE = LEFT_OUT / 2  # of delta: the largest outputs; numbers of records that are never drawn together
@@ -107,7 +107,7 @@ def truncated_epsilon_upper_bound(
     others_fill = float(binom.sf(most - 1, n - 1, q))
     # in the batch, given that the others fill it: by symmetry max_batch_size of the n records are, if more than that are drawn
     within = min(1.0, float(binom.sf(most, n, q)) * most / n / others_fill) if others_fill > 0.0 else 0.0
-    plain, replaced = _one_or_none(q, 1 / sigma), _one_or_none(within, 2 / sigma)
+    plain, replaced = sampled_loss(sigma, q, "remove"), sampled_loss(sigma / 2, within, "remove")
     return max(
         _epsilon([(1 - others_fill, a), (others_fill, b)], steps, delta)
         for a, b in ((plain, replaced), (plain.reversed(), replaced.reversed()))
@@ -123,10 +123,6 @@ def _checked(
         _validate.integer("steps", steps, 1, MAX_STEPS),
         _validate.real("delta", delta, *DELTA),
     )
-
-
-def _one_or_none(rate: float, shift: float) -> RisingLoss:
-    return RisingLoss(np.array([0.0, shift]), np.array([1 - rate, rate]), np.array([1.0, 0.0]))
 
 
 def _epsilon(parts: list[tuple[float, RisingLoss]], steps: int, delta: float) -> float:

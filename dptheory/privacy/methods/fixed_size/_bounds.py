@@ -12,6 +12,7 @@ proofs/privacy/fixed_size_batches.md proves both.
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +20,12 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from dptheory.privacy._bounds import CHANCE, Found
+from dptheory.privacy._parts import Step
+from dptheory.privacy.methods._closed_forms import participation_delta, participation_epsilon
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.fixed_size._divergence import largest_divergence
-from dptheory.privacy.methods.lattice._epsilon import LEFT_OUT, least_epsilon
+from dptheory.privacy.methods.lattice._epsilon import LEFT_OUT, Law, hockey_stick, largest_delta, least_epsilon
 from dptheory.privacy.methods.lattice._sums import Kernel, LatticeMasses
 
 Array = NDArray[np.float64]
@@ -45,23 +49,36 @@ class _Cells:
         return np.asarray(self.spacing * np.arange(self.by_p.size + 1, dtype=np.float64))
 
 
-def fixed_size_upper(*, noise_multiplier: float, sampling_rate: float, steps: int, delta: float) -> tuple[float, str]:
+def fixed_size_epsilon(alike: Step, delta: float) -> Found:
     """An upper bound of epsilon, and which of the two gave it: "dominating pair" or "divergence".
 
     Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm.
-        sampling_rate: batch size over number of records, in (0, 1).
-        steps: number of steps.
+        alike: the Poisson step that is attained where all other records are alike: half of the noise; a rate below 1.
         delta: in (0, 1).
     """
-    step = Loss("remove", noise_multiplier / 2, sampling_rate)
-    divergence = largest_divergence(step.noise_multiplier, sampling_rate)
-    largest = _largest(step, LEFT_OUT * delta / steps)
-    by_pair = least_epsilon(lambda h: _dominating(_cells(step, h, largest)), largest, steps, delta)
-    by_divergence = least_epsilon(
-        lambda h: _with_divergence(_cells(step, h, largest), divergence), largest, steps, delta, _touching
-    )
-    return (by_pair, "dominating pair") if by_pair <= by_divergence else (by_divergence, "divergence")
+    guard = participation_epsilon(1.0 / alike.noise_multiplier, alike.sampling_rate, alike.count, delta)
+    found = Found(0.0, math.inf)
+    for name, law, span, kernel in _laws(alike, delta):
+        found = found.with_upper(least_epsilon(law, span, alike.count, delta, kernel), name)
+    return found.with_upper(guard, CHANCE)
+
+
+def fixed_size_delta(alike: Step, epsilon: float, delta: float) -> Found:
+    """An upper bound of delta, close where that is about ``delta``, and what gave it; ``alike`` as above."""
+    guard = participation_delta(1.0 / alike.noise_multiplier, alike.sampling_rate, alike.count, epsilon)
+    found = Found(0.0, 1.0)
+    for name, law, span, kernel in _laws(alike, delta):
+        found = found.with_upper(largest_delta(law, span, alike.count, epsilon, delta, kernel), name)
+    return found.with_upper(guard, CHANCE)
+
+
+def _laws(alike: Step, delta: float) -> Iterator[tuple[str, Law, float, Callable[[float], tuple[Kernel, float]]]]:
+    """Name, law on a lattice, largest loss and kernel of both bounds; of a step's losses next to nothing of delta is left out."""
+    removed = Loss("remove", alike.noise_multiplier, alike.sampling_rate)
+    largest = _largest(removed, LEFT_OUT * delta / alike.count)
+    yield "dominating pair", lambda h: _dominating(_cells(removed, h, largest)), largest, hockey_stick
+    divergence = largest_divergence(alike.noise_multiplier, alike.sampling_rate)
+    yield "divergence", lambda h: _with_divergence(_cells(removed, h, largest), divergence), largest, _touching
 
 
 def _touching(tilt: float) -> tuple[Kernel, float]:

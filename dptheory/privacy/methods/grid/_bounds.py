@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part
+from dptheory.privacy._bounds import GRID, Direction, Unresolved
+from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Parts, Step, Steps
+from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.grid._law import (
     NO_INDEX,
     Atoms,
     Kind,
-    Side,
     enough_atoms,
     merged_atoms,
     powered_atoms,
@@ -21,7 +22,6 @@ from dptheory.privacy.methods.grid._law import (
 from dptheory.privacy.methods.grid._sum import IndexLaw, TiltedLaw, grid_sum
 from dptheory.privacy.methods.lattice._index_law import loss_law
 from dptheory.privacy.methods.lattice._loss import LatticeLoss, _Trimmed
-from dptheory.privacy.methods.saddle._moments import Unresolved
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
@@ -36,7 +36,22 @@ _TRIM = 45.0
 _MOST_STEPS = 10**8
 
 
-def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tuple[float, float]:
+class Grid:
+    """Steps that differ, on one grid: outside the range of the line, add/remove alone."""
+
+    name = GRID
+
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        return direction != "replace" and all(isinstance(part, Step) for part in parts)
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        return Bracket(*grid_bounds(steps, direction, epsilon))
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        return Bracket(*grid_epsilon(steps, direction, delta))
+
+
+def grid_bounds(parts: Parts, direction: Direction, epsilon: float) -> tuple[float, float]:
     """Bounds of delta(epsilon); 0 and 1 where no grid serves."""
     if epsilon >= largest_loss(parts, direction):
         return 0.0, 0.0
@@ -53,7 +68,7 @@ def grid_bounds(parts: tuple[Part, ...], direction: Side, epsilon: float) -> tup
     return lower, upper
 
 
-def largest_loss(parts: tuple[Part, ...], direction: Side) -> float:
+def largest_loss(parts: Parts, direction: Direction) -> float:
     """What the losses never exceed: without the record a sample's density is at most 1 / (1 - q) times the other."""
     total = 0.0
     for part in parts:
@@ -66,7 +81,7 @@ def largest_loss(parts: tuple[Part, ...], direction: Side) -> float:
     return total * (1 + 1e-12)
 
 
-def grid_epsilon(parts: tuple[Part, ...], direction: Side, delta: float) -> tuple[float, float]:
+def grid_epsilon(parts: Parts, direction: Direction, delta: float) -> tuple[float, float]:
     """Bounds of the least epsilon; 0 and inf where no grid serves."""
     try:
         sums = GridPair(parts, direction, None, delta)
@@ -75,7 +90,7 @@ def grid_epsilon(parts: tuple[Part, ...], direction: Side, delta: float) -> tupl
         return 0.0, math.inf
 
 
-def grid_upper(parts: tuple[Part, ...], direction: Side, epsilon: float, delta: float) -> float:
+def grid_upper(parts: Parts, direction: Direction, epsilon: float, delta: float) -> float:
     """At least delta(epsilon), precise where that is about ``delta`` alone; 1 where no grid serves."""
     try:
         return GridPair(parts, direction, None, delta).upper(epsilon)
@@ -101,7 +116,7 @@ def _crossing(bound: Callable[[float], float], delta: float, *, down: bool) -> f
 class GridPair:
     """The sum of the losses on a grid: from below, a masked step showing one entry or nothing, and from above, without masks."""
 
-    def __init__(self, parts: tuple[Part, ...], side: Side, epsilon: float | None, delta: float) -> None:
+    def __init__(self, parts: Parts, side: Direction, epsilon: float | None, delta: float) -> None:
         self._delta = delta
         if sum(part.count for part in parts if not isinstance(part, IndexSteps)) > _MOST_STEPS:
             raise Unresolved("too many steps for a grid")

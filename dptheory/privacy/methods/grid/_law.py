@@ -8,16 +8,14 @@ grid's cells to their ends gives upper bounds, merging gives lower ones. Proof: 
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dptheory.privacy.methods.saddle._moments import Unresolved
+from dptheory.privacy._bounds import Direction, Unresolved
 
 Array = NDArray[np.float64]
-Side = Literal["remove", "add"]
 
 _FEWEST_ATOMS, _MOST_ATOMS = 8, 200
 _FINE = 0.02
@@ -149,7 +147,7 @@ class Kind:
     count: int
     share: float = 1.0
 
-    def nodes(self, side: Side) -> tuple[Array, Array]:
+    def nodes(self, side: Direction) -> tuple[Array, Array]:
         """Losses, rising, and log weights: about their law, for choosing tilt and window."""
         z = np.linspace(-12.0, 12.0 + (self.shift if side == "remove" else 0.0), 241)
         atoms = self.atoms
@@ -165,7 +163,7 @@ class Kind:
         order = np.argsort(values)
         return values[order], logs[order]
 
-    def law(self, side: Side, spacing: float, low: float, high: float) -> "GridLaw":
+    def law(self, side: Direction, spacing: float, low: float, high: float) -> "GridLaw":
         """On multiples of ``spacing``, losses between ``low`` and ``high``: split to the ends of their cells."""
         bottom, top = (low, high) if side == "remove" else (-high, -low)
         first, last = math.floor(bottom / spacing), math.ceil(top / spacing)

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 
+from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._log_sum import log_sum
-from dptheory.privacy.methods.grid._law import Array, GridLaw, Kind, Side
-from dptheory.privacy.methods.saddle._moments import Unresolved
+from dptheory.privacy.methods.grid._law import Array, GridLaw, Kind
 from dptheory.privacy.methods.saddle._points import log_peak
 
 _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
@@ -144,7 +144,7 @@ class GridSum:
 
 
 def grid_sum(
-    kinds: Sequence[Kind], indices: Sequence[IndexLaw], side: Side, *, epsilon: float | None = None, delta: float
+    kinds: Sequence[Kind], indices: Sequence[IndexLaw], side: Direction, *, epsilon: float | None = None, delta: float
 ) -> GridSum:
     """The sum of the losses, precise about ``epsilon``, or where delta(epsilon) is about ``delta``.
 
@@ -225,7 +225,9 @@ def _outside(laws: list[TiltedLaw], spacing: float, start: int, size: int) -> fl
 class _Cumulants:
     """About the log moments of the sum, without the rarest losses: for choosing where to compute, not for a bound."""
 
-    def __init__(self, kinds: Sequence[Kind], indices: Sequence[IndexLaw], side: Side, log_left_out: float) -> None:
+    def __init__(
+        self, kinds: Sequence[Kind], indices: Sequence[IndexLaw], side: Direction, log_left_out: float
+    ) -> None:
         self._indices = indices
         steps = sum(kind.count for kind in kinds) + 1
         level = log_left_out - math.log(2 * steps)

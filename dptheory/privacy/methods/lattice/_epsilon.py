@@ -54,6 +54,29 @@ def least_epsilon(
     return epsilon
 
 
+def largest_delta(
+    law: Law,
+    span: float,
+    steps: int,
+    epsilon: float,
+    delta: float,
+    kernel: Callable[[float], tuple[Kernel, float]] = hockey_stick,
+) -> float:
+    """An upper bound of the kernel's expectation at epsilon, close where that is about ``delta``; 1 where there is no law.
+
+    Args:
+        law, span, steps, kernel: as for :func:`least_epsilon`; the law leaves out at most ``LEFT_OUT`` delta.
+        epsilon: >= 0.
+        delta: in (0, 1).
+    """
+    fine = _fine(law, span, steps, delta)
+    if fine is None:
+        return 1.0
+    tilt = _tilt_at(fine, epsilon / steps, tilt_for(fine, steps, math.log(delta)))
+    bound = sum(tilted_sum(fine, steps, tilt).expectation(*kernel(tilt), epsilon))
+    return min(1.0, bound * (1 + _MARGIN) + LEFT_OUT * delta)
+
+
 def attained_epsilon(law: Law, span: float, steps: int, delta: float) -> float:
     """An epsilon >= 0 at which delta is surely at least ``delta``, or 0.
 

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr
 
+from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods.lattice._sums import LatticeMasses
 
 Array = NDArray[np.float64]
 
 _CELLS = 2**16
 _OVERFLOW = 700.0
+_LOSS_ERROR = 1e-11  # of a loss: its exponents go to some thousands
 _BELOW = math.log(1e-18)  # probability below the lowest output, whose losses are taken for larger than they are
 
 
@@ -69,6 +71,16 @@ class RisingLoss:
         return found
 
 
+def sampled_loss(noise_multiplier: float, sampling_rate: float, direction: Direction) -> RisingLoss:
+    """Of one Poisson-subsampled Gaussian step."""
+    shift, rate = 1.0 / noise_multiplier, sampling_rate
+    if direction == "replace":
+        means = np.array([-shift, 0.0, shift])
+        return RisingLoss(means, np.array([0.0, 1 - rate, rate]), np.array([rate, 1 - rate, 0.0]))
+    removed = RisingLoss(np.array([0.0, shift]), np.array([1 - rate, rate]), np.array([1.0, 0.0]))
+    return removed if direction == "remove" else removed.reversed()
+
+
 @dataclass(frozen=True, eq=False)
 class LossCells:
     """Cells of outputs: the loss at their edges, rising, and their probabilities by P and by Q."""
@@ -89,6 +101,12 @@ class LossCells:
         masses = np.bincount(places, self.by_p - upper, size)
         masses += np.bincount(places + (high - low).astype(np.intp), upper, size)
         return LatticeMasses(spacing, first, np.asarray(masses, dtype=np.float64))
+
+    def from_below(self, spacing: float) -> LatticeMasses:
+        """Each cell's probability by P at a loss that none of its outputs goes below, without the lowest cell: never more."""
+        places = np.floor((self.losses[1:-1] - _LOSS_ERROR) / spacing).astype(np.intp)
+        low = int(places.min())
+        return LatticeMasses(spacing, low, np.asarray(np.bincount(places - low, self.by_p[1:]), dtype=np.float64))
 
 
 def mixed(parts: list[tuple[float, LatticeMasses]]) -> LatticeMasses:

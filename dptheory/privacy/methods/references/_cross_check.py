@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
-from dptheory.privacy._asked import checked
+from dptheory.privacy._bounds import valid_delta
+from dptheory.privacy._composition import alike_steps, directions_of
+from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.references._pld import pld_bracket
 from dptheory.privacy.methods.references._prv import prv_or_none
 from dptheory.privacy.methods.renyi._sampled import sampled_renyi_epsilon
@@ -58,14 +60,12 @@ def cross_check(
         (0.008, True, 0.038)
     """
     width = _validate.real("width", width, 1e-4, 1.0)
-    asked = checked(noise_multiplier, sampling_rate, steps, delta, adjacency, "poisson", "worst")
-    brackets = [
-        prv_or_none(loss, asked.steps, asked.delta, width) or (0.0, math.inf)
-        for loss in map(asked.loss, asked.directions)
-    ]
+    run, delta = alike_steps(noise_multiplier, sampling_rate, steps, adjacency=adjacency), valid_delta(delta)
+    losses = [Loss(one, float(noise_multiplier), float(sampling_rate)) for one in directions_of(run, "worst")]
+    brackets = [prv_or_none(loss, int(steps), delta, width) or (0.0, math.inf) for loss in losses]
     prv = (max(low for low, _ in brackets), max(high for _, high in brackets))
-    pld = pld_bracket(asked.loss(asked.directions[0]), asked.steps, asked.delta)
-    rdp = sampled_renyi_epsilon(asked.loss(asked.directions[0]), asked.steps, asked.delta)
+    pld = pld_bracket(losses[0], int(steps), delta)
+    rdp = sampled_renyi_epsilon(losses[0], int(steps), delta)
     if max(prv[0], pld[0]) > min(prv[1], pld[1], rdp) * (1 + 1e-9) + 1e-12:
         raise ArithmeticError(f"the accountants contradict each other: PRV {prv}, PLD {pld}, RDP <= {rdp}")
     return CrossCheck(prv=prv, pld=pld, rdp=rdp)

@@ -9,9 +9,9 @@ from scipy.special import gammaln
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
-from dptheory.privacy._bounds import DIRECTIONS
+from dptheory.privacy._bounds import DIRECTIONS, Direction
 from dptheory.privacy.methods._log_sum import log_sum
-from dptheory.privacy.methods._sampled_loss import Direction, Loss
+from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.lattice._index_law import loss_law
 from dptheory.privacy.methods.lattice._loss import MAX_RELEASES, renyi_curve
 from dptheory.privacy.methods.renyi import _sampled as _sampled_renyi

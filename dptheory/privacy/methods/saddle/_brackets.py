@@ -1,285 +1,106 @@
-"""Brackets of delta, epsilon and the noise of Poisson-subsampled Gaussian steps that may differ, by the saddle-line integral.
+"""The saddle line as a method: noisy values of Poisson samples, steps that may differ.
 
-Each is as narrow as the errors that proofs/privacy/saddle_line.md bounds; a bracket wider than ``WIDEST`` is refused.
+Each bracket is as narrow as the errors that proofs/privacy/saddle_line.md bounds.
 """
 
+import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
 
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._delta import delta_bounds_at, narrow, rough_saddle, unsampled_mu
+from dptheory.privacy._bounds import LINE, Direction, Unresolved
+from dptheory.privacy._parts import Parts, Step, Steps
+from dptheory.privacy.methods._method import Bracket
+from dptheory.privacy.methods.saddle._delta import delta_bounds_at, narrow
 from dptheory.privacy.methods.saddle._epsilon import epsilon_of
-from dptheory.privacy.methods.saddle._line import Plan, plan_line
-from dptheory.privacy.methods.saddle._measures import law
-from dptheory.privacy.methods.saddle._moments import Direction, StepLoss, Unresolved
-from dptheory.privacy.methods.saddle._points import Steps, cut, saddle_at
+from dptheory.privacy.methods.saddle._points import step_losses
 
-Adjacency = Literal["add-remove", "replace-one"]
-
-_TURNS = 12
-_LEAST_NOISE = 0.02  # a search for the noise does not look below
-_NOISE_WIDTH = 5e-7
-_BISECTIONS = 40
+_NOISE, _RATE, _STEPS = (0.05, 1000.0), 1e-8, 1_000_000
+"""Where the line is tried; elsewhere it is slow to find that it cannot."""
+MOST_KINDS = 16
+"""Steps of more kinds are binned, once towards more privacy and once towards less."""
+_NARROW = 1e-5
+"""Relative width of a bracket of delta at which no other method is asked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampledGaussian:
-    """Steps of one kind: Gaussian noise on the clipped sum of a Poisson sample.
+class SaddleLine:
+    """The inversion integral on the saddle line: all but exact in its range, and quick."""
 
-    Attributes:
-        noise_multiplier: standard deviation of the noise over the clipping norm, > 0.
-        sampling_rate: in (0, 1].
-        count: number of such steps, >= 1.
-    """
+    name = LINE
 
-    noise_multiplier: float
-    sampling_rate: float
-    count: int
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        return all(
+            isinstance(part, Step) and _NOISE[0] <= part.noise_multiplier <= _NOISE[1] and part.sampling_rate >= _RATE
+            for part in parts
+        ) and self._few(parts)
+
+    def _few(self, parts: Parts) -> bool:
+        return sum(part.count for part in parts if isinstance(part, Step)) <= _STEPS
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        low, high = _between(steps, lambda some: delta_bounds_at(step_losses(some, direction), epsilon))
+        return Bracket(max(0.0, low), min(1.0, high), high - low <= _NARROW * high or len(steps) > MOST_KINDS)
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        wide = False
+
+        def bracket(some: Steps) -> tuple[float, float]:
+            nonlocal wide
+            try:
+                return epsilon_of(step_losses(some, direction), delta)
+            except Unresolved as refused:  # what it carries holds all the same
+                wide = True
+                return refused.lower, refused.upper
+
+        low, high = _between(steps, bracket)
+        return Bracket(low, high, not wide)
 
 
-Composition = tuple[SampledGaussian, ...]
+def _between(steps: Steps, bracket: Callable[[Steps], tuple[float, float]]) -> tuple[float, float]:
+    """The bracket, or of too many kinds the lower end of steps that spend no more and the upper end of steps that spend no less."""
+    less, more = bins(steps, upper=False), bins(steps, upper=True)
+    if less == more:
+        return bracket(steps)
+    return bracket(less)[0], bracket(more)[1]
 
 
-def directions(adjacency: Adjacency) -> tuple[Direction, ...]:
-    return ("replace",) if adjacency == "replace-one" else ("remove", "add")
+@functools.lru_cache(maxsize=64)
+def bins(steps: Steps, *, upper: bool) -> Steps:
+    """At most ``MOST_KINDS`` kinds: each step with no more noise and no lower rate than it has, or the other way round."""
+    found, width = steps, 1e-3
+    while len(found) > MOST_KINDS:
+        groups: dict[tuple[int, int], list[Step]] = {}
+        for step in steps:
+            key = math.floor(math.log(step.noise_multiplier) / width), math.floor(math.log(step.sampling_rate) / width)
+            groups.setdefault(key, []).append(step)
+        one, other = (min, max) if upper else (max, min)
+        found = tuple(
+            Step(
+                noise_multiplier=one(step.noise_multiplier for step in group),
+                sampling_rate=other(step.sampling_rate for step in group),
+                count=sum(step.count for step in group),
+            )
+            for group in groups.values()
+        )
+        width *= 2
+    return found
 
 
-def delta_bracket(
-    composition: Composition, *, epsilon: float, adjacency: Adjacency = "add-remove"
-) -> tuple[float, float]:
-    """Bounds of delta(epsilon), the larger of both directions.
-
-    Args:
-        composition: steps that may differ.
-        epsilon: >= 0.
-        adjacency: "add-remove" or "replace-one".
+def direction_delta(steps: Steps, *, epsilon: float, direction: Direction) -> tuple[float, float]:
+    """Bounds of delta(epsilon) of one direction.
 
     Raises:
         Unresolved: wider than ``WIDEST``; it carries the bounds that hold.
     """
-    found = [direction_delta(composition, epsilon=epsilon, direction=one) for one in directions(adjacency)]
-    return max(low for low, _ in found), max(high for _, high in found)
-
-
-def direction_delta(composition: Composition, *, epsilon: float, direction: Direction) -> tuple[float, float]:
-    """Bounds of delta(epsilon) of one direction: "remove", "add" or "replace"."""
-    low, high = delta_bounds_at(step_losses(composition, direction), epsilon)
+    low, high = delta_bounds_at(step_losses(steps, direction), epsilon)
     if not narrow(low, high):
         raise Unresolved(f"delta is known to lie in [{low!r}, {high!r}] only", low, high)
     return low, high
 
 
-def epsilon_bracket(
-    composition: Composition, *, delta: float, adjacency: Adjacency = "add-remove"
-) -> tuple[float, float]:
-    """Bounds of the smallest epsilon >= 0 for which the composition is (epsilon, delta)-private.
-
-    Args:
-        composition: steps that may differ.
-        delta: in (0, 1).
-        adjacency: "add-remove" or "replace-one".
-
-    Raises:
-        Unresolved: delta near that epsilon is not known to within ``WIDEST``.
-    """
-    first, *others = directions(adjacency)
-    lower, upper = direction_epsilon(composition, delta=delta, direction=first)
-    for direction in others:
-        if delta_bounds_at(step_losses(composition, direction), lower)[1] > delta:
-            low, high = direction_epsilon(composition, delta=delta, direction=direction)
-            lower, upper = max(lower, low), max(upper, high)
-    return lower, upper
-
-
-def direction_epsilon(composition: Composition, *, delta: float, direction: Direction) -> tuple[float, float]:
+def direction_epsilon(steps: Steps, *, delta: float, direction: Direction) -> tuple[float, float]:
     """Bounds of the smallest epsilon of one direction.
 
     Raises:
         Unresolved: delta there is not known to within ``WIDEST``, nor epsilon to within 1e-9; it carries bounds that hold.
     """
-    return epsilon_of(step_losses(composition, direction), delta)
-
-
-def about_log_delta(composition: Composition, epsilon: float, direction: Direction) -> float:
-    """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
-    try:
-        saddle = rough_saddle(step_losses(composition, direction), epsilon)
-    except Unresolved:
-        return -math.inf
-    return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
-
-
-def chance(composition: Composition) -> float:
-    """Chance that the record takes part in a step at all: delta(0) is at most that, whatever the noise. Never rounded down."""
-    if any(step.sampling_rate == 1.0 for step in composition):
-        return 1.0
-    if len(composition) == composition[0].count == 1:
-        return composition[0].sampling_rate
-    log_never = math.fsum(step.count * math.log1p(-step.sampling_rate) for step in composition)
-    return min(1.0, -math.expm1(log_never) * (1 + 1e-15))
-
-
-def scaled(composition: Composition, factor: float) -> Composition:
-    """The composition with all noise multipliers times ``factor``."""
-    return tuple(replace(part, noise_multiplier=factor * part.noise_multiplier) for part in composition)
-
-
-def noise_bracket(
-    composition: Composition,
-    *,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency = "add-remove",
-    among: tuple[Direction, ...] = (),
-) -> tuple[float, float]:
-    """Bounds, 5e-7 apart, of the least factor on all noise multipliers that makes the composition (epsilon, delta)-private.
-
-    At the upper one the upper bound of delta(epsilon) is at most ``delta``; at the lower one the lower bound is above it.
-
-    Args:
-        composition: steps that may differ; their noise multipliers give the shape.
-        epsilon: > 0.
-        delta: in (0, 1).
-        adjacency: "add-remove" or "replace-one".
-        among: the directions that count; all of the adjacency where none is named.
-
-    Raises:
-        Unresolved: delta is not known closely enough; it carries factors that hold.
-    """
-    named = among or directions(adjacency)
-
-    def bounds(log_factor: float, direction: Direction) -> tuple[float, float]:
-        return delta_bounds_at(step_losses(scaled(composition, math.exp(log_factor)), direction), epsilon)
-
-    def rough(log_factor: float) -> float:
-        return about_log_delta(scaled(composition, math.exp(log_factor)), epsilon, named[0]) - math.log(delta)
-
-    unsampled = max(unsampled_mu(step_losses(composition, one)) for one in named)
-    enough = math.log(unsampled / gaussian_mu(epsilon, delta)) + 1e-6
-    search = _NoiseSearch(bounds, named, delta)
-    floor = math.log(_LEAST_NOISE / min(step.noise_multiplier for step in composition))
-    search.secant(_root_below(rough, enough, floor), rough)
-    if not search.done:
-        search.bisect(enough, floor)
-    if not search.done:
-        raise Unresolved(
-            f"the least factor is known to lie in [{math.exp(search.breaks)!r}, {math.exp(search.fits)!r}] only",
-            math.exp(search.breaks),
-            math.exp(search.fits),
-        )
-    return math.exp(search.breaks), math.exp(search.fits)
-
-
-class _NoiseSearch:
-    """For the log of the least factor: the least that was seen to fit the budget, and the largest that was seen to break it."""
-
-    def __init__(
-        self,
-        bounds: Callable[[float, Direction], tuple[float, float]],
-        among: tuple[Direction, ...],
-        delta: float,
-    ) -> None:
-        self._bounds, self._among, self._delta = bounds, list(among), delta
-        self.breaks, self.fits = -math.inf, math.inf
-
-    @property
-    def done(self) -> bool:
-        return self.fits - self.breaks <= _NOISE_WIDTH * (1 + 1e-6)
-
-    def _excess(self, x: float) -> float:
-        """log of the upper bound of delta over the budget's, of the direction that asks for more."""
-        low, high = self._bounds(x, self._among[0])
-        if low > self._delta:
-            self.breaks = max(self.breaks, x)
-        return math.log(max(high, 1e-300) / self._delta)
-
-    def _test(self, x: float) -> bool:
-        """Whether both directions fit at x; the one that does not comes first from then on."""
-        for direction in tuple(self._among):
-            low, high = self._bounds(x, direction)
-            if low > self._delta:
-                self.breaks = max(self.breaks, x)
-            if high > self._delta:
-                self._among.remove(direction)
-                self._among.insert(0, direction)
-                return False
-        self.fits = min(self.fits, x)
-        return True
-
-    def secant(self, x: float, rough: Callable[[float], float]) -> None:
-        """From a guess whose slope is known: two or three evaluations, then one at either end of the bracket."""
-        if len(self._among) > 1:
-            self._among.sort(key=lambda one: -self._bounds(x, one)[1])
-        slope = (rough(x + 1e-2) - rough(x - 1e-2)) / 2e-2
-        before: tuple[float, float] | None = None
-        for _ in range(_TURNS):
-            excess = self._excess(x)
-            if before is not None and x != before[0]:
-                slope = (excess - before[1]) / (x - before[0])
-            if not (math.isfinite(slope) and slope < 0):
-                return
-            before = (x, excess)
-            step = max(-0.7, min(0.7, -excess / slope))
-            x += step
-            if abs(step) > _NOISE_WIDTH * 100 or abs(excess) > 1e-3:
-                continue  # the next step of a secant is far below the width
-            if self._test(x + _NOISE_WIDTH / 2):
-                self._excess(x - _NOISE_WIDTH / 2)
-            if self.done:
-                return
-
-    def bisect(self, enough: float, floor: float) -> None:
-        """Between ends that are known to fit and to break, where the secant did not get there; not below ``floor``."""
-        if self.fits == math.inf and not self._test(enough):
-            return
-        x, step = self.fits, 0.5
-        while self.breaks == -math.inf and x > floor:
-            x = max(self.fits - step, floor)
-            self._test(x)
-            step *= 2
-        for _ in range(_BISECTIONS):
-            if self.done or self.breaks == -math.inf:
-                return
-            fits, breaks = self.fits, self.breaks
-            self._test((fits + breaks) / 2)
-            if (self.fits, self.breaks) == (fits, breaks):
-                return  # neither: delta is not known closely enough
-
-
-def step_losses(composition: Composition, direction: Direction) -> Steps:
-    return tuple(
-        StepLoss(
-            noise_multiplier=part.noise_multiplier,
-            sampling_rate=part.sampling_rate,
-            count=part.count,
-            direction=direction,
-        )
-        for part in composition
-    )
-
-
-def line_plan(composition: Composition, *, epsilon: float, direction: Direction) -> Plan:
-    """Where the line for epsilon runs, for an evaluation in another arithmetic."""
-    steps = step_losses(composition, direction)
-    log_delta = math.log(max(delta_bounds_at(steps, epsilon)[1], 1e-300))
-    kept = cut(steps, log_delta)
-    saddle = saddle_at(kept, epsilon)
-    if saddle.c > 0:  # delta may be far below what the saddle says
-        saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
-    return plan_line(law(kept), saddle)
-
-
-def _root_below(function: Callable[[float], float], high: float, floor: float) -> float:
-    """About the root of a falling function that is below 0 at ``high``; ``floor`` where it is below 0 from there on."""
-    low = high - 0.5
-    while low > floor and function(low) <= 0:
-        high, low = low, low - 1.0
-    if low <= floor and function(floor) <= 0:
-        return floor
-    low = max(low, floor)
-    while high - low > 1e-2:
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) > 0 else (low, middle)
-    return (low + high) / 2
+    return epsilon_of(step_losses(steps, direction), delta)

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
+from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods._closed_forms import participation_delta
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_log_delta
+from dptheory.privacy.methods.gaussian._bracket import gaussian_bracket
 from dptheory.privacy.methods.saddle._line import MOST, Line, line_at
 from dptheory.privacy.methods.saddle._measures import Product, bands, law, least_point, log_chernoff, output, split
-from dptheory.privacy.methods.saddle._moments import StepLoss, Unresolved
-from dptheory.privacy.methods.saddle._points import LEFT_OUT, Saddle, Steps, cut, saddle_at
+from dptheory.privacy.methods.saddle._moments import StepLoss
+from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cut, saddle_at
 
 WIDEST = 1e-4
 """Largest width of a bracket of delta, relative."""
-CLOSED_FORM = 3e-10
-"""Error of log delta of a Gaussian mechanism, for |log delta| < 1e5."""
 WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
 _NEARLY = 1e-7  # relative: where a split does this, the one with outputs left out may do WANTED
 _FINE = 1e-8  # relative: a line that does this needs no second one
@@ -80,7 +79,7 @@ class Lines:
         return sum(value for value, _ in found), sum(slope for _, slope in found)
 
 
-def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
+def delta_bounds_at(steps: Losses, epsilon: float) -> tuple[float, float]:
     """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide."""
     if epsilon >= largest_loss(steps):
         return 0.0, 0.0
@@ -98,12 +97,12 @@ def delta_bounds_at(steps: Steps, epsilon: float) -> tuple[float, float]:
     return (low, high) if narrow(low, high) else (low, min(high, without_lines(steps, epsilon)))
 
 
-def without_lines(steps: Steps, epsilon: float) -> float:
+def without_lines(steps: Losses, epsilon: float) -> float:
     """Upper bound of delta of sampled steps that needs no line, and may be far above delta."""
     return min(by_participations(steps, epsilon), _chernoff(steps, epsilon))
 
 
-def by_participations(steps: Steps, epsilon: float) -> float:
+def by_participations(steps: Losses, epsilon: float) -> float:
     """Upper bound of delta of steps of one kind, close where little is hidden; 1 of others."""
     if len(steps) > 1:
         return 1.0
@@ -111,7 +110,7 @@ def by_participations(steps: Steps, epsilon: float) -> float:
     return participation_delta(size * steps[0].shift, steps[0].sampling_rate, steps[0].count, epsilon)
 
 
-def _chernoff(steps: Steps, epsilon: float) -> float:
+def _chernoff(steps: Losses, epsilon: float) -> float:
     """An upper bound where no line is to be had, as for a delta of exp(-1000)."""
     whole = law(cut(steps, _LOG_UNSEEN))
     try:
@@ -125,29 +124,24 @@ def narrow(low: float, high: float) -> bool:
     return high - low <= WIDEST * high
 
 
-def largest_loss(steps: Steps) -> float:
+def largest_loss(steps: Losses) -> float:
     """What the losses of all steps never exceed: without the record a sample's density is at most 1 / (1 - q) times the other."""
     if any(step.direction != "add" or step.sampling_rate == 1.0 for step in steps):
         return math.inf
     return -sum(step.count * math.log1p(-step.sampling_rate) for step in steps) * (1 + 2e-15)
 
 
-def gaussian_mu(steps: Steps) -> float | None:
-    """Steps without sampling are one Gaussian mechanism."""
+def gaussian_mu(steps: Losses) -> float | None:
+    """Losses without sampling are one Gaussian mechanism."""
     return None if any(step.sampling_rate < 1.0 for step in steps) else unsampled_mu(steps)
 
 
-def unsampled_mu(steps: Steps) -> float:
+def unsampled_mu(steps: Losses) -> float:
     size = 2.0 if steps[0].direction == "replace" else 1.0
     return size * math.sqrt(math.fsum(step.count * step.shift**2 for step in steps))
 
 
-def gaussian_bracket(mu: float, epsilon: float) -> tuple[float, float]:
-    log_delta = gaussian_log_delta(mu, epsilon)
-    return math.exp(log_delta - CLOSED_FORM), min(1.0, max(math.exp(log_delta + CLOSED_FORM), _LEAST))
-
-
-def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
+def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     r"""Bounds of delta(epsilon) without any inversion.
 
     One step: the integral over its output. Above: sampling only helps, and no loss exceeds the largest, L*. Below, for "add",
@@ -178,11 +172,11 @@ def closed_bounds(steps: Steps, epsilon: float) -> tuple[float, float]:
     return low, min(high, -math.expm1(epsilon - largest) * (1 + 1e-12))
 
 
-def rough_saddle(steps: Steps, epsilon: float) -> Saddle:
+def rough_saddle(steps: Losses, epsilon: float) -> Saddle:
     return saddle_at(cut(steps, -25.0), epsilon)
 
 
-def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Lines:
+def lines_near(steps: Losses, epsilon: float, *, split_first: bool = False) -> Lines:
     """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow."""
     best: Lines | None = None
     width = least = math.inf
@@ -205,14 +199,14 @@ def lines_near(steps: Steps, epsilon: float, *, split_first: bool = False) -> Li
     return best
 
 
-def _ways_to_split(steps: Steps) -> tuple[tuple[int, bool] | str, ...]:
+def _ways_to_split(steps: Losses) -> tuple[tuple[int, bool] | str, ...]:
     """Bands after the splits at one output, but of few steps, where the runs without an extreme output are no small part."""
     if sum(step.count for step in steps) < _MANY:
         return _SPLITS
     return (*_SPLITS[:2], "bands", *_SPLITS[2:])
 
 
-def _lines(steps: Steps, epsilon: float, at: tuple[int, bool] | str) -> Lines:
+def _lines(steps: Losses, epsilon: float, at: tuple[int, bool] | str) -> Lines:
     if at == "bands":
         return _band_lines(steps, epsilon)
     if isinstance(at, str):
@@ -221,7 +215,7 @@ def _lines(steps: Steps, epsilon: float, at: tuple[int, bool] | str) -> Lines:
 
 
 @functools.lru_cache(maxsize=64)
-def whole_line(steps: Steps, epsilon: float, most: int = MOST) -> Line:
+def whole_line(steps: Losses, epsilon: float, most: int = MOST) -> Line:
     """The line for epsilon, whose cut fits delta: it is made anew until what is left out does not matter."""
     log_delta = min(rough_saddle(steps, epsilon).log_value, -1.0)
     best, width = None, math.inf
@@ -245,7 +239,7 @@ def whole_line(steps: Steps, epsilon: float, most: int = MOST) -> Line:
 
 
 @functools.lru_cache(maxsize=64)
-def _split_lines(steps: Steps, epsilon: float, outputs: int, leave_out: bool) -> Lines:
+def _split_lines(steps: Losses, epsilon: float, outputs: int, leave_out: bool) -> Lines:
     """Lines for the runs without an extreme output, and for the rest."""
     floors = [_SHARE * output(step, epsilon / outputs) for step in steps]
     if leave_out:
@@ -256,7 +250,7 @@ def _split_lines(steps: Steps, epsilon: float, outputs: int, leave_out: bool) ->
 
 
 @functools.lru_cache(maxsize=64)
-def _band_lines(steps: Steps, epsilon: float) -> Lines:
+def _band_lines(steps: Losses, epsilon: float) -> Lines:
     """Lines for the runs without an extreme output, and for bands of the extreme outputs: losses of many sizes."""
     steps = _far_cut(steps, epsilon)
     lowest = [_SHARE * output(step, epsilon) for step in steps]
@@ -270,7 +264,7 @@ def _band_lines(steps: Steps, epsilon: float) -> Lines:
     return Lines(epsilon, (*lines, _small_part(usual, epsilon, sum(line.delta_bracket(epsilon)[1] for line in lines))))
 
 
-def _far_cut(steps: Steps, epsilon: float) -> Steps:
+def _far_cut(steps: Losses, epsilon: float) -> Losses:
     """Without outputs far beyond the one whose loss is epsilon."""
     by_one = sum(step.count * one_step_delta(step, epsilon) for step in steps)  # delta, where one output makes it out
     return cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)

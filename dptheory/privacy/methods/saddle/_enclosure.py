@@ -6,24 +6,19 @@ a ball. Needs python-flint (``pip install dptheory[certified]``). Proof: proofs/
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flint import acb, acb_mat, arb, ctx
 
-from dptheory.privacy.methods.saddle._brackets import (
-    Adjacency,
-    Composition,
-    direction_delta,
-    direction_epsilon,
-    directions,
-    line_plan,
-    step_losses,
-)
-from dptheory.privacy.methods.saddle._delta import largest_loss
-from dptheory.privacy.methods.saddle._line import Plan
-from dptheory.privacy.methods.saddle._measures import lower_shift
+from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy._parts import Steps
+from dptheory.privacy.methods.saddle._brackets import direction_delta, direction_epsilon
+from dptheory.privacy.methods.saddle._delta import delta_bounds_at, largest_loss
+from dptheory.privacy.methods.saddle._line import Plan, plan_line
+from dptheory.privacy.methods.saddle._measures import law, lower_shift
 from dptheory.privacy.methods.saddle._moment_rule import Nodes, envelope, nodes, widest_shift
-from dptheory.privacy.methods.saddle._moments import Direction, StepLoss, Unresolved
+from dptheory.privacy.methods.saddle._moments import StepLoss
+from dptheory.privacy.methods.saddle._points import cut, saddle_at, step_losses
 
 NOISE = (0.4, 20.0)
 RATE = (1e-4, 1.0)
@@ -37,47 +32,24 @@ _MOST_PRODUCTS = 500_000_000
 _INSTEAD = "; the bracket in doubles holds there, under its assumption on rounding"
 
 
-def certified_delta(
-    composition: Composition, *, epsilon: float, adjacency: Adjacency = "add-remove"
-) -> tuple[float, float]:
-    """An enclosure of delta(epsilon), the larger of both directions.
+def worst_delta(composition: Steps, *, epsilon: float, among: tuple[Direction, ...]) -> tuple[float, float]:
+    """An enclosure of the largest delta(epsilon) of some directions.
 
     Args:
-        composition: steps that may differ; noise multipliers in ``NOISE``, rates in ``RATE``, together ``COUNT`` steps.
+        composition: steps with noise multipliers in [0.4, 20] and rates in [1e-4, 1], 100 to 10^6 in all.
         epsilon: >= 0.
-        adjacency: "add-remove" or "replace-one".
+        among: the directions.
 
     Raises:
-        Unresolved: outside that range, or where the enclosure would be wider than 1e-6.
+        Unresolved: outside that range, or where the enclosure would be too wide.
     """
-    return worst_delta(composition, epsilon=epsilon, among=directions(adjacency))
-
-
-def certified_epsilon(
-    composition: Composition, *, delta: float, adjacency: Adjacency = "add-remove"
-) -> tuple[float, float]:
-    """An enclosure of the smallest epsilon >= 0 for which the composition is (epsilon, delta)-private.
-
-    Args:
-        composition: as for :func:`certified_delta`.
-        delta: in (0, 1).
-        adjacency: "add-remove" or "replace-one".
-
-    Raises:
-        Unresolved: outside the range of :func:`certified_delta`, or where the enclosure would be too wide.
-    """
-    return worst_epsilon(composition, delta=delta, among=directions(adjacency))
-
-
-def worst_delta(composition: Composition, *, epsilon: float, among: tuple[Direction, ...]) -> tuple[float, float]:
-    """:func:`certified_delta` for the largest of some directions."""
     _check(composition)
     found = [_delta(composition, epsilon, one) for one in among]
     return max(low for low, _ in found), max(high for _, high in found)
 
 
-def worst_epsilon(composition: Composition, *, delta: float, among: tuple[Direction, ...]) -> tuple[float, float]:
-    """:func:`certified_epsilon` for the largest of some directions."""
+def worst_epsilon(composition: Steps, *, delta: float, among: tuple[Direction, ...]) -> tuple[float, float]:
+    """An enclosure of the least epsilon that holds in some directions; arguments and errors as for :func:`worst_delta`."""
     _check(composition)
     first, *others = among
     lower, upper = _epsilon(composition, delta, first)
@@ -88,7 +60,7 @@ def worst_epsilon(composition: Composition, *, delta: float, among: tuple[Direct
     return lower, upper
 
 
-def _check(composition: Composition) -> None:
+def _check(composition: Steps) -> None:
     for part in composition:
         if not (NOISE[0] <= part.noise_multiplier <= NOISE[1] and RATE[0] <= part.sampling_rate <= RATE[1]):
             raise Unresolved(
@@ -99,7 +71,7 @@ def _check(composition: Composition) -> None:
         raise Unresolved(f"certified: the number of steps must lie in {COUNT}, got {count}{_INSTEAD}")
 
 
-def _delta(composition: Composition, epsilon: float, direction: Direction) -> tuple[float, float]:
+def _delta(composition: Steps, epsilon: float, direction: Direction) -> tuple[float, float]:
     if epsilon >= largest_loss(step_losses(composition, direction)):
         return 0.0, 0.0
     low, high = _line(composition, epsilon, direction).delta_bracket(epsilon)
@@ -109,7 +81,7 @@ def _delta(composition: Composition, epsilon: float, direction: Direction) -> tu
     return low, high
 
 
-def _epsilon(composition: Composition, delta: float, direction: Direction) -> tuple[float, float]:
+def _epsilon(composition: Steps, delta: float, direction: Direction) -> tuple[float, float]:
     around = direction_epsilon(composition, delta=delta, direction=direction)
     if around[1] == 0.0:
         if _delta(composition, 0.0, direction)[1] <= delta:
@@ -183,10 +155,21 @@ class BallLine:
         return 1 + value - smooth - self.left_out, 1 + value + aliases + self.left_out
 
 
-def _line(composition: Composition, epsilon: float, direction: Direction) -> BallLine:
+def _line(composition: Steps, epsilon: float, direction: Direction) -> BallLine:
     plan = line_plan(composition, epsilon=epsilon, direction=direction)
     with ctx.workprec(_BITS):
         return _ball_line(plan)
+
+
+def line_plan(composition: Steps, *, epsilon: float, direction: Direction) -> Plan:
+    """Where the line for epsilon runs, for an evaluation in another arithmetic."""
+    steps = step_losses(composition, direction)
+    log_delta = math.log(max(delta_bounds_at(steps, epsilon)[1], 1e-300))
+    kept = cut(steps, log_delta)
+    saddle = saddle_at(kept, epsilon)
+    if saddle.c > 0:  # delta may be far below what the saddle says
+        saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
+    return plan_line(law(kept), saddle)
 
 
 def _ball_line(plan: Plan) -> BallLine:

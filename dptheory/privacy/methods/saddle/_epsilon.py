@@ -3,8 +3,10 @@
 import math
 from collections.abc import Callable
 
+from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods._closed_forms import one_step_epsilon, participation_epsilon
 from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods.gaussian._bracket import Curve, first_that_holds, unsampled_ends
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 from dptheory.privacy.methods.saddle._delta import (
     WANTED,
@@ -13,7 +15,6 @@ from dptheory.privacy.methods.saddle._delta import (
     by_participations,
     closed_bounds,
     delta_bounds_at,
-    gaussian_bracket,
     gaussian_mu,
     largest_loss,
     lines_near,
@@ -23,8 +24,8 @@ from dptheory.privacy.methods.saddle._delta import (
 )
 from dptheory.privacy.methods.saddle._line import line_at
 from dptheory.privacy.methods.saddle._measures import law
-from dptheory.privacy.methods.saddle._moments import StepLoss, Unresolved
-from dptheory.privacy.methods.saddle._points import Steps, cut, saddle_at, saddle_for
+from dptheory.privacy.methods.saddle._moments import StepLoss
+from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, saddle_for
 
 _FEW = 4096  # nodes while searching
 _SEARCH = 16
@@ -39,10 +40,8 @@ _NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made aga
 _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
 
-Bracket = Callable[[float], tuple[float, float]]
 
-
-def epsilon_of(steps: Steps, delta: float) -> tuple[float, float]:
+def epsilon_of(steps: Losses, delta: float) -> tuple[float, float]:
     """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``.
 
     Raises:
@@ -67,7 +66,7 @@ def epsilon_of(steps: Steps, delta: float) -> tuple[float, float]:
     raise Unresolved(f"epsilon is known to lie in [{lower!r}, {upper!r}] only", lower, upper)
 
 
-def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
+def _quickly(steps: Losses, delta: float) -> tuple[float, float, Curve]:
     """By lines with few nodes to where epsilon is about, then by one line."""
     mu = gaussian_mu(steps)
     if mu is not None:
@@ -86,22 +85,7 @@ def _quickly(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     return lower, upper, lines.delta_bracket
 
 
-def unsampled_ends(mu: float, delta: float) -> tuple[float, float, Bracket]:
-    """Bounds of epsilon of a Gaussian mechanism, and the bracket of delta that they come from."""
-
-    def bracket(epsilon: float) -> tuple[float, float]:
-        return gaussian_bracket(mu, epsilon)
-
-    epsilon = gaussian_epsilon(mu, delta)
-    step = 1e-12 * epsilon + 1e-300
-    return (
-        _end(lambda e: bracket(e)[0] >= delta, epsilon, -step),
-        _end(lambda e: bracket(e)[1] <= delta, epsilon, step),
-        bracket,
-    )
-
-
-def _search(steps: Steps, delta: float, largest: float) -> float:
+def _search(steps: Losses, delta: float, largest: float) -> float:
     log_delta = math.log(delta)
     kept = cut(steps, log_delta)
     low, high = 0.0, largest
@@ -126,7 +110,7 @@ def _search(steps: Steps, delta: float, largest: float) -> float:
     return epsilon
 
 
-def _carefully(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
+def _carefully(steps: Losses, delta: float) -> tuple[float, float, Curve]:
     """Between two epsilons whose deltas are known to lie on either side, with the best lines at each."""
     low, high = _closed(steps, delta)
     if high - low <= _CLOSE * high:
@@ -170,7 +154,7 @@ def _carefully(steps: Steps, delta: float) -> tuple[float, float, Bracket]:
     return low, high, lambda epsilon: delta_bounds_at(steps, epsilon)
 
 
-def _closed(steps: Steps, delta: float) -> tuple[float, float]:
+def _closed(steps: Losses, delta: float) -> tuple[float, float]:
     """Bounds of epsilon by the closed forms alone."""
     highest = min(largest_loss(steps), gaussian_epsilon(unsampled_mu(steps), delta) * (1 + 1e-8))
     if len(steps) == 1:
@@ -189,7 +173,7 @@ def _loss(step: StepLoss) -> Loss:
     return Loss(step.direction, step.noise_multiplier, step.sampling_rate)
 
 
-def _by_one_output(steps: Steps, delta: float) -> float:
+def _by_one_output(steps: Losses, delta: float) -> float:
     """About epsilon where one extreme output makes out delta: a guess."""
     return max(one_step_epsilon(_loss(step), delta / sum(one.count for one in steps))[0] for step in steps)
 
@@ -205,25 +189,25 @@ def _last(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
     return low, high
 
 
-def _lines_or_none(steps: Steps, epsilon: float) -> Lines | None:
+def _lines_or_none(steps: Losses, epsilon: float) -> Lines | None:
     try:
         return lines_near(steps, epsilon, split_first=True)
     except Unresolved:
         return None
 
 
-def _both(steps: Steps, lines: Lines | None, epsilon: float) -> tuple[float, float]:
+def _both(steps: Losses, lines: Lines | None, epsilon: float) -> tuple[float, float]:
     """The bounds by the lines and by the closed forms, whichever are nearer."""
     low, high = (0.0, 1.0) if lines is None else lines.delta_bracket(epsilon)
     below, above = closed_bounds(steps, epsilon)
     return max(low, below), min(high, above, by_participations(steps, epsilon))
 
 
-def _held(steps: Steps, lines: Lines) -> Bracket:
+def _held(steps: Losses, lines: Lines) -> Curve:
     return lambda epsilon: _both(steps, lines, epsilon)
 
 
-def _around(lines: Lines, bracket: Bracket, delta: float, ends: tuple[float, float]) -> tuple[float, float]:
+def _around(lines: Lines, bracket: Curve, delta: float, ends: tuple[float, float]) -> tuple[float, float]:
     """The ends of the bracket of epsilon, by lines that serve there."""
     epsilon, slope = min(max(lines.epsilon, ends[0]), ends[1]), math.nan
     for _ in range(_TURNS):
@@ -240,17 +224,6 @@ def _around(lines: Lines, bracket: Bracket, delta: float, ends: tuple[float, flo
         raise Unresolved(f"delta does not fall near {epsilon!r}")
     start = 1.01 * (high - low) / abs(slope) + 4e-16 * epsilon
     return (
-        max(ends[0], _end(lambda e: bracket(e)[0] >= delta, epsilon, -start)),
-        min(ends[1], _end(lambda e: bracket(e)[1] <= delta, epsilon, start)),
+        max(ends[0], first_that_holds(lambda e: bracket(e)[0] >= delta, epsilon, -start)),
+        min(ends[1], first_that_holds(lambda e: bracket(e)[1] <= delta, epsilon, start)),
     )
-
-
-def _end(holds: Callable[[float], bool], epsilon: float, step: float) -> float:
-    """The first of epsilon + step, + 2 step, + 4 step, ... that holds; 0 where it falls below."""
-    for _ in range(40):
-        if epsilon + step <= 0:
-            return 0.0
-        if holds(epsilon + step):
-            return epsilon + step
-        step *= 2
-    raise Unresolved(f"no bound of epsilon near {epsilon!r}: delta is known too roughly there")

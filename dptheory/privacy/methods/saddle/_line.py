@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods.saddle._measures import AtLine, Measure, Product, log_chernoff
-from dptheory.privacy.methods.saddle._moments import ELEMENTARY, HALF, Complexes, Reals, Unresolved
+from dptheory.privacy.methods.saddle._moments import ELEMENTARY, HALF, Complexes, Reals
 from dptheory.privacy.methods.saddle._points import Saddle, log_peak
 
 _LARGEST = 600.0

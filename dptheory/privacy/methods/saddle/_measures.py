@@ -12,17 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
+from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods.saddle._moment_rule import MomentRule, moment_rule, nodes, widest_shift
-from dptheory.privacy.methods.saddle._moments import (
-    ELEMENTARY,
-    HALF,
-    Complexes,
-    Reals,
-    StepLoss,
-    Unresolved,
-    real_moments,
-)
-from dptheory.privacy.methods.saddle._points import Saddle, Steps, log_peak, total_moments
+from dptheory.privacy.methods.saddle._moments import ELEMENTARY, HALF, Complexes, Reals, StepLoss, real_moments
+from dptheory.privacy.methods.saddle._points import Losses, Saddle, log_peak, total_moments
 
 _RUNGS = 2
 """Lower lines lie this many to a halving, so that neighbouring nodes share one."""
@@ -56,7 +49,7 @@ class Measure(Protocol):
     """A positive measure of the sum of the losses, of mass at most 1."""
 
     @property
-    def steps(self) -> Steps: ...
+    def steps(self) -> Losses: ...
 
     @property
     def left_out(self) -> float:
@@ -75,7 +68,7 @@ class Measure(Protocol):
 class Product:
     """The law of the sum of independent losses."""
 
-    steps: Steps
+    steps: Losses
     left_out: float
 
     def about(self, c: float) -> float:
@@ -94,12 +87,12 @@ class Product:
 class Difference:
     """The law of the sum of the losses, less that of the runs without an extreme output: ``usual`` and ``rare`` make up P."""
 
-    usual: Steps
-    rare: Steps
+    usual: Losses
+    rare: Losses
     left_out: float
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> Losses:
         return self.rare
 
     def about(self, c: float) -> float:
@@ -116,7 +109,7 @@ class Difference:
         return _log_difference(self.usual, np.array(values[:half]), np.array(values[half:]))
 
 
-def split(steps: Steps, floors: list[float]) -> tuple[Product, Difference]:
+def split(steps: Losses, floors: list[float]) -> tuple[Product, Difference]:
     """The runs without an output above the floor of its step, and the rest, which together are ``steps``.
 
     A step that has a cut keeps its sharpness; otherwise it is as sharp as the normal density falls at the floor.
@@ -131,7 +124,7 @@ def split(steps: Steps, floors: list[float]) -> tuple[Product, Difference]:
     return Product(tuple(usual), 0.0), Difference(tuple(usual), tuple(rare), law(steps).left_out)
 
 
-def bands(steps: Steps, floors: list[list[float]]) -> tuple[Product, list[Difference]]:
+def bands(steps: Losses, floors: list[list[float]]) -> tuple[Product, list[Difference]]:
     """The runs without an output above the lowest floors, and those whose highest output lies in a band; floors rise."""
     found: list[Difference] = []
     for level in reversed(floors):
@@ -142,7 +135,7 @@ def bands(steps: Steps, floors: list[list[float]]) -> tuple[Product, list[Differ
     return usual, found
 
 
-def law(steps: Steps) -> Product:
+def law(steps: Losses) -> Product:
     """The law of the sum of the losses of ``steps``, most of whose mass no cut takes."""
     return Product(steps, sum(step.count * math.exp(step.log_cut_mass) for step in steps if step.cut < math.inf))
 
@@ -183,7 +176,7 @@ def log_chernoff(measure: Measure, c: float) -> float:
 
 @dataclass(frozen=True)
 class _ProductAt:
-    steps: Steps
+    steps: Losses
     c: float
     rules: tuple[MomentRule, ...]
 
@@ -211,8 +204,8 @@ class _ProductAt:
 
 @dataclass(frozen=True)
 class _DifferenceAt:
-    usual: Steps
-    rare: Steps
+    usual: Losses
+    rare: Losses
     c: float
     usual_rules: tuple[MomentRule, ...]
     rare_rules: tuple[MomentRule, ...]
@@ -266,7 +259,7 @@ class _DifferenceAt:
         return log_terms, np.logaddexp(0.0, log_error - log_terms.real) + of_logs
 
 
-def _log_difference(steps: Steps, usual: Reals, rare: Reals) -> float:
+def _log_difference(steps: Losses, usual: Reals, rare: Reals) -> float:
     """log of prod (a + d)^T - prod a^T, from log a and log d."""
     counts = np.array([step.count for step in steps], dtype=np.float64)
     gain = float(counts @ np.logaddexp(0.0, rare - usual))
@@ -303,7 +296,7 @@ def output(step: StepLoss, loss: float) -> float:
     return exponent / step.shift + step.shift / 2
 
 
-def _rules(steps: Steps, c: float) -> tuple[MomentRule, ...]:
+def _rules(steps: Losses, c: float) -> tuple[MomentRule, ...]:
     return tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods.saddle._moments import (
     ELEMENTARY,
     HALF,
@@ -18,7 +19,6 @@ from dptheory.privacy.methods.saddle._moments import (
     Reach,
     Reals,
     StepLoss,
-    Unresolved,
     check_size,
     log_cut,
     log_mixture,

@@ -14,12 +14,13 @@ takes all others: what is left is the part of P that a lower cut takes away.
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Direction = Literal["remove", "add", "replace"]
+from dptheory.privacy._bounds import Direction, Unresolved
+
 Reals = NDArray[np.float64]
 Complexes = NDArray[np.complexfloating[Any, Any]]
 
@@ -92,18 +93,6 @@ class StepLoss:
         either = [math.sqrt(2 * max(nats + log_share, 1.0)) for log_share in (math.log(self.sampling_rate), 0.0)]
         sharpness = min(either, key=cut)
         return replace(self, cut=cut(sharpness), sharpness=sharpness)
-
-
-class Unresolved(ArithmeticError):
-    """The integral cannot be evaluated to the promised width.
-
-    Attributes:
-        lower, upper: bounds that hold all the same, of what was asked for.
-    """
-
-    def __init__(self, message: str, lower: float = 0.0, upper: float = math.inf) -> None:
-        super().__init__(message)
-        self.lower, self.upper = lower, upper
 
 
 def log_mixture(step: StepLoss, z: Complexes) -> Complexes:

@@ -7,16 +7,30 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dptheory.privacy.methods.saddle._moments import Moments, StepLoss, Unresolved, real_moments
+from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy._parts import Steps
+from dptheory.privacy.methods.saddle._moments import Moments, StepLoss, real_moments
 
-Steps = tuple[StepLoss, ...]
+Losses = tuple[StepLoss, ...]
 
 _FAR = 700.0
 LEFT_OUT = 30.0
 """Nats below delta at which extreme outputs are left out."""
 
 
-def total_moments(steps: Steps, s: float) -> Moments:
+def step_losses(steps: Steps, direction: Direction) -> Losses:
+    return tuple(
+        StepLoss(
+            noise_multiplier=step.noise_multiplier,
+            sampling_rate=step.sampling_rate,
+            count=step.count,
+            direction=direction,
+        )
+        for step in steps
+    )
+
+
+def total_moments(steps: Losses, s: float) -> Moments:
     parts = [(step.count, real_moments(step, s)) for step in steps]
     return Moments(
         sum(n * m.value for n, m in parts), sum(n * m.slope for n, m in parts), sum(n * m.curvature for n, m in parts)
@@ -39,13 +53,13 @@ class Saddle:
     """Standard deviation of the tilted sum of the losses, with the poles: 1 / sqrt of the second derivative."""
 
 
-def cut(steps: Steps, log_delta: float, nats: float = LEFT_OUT) -> Steps:
+def cut(steps: Losses, log_delta: float, nats: float = LEFT_OUT) -> Losses:
     """The steps without outputs so extreme that they do not matter to a delta of about exp(log_delta)."""
     log_left_out = log_delta - nats - math.log(len(steps))
     return tuple(step.with_cut(log_left_out) for step in steps)
 
 
-def saddle_at(steps: Steps, epsilon: float) -> Saddle:
+def saddle_at(steps: Losses, epsilon: float) -> Saddle:
     origin = total_moments(steps, 0.0)
     if origin.slope - epsilon > math.sqrt(origin.curvature):
         c = _root(lambda c: _saddle_epsilon(steps, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
@@ -60,7 +74,7 @@ def saddle_at(steps: Steps, epsilon: float) -> Saddle:
     return _saddle(steps, c, epsilon)
 
 
-def saddle_for(steps: Steps, log_delta: float) -> Saddle:
+def saddle_for(steps: Losses, log_delta: float) -> Saddle:
     """The saddle, c > 0, at which delta is about exp(log_delta); its epsilon may be below 0."""
     start = 1.0 / math.sqrt(total_moments(steps, 0.0).curvature)
     c = _rising_root(lambda c: log_delta - _saddle(steps, c, None).log_value, start)
@@ -73,12 +87,12 @@ def check_near(log_value: float) -> None:
         raise Unresolved("epsilon is far beyond the losses that occur")
 
 
-def _saddle_epsilon(steps: Steps, c: float) -> tuple[float, Moments]:
+def _saddle_epsilon(steps: Losses, c: float) -> tuple[float, Moments]:
     moments = total_moments(steps, c)
     return moments.slope - 1 / c - 1 / (1 + c), moments
 
 
-def _saddle(steps: Steps, c: float, epsilon: float | None) -> Saddle:
+def _saddle(steps: Losses, c: float, epsilon: float | None) -> Saddle:
     own, moments = _saddle_epsilon(steps, c)
     epsilon = own if epsilon is None else epsilon
     curvature = moments.curvature + 1 / c**2 + 1 / (1 + c) ** 2

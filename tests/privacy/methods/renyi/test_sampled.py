@@ -8,7 +8,8 @@ import pytest
 from mpmath import mp, mpf
 
 from dptheory import privacy
-from dptheory.privacy.methods._sampled_loss import Direction, Loss
+from dptheory.privacy._bounds import Direction
+from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.renyi import _sampled as _sampled_renyi
 from dptheory.privacy.methods.renyi._sampled import renyi_divergences
 from dptheory.pruning import SubsetMallows

@@ -8,6 +8,7 @@ import pytest
 
 from dptheory import privacy
 from dptheory.privacy import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.references._pld import pld_bracket
 from dptheory.privacy.methods.saddle import _brackets as _saddle_brackets
@@ -34,7 +35,6 @@ from dptheory.privacy.methods.saddle._delta import (
 )
 from dptheory.privacy.methods.saddle._line import Line, line_at
 from dptheory.privacy.methods.saddle._moment_rule import moment_rule
-from dptheory.privacy.methods.saddle._moments import Direction, Unresolved
 
 
 def one(noise: float, rate: float, count: int) -> Composition:

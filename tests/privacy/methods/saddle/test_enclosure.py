@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods.saddle._brackets import SampledGaussian, delta_bracket, epsilon_bracket
-from dptheory.privacy.methods.saddle._moments import Unresolved
 
 pytest.importorskip("flint")
 

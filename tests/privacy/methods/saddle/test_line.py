@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.saddle import _line as _saddle_line
 from dptheory.privacy.methods.saddle._line import Line, line_at
 from dptheory.privacy.methods.saddle._measures import law
-from dptheory.privacy.methods.saddle._moments import Direction, StepLoss
-from dptheory.privacy.methods.saddle._points import Steps, cut, saddle_at
+from dptheory.privacy.methods.saddle._moments import StepLoss
+from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at
 
 
-def steps(noise: float, rate: float, count: int, direction: Direction) -> Steps:
+def steps(noise: float, rate: float, count: int, direction: Direction) -> Losses:
     return (StepLoss(noise_multiplier=noise, sampling_rate=rate, count=count, direction=direction),)
 
 

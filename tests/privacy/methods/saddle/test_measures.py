@@ -10,9 +10,9 @@ from dptheory.privacy.methods.saddle import _measures
 from dptheory.privacy.methods.saddle._delta import Lines, whole_line
 from dptheory.privacy.methods.saddle._measures import Difference, Product, law, output, split
 from dptheory.privacy.methods.saddle._moments import StepLoss
-from dptheory.privacy.methods.saddle._points import Steps
+from dptheory.privacy.methods.saddle._points import Losses
 
-STEPS: Steps = (
+STEPS: Losses = (
     StepLoss(noise_multiplier=1.0, sampling_rate=0.02, count=600, direction="remove"),
     StepLoss(noise_multiplier=0.9, sampling_rate=0.01, count=400, direction="remove"),
 )

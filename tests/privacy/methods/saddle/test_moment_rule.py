@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods.saddle import _moment_rule
 from dptheory.privacy.methods.saddle._moment_rule import envelope, moment_rule, widest_shift
-from dptheory.privacy.methods.saddle._moments import Direction
 from tests.privacy.methods.saddle.test_moments import reference, step
 
 CASES = [(1.0, 0.02, "remove", 4.0), (0.4, 0.3, "add", 2.0), (2.0, 0.5, "replace", -0.4)]

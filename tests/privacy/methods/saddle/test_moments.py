@@ -6,15 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dptheory.privacy.methods.saddle._moments import (
-    Direction,
-    Reals,
-    StepLoss,
-    log_cut,
-    log_mixture,
-    losses,
-    real_moments,
-)
+from dptheory.privacy._bounds import Direction
+from dptheory.privacy.methods.saddle._moments import Reals, StepLoss, log_cut, log_mixture, losses, real_moments
 
 SETTINGS = [(1.0, 0.02), (0.4, 1e-4), (20.0, 0.9), (3.0, 1.0)]
 
