@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from scipy.optimize import brentq
+import scipy
 
 from dptheory import _validate
 from dptheory.privacy._bounds import NOISE, valid_delta
@@ -62,4 +62,4 @@ def estimated_noise_multiplier(*, epsilon: float, delta: float, sampling_rate: f
     other = min(max(start + sign * reach, low), high)
     if sign * excess(other) <= 0.0:
         return math.exp(other)
-    return math.exp(brentq(lambda x: max(-_FAR, min(_FAR, excess(x))), start, other, xtol=_GAP))
+    return math.exp(scipy.optimize.brentq(lambda x: max(-_FAR, min(_FAR, excess(x))), start, other, xtol=_GAP))

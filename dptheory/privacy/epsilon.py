@@ -54,7 +54,7 @@ from dptheory.privacy._parts import (
 )
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import OneStep, Participations
-from dptheory.privacy.methods._method import Bracket, Method
+from dptheory.privacy.methods._method import Method
 from dptheory.privacy.methods.fixed_size._bounds import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
@@ -97,7 +97,7 @@ def epsilon_in(parts: Parts, direction: Direction, delta: float) -> Found:
     values = values_of(parts, hidden=False)
     if not values or not _within_samples(parts) or chance(values) > delta:
         if _only_values(parts):
-            return _asked(values, direction, math.inf, lambda method: method.epsilon(values, direction, delta))
+            return _asked(values, direction, delta=delta)
         return _with_more_than_values_epsilon(parts, direction, delta)
     return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
 
@@ -108,7 +108,7 @@ def delta_in(parts: Parts, direction: Direction, epsilon: float) -> Found:
         return _fixed_delta(fixed, direction, epsilon)
     if _only_values(parts):
         values = values_of(parts, hidden=False)
-        return _asked(values, direction, 1.0, lambda method: method.delta(values, direction, epsilon))
+        return _asked(values, direction, epsilon=epsilon)
     return _on_the_grid(_around(parts, direction, epsilon), parts, direction, epsilon)
 
 
@@ -142,17 +142,20 @@ def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
 # --- noisy values alone -----------------------------------------------------------------------------------------------------
 
 
-def _asked(values: Steps, direction: Direction, most: float, ask: Callable[[Method], Bracket]) -> Found:
-    """The narrowest ends of all methods that serve, up to the first that is narrow; ``most`` where there is no upper end."""
+def _asked(values: Steps, direction: Direction, *, epsilon: float = 0.0, delta: float | None = None) -> Found:
+    """Bounds of epsilon at a delta, or of delta at an epsilon: the narrowest ends of all methods that serve, up to a narrow one."""
     if not values:
         return Found(0.0, 0.0, Gaussian.name, Gaussian.name)
-    found = Found(0.0, most)
+    found = Found(0.0, 1.0 if delta is None else math.inf)
     for method in METHODS:
-        if method.serves(values, direction):
-            bracket = ask(method)
-            found = found.with_lower(bracket.lower, method.name).with_upper(bracket.upper, method.name)
-            if bracket.settled or found.upper <= LEAST:
-                break
+        if not method.serves(values, direction):
+            continue
+        bracket = (
+            method.delta(values, direction, epsilon) if delta is None else method.epsilon(values, direction, delta)
+        )
+        found = found.with_lower(bracket.lower, method.name).with_upper(bracket.upper, method.name)
+        if bracket.settled or found.upper <= LEAST:
+            break
     return found
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from dptheory import privacy
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _brackets, _budgets, _crossing
-from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy import _crossing, _noise_scale
+from dptheory.privacy import epsilon as methods
+from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods import _closed_forms, references
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.references import _cross_check, _prv
@@ -281,9 +282,8 @@ def test_width_for_few_steps_with_rare_large_losses(setting: tuple[float, float,
 
 
 def test_batches_of_a_share_are_never_rounded_down() -> None:
-    options = {"adjacency": "replace-one", "sampling": "without replacement"}
     low, high = (
-        privacy.rdp_epsilon(noise_multiplier=1.0, sampling_rate=1e-6 * share, steps=1000, delta=1e-5, **options)
+        references.fixed_size_rdp_epsilon(noise_multiplier=1.0, sampling_rate=1e-6 * share, steps=1000, delta=1e-5)
         for share in (1.0, 1.0004)
     )
     assert low < high
@@ -323,22 +323,43 @@ def test_guards_hold() -> None:
 
 
 def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wide(*_: object, **__: object) -> tuple[float, float]:
-        raise Unresolved("wide", 0.0, math.inf)
+    """Each method that serves holds the others in its bounds, and the answer is named after those that gave its ends."""
+    run = (privacy.Step(noise_multiplier=1.1, sampling_rate=0.01, count=200),)
+    right = methods.epsilon_in(run, "remove", 1e-5)
+    serving = [one for one in methods.METHODS if one.serves(run, "remove")]
+    assert [one.name for one in serving] == ["Gaussian", "saddle line", "participations", "lattice", "RDP", "grid"]
+    for one in serving:
+        monkeypatch.setattr(methods, "METHODS", (one,))
+        found = methods.epsilon_in(run, "remove", 1e-5)
+        assert found.lower <= right.lower and right.upper <= found.upper < math.inf
+        assert found.method == one.name
+        below, above = (methods.delta_in(run, "remove", end) for end in (right.upper, right.lower))
+        assert below.lower <= 1e-5 <= above.upper
+    monkeypatch.setattr(methods, "METHODS", [one for one in serving if one.name != "saddle line"])
+    found = methods.epsilon_in(run, "remove", 1e-5)
+    assert 0.99 * right.upper < found.lower <= right.lower and right.upper <= found.upper < 1.001 * right.upper
 
-    run = {"noise_multiplier": 1.1, "sampling_rate": 0.01, "steps": 200, "delta": 1e-5}
-    right = privacy.epsilon_bounds(**run)  # type: ignore[arg-type]
-    changes = (
-        ("direction_epsilon", wide, "PRV"),
-        ("prv_or_none", lambda *_: None, "PLD"),
-        ("pld_bracket", lambda *_: (0.0, math.inf), "saddle line, participations"),
+
+@pytest.mark.parametrize(
+    ("setting", "lower", "upper"),
+    [
+        ((0.7648, 4.544e-08, 6, 1.036e-25, "replace"), 0.0065, 0.027),
+        ((0.9415, 3.15e-08, 5, 3.787e-24, "replace"), 2.5e-4, 9.4e-4),
+        ((1.119, 4.279e-06, 2, 6.594e-14, "remove"), 7.27e-4, 7.28e-4),
+        ((0.4231, 1.896e-08, 8, 2.25e-10, "remove"), 3.2e-5, 2.2e-4),
+    ],
+)
+def test_few_and_rare_steps_without_another_accountant(
+    setting: tuple[float, float, int, float, Direction], lower: float, upper: float
+) -> None:
+    """Where the line alone is wide, and PRV was asked before: no wider than it was."""
+    noise, rate, count, delta, direction = setting
+    found = methods.epsilon_in(
+        (privacy.Step(noise_multiplier=noise, sampling_rate=rate, count=count),), direction, delta
     )
-    for name, change, method in changes:
-        monkeypatch.setattr(_brackets, name, change)
-        _brackets.bracketed.cache_clear()
-        found = privacy.epsilon_bounds(**run)  # type: ignore[arg-type]
-        assert found.method == method and found.lower <= right.lower and right.upper <= found.upper < math.inf
-    _brackets.bracketed.cache_clear()
+    assert lower <= found.lower <= found.upper <= upper
+    witness = _prv.prv_or_none(Loss(direction, noise, rate), count, delta, 0.005)
+    assert witness is not None and witness[0] <= found.upper and found.lower <= witness[1]
 
 
 def test_the_estimate_lies_in_the_bracket() -> None:
@@ -479,7 +500,7 @@ def test_the_least_noise_for_a_large_budget_asks_for_no_line(monkeypatch: pytest
     def refused(*given: object) -> None:
         raise AssertionError(given)
 
-    monkeypatch.setattr(_budgets, "_about_noise", refused)
+    monkeypatch.setattr(_noise_scale, "noise_bracket", refused)
     assert privacy.least_noise_multiplier(epsilon=1000.0, **run) == 0.05  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         privacy.least_noise_multiplier(epsilon=1.0, **run)  # type: ignore[arg-type]
@@ -530,17 +551,9 @@ def test_bad_budget(budget: float) -> None:
 
 def test_renyi_knows_every_adjacency() -> None:
     run = {"noise_multiplier": 1, "sampling_rate": 0.02, "steps": 10, "delta": 1e-5}
-    add_remove, replace, share = (
-        privacy.rdp_epsilon(**run, **options)
-        for options in (
-            {},
-            {"adjacency": "replace-one"},
-            {"adjacency": "replace-one", "sampling": "without replacement"},
-        )
-    )
+    add_remove, replace = (privacy.rdp_epsilon(**run, adjacency=one) for one in ("add-remove", "replace-one"))
+    share = references.fixed_size_rdp_epsilon(**run)
     assert 0 < add_remove < replace < share
-    with pytest.raises(ValueError, match="adjacency must be 'replace-one'"):
-        privacy.rdp_epsilon(**run, sampling="without replacement")
 
 
 def test_a_typical_bracket_is_narrow() -> None:

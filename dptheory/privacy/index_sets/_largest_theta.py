@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
+import scipy
 
 _LEAST_THETA, _LARGEST_THETA = 1e-300, 1e9  # between them lies every dispersion that a budget up to 1e6 pays for
 _STEP = 1e-10  # small, as rounding decides, by the machine, whether the root or the step before it fits
@@ -34,7 +34,7 @@ def largest_theta(spent: Callable[[float], float], budget: float, start: float) 
     ends = math.log(low), math.log(high)
     if excess(ends[0]) > 0.0 or excess(ends[1]) <= 0.0:  # only by the rounding of the logarithm
         return low
-    x = float(brentq(excess, *ends, xtol=_STEP, maxiter=200))
+    x = float(scipy.optimize.brentq(excess, *ends, xtol=_STEP, maxiter=200))
     for power in range(34):  # the root is known up to a step: go back until it fits
         theta = math.exp(x) * (1.0 - _STEP * (2.0**power - 1.0))
         if spent(theta) <= budget:

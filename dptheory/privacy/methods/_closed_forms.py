@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TypeGuard
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc, erfcx, gammaln, ndtr
 
 from dptheory.privacy._bounds import CHANCE, MAX_STEPS, NOISE, ONE, RATE, Direction
@@ -102,7 +102,7 @@ def one_step_epsilon(loss: Loss, delta: float) -> tuple[float, float]:
         high = 1e-12
         while excess(high, error) > 0:
             high *= 4.0
-        return float(brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
+        return float(scipy.optimize.brentq(excess, 0.0, high, args=(error,), xtol=1e-13 * high, rtol=1e-12))
 
     # Near delta(0) a small error of delta is a large one of epsilon.
     low, high = root(-DELTA_ERROR) * (1 - _ROOT), root(DELTA_ERROR) * (1 + _ROOT)
@@ -131,7 +131,7 @@ def participation_epsilon(shift: float, sampling_rate: float, steps: int, delta:
         return 0.0
     if excess(highest) >= 0:
         return highest
-    root = float(brentq(excess, 0.0, highest, xtol=1e-12 * highest, rtol=1e-10))
+    root = float(scipy.optimize.brentq(excess, 0.0, highest, xtol=1e-12 * highest, rtol=1e-10))
     return min(highest, root * (1 + _ROUNDING) + 2e-12 * highest)
 
 

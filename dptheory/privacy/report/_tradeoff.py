@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 Curve = Callable[[float], tuple[float, float]]
 """Bounds of H at the logarithm of gamma."""
@@ -83,7 +83,9 @@ def _highest(minus: Callable[[float], float]) -> float:
     for direction in (step, -step):
         while abs(x + direction) <= _FAR and minus(x + direction) < minus(x):
             x += direction
-    found = minimize_scalar(minus, bounds=(x - step, x + step), method="bounded", options={"xatol": 1e-5})
+    found = scipy.optimize.minimize_scalar(
+        minus, bounds=(x - step, x + step), method="bounded", options={"xatol": 1e-5}
+    )
     return float(found.x)
 
 

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.stats import binom
+import scipy
 
 from dptheory import _validate
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE
@@ -52,10 +52,12 @@ def user_epsilon_upper_bound(
     if q == 1.0:
         return gaussian_epsilon(k * math.sqrt(steps) / sigma, delta)
     hits = np.arange(k + 1, dtype=np.float64)
-    hits = hits[binom.sf(hits - 1, k, q) > _SHARE * delta / steps]  # without the others P has less mass, Q is no larger
+    hits = hits[
+        scipy.stats.binom.sf(hits - 1, k, q) > _SHARE * delta / steps
+    ]  # without the others P has less mass, Q is no larger
     none = np.zeros(hits.size)
     none[0] = 1.0
-    remove = RisingLoss(hits / sigma, binom.pmf(hits, k, q), none)
+    remove = RisingLoss(hits / sigma, scipy.stats.binom.pmf(hits, k, q), none)
     return max(_epsilon([(1.0, one)], steps, delta) for one in (remove, remove.reversed()))
 
 
@@ -104,9 +106,9 @@ def truncated_epsilon_upper_bound(
     sigma, q, steps, delta = _checked(noise_multiplier, sampling_rate, steps, delta)
     n = _validate.integer("train_size", train_size, 2, 10**9)
     most = _validate.integer("max_batch_size", max_batch_size, 1, n)
-    others_fill = float(binom.sf(most - 1, n - 1, q))
+    others_fill = float(scipy.stats.binom.sf(most - 1, n - 1, q))
     # in the batch, given that the others fill it: by symmetry max_batch_size of the n records are, if more than that are drawn
-    within = min(1.0, float(binom.sf(most, n, q)) * most / n / others_fill) if others_fill > 0.0 else 0.0
+    within = min(1.0, float(scipy.stats.binom.sf(most, n, q)) * most / n / others_fill) if others_fill > 0.0 else 0.0
     plain, replaced = sampled_loss(sigma, q, "remove"), sampled_loss(sigma / 2, within, "remove")
     return max(
         _epsilon([(1 - others_fill, a), (others_fill, b)], steps, delta)

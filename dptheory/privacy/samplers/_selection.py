@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from dptheory import _validate
 from dptheory.privacy._accountant import delta_bounds
@@ -102,7 +102,9 @@ def selection_epsilon_upper_bound(
         return epsilon_from_rdp(orders=order, rdp=rdp, delta=delta)
 
     start = math.log(float(orders[_best_pair(orders, _selected(orders, curve, mean, law), delta)[0]]) - 1.0)
-    best = minimize_scalar(by_accountant, bounds=(start - 1.0, start + 3.0), method="bounded", options={"xatol": 1e-3})
+    best = scipy.optimize.minimize_scalar(
+        by_accountant, bounds=(start - 1.0, start + 3.0), method="bounded", options={"xatol": 1e-3}
+    )
     return min(found, float(best.fun))
 
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dptheory.privacy._bounds import CHANCE, Found
@@ -180,4 +180,6 @@ def _depth(share: float) -> float:
     """y with 1 - y / (e^y - 1) = share, in [0, 1)."""
     if share <= 0.0:
         return 0.0
-    return float(brentq(lambda y: 1.0 - share - (y / math.expm1(y) if y > 0 else 1.0), 0.0, 700.0)) * (1 + 1e-9)
+    return float(scipy.optimize.brentq(lambda y: 1.0 - share - (y / math.expm1(y) if y > 0 else 1.0), 0.0, 700.0)) * (
+        1 + 1e-9
+    )

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import erfcx, erfinv
 
 from dptheory import _validate
@@ -225,4 +225,4 @@ def _mills_gap(x: float, mu: float) -> float:
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    return float(brentq(function, low, high, xtol=_PRECISION, rtol=4 * _PRECISION, maxiter=500))
+    return float(scipy.optimize.brentq(function, low, high, xtol=_PRECISION, rtol=4 * _PRECISION, maxiter=500))

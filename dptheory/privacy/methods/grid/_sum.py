@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import minimize_scalar
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._log_sum import log_sum
@@ -217,7 +217,7 @@ def _outside(laws: list[TiltedLaw], spacing: float, start: int, size: int) -> fl
             return math.fsum(moments) - extra * edge
 
         # convex in the extra tilt; any serves for a bound
-        best = minimize_scalar(exponent, bounds=_EXTRA_TILTS, method="bounded", options={"maxiter": 16})
+        best = scipy.optimize.minimize_scalar(exponent, bounds=_EXTRA_TILTS, method="bounded", options={"maxiter": 16})
         total += math.exp(min(0.0, float(best.fun)))
     return total
 

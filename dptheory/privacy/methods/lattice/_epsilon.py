@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dptheory.privacy.methods.lattice._sums import Array, Kernel, LatticeMasses, TiltedSum, radius, tilt_for, tilted_sum
 
@@ -114,7 +114,7 @@ def _highest(total: TiltedSum, delta: float) -> float:
             if low == 0.0:
                 return 0.0
             low, high, step = max(low - step, 0.0), low, 1.5 * step
-    return float(brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
 
 
 def _fine(law: Law, span: float, steps: int, delta: float) -> LatticeMasses | None:
@@ -138,7 +138,7 @@ def _least(total: TiltedSum, delta: float, kernel: Kernel, start: float) -> floa
         low, high = high, 1.2 * high + 1 / total.tilt
         if high > 1e6:
             return math.inf
-    return float(brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
 
 
 def _tilt_at(law: LatticeMasses, mean: float, start: float) -> float:

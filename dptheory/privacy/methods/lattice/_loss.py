@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.privacy.methods._log_sum import log_sum
@@ -288,7 +288,7 @@ def _root(excess: Callable[[float], float], high: float) -> float:
     """Where a falling function of epsilon crosses 0 in [0, high]; the end that is nearer to that where it does not."""
     if excess(0.0) <= 0.0:
         return 0.0
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=_FINEST)) if excess(high) < 0.0 else high
+    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=_FINEST)) if excess(high) < 0.0 else high
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class _Trimmed:
         wanted = max(self.j[-1] - target / count, _TOP / count)
         if self.shortfall(0.0) <= wanted:
             return 0.0
-        return float(brentq(lambda t: self.shortfall(t) - wanted, 0.0, self._steep(wanted)))
+        return float(scipy.optimize.brentq(lambda t: self.shortfall(t) - wanted, 0.0, self._steep(wanted)))
 
     def chernoff_tilt(self, nats: float, count: int) -> float:
         """Tilt of the Chernoff bound on the tail that weighs e^-nats."""
@@ -336,7 +336,7 @@ class _Trimmed:
 
         if gap(0.0) >= 0.0:  # by the rounding of the cumulant, where next to nothing is asked
             return 0.0
-        return steep if gap(steep) <= 0.0 else float(brentq(gap, 0.0, steep))
+        return steep if gap(steep) <= 0.0 else float(scipy.optimize.brentq(gap, 0.0, steep))
 
     def _steep(self, wanted: float) -> float:
         tilt = 1e-6

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dptheory.privacy._bounds import LATTICE, MAX_STEPS, NOISE, RATE, Direction
 from dptheory.privacy._parts import Parts, Step, Steps
@@ -132,6 +132,6 @@ def _crossing(falling: Callable[[float], float], level: float, *, down: bool) ->
     high = 1e-12
     while excess(high) > 0.0:
         high *= 4.0
-    root = float(brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=1e-12))
+    root = float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-13 * high, rtol=1e-12))
     step = 2e-12 * root + 2e-13 * high
     return max(0.0, root - step) if down else root + step

@@ -50,6 +50,7 @@ def cross_check(
     Raises:
         ValueError: an argument outside its range.
         ArithmeticError: the brackets contradict each other; one accountant is wrong.
+        ImportError: dp-accounting is not installed (``pip install 'dptheory[accountants]'``).
 
     Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1).
 

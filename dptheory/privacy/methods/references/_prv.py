@@ -23,8 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from scipy.fft import next_fast_len
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from dptheory.privacy.methods._sampled_loss import Array, Loss
@@ -217,7 +217,7 @@ class _Composed:
             return low
         if excess(high) > 0:
             raise ArithmeticError("epsilon lies outside the grid")
-        return float(brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-11))
+        return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-11))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Estimate of delta(epsilon), and how much it may be wrong."""

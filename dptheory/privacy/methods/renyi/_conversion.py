@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize_scalar
 
 from dptheory import _validate
 
@@ -115,7 +115,9 @@ def zcdp_epsilon(*, zcdp_rho: float, delta: float) -> float:
         return zcdp_rho * order + float(conversion(order=np.asarray(order), delta=delta))
 
     middle = 0.5 * (math.log(-math.log(delta)) - math.log(zcdp_rho))
-    best = minimize_scalar(bound, bounds=(middle - 8.0, middle + 8.0), method="bounded", options={"xatol": 1e-9})
+    best = scipy.optimize.minimize_scalar(
+        bound, bounds=(middle - 8.0, middle + 8.0), method="bounded", options={"xatol": 1e-9}
+    )
     return max(0.0, float(best.fun))
 
 
@@ -151,7 +153,9 @@ def zcdp_budget(*, epsilon: float, delta: float) -> float:
     if low == 0.0:
         return 0.0  # the root underflows
     log_rho = float(
-        brentq(lambda x: zcdp_epsilon(zcdp_rho=math.exp(x), delta=delta) - epsilon, math.log(low), math.log(high))
+        scipy.optimize.brentq(
+            lambda x: zcdp_epsilon(zcdp_rho=math.exp(x), delta=delta) - epsilon, math.log(low), math.log(high)
+        )
     )
     return math.exp(log_rho) * (1.0 - 1e-9)  # on the safe side of the root
 

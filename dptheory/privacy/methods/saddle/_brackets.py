@@ -5,7 +5,6 @@ Each bracket is as narrow as the errors that proofs/privacy/saddle_line.md bound
 
 import functools
 import math
-from collections.abc import Callable
 
 from dptheory.privacy._bounds import LINE, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps
@@ -37,30 +36,26 @@ class SaddleLine:
         return sum(part.count for part in parts if isinstance(part, Step)) <= _STEPS
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
-        low, high = _between(steps, lambda some: delta_bounds_at(step_losses(some, direction), epsilon))
-        return Bracket(max(0.0, low), min(1.0, high), high - low <= _NARROW * high or len(steps) > MOST_KINDS)
+        less, more = bins(steps, upper=False), bins(steps, upper=True)
+        low, high = delta_bounds_at(step_losses(less, direction), epsilon)
+        if more != less:
+            high = delta_bounds_at(step_losses(more, direction), epsilon)[1]
+        return Bracket(max(0.0, low), min(1.0, high), high - low <= _NARROW * high or more != less)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
-        wide = False
-
-        def bracket(some: Steps) -> tuple[float, float]:
-            nonlocal wide
-            try:
-                return epsilon_of(step_losses(some, direction), delta)
-            except Unresolved as refused:  # what it carries holds all the same
-                wide = True
-                return refused.lower, refused.upper
-
-        low, high = _between(steps, bracket)
-        return Bracket(low, high, not wide)
+        less, more = bins(steps, upper=False), bins(steps, upper=True)
+        found = _bracket(less, direction, delta)
+        if more == less:
+            return found
+        above = _bracket(more, direction, delta)
+        return Bracket(found.lower, above.upper, found.settled and above.settled)
 
 
-def _between(steps: Steps, bracket: Callable[[Steps], tuple[float, float]]) -> tuple[float, float]:
-    """The bracket, or of too many kinds the lower end of steps that spend no more and the upper end of steps that spend no less."""
-    less, more = bins(steps, upper=False), bins(steps, upper=True)
-    if less == more:
-        return bracket(steps)
-    return bracket(less)[0], bracket(more)[1]
+def _bracket(steps: Steps, direction: Direction, delta: float) -> Bracket:
+    try:
+        return Bracket(*epsilon_of(step_losses(steps, direction), delta), settled=True)
+    except Unresolved as refused:  # what it carries holds all the same
+        return Bracket(refused.lower, refused.upper)
 
 
 @functools.lru_cache(maxsize=64)

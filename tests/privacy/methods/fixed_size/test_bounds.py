@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from dptheory import privacy
+from dptheory.privacy import FixedSizeStep
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.fixed_size import _bounds as _fixed_size
 from dptheory.privacy.methods.fixed_size import _divergence as _fixed_size_divergence
@@ -163,7 +164,8 @@ def test_who_chooses_by_the_outputs_stays_below() -> None:
     for epsilon in (0.2, 1.0):
         chosen = _worst_choice(sigma, rate, steps, epsilon, ("remove", "add"))
         assert chosen > 1.01 * _worst_choice(sigma, rate, steps, epsilon, ("remove",))
-        upper, _ = _fixed_size.fixed_size_upper(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=chosen)
+        step = FixedSizeStep(noise_multiplier=sigma, sampling_rate=rate, count=steps)
+        upper = _fixed_size.fixed_size_epsilon(step.alike, chosen).upper
         assert upper >= epsilon
 
 

@@ -9,22 +9,12 @@ import pytest
 from dptheory import privacy
 from dptheory.privacy import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy._parts import Step, Steps
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.references._pld import pld_bracket
-from dptheory.privacy.methods.saddle import _brackets as _saddle_brackets
 from dptheory.privacy.methods.saddle import _delta as _saddle_delta
-from dptheory.privacy.methods.saddle import _measures
-from dptheory.privacy.methods.saddle._brackets import (
-    Composition,
-    SampledGaussian,
-    about_log_delta,
-    delta_bracket,
-    direction_delta,
-    direction_epsilon,
-    epsilon_bracket,
-    noise_bracket,
-    step_losses,
-)
+from dptheory.privacy.methods.saddle import _measures, _noise
+from dptheory.privacy.methods.saddle._brackets import direction_delta, direction_epsilon
 from dptheory.privacy.methods.saddle._delta import (
     Chernoff,
     Lines,
@@ -35,10 +25,24 @@ from dptheory.privacy.methods.saddle._delta import (
 )
 from dptheory.privacy.methods.saddle._line import Line, line_at
 from dptheory.privacy.methods.saddle._moment_rule import moment_rule
+from dptheory.privacy.methods.saddle._noise import about_log_delta, noise_bracket
+from dptheory.privacy.methods.saddle._points import step_losses
+
+BOTH: tuple[Direction, ...] = ("remove", "add")
 
 
-def one(noise: float, rate: float, count: int) -> Composition:
-    return (SampledGaussian(noise_multiplier=noise, sampling_rate=rate, count=count),)
+def delta_bracket(steps: Steps, *, epsilon: float, among: tuple[Direction, ...] = BOTH) -> tuple[float, float]:
+    found = [direction_delta(steps, epsilon=epsilon, direction=one) for one in among]
+    return max(low for low, _ in found), max(high for _, high in found)
+
+
+def epsilon_bracket(steps: Steps, *, delta: float) -> tuple[float, float]:
+    found = [direction_epsilon(steps, delta=delta, direction=one) for one in BOTH]
+    return max(low for low, _ in found), max(high for _, high in found)
+
+
+def one(noise: float, rate: float, count: int) -> Steps:
+    return (Step(noise_multiplier=noise, sampling_rate=rate, count=count),)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_dp_accounting_agrees() -> None:
 def test_without_sampling_it_is_the_gaussian() -> None:
     low, high = epsilon_bracket(one(2.0, 1.0, 10), delta=1e-10)
     assert low <= gaussian_epsilon(math.sqrt(10) / 2, 1e-10) <= high < low + 1e-8
-    low, high = delta_bracket(one(2.0, 1.0, 10), epsilon=3.0, adjacency="replace-one")
+    low, high = delta_bracket(one(2.0, 1.0, 10), epsilon=3.0, among=("replace",))
     assert low <= gaussian_delta(math.sqrt(10), 3.0) <= high < low * (1 + 1e-8)
 
 
@@ -110,7 +114,7 @@ def test_beyond_the_largest_loss_delta_is_zero() -> None:
 
 
 def test_the_least_noise() -> None:
-    low, high = noise_bracket(one(1.0, 0.02, 2000), epsilon=3.0, delta=1e-5)
+    low, high = noise_bracket(one(1.0, 0.02, 2000), epsilon=3.0, delta=1e-5, among=BOTH)
     assert low < 1.4514858 + 5e-8 and 1.4514858 - 5e-8 < high < low * (1 + 1.01e-6)
     assert (
         epsilon_bracket(one(high, 0.02, 2000), delta=1e-5)[1]
@@ -120,7 +124,7 @@ def test_the_least_noise() -> None:
 
 
 def test_unsampled_noise_is_that_of_the_closed_form() -> None:
-    low, high = noise_bracket(one(1.0, 1.0, 1), epsilon=1.0, delta=1e-6)
+    low, high = noise_bracket(one(1.0, 1.0, 1), epsilon=1.0, delta=1e-6, among=BOTH)
     assert low <= 1 / gaussian_mu(1.0, 1e-6) <= high
 
 
@@ -164,7 +168,7 @@ def test_bounds_of_delta_that_need_no_line() -> None:
     assert closed_bounds(step_losses(one(1.0, 1e-4, 100), "add"), 1000.0) == (0.0, 0.0)
 
 
-def drawn(rng: random.Random) -> tuple[Composition, float, Direction]:
+def drawn(rng: random.Random) -> tuple[Steps, float, Direction]:
     """A setting of the core: noise .4 to 20, rate 1e-4 to 1, 100 to 10^6 steps, delta 1e-15 to .1."""
     setting = one(
         math.exp(rng.uniform(math.log(0.4), math.log(20))), 10 ** rng.uniform(-4, 0), int(10 ** rng.uniform(2, 6))
@@ -193,7 +197,7 @@ def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkey
         return rule
 
     monkeypatch.setattr(_measures, "moment_rule", counted)
-    low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5)
+    low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5, among=BOTH)
     assert high <= low * (1 + 1.01e-6)
     assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
 
@@ -225,7 +229,7 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
         asked.append(arguments)
         return delta_bounds_at(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_saddle_brackets, "delta_bounds_at", counted)
+    monkeypatch.setattr(_noise, "delta_bounds_at", counted)
     many = []
     for epsilon, delta, rate, count in (
         (8.0, 1e-5, 256 / 60_000, 9375),
@@ -236,7 +240,7 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
         (1.0, 0.01, 1e-4, 10**6),
     ):
         asked.clear()
-        low, high = noise_bracket(one(1.0, rate, count), epsilon=epsilon, delta=delta)
+        low, high = noise_bracket(one(1.0, rate, count), epsilon=epsilon, delta=delta, among=BOTH)
         many += [(epsilon, rate, len(asked))] * (len(asked) > 12 or not low < high < low * (1 + 1.01e-6))
     assert not many
 

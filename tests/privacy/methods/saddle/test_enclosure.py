@@ -4,41 +4,43 @@ import dataclasses
 
 import pytest
 
-from dptheory.privacy._bounds import Unresolved
-from dptheory.privacy.methods.saddle._brackets import SampledGaussian, delta_bracket, epsilon_bracket
+from dptheory.privacy import epsilon as methods
+from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy._parts import Step
 
 pytest.importorskip("flint")
 
 from flint import acb, arb, ctx
 
-from dptheory.privacy.methods.saddle._enclosure import BallLine, _line, certified_delta, certified_epsilon
+from dptheory.privacy.methods.saddle._enclosure import BallLine, _line, worst_delta, worst_epsilon
 
-RUN = (SampledGaussian(noise_multiplier=1.0, sampling_rate=0.02, count=1000),)
+BOTH: tuple[Direction, ...] = ("remove", "add")
+RUN = (Step(noise_multiplier=1.0, sampling_rate=0.02, count=1000),)
 
 
 def test_it_lies_within_the_bracket_in_doubles() -> None:
-    certain, bracket = certified_epsilon(RUN, delta=1e-5), epsilon_bracket(RUN, delta=1e-5)
-    assert bracket[0] <= certain[0] < certain[1] <= bracket[1]
+    certain, bracket = worst_epsilon(RUN, delta=1e-5, among=BOTH), methods.epsilon_of(RUN, BOTH, 1e-5)
+    assert bracket.lower <= certain[0] < certain[1] <= bracket.upper
     assert certain[1] - certain[0] < 1e-12
     # the interval of another program, in balls of 96 bits
     assert max(certain[0], 3.899087994199775) <= min(certain[1], 3.899087994200032)
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_mixed_steps(adjacency: str) -> None:
-    mixed = (*RUN, SampledGaussian(noise_multiplier=2.0, sampling_rate=0.3, count=50))
-    certain = certified_delta(mixed, epsilon=6.0, adjacency=adjacency)  # type: ignore[arg-type]
-    bracket = delta_bracket(mixed, epsilon=6.0, adjacency=adjacency)  # type: ignore[arg-type]
-    assert bracket[0] <= certain[0] < certain[1] <= bracket[1]
+@pytest.mark.parametrize("among", [BOTH, ("replace",)], ids=["add-remove", "replace-one"])
+def test_mixed_steps(among: tuple[Direction, ...]) -> None:
+    mixed = (*RUN, Step(noise_multiplier=2.0, sampling_rate=0.3, count=50))
+    certain = worst_delta(mixed, epsilon=6.0, among=among)
+    bracket = methods.delta_of(mixed, among, 6.0)
+    assert bracket.lower <= certain[0] < certain[1] <= bracket.upper
 
 
 def test_below_the_pole() -> None:
     """c < 0: nearly all the mass."""
-    run = (SampledGaussian(noise_multiplier=0.6, sampling_rate=0.5, count=200),)
-    low, high = certified_delta(run, epsilon=20.0)
-    found = delta_bracket(run, epsilon=20.0)
-    assert max(low, found[0]) <= min(high, found[1]) and high - low < 1e-11
-    assert found[1] - found[0] < 1e-11
+    run = (Step(noise_multiplier=0.6, sampling_rate=0.5, count=200),)
+    low, high = worst_delta(run, epsilon=20.0, among=BOTH)
+    found = methods.delta_of(run, BOTH, 20.0)
+    assert max(low, found.lower) <= min(high, found.upper) and high - low < 1e-11
+    assert found.upper - found.lower < 1e-11
 
 
 def test_the_moments_contain_what_arb_integrates() -> None:
@@ -76,6 +78,6 @@ def test_each_bound_matters(left_out: str) -> None:
     ("noise", "rate", "count"), [(0.3, 0.02, 1000), (1.0, 1e-5, 1000), (1.0, 0.02, 99), (1.0, 0.02, 2_000_000)]
 )
 def test_it_refuses_what_lies_outside(noise: float, rate: float, count: int) -> None:
-    run = (SampledGaussian(noise_multiplier=noise, sampling_rate=rate, count=count),)
+    run = (Step(noise_multiplier=noise, sampling_rate=rate, count=count),)
     with pytest.raises(Unresolved, match="doubles holds"):
-        certified_epsilon(run, delta=1e-5)
+        worst_epsilon(run, delta=1e-5, among=BOTH)
