@@ -56,7 +56,7 @@ def epsilon_bounds(
             noise in [0.4, 20], rates from 1e-4, 100 steps or more.
 
     Returns:
-        The bounds and what gave them. ``lower == upper`` up to rounding for sampling_rate 1.
+        The bounds and what gave them. For sampling_rate 1 delta at either is within 2e-9 of ``delta``, relative: the closed form's.
 
     Raises:
         ValueError: an argument outside its range, or a combination that no accountant covers.

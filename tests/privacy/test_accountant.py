@@ -22,6 +22,18 @@ from dptheory.privacy.methods.references import _cross_check, _prv
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
 
 
+def is_closed_form(found: privacy.EpsilonBounds, mu: float, delta: float) -> bool:
+    """Around epsilon of a Gaussian release, and at either end log delta is off by the closed form's error, 3e-10, four times.
+
+    Once for delta at the end, once for delta that was asked for; and the step to an end that holds doubles.
+    """
+    exact = privacy.gaussian_epsilon(mu, delta)
+    off = [
+        abs(privacy.gaussian_log_delta(mu, end) - math.log(delta)) for end in (found.lower, found.upper) if end > 0.0
+    ]
+    return found.lower <= exact <= found.upper and max(off, default=0.0) <= 4 * 3e-10
+
+
 def test_brackets_hold_exact_gaussian_values() -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
@@ -30,9 +42,8 @@ def test_brackets_hold_exact_gaussian_values() -> None:
         lower, upper = _prv.prv_bracket(Loss("remove", sigma, 1.0), steps, delta, 0.05)
         assert lower <= exact <= upper
         assert upper - lower <= 0.07 * max(1, exact)
-        assert privacy.epsilon_bounds(
-            noise_multiplier=sigma, sampling_rate=1.0, steps=steps, delta=delta
-        ).upper == pytest.approx(exact, rel=1e-9, abs=1e-12)
+        found = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=1.0, steps=steps, delta=delta)
+        assert is_closed_form(found, math.sqrt(steps) / sigma, delta)
 
 
 def test_one_step_against_mpmath() -> None:
@@ -302,9 +313,8 @@ def test_adding_costs_at_most_the_largest_loss() -> None:
 
 def test_replace_without_subsampling_is_a_doubled_shift() -> None:
     exact = privacy.gaussian_epsilon(2 * math.sqrt(50) / 8, 1e-6)
-    assert privacy.epsilon_bounds(
-        noise_multiplier=8, sampling_rate=1.0, steps=50, delta=1e-6, adjacency="replace-one"
-    ).upper == pytest.approx(exact, rel=1e-12)
+    found = privacy.epsilon_bounds(noise_multiplier=8, sampling_rate=1.0, steps=50, delta=1e-6, adjacency="replace-one")
+    assert is_closed_form(found, 2 * math.sqrt(50) / 8, 1e-6)
     lower, upper = _prv.prv_bracket(Loss("replace", 8, 1.0), 50, 1e-6, 0.01)
     assert lower <= exact <= upper
 
@@ -345,7 +355,7 @@ def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ((0.7648, 4.544e-08, 6, 1.036e-25, "replace"), 0.0065, 0.027),
         ((0.9415, 3.15e-08, 5, 3.787e-24, "replace"), 2.5e-4, 9.4e-4),
-        ((1.119, 4.279e-06, 2, 6.594e-14, "remove"), 7.27e-4, 7.28e-4),
+        ((1.119, 4.279e-06, 2, 6.594e-14, "remove"), 7.26e-4, 7.27e-4),
         ((0.4231, 1.896e-08, 8, 2.25e-10, "remove"), 3.2e-5, 2.2e-4),
     ],
 )
@@ -497,8 +507,8 @@ def test_the_least_noise_for_a_large_budget_asks_for_no_line(monkeypatch: pytest
     """A million rare steps at epsilon = 1000 took minutes, to find that the smallest noise will do."""
     run = {"sampling_rate": 1e-6, "steps": 10**6, "delta": 0.1}
 
-    def refused(*given: object) -> None:
-        raise AssertionError(given)
+    def refused(*given: object, **named: object) -> None:
+        raise AssertionError(given, named)
 
     monkeypatch.setattr(_noise_scale, "noise_bracket", refused)
     assert privacy.least_noise_multiplier(epsilon=1000.0, **run) == 0.05  # type: ignore[arg-type]

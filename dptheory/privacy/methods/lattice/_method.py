@@ -55,7 +55,7 @@ def _one_kind(part: object) -> bool:
     return (
         isinstance(part, Step)
         and 1 < part.count <= MAX_STEPS
-        and NOISE[0] <= part.noise_multiplier <= NOISE[1]
+        and NOISE[0] / 2 <= part.noise_multiplier <= NOISE[1]
         and RATE[0] <= part.sampling_rate < 1.0
     )
 
