@@ -51,16 +51,19 @@ def subset(size: int, count: int, generator: torch.Generator | None) -> torch.Te
     likely. Then as many as are too many, or too few, are changed at random. A permutation of all entries takes four times as long.
     """
     chosen = _coins(size, round(count / size * _SIDES) if size else 0, generator)
-    excess = int(chosen.sum()) - count
+    ones = int(chosen.count_nonzero())  # a sum makes whole numbers of all first
+    excess = ones - count
     if excess:
-        chosen[_some(chosen, excess > 0, abs(excess), generator)] = excess < 0
+        there = ones if excess > 0 else size - ones
+        chosen[_some(chosen, excess > 0, abs(excess), there, generator)] = excess < 0
     return chosen
 
 
-def _some(chosen: torch.Tensor, wanted: bool, count: int, generator: torch.Generator | None) -> torch.Tensor:
-    """``count`` distinct places of a mask where it is as wanted, uniformly: the first of a row of draws that are so."""
+def _some(
+    chosen: torch.Tensor, wanted: bool, count: int, there: int, generator: torch.Generator | None
+) -> torch.Tensor:
+    """``count`` distinct places of the ``there`` where a mask is as wanted, uniformly: the first of a row of draws that are so."""
     size = len(chosen)
-    there = int(chosen.sum()) if wanted else size - int(chosen.sum())
     if 8 * there < size or 4 * count > there:  # few draws would be so, or many come twice: draw among them
         places = (chosen if wanted else ~chosen).nonzero().flatten()
         return places[permutation(there, generator)[:count]]

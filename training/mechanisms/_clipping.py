@@ -98,4 +98,6 @@ def clipped_sum(samples: Samples, clip_norm: float, *, mask: Tensors | None = No
         [tensor([1., 0.])]
     """
     gradients = as_gradients(samples)
+    if mask is not None:  # numbers once, for norms and sums
+        mask = [own.to(part.dtype) for own, part in zip(mask, gradients.parts, strict=True)]
     return weighted_sum(gradients, clip_factors(sample_norms(gradients, mask=mask), clip_norm), mask=mask)

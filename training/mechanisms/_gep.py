@@ -13,13 +13,8 @@ from dptheory import embedding as theory
 from dptheory.training._streams import START, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
 from dptheory.training.mechanisms._clipping import clip_factors
-from dptheory.training.mechanisms._subspace import (
-    AnchorSource,
-    off_subspace,
-    power_iteration,
-    shared_dimensions,
-    split_vectors,
-)
+from dptheory.training.mechanisms._spans import Matrix, Span, principal_span
+from dptheory.training.mechanisms._subspace import AnchorSource, shared_dimensions
 from dptheory.training.per_example import PerExampleGradients, as_gradients, square_sums
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000
@@ -52,8 +47,21 @@ class _Embedding(Mechanism, abc.ABC):
         self._stream = seed_stream(seed, START)
         self.seeded = seed is not None
         self._shapes: list[torch.Size] = []
-        self.bases: Tensors = []
-        """Orthonormal rows of the step's subspace, one matrix (k_g, p_g) a group."""
+        self._spans: list[Span] = []
+        self._dims: list[tuple[int, int]] = []
+        """Rows and entries of each group's basis."""
+        self._bases: Tensors | None = []
+
+    @property
+    def bases(self) -> Tensors:
+        """Orthonormal rows of the step's subspace, one matrix (k_g, p_g) a group; what is written to them counts."""
+        if self._bases is None:
+            self.bases = [span.matrix() for span in self._spans]
+        return self._bases or []
+
+    @bases.setter
+    def bases(self, rows: Tensors) -> None:
+        self._bases, self._spans = rows, [Matrix(one) for one in rows]
 
     def attach(self, module: GradSampleModule) -> None:
         """See that the groups hold the trainable parameters."""
@@ -75,12 +83,11 @@ class _Embedding(Mechanism, abc.ABC):
                     f"subspace_dim must give a group of {size} entries with {found.examples} anchors at most "
                     f"{min(found.examples, size)} vectors, got {self._quota}, which gives it {dim}"
                 )
-        self.bases = [
-            power_iteration(
-                found.of(group), dim=k, iterations=self._iterations, generator=on_cpu(self._stream)
-            ).contiguous()
+        self._spans = [
+            principal_span(found.of(group), dim=k, iterations=self._iterations, generator=on_cpu(self._stream))
             for group, k in zip(self._members, dims, strict=True)
         ]
+        self._bases, self._dims = None, list(zip(dims, sizes, strict=True))
 
     def streams(self) -> list[Stream]:
         asked = getattr(self._anchors, "streams", None)  # of an anchor source that draws
@@ -92,9 +99,7 @@ class _Embedding(Mechanism, abc.ABC):
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         gradients = as_gradients(samples)
         grouped = [gradients.of(group) for group in self._members]
-        embeddings = [
-            one.project(split_vectors(basis, one.shapes)) for one, basis in zip(grouped, self.bases, strict=True)
-        ]
+        embeddings = [span.coordinates(one) for one, span in zip(grouped, self._spans, strict=True)]
         whole = gradients.square_norms()
         inside = torch.stack([square_sums(e) for e in embeddings]).sum(0)
         off = whole - inside
@@ -106,14 +111,15 @@ class _Embedding(Mechanism, abc.ABC):
         factors, rest_factors = self._factors(norms, rest, clip_norm)
         bad = (factors == 0) | (rest_factors == 0)
         factors, rest_factors = (one.masked_fill(bad, 0.0) for one in (factors, rest_factors))
-        embedding = torch.cat([factors.to(e.dtype) @ e.masked_fill(bad[:, None], 0.0) for e in embeddings])
+        sums = [factors.to(e.dtype) @ e.masked_fill(bad[:, None], 0.0) for e in embeddings]
+        embedding = torch.cat(sums).to(gradients.dtype)
         far = rest_factors.masked_fill(near, 0.0)
         totals = [torch.cat([part.flatten() for part in one.weighted_sum(far)]) for one in grouped]
         for i, parts in self._residuals(grouped, near & ~bad):
             for total, part in zip(totals, parts, strict=True):
                 total += (float(rest_factors[i]) * part).to(total.dtype)
         # the weighted gradients have a part inside the subspace, which is not of the residuals
-        residuals = [one - (one @ b.T) @ b for one, b in zip(totals, self.bases, strict=True)]
+        residuals = [span.rest(one) for one, span in zip(totals, self._spans, strict=True)]
         return Contribution([embedding, *residuals], int(bad.sum()))
 
     def _residuals(self, grouped: list[PerExampleGradients], chosen: torch.Tensor) -> Iterator[tuple[int, Tensors]]:
@@ -123,27 +129,28 @@ class _Embedding(Mechanism, abc.ABC):
         that of the gradients off the subspace. Both lose digits where the residual is small: relative to it the error is
         |g|^2 / |r|^2 units in the last place, which ``_NEAR`` keeps at 100.
         """
-        bases = [basis.double() for basis in self.bases] if chosen.any() else []
+        spans = [span.in_float64() for span in self._spans] if chosen.any() else []
         for i in chosen.nonzero().flatten().tolist():
             gradients = (torch.cat([p.flatten() for p in one.formed(slice(i, i + 1))]).double() for one in grouped)
-            yield i, [off_subspace(g, basis) for g, basis in zip(gradients, bases, strict=True)]
+            yield i, [span.off(g) for g, span in zip(gradients, spans, strict=True)]
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         embedding, residual = total[0], total[1:]
         stds = self._stds(noise_multiplier, clip_norm)
-        coordinates = torch.split(embedding + noise(embedding, stds[0]), [len(b) for b in self.bases])
+        coordinates = torch.split(embedding + noise(embedding, stds[0]), [k for k, _ in self._dims])
         released = [
-            c @ b + self._rest(r, b, stds[1], noise) for c, r, b in zip(coordinates, residual, self.bases, strict=True)
+            span.combined(c).to(r.dtype) + self._rest(r, span, stds[1], noise)
+            for c, r, span in zip(coordinates, residual, self._spans, strict=True)
         ]
         return self._parted(released)
 
     @property
     def _dim(self) -> int:
-        return sum(b.shape[1] for b in self.bases)
+        return sum(size for _, size in self._dims)
 
     @property
     def _subspace_dim(self) -> int:
-        return sum(len(b) for b in self.bases)
+        return sum(k for k, _ in self._dims)
 
     def _factors(self, norms: torch.Tensor, rest: torch.Tensor, clip_norm: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Clip factors of embedding and residual of each sample."""
@@ -153,7 +160,7 @@ class _Embedding(Mechanism, abc.ABC):
     def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         """Standard deviations of the noise on embedding and residual."""
 
-    def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+    def _rest(self, residual: torch.Tensor, span: Span, std: float, noise: Noise) -> torch.Tensor:
         """The residual with noise, both off the subspace.
 
         There the noise of the embedding stands alone, and it is enough for the embedding and nothing else. In exact arithmetic
@@ -161,7 +168,7 @@ class _Embedding(Mechanism, abc.ABC):
         whole of it from G = 2^24 S on and is then scaled to S. Whatever a record's residual is, off the subspace it is no
         longer than before, so that embedding and residual stay within their clips.
         """
-        return off_subspace(residual + noise(residual, std), basis)
+        return span.off(residual + noise(residual, std))
 
     def _parted(self, released: Tensors) -> Tensors:
         """One tensor per parameter from one vector per group."""
@@ -219,7 +226,7 @@ class Gep(_Embedding):
         ratio = math.sqrt(2) * noise_multiplier
         return ratio * clip_norm, ratio * self._residual_clip
 
-    def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+    def _rest(self, residual: torch.Tensor, span: Span, std: float, noise: Noise) -> torch.Tensor:
         return residual + noise(residual, std)
 
 
@@ -342,7 +349,7 @@ class BiasedGep(_Embedding):
     def _stds(self, noise_multiplier: float, clip_norm: float) -> tuple[float, float]:
         return noise_multiplier * clip_norm, 0.0
 
-    def _rest(self, residual: torch.Tensor, basis: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+    def _rest(self, residual: torch.Tensor, span: Span, std: float, noise: Noise) -> torch.Tensor:
         return torch.zeros_like(residual)
 
 

@@ -82,6 +82,19 @@ class PerExampleGradients(Sequence[torch.Tensor]):
         """
         return torch.stack([part.project(v) for part, v in zip(self.parts, directions, strict=True)]).sum(0)
 
+    def inner_products(self, other: "PerExampleGradients") -> torch.Tensor | None:
+        """<g_i, h_j> with other gradients of the same parameters, in float64, shape (n, m).
+
+        None where some would have to be formed: layers with a sequence or space, and gradients that are formed on one side alone.
+        """
+        found = [part.inner_products(own) for part, own in zip(self.parts, other.parts, strict=True)]
+        there = [one for one in found if one is not None]
+        return torch.stack(there).sum(0) if len(there) == len(found) else None
+
+    def in_float64(self) -> "PerExampleGradients":
+        """The same, computed in float64 from here on."""
+        return PerExampleGradients([part.in_float64() for part in self.parts])
+
     def formed(self, examples: slice = slice(None)) -> Tensors:
         r"""The gradients themselves of a run of examples, shapes (examples, \*parameter.shape)."""
         return [part.formed(examples) for part in self.parts]

@@ -7,9 +7,9 @@ import functools
 
 import torch
 
-from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
 from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
-from dptheory.training.per_example._squares import LARGE, SMALL, square_blocks, square_sums
+from dptheory.training.per_example._squares import LARGE, SMALL, blocks_of_squares, square_sums
 
 _BLOCK = 1 << 13
 """Inputs whose products are added up in float32: the sum of more of them would round away more than 1e-5."""
@@ -96,14 +96,20 @@ class Dense(Representation):
         return self._gram() if mask is None else self._formed_squares(mask)
 
     def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        kept = mask.to(self.dtype)
-        found, whole = torch.zeros(len(b), 2, dtype=torch.float64, device=b.device).unbind(1)
-        for rows in square_blocks(a):
-            of_b, of_a = b[rows] * b[rows], a[rows] * a[rows]
-            whole[rows] = of_b.sum(1).double() * of_a.sum(1).double()
-            for start in range(0, a.shape[1], _BLOCK):
+        (out, inn), of_b = self.shape[1:], b.square()
+        kept, ones = mask.to(self.dtype).T, a.new_ones(inn)
+        products, of_a = a.new_empty(len(a), out), a.new_empty(len(a))
+        found = a.new_zeros(len(a), dtype=torch.float64)
+        for rows, squares in blocks_of_squares(a):
+            torch.mv(squares, ones, out=of_a[rows])
+            for start in range(0, inn, _BLOCK):
                 block = slice(start, start + _BLOCK)
-                found[rows] += ((of_a[:, block] @ kept[:, block].T).mul_(of_b)).sum(1).double()
+                torch.mm(squares[:, block], kept[block], out=products[rows])
+                if inn > _BLOCK:
+                    found[rows] += products[rows].mul_(of_b[rows]).sum(1)
+        if inn <= _BLOCK:
+            found = products.mul_(of_b).sum(1).double()
+        whole = of_b.sum(1).double() * of_a
         lost = ~((whole >= SMALL) & (whole <= LARGE) & (found > _TINY * whole))  # NaN too
         return self._made_again(found, mask, lost)
 
@@ -131,7 +137,7 @@ class Dense(Representation):
 
     def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
         if self.length > 1:
-            return super().weighted_sums(weights)
+            return super().weighted_sums(weights) if weights.shape[1] < 2 else formed_sums(self, weights)
         scaled = self._b[:, 0, None, :] * weights.to(self.dtype)[:, :, None]
         return (scaled.flatten(1).T @ self._a[:, 0]).view(-1, *self.shape[1:])
 
@@ -144,13 +150,21 @@ class Dense(Representation):
             self._b.masked_fill(left_out[:, None, None], 0.0), self._a.masked_fill(left_out[:, None, None], 0.0)
         )
 
+    def inner_products(self, other: Representation) -> torch.Tensor | None:
+        if not isinstance(other, Dense) or self.length > 1 or other.length > 1:
+            return None
+        pairs = ((self._b, other._b), (self._a, other._a))
+        of_b, of_a = (one[:, 0].double() @ two[:, 0].double().T for one, two in pairs)
+        return of_b.mul_(of_a)
+
+    def in_float64(self) -> "Dense":
+        return Dense(self._b.double(), self._a.double())
+
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         vectors = directions.to(self.dtype)
         n, out, inn = self.shape
         if self.length > 1:  # forming costs less than a product for each direction and place
-            flat = as_rows(vectors).T
-            parts = [as_rows(self.formed(part)) @ flat for part in self.chunks()]
-            return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))
+            return formed_projections(self, vectors)
         b, a = self._b[:, 0], self._a[:, 0]
         if out > inn:  # the smaller side remains in between
             b, a, vectors = a, b, vectors.mT

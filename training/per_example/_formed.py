@@ -1,5 +1,7 @@
 """Per-example gradients that are there as a tensor: of small parameters, and of layers that have no factors."""
 
+import functools
+
 import torch
 
 from dptheory.training.per_example._representation import Representation, as_rows, filled, widened
@@ -23,22 +25,38 @@ class Formed(Representation):
         self._gradients, self.computed_in = widened(gradients), gradients.dtype
         self.shape, self.dtype = self._gradients.shape, self._gradients.dtype
 
+    @functools.cached_property
+    def _order(self) -> list[int]:
+        """Dimensions behind the first as they lie in memory: norms and sums do not ask for another order, which would be a copy."""
+        strides = self._gradients.stride()
+        return sorted(range(1, self._gradients.dim()), key=lambda axis: -strides[axis])
+
+    def _laid_out(self, tensors: torch.Tensor) -> torch.Tensor:
+        """Shape (k, entries) of (k, *parameter.shape), in the order of the gradients in memory."""
+        return as_rows(tensors.permute(0, *self._order))
+
+    def _put_back(self, rows: torch.Tensor) -> torch.Tensor:
+        """Undo :meth:`_laid_out`."""
+        order = [0, *self._order]
+        back = sorted(range(len(order)), key=lambda axis: order[axis])
+        return rows.view(-1, *(self.shape[axis] for axis in self._order)).permute(back)
+
     @property
     def _rows(self) -> torch.Tensor:
-        return as_rows(self._gradients)
+        return self._laid_out(self._gradients)
 
     @property
     def device(self) -> torch.device:
         return self._gradients.device
 
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
-        return square_sums(self._rows, None if mask is None else mask.flatten())
+        return square_sums(self._rows, None if mask is None else self._laid_out(mask[None])[0])
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        return torch.einsum("n,n...->...", weights.to(self.dtype), self._gradients)
+        return self.weighted_sums(weights[:, None])[0]
 
     def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
-        return (weights.to(self.dtype).T @ self._rows).view(-1, *self.shape[1:])
+        return self._put_back(weights.to(self.dtype).T @ self._rows)
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         return self._gradients[examples]
@@ -49,5 +67,31 @@ class Formed(Representation):
     def with_rows(self, rows: int) -> "Formed":
         return Formed(filled(self._gradients, rows))
 
+    def inner_products(self, other: Representation) -> torch.Tensor | None:
+        if not isinstance(other, Formed):
+            return None
+        return self._rows.double() @ self._laid_out(other._gradients).double().T
+
+    def in_float64(self) -> "Formed":
+        return Formed(self._gradients.double())
+
     def project(self, directions: torch.Tensor) -> torch.Tensor:
-        return self._rows @ as_rows(directions.to(self.dtype)).T
+        return self._rows @ self._laid_out(directions.to(self.dtype)).T
+
+
+def formed_sums(gradients: Representation, weights: torch.Tensor) -> torch.Tensor:
+    """Sums for several columns of weights, shape (n, k), where forming costs less than a sum for each: in chunks of examples."""
+    found = None
+    for part in gradients.chunks(weights.shape[1]):
+        sums = Formed(gradients.formed(part)).weighted_sums(weights[part])
+        found = sums if found is None else found.add_(sums)
+    if found is None:
+        return torch.zeros(weights.shape[1], *gradients.shape[1:], dtype=gradients.dtype, device=gradients.device)
+    return found
+
+
+def formed_projections(gradients: Representation, directions: torch.Tensor) -> torch.Tensor:
+    """Projections on directions, shape (k, *parameter.shape), where forming costs less than a product for each: likewise."""
+    vectors = directions.to(gradients.dtype)
+    parts = [Formed(gradients.formed(part)).project(vectors) for part in gradients.chunks(len(vectors))]
+    return torch.cat(parts) if parts else vectors.new_zeros(0, len(vectors))

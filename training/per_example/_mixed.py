@@ -47,6 +47,9 @@ class Mixed(Representation):
     def with_rows(self, rows: int) -> "Mixed":
         return Mixed([part.with_rows(rows) for part in self.parts])
 
+    def in_float64(self) -> "Mixed":
+        return Mixed([part.in_float64() for part in self.parts])
+
     def rests_on(self) -> Tensors:
         return [one for part in self.parts for one in part.rests_on()]
 

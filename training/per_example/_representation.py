@@ -70,6 +70,14 @@ class Representation(LikeTensor, abc.ABC):
     def with_rows(self, rows: int) -> "Representation":
         """The same with zeros behind, for examples that took no part, so that there are so many rows."""
 
+    def inner_products(self, other: "Representation") -> torch.Tensor | None:
+        """<g_i, h_j> with the gradients of other examples, in float64, shape (n, m); None where they would have to be formed."""
+        return None
+
+    @abc.abstractmethod
+    def in_float64(self) -> "Representation":
+        """The same, computed in float64 from here on."""
+
     def settled(self) -> "Representation":
         """What is cheaper to work with, once all uses of the parameter are known: this or the tensor."""
         return self
@@ -87,10 +95,10 @@ class Representation(LikeTensor, abc.ABC):
         """Whether one of them was changed in place since: then these are no gradients of this batch."""
         return self._writes is not None and self._writes != [writes(one) for one in self.rests_on()]
 
-    def chunks(self) -> Iterator[slice]:
-        """Runs of examples whose gradients fit into memory together."""
+    def chunks(self, beside: int = 1) -> Iterator[slice]:
+        """Runs of examples whose gradients fit into memory together, or take no more than so many of one example there are beside."""
         n = self.shape[0]
-        step = max(1, CHUNK // max(self.entries, 1))
+        step = max(1, beside, CHUNK // max(self.entries, 1))
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
     def __len__(self) -> int:

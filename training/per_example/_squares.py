@@ -30,8 +30,10 @@ def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.T
     """
     rows = widened(rows)
     mask = None if mask is None else mask.to(rows.dtype)
-    parts = [(one * one).sum(1) for one in (_kept(rows[block], mask) for block in square_blocks(rows))]
-    found = torch.cat(parts).double() if parts else rows.new_zeros(0, dtype=torch.float64)
+    found = rows.new_zeros(len(rows))
+    for block, squares in blocks_of_squares(rows, mask):
+        torch.sum(squares, 1, out=found[block])
+    found = found.double()
     if rows.dtype == torch.float32:
         doubtful = ~((found >= SMALL) & (found <= LARGE))  # NaN too
         if doubtful.any():
@@ -39,11 +41,23 @@ def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.T
     return found
 
 
-def square_blocks(rows: torch.Tensor) -> Iterator[slice]:
-    """Runs of rows, shape (n, p), whose squares are held at once."""
+def blocks_of_squares(rows: torch.Tensor, mask: torch.Tensor | None = None) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Runs of rows, shape (n, p), with the squares of their entries (times the mask, if there is one), which the next run overwrites.
+
+    New memory for each run would cost more than the squares: the operating system clears every page of it.
+    """
     size = _CPU_PRODUCTS if rows.device.type == "cpu" else _DEVICE_PRODUCTS
-    count = max(1, size // max(rows.shape[1], 1))
-    return (slice(start, start + count) for start in range(0, len(rows), count))
+    count = min(max(1, size // max(rows.shape[1], 1)), len(rows))
+    held = rows.new_empty(count, rows.shape[1])
+    for start in range(0, len(rows), max(count, 1)):
+        one = rows[start : start + count]
+        squares = held[: len(one)]
+        if mask is None:
+            torch.mul(one, one, out=squares)
+        else:
+            torch.mul(one, mask, out=squares)
+            squares *= squares
+        yield slice(start, start + len(one)), squares
 
 
 def _kept(rows: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

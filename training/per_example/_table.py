@@ -92,6 +92,9 @@ class Table(Representation):
     def cleared(self, left_out: torch.Tensor) -> "Table":
         return self._like(self._keys, self._values.masked_fill(left_out[self._examples, None], 0.0))
 
+    def in_float64(self) -> "Table":
+        return self._like(self._keys, self._values.double())
+
     def with_rows(self, rows: int) -> "Table":
         found = self._like(self._keys, self._values)
         found.shape = torch.Size((max(rows, self.shape[0]), *self.shape[1:]))

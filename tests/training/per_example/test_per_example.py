@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from dptheory.training.per_example import Convolution, Dense, Formed, Mixed, Representation, Table, as_gradients
+from dptheory.training.per_example import (
+    Convolution,
+    Dense,
+    Formed,
+    Mixed,
+    Representation,
+    Table,
+    _representation,
+    as_gradients,
+)
 from dptheory.training.per_example._convolution import Geometry
 
 N = 5
@@ -73,6 +82,10 @@ CASES: dict[str, Callable[[], tuple[Representation, torch.Tensor]]] = {
     "embedding of a sequence with padding": lambda: table(9, 2),
     "embedding twice": lambda: joined(lambda: table(9, 2)),
     "formed": lambda: (Formed(draw(N, 2, 3)), draw(N, 2, 3)),
+    "formed, in another order of memory": lambda: (
+        Formed(draw(N, 4, 2, 3).permute(0, 2, 3, 1)),
+        draw(N, 4, 2, 3).permute(0, 2, 3, 1),
+    ),
     "parameter of shape ()": lambda: (Formed(draw(N)), draw(N)),
     "mixed": mixed,
     **{f"convolution {i}": (lambda i=i: convolution(i)) for i in range(len(CONVOLUTIONS))},
@@ -104,6 +117,42 @@ def test_operations_are_those_of_the_tensors(case: Callable[[], tuple[Representa
     close(found.weighted_sum(weights), torch.einsum("n,n...->...", weights, wanted))
     close(found.weighted_sums(columns), torch.einsum("nk,n...->k...", columns, wanted))
     close(found.project(directions), rows @ directions.reshape(4, -1).T)
+
+
+@CASE
+def test_inner_products_of_two_batches(case: Callable[[], tuple[Representation, torch.Tensor]]) -> None:
+    """Those with the first examples, where none have to be formed for it."""
+    found, wanted = case()
+    given = found.inner_products(found.with_rows(N + 2))
+    there = isinstance(found, Formed) or (isinstance(found, Dense) and found.length == 1)
+    assert (given is not None) == there
+    if given is not None:
+        rows = wanted.reshape(N, -1)
+        close(given, torch.cat([rows @ rows.T, torch.zeros(N, 2, dtype=torch.float64)], dim=1))
+    other = Dense(draw(N, 1, 3), draw(N, 1, 7)) if isinstance(found, Formed) else Formed(wanted)
+    assert found.inner_products(other) is None
+
+
+@CASE
+def test_in_float64(case: Callable[[], tuple[Representation, torch.Tensor]]) -> None:
+    """The numbers are those of float32, and what is computed of them is not."""
+    found, wanted = case()
+    close(found.in_float64().formed(), wanted)
+    narrow = Dense(draw(N, 1, 3).float(), draw(N, 1, 7).float())
+    exact = torch.einsum("nto,nti->noi", draw(N, 1, 3).float().double(), draw(N, 1, 7).float().double())
+    close(narrow.in_float64().weighted_sum(draw(N)), torch.einsum("n,noi->oi", draw(N), exact))
+
+
+@CASE
+def test_sums_and_projections_of_chunks(
+    case: Callable[[], tuple[Representation, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, wanted = case()
+    columns, directions, rows = draw(N, 2), draw(2, *wanted.shape[1:]), wanted.reshape(N, -1)
+    monkeypatch.setattr(_representation, "CHUNK", rows.shape[1])
+    assert len(list(found.chunks())) == N and len(list(found.chunks(2))) == 3
+    close(found.weighted_sums(columns), torch.einsum("nk,n...->k...", columns, wanted))
+    close(found.project(directions), rows @ directions.reshape(2, -1).T)
 
 
 @CASE
