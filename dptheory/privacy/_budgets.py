@@ -6,10 +6,11 @@ from dataclasses import replace
 from dptheory import _validate
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
-from dptheory.privacy._composition import Composition, alike_steps, directions_of
+from dptheory.privacy._composition import alike_steps, directions_of
 from dptheory.privacy._crossing import crossing
 from dptheory.privacy._noise_scale import NoNoiseError, least_scale, quick_delta
 from dptheory.privacy._parts import FixedSizeStep, Parts, checked_step
+from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._noise import about_log_delta
 
 _BEYOND = (
@@ -121,11 +122,9 @@ def max_steps(
         return about_log_delta((replace(alike, count=int(count)),), budget, directions[0]) - math.log(delta)
 
     def upper(count: int) -> float:
-        return (
-            Composition(made(count), adjacency=run.adjacency)
-            .epsilon(delta, direction=direction, certified=certified)
-            .upper
-        )
+        if certified:
+            return certified_epsilon(made(count), directions, delta).upper
+        return methods.upper_epsilon(made(count), directions, delta)
 
     found = crossing(rough, excess, 1.0, float(MAX_STEPS), 1 + 1e-12, whole=True)
     count = 0 if found is None else int(found)

@@ -251,7 +251,7 @@ def _alike(fixed: tuple[FixedSizeStep, ...]) -> tuple[Steps, bool]:
 def _fixed_epsilon(fixed: tuple[FixedSizeStep, ...], directions: tuple[Direction, ...], delta: float) -> Found:
     steps, exact = _alike(fixed)
     found = epsilon_of(steps, directions, delta)
-    if exact or found.method == CHANCE:
+    if exact or chance(steps) <= delta:  # the chance to be in a batch is that of Poisson's
         return found
     above = _fixed_above_epsilon(steps, delta)
     return Found(found.lower, above.upper, found.below, above.above)

@@ -38,7 +38,10 @@ class Gaussian:
         mu = unsampled_mu(steps, direction)
         if gaussian_bracket(mu, 0.0)[1] <= delta:
             return Bracket(0.0, 0.0, True)
-        low, high, _ = unsampled_ends(mu, delta)
+        try:
+            low, high, _ = unsampled_ends(mu, delta)
+        except Unresolved as refused:
+            return Bracket(refused.lower, refused.upper)
         return Bracket(low, high, True) if _unsampled(steps) else Bracket(0.0, high)
 
 

@@ -10,6 +10,8 @@ from scipy.stats import norm
 
 from dptheory import privacy
 from dptheory.privacy import FixedSizeStep
+from dptheory.privacy import epsilon as methods
+from dptheory.privacy.methods._closed_forms import Participations
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.fixed_size import _bounds as _fixed_size
 from dptheory.privacy.methods.fixed_size import _divergence as _fixed_size_divergence
@@ -183,6 +185,15 @@ def test_both_ends_are_near(setting, method: str) -> None:
     found = privacy.epsilon_bounds(noise_multiplier=noise, sampling_rate=rate, steps=steps, delta=delta, **OPTIONS)
     assert 1.002 * found.lower < found.upper < 1.04 * found.lower
     assert found.method.endswith(method)
+
+
+def test_an_upper_bound_of_poisson_batches_is_none_of_batches_of_a_fixed_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is attained where the other records are alike bounds from below alone, whichever method bounded it."""
+    monkeypatch.setattr(methods, "METHODS", (Participations(),))
+    run = (FixedSizeStep(noise_multiplier=4.0, sampling_rate=0.1, count=100),)
+    found = methods.epsilon_of(run, ("remove", "add"), 1e-5)
+    assert found.lower == 0.0 and found.above in ("divergence", "dominating pair")
+    assert methods.delta_of(run, ("remove", "add"), found.upper).above in ("divergence", "dominating pair")
 
 
 PAGE = Path(__file__).parents[4] / "proofs" / "privacy" / "fixed_size_batches.md"
