@@ -169,9 +169,18 @@ def test_index_sets_that_no_grid_holds_have_wide_bounds(
 
 
 def test_two_steps_of_little_noise_have_bounds() -> None:
-    """epsilon of two steps of noise .04 and rate 1e-5 at delta 1e-5 is 299.98755 (integral over both outputs)."""
+    """By hand, rate q, t = 25: one step drawn, with the loss log q (1 - q) + t^2 / 2 + t g, or both, with chance q^2."""
     found = Composition([step(0.04, 1e-5, 2)]).epsilon(1e-5)
-    assert found.lower <= 299.98755 <= found.upper < math.inf
+    with mpmath.workdps(40):
+        q, t = mpmath.mpf(1e-5), mpmath.mpf(25)
+
+        def excess(epsilon: mpmath.mpf) -> mpmath.mpf:
+            a = mpmath.log(q * (1 - q)) + t * t / 2 - epsilon
+            drawn = mpmath.ncdf(a / t) - mpmath.exp(t * t / 2 - a) * mpmath.ncdf(a / t - t)
+            return 2 * q * (1 - q) * drawn + q * q - q  # delta is q
+
+        truth = mpmath.findroot(excess, (299, 301), solver="anderson", tol=1e-30)
+    assert found.lower <= truth <= found.upper < found.lower * (1 + 1e-10)
 
 
 def test_a_record_in_no_sample_shows_nothing_in_its_index_sets_either() -> None:
