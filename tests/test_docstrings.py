@@ -169,14 +169,9 @@ def _reachable(reference: str, one: Callable[..., Any]) -> bool:
     owner = one.__qualname__.split(".")[0]
     if reference.startswith("."):
         return any(hasattr(module, target) for module in _PACKAGES)
-    return (
-        any(
-            f"{module.__name__}.{target}" in CALLABLES
-            for module in _PACKAGES
-            if f"{module.__name__}.".startswith(f"{package}.")
-        )
-        or f"{package}.{owner}.{target}" in CALLABLES
-        or any(module.__name__ == package and hasattr(module, target.split(".")[0]) for module in _PACKAGES)
+    rooms = [module.__name__ for module in _PACKAGES if f"{module.__name__}.".startswith(f"{package}.")]
+    return any(f"{name}.{target}" in CALLABLES or f"{name}.{owner}.{target}" in CALLABLES for name in rooms) or any(
+        module.__name__ == package and hasattr(module, target.split(".")[0]) for module in _PACKAGES
     )
 
 

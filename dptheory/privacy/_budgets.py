@@ -9,7 +9,7 @@ from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
 from dptheory.privacy._composition import alike_steps, directions_of
 from dptheory.privacy._crossing import crossing
 from dptheory.privacy._noise_scale import NoNoiseError, least_scale, quick_delta
-from dptheory.privacy._parts import FixedSizeStep, Parts, checked_step
+from dptheory.privacy._parts import FixedSizeStep, Parts, alike, checked_step
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._noise import about_log_delta
 
@@ -104,7 +104,7 @@ def max_steps(
     directions, delta = directions_of(run, direction), valid_delta(delta)
     fixed = isinstance(run.parts[0], FixedSizeStep)
     one = checked_step(noise_multiplier, sampling_rate, 1)
-    alike = FixedSizeStep(**vars(one)).alike if fixed else one
+    poisson = alike(FixedSizeStep(**vars(one))) if fixed else one
 
     def made(count: float) -> Parts:
         return (FixedSizeStep(**{**vars(one), "count": int(count)}) if fixed else replace(one, count=int(count)),)
@@ -119,7 +119,7 @@ def max_steps(
         return math.log(max(found, 1e-320)) - math.log(delta)
 
     def rough(count: float) -> float:
-        return about_log_delta((replace(alike, count=int(count)),), budget, directions[0]) - math.log(delta)
+        return about_log_delta((replace(poisson, count=int(count)),), budget, directions[0]) - math.log(delta)
 
     def upper(count: int) -> float:
         if certified:

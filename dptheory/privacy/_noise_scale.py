@@ -15,6 +15,7 @@ from dptheory.privacy._parts import (
     Parts,
     Step,
     Steps,
+    alike,
     chance,
     index_epsilon,
     plain,
@@ -101,8 +102,8 @@ def quick_delta(values: Steps, directions: tuple[Direction, ...], epsilon: float
 
 def _poisson(parts: Parts) -> Steps:
     """The noisy values; of batches of a fixed size what is attained where the other records are alike."""
-    alike = tuple(part.alike if isinstance(part, FixedSizeStep) else part for part in parts)
-    return values_of(alike, hidden=False)
+    steps = tuple(alike(part) if isinstance(part, FixedSizeStep) else part for part in parts)
+    return values_of(steps, hidden=False)
 
 
 def _from_the_integral(parts: Parts, directions: tuple[Direction, ...], epsilon: float, delta: float) -> float | None:

@@ -191,11 +191,6 @@ class FixedSizeStep:
     def __post_init__(self) -> None:
         _check(self)
 
-    @property
-    def alike(self) -> Step:
-        """What is attained where all other records are alike: to be in the batch then means to be in place of one of them."""
-        return Step(noise_multiplier=self.noise_multiplier / 2, sampling_rate=self.sampling_rate, count=self.count)
-
 
 Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep
 """What a composition may hold."""
@@ -218,6 +213,11 @@ def checked_step(noise_multiplier: float, sampling_rate: float, steps: int) -> S
         except ValueError:
             raise error from None
         raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
+
+
+def alike(step: FixedSizeStep) -> Step:
+    """What is attained where all other records are alike: to be in the batch then means to be in place of one of them."""
+    return Step(noise_multiplier=step.noise_multiplier / 2, sampling_rate=step.sampling_rate, count=step.count)
 
 
 def values_of(parts: Parts, *, hidden: bool) -> Steps:

@@ -47,6 +47,7 @@ from dptheory.privacy._parts import (
     IndexSteps,
     Parts,
     Steps,
+    alike,
     chance,
     index_epsilon,
     index_zcdp_rho,
@@ -244,7 +245,7 @@ def _fixed(parts: Parts) -> tuple[FixedSizeStep, ...]:
 
 def _alike(fixed: tuple[FixedSizeStep, ...]) -> tuple[Steps, bool]:
     """What is attained where the other records are alike; and whether all data attain no more: of all records, or one step."""
-    steps = values_of(tuple(step.alike for step in fixed), hidden=False)
+    steps = values_of(tuple(alike(step) for step in fixed), hidden=False)
     return steps, all(step.sampling_rate == 1.0 for step in steps) or sum(step.count for step in steps) == 1
 
 

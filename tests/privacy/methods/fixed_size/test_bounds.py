@@ -11,6 +11,7 @@ from scipy.stats import norm
 from dptheory import privacy
 from dptheory.privacy import FixedSizeStep
 from dptheory.privacy import epsilon as methods
+from dptheory.privacy._parts import alike
 from dptheory.privacy.methods._closed_forms import Participations
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.fixed_size import _bounds as _fixed_size
@@ -167,7 +168,7 @@ def test_who_chooses_by_the_outputs_stays_below() -> None:
         chosen = _worst_choice(sigma, rate, steps, epsilon, ("remove", "add"))
         assert chosen > 1.01 * _worst_choice(sigma, rate, steps, epsilon, ("remove",))
         step = FixedSizeStep(noise_multiplier=sigma, sampling_rate=rate, count=steps)
-        upper = _fixed_size.fixed_size_epsilon(step.alike, chosen).upper
+        upper = _fixed_size.fixed_size_epsilon(alike(step), chosen).upper
         assert upper >= epsilon
 
 
