@@ -33,6 +33,9 @@ pytest_collect_file = Sybil(
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the deeper tests")
     parser.addoption(
+        "--kernel", action="store_true", help="also compile the Coq files of proofs/kernel, and their mutants"
+    )
+    parser.addoption(
         "--mutants", action="store_true", help="also make every field of every result wrong, and see it noticed"
     )
 
@@ -79,7 +82,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rank = {file: i for i, file in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(LONG)))
-    for option in ("slow", "mutants"):
+    for option in ("slow", "mutants", "kernel"):
         if not config.getoption(f"--{option}"):
             for item in items:
                 if item.get_closest_marker(option):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.claims import Claim, Verdict, _markdown, _own_results, _page_head
+from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _own_results, _page_head
 from tests.every import every
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +21,16 @@ _SCREEN = 60
 
 def test_ledger_page_is_fresh() -> None:
     assert (PROOFS / "README.md").read_text(encoding="utf-8") == claims.ledger_markdown(claims.all_claims()), STALE
+
+
+def test_the_page_of_what_a_kernel_checked_is_fresh() -> None:
+    expected = _kernel_table.kernel_markdown(claims.all_claims(), PROOFS)
+    assert (PROOFS / "kernel.md").read_text(encoding="utf-8") == expected, STALE
+    one = claims.get("rs.lem3.3")
+    shown = _kernel_table.kernel_markdown([one, claims.get("rs.kappa")], PROOFS)
+    assert "| all | 1 | 1 | 0 | 0 | 0 | 1 |" in shown and "Theorem printed_is_false : ~ printed." in shown
+    assert one.kernel_says is not None and one.kernel_says[1:] in _page_head.page_head(one)
+    assert "ernel-checked" not in _page_head.page_head(claims.get("rs.kappa"))
 
 
 def test_the_page_of_our_own_results_is_fresh() -> None:
@@ -232,6 +242,7 @@ def test_no_page_without_a_claim() -> None:
     own = {
         "README.md",
         "glossary.md",
+        "kernel.md",
         "new.md",
         "opacus.md",
         "plan.md",

@@ -36,6 +36,15 @@ PAPERS = {
     "gip": "Gradient index pruning",
 }
 
+KERNEL_THEOREMS = {
+    "printed_is_false": "the negation of the printed statement",
+    "printed_holds": "the printed statement",
+    "part_holds": "a part of the printed statement",
+    "reading_is_false": "the negation of one reading of it",
+    "correction_holds": "the correction",
+}
+"""The theorems of a file in ``proofs/kernel``, in the order in which they are named."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -92,6 +101,8 @@ class Claim:
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
         ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
         for_users: what a result of ours changes for a user, one sentence; for ``proofs/new.md``.
+        kernel: the Coq file in ``proofs/kernel`` that states the claim, and whose theorems Coq's kernel has checked.
+        kernel_theorems: what that file proves, names of :data:`KERNEL_THEOREMS`.
     """
 
     id: str
@@ -114,6 +125,23 @@ class Claim:
     printed_error: str | None = None
     answer: Answer | None = None
     for_users: str = ""
+    kernel: str | None = None
+    kernel_theorems: tuple[str, ...] = ()
+
+    @property
+    def kernel_proves(self) -> str:
+        """What the theorems of the Coq file say, in words; empty without one."""
+        theorems = [KERNEL_THEOREMS[name] for name in self.kernel_theorems]
+        if self.kernel_theorems[:1] == ("reading_is_false",):
+            theorems[0] = "the negation of one reading of the printed statement"
+        return "; ".join(theorems)
+
+    @property
+    def kernel_says(self) -> str | None:
+        """What Coq's kernel has checked, in words."""
+        if self.kernel is None:
+            return None
+        return f"kernel-checked: {self.kernel_proves}, as the file states {'it' if len(self.kernel_theorems) == 1 else 'them'}"
 
     @property
     def state(self) -> str:

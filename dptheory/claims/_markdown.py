@@ -34,6 +34,7 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
         "`dptheory check ID` runs its checks. A claim's page has the whole statement, what is right where the print is not, and",
         "the proof. Per paper: what it argues, in the order of its labels, then what it measured, then our own results.",
         "[Our own results](new.md) stand on one page too, and what matters of a paper's mistakes in its erratum, two pages each.",
+        "[Checked by a proof kernel](kernel.md) shows the statements that Coq has checked, and how many.",
         "",
         "| verdict | meaning | rows |",
         "|---|---|---|",

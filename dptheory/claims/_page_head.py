@@ -27,6 +27,7 @@ def page_head(claim: Claim) -> str:
         " · ".join(_material(claim)),
         f"**{claim.verdict.name}** ({'our own result' if claim.ours else claim.verdict.value}; {state}): "
         f"{claim.summary}{_part(claim)}",
+        *([f"{_kernel(claim)} ([`{claim.kernel}`](../kernel/{claim.kernel}))."] if claim.kernel else []),
         *(["## Key points", _bullets(claim.key_points)] if claim.key_points else []),
         "## Statement",
         f"{_origin(claim)}. {claim.statement}",
@@ -101,6 +102,11 @@ def _origin(claim: Claim) -> str:
         if claim.ours
         else f"{paper}, {claim.source}"
     )
+
+
+def _kernel(claim: Claim) -> str:
+    says = str(claim.kernel_says)
+    return says[:1].upper() + says[1:]
 
 
 def _part(claim: Claim) -> str:

@@ -11,6 +11,7 @@ from dptheory.checks import Evidence
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, each_checked
 from dptheory.claims._claim import MOST_SEEDS, PAPERS, Verdict
 from dptheory.claims._errata import write_erratum
+from dptheory.claims._kernel_table import kernel_markdown
 from dptheory.claims._markdown import empirical_markdown, evidence_markdown, ledger_markdown
 from dptheory.claims._own_results import own_results_markdown
 from dptheory.claims._page_head import has_head, write_head
@@ -28,6 +29,7 @@ class WrittenPages:
         ledger: the page of all claims, ``README.md``.
         measured: the pages of measured claims, one per paper.
         own_results: the page of what no paper prints, ``new.md``.
+        kernel: the page of what Coq's kernel has checked, ``kernel.md``; None where the folder holds no Coq files.
         errata: the errata whose table was renewed.
         heads: the proof pages whose head was renewed.
         report: the outcomes that the evidence tables of the chosen claims now hold; None where none was asked for.
@@ -36,6 +38,7 @@ class WrittenPages:
     ledger: Path
     measured: tuple[Path, ...]
     own_results: Path
+    kernel: Path | None
     errata: tuple[Path, ...]
     heads: tuple[Path, ...]
     report: CheckReport | None
@@ -85,6 +88,9 @@ def write_pages(
     claims = all_claims()
     own_results = directory / "new.md"
     write_atomically(own_results, own_results_markdown(claims, directory))
+    kernel = directory / "kernel.md" if (directory / "kernel").is_dir() else None
+    if kernel is not None:
+        write_atomically(kernel, kernel_markdown(claims, directory))
     errata = {paper: page for paper in PAPERS if (page := directory / paper / "erratum.md").is_file()}
     for paper, page in errata.items():
         write_erratum(page, paper)
@@ -104,6 +110,7 @@ def write_pages(
         ledger=ledger,
         measured=tuple(measured),
         own_results=own_results,
+        kernel=kernel,
         errata=tuple(errata.values()),
         heads=tuple(pages[claim.id] for claim in headed),
         report=CheckReport(seed=seed, checked=tuple(checked)) if evidence else None,

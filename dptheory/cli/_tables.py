@@ -78,6 +78,7 @@ def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
         ("Checks", [f"{check.name} ({check.kind.value})" for check in claim.checks]),
         ("Reported", [f"{what}: {value}" for what, value in claim.reported]),
         ("State", claim.answer.lines() if claim.answer else [claim.state]),
+        ("Coq", [f"{claim.kernel_says} (proofs/kernel/{claim.kernel})"] if claim.kernel else []),
     ]
     return [(name, lines) for name, lines in sections if lines]
 
@@ -118,6 +119,8 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
             "calculators": list(claim.calculator_names),
             "checks": [{"name": check.name, "kind": check.kind.name} for check in claim.checks],
             "state": claim.state,
+            "kernel": claim.kernel,
+            "kernel_theorems": list(claim.kernel_theorems),
             "file": claim.file,
             "page": f"proofs/{claim.page}",
             "figure": f"proofs/figures/{claim.figure}.png" if claim.figure else None,

@@ -15,6 +15,7 @@ TREE = """
 
 proofs/README
 proofs/new
+proofs/kernel
 proofs/results
 proofs/website/sharp_edges
 proofs/website/tutorial

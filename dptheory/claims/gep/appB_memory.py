@@ -26,6 +26,8 @@ row = Row(
         statement=r"Beyond the $n$ private gradients GEP stores $\max(0,(m-n+k)p+mk)$ floating-point numbers; with $g$ "
         r"groups $\max(0,(m-n+k/g)p+mk)$.",
         verdict=Verdict.CONDITIONAL,
+        kernel="gep/appB_memory.v",
+        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
         summary=r"right for all of GEP if and only if $m\ge n$; where there are more private than anchor gradients, the "
         "basis and the embeddings still have to be held beside the private gradients.",
         conditions=(

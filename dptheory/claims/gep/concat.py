@@ -27,6 +27,8 @@ sum has $\ell_2$ sensitivity $\sqrt2$. Releasing it by one Gaussian mechanism an
 law of GEP's two releases with $\sigma_i = \sqrt2\sigma S_i$, where $\sqrt2\sigma$ is the standard deviation of the one release's
 noise. (B-GEP releases the first part alone, of sensitivity 1.)""",
         verdict=Verdict.HOLDS,
+        kernel="gep/concat.v",
+        kernel_theorems=("printed_holds",),
         summary=r"exactly, where records are added or removed; where one is replaced, the sensitivity is $2\sqrt2$.",
         conditions=(
             r"Neighbours differ by one record added or removed. Where one is replaced: $2\sqrt2$, by the same proof.",

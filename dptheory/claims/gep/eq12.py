@@ -25,6 +25,8 @@ row = Row(
         statement=r"$E L(\bar\theta)-L_\ast\le\frac\beta{2T}|\theta_0-\theta_\ast|+\frac{\sigma^2}{\beta n^2}\big(k+\frac "
         r"pT\sum_{t<T}r_t^2\big)$, $\bar\theta = \frac1T\sum_{t=1}^T\theta_t$.",
         verdict=Verdict.FALSE,
+        kernel="gep/eq12.v",
+        kernel_theorems=("printed_is_false",),
         summary="the distance lacks its square (the two sides have different units otherwise). With it the bound is "
         "true, and half its noise term is enough.",
         conditions=(

@@ -15,6 +15,8 @@ row = Row(
         statement=r"If the gradients stay in a $k$-dimensional subspace, $\bar r = 0$ and the excess error is "
         r"$O(\sqrt{k\log(1/\delta)}/(n\epsilon))$, independent of the ambient dimension $p$.",
         verdict=Verdict.FALSE,
+        kernel="gep/independent_p.v",
+        kernel_theorems=("printed_is_false",),
         summary=r"at the stated $T$ the excess grows like $\sqrt p$ even if all gradients lie on one line. True at a $T$ "
         "that does not fall with $p$.",
         conditions=(

@@ -44,6 +44,8 @@ row = Row(
         statement='"From Lemma 3.2, we can see the larger the number of anchor gradients and the dimension of the anchor '
         'subspace $k$, the smaller the residual gradients."',
         verdict=Verdict.FALSE,
+        kernel="gep/lem3_2_text.v",
+        kernel_theorems=("printed_is_false",),
         summary="that the residual falls with $k$ does not follow from Lemma 3.2, whose bound can rise with $k$; the "
         "residual itself never rises with $k$. With $m$ even the mean residual can rise.",
         conditions=(

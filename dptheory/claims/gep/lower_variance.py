@@ -18,6 +18,8 @@ row = Row(
         statement='"we show that GEP returns an unbiased estimator of target private gradient with much lower perturbation variance '
         'than original gradient perturbation."',
         verdict=Verdict.CONDITIONAL,
+        kernel="gep/lower_variance.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"the ratio of the variances is $2(\frac kp+(S_2/S)^2)$: 9 % at the paper's $S_2 = S/5$ and ResNet20, above 1 from "
         r"$S_2 = S\sqrt{1/2-k/p}$ on; unbiased where nothing is clipped.",
         conditions=(

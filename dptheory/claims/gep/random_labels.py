@@ -87,6 +87,8 @@ row = Row(
         'scales the length but does not change the direction", so randomly labelled auxiliary data are '
         "sufficient for finding the anchor subspace (corroborated by Figure 4).",
         verdict=Verdict.CONDITIONAL,
+        kernel="gep/random_labels.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="true of the full span if no label is fitted exactly; with fewer dimensions than the features span, "
         "labels decide which directions are kept.",
         conditions=(

@@ -37,6 +37,8 @@ row = Row(
         statement=r'$r_t = \max_i\lVert(R_t)_{i,:}\rVert$ "is the sensitivity of residual gradient at step $t$", and '
         r"noise $z^{(2)}_t\sim N(0,\sigma^2r_t^2I)$ with the $\sigma$ of Theorem 3.2 keeps the privacy of that theorem.",
         verdict=Verdict.FALSE,
+        kernel="gep/residual_scale.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"$\max_i|(R_t)_i|$ of the private data is not a sensitivity; noise scaled by it gives no "
         r"$(\epsilon,\delta)$ guarantee with $\delta<1$.",
         conditions=(

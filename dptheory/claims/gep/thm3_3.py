@@ -81,6 +81,8 @@ row = Row(
         r"O\Big(\frac{\sqrt{k\log(1/\delta)}}{n\epsilon}+\bar r\frac{\sqrt{p\log(1/\delta)}}{n\epsilon}\Big)$, "
         r"$\bar r = \frac1T\sum r_t^2$, $r_t = \max_i|(R_t)_i|$.",
         verdict=Verdict.FALSE,
+        kernel="gep/thm3_3.v",
+        kernel_theorems=("printed_is_false",),
         summary=(
             r"at the stated $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "
             "residual, above any multiple of the printed rate; a public clip and the right $T$ give a rate."

@@ -38,6 +38,8 @@ row = Row(
 $\epsilon_2$ has $p \approx \frac12$, its output is "basically a random flipping" and "loses the meaning of pruning". Meant,
 in a comparison of the two: the Mallows mechanism is better.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="gip/a4.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=(
             "right of the number of ones, which randomised response loses; no reason to prefer the Mallows mechanism "
             r"otherwise: at the same budget and sensitivity both have the same $\theta$."

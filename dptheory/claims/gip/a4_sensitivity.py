@@ -42,6 +42,8 @@ row = Row(
         statement=r"""Take $d \approx 10^6$. Each example's gradient is pruned to $K = 1$ % of its entries; then the index sensitivity is
 $C_1 = 2 \cdot 10^4 = 2K$.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="gip/a4_sensitivity.v",
+        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
         summary=(
             r"$2K = 2 \cdot 10^4$ bounds how far one replaced example moves the support of the sum, but that is "
             "not a set of $K$ ones; for the top-K set of the sum $2K$ holds with or without per-example pruning."

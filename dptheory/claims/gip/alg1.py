@@ -34,6 +34,8 @@ row = Row(
         statement=r"""The algorithm sets $t$ to the $100k$-th percentile of the absolute values in a group and puts a one where $|g_j| > t$. This
 is meant to keep the largest $K = kd$ of the $d$ entries ($d$ is the group size $\ell$).""",
         verdict=Verdict.FALSE,
+        kernel="gip/alg1.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             "the $100k$-th percentile leaves $(1-k)d$ entries above it, not $kd$; the threshold has to be the $100(1-k)$-th "
             "percentile, with a rule for ties."

@@ -31,6 +31,8 @@ row = Row(
         statement=r"""The text below Corollary 1 gives $\beta = 0.9913$ for WRN-16-4 at $(1,10^{-5})$-DP. Appendix B.1 gives 0.78 as the smallest
 value over $d\in[10,200]$, $k\in[0.1,0.9]$, at $(k,d) = (0.1,10)$.""",
         verdict=Verdict.FALSE,
+        kernel="gip/beta_values.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"$\beta\ge C^2 = 1$ for every $k$, $d$ and $\theta\ge0$, in the paper's own formula too, so neither 0.9913 nor "
             "0.78 can occur."

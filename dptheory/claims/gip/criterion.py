@@ -136,6 +136,8 @@ row = Row(
             r"the errors, which grows with $\sigma$, for the reason why gains are larger at small $\epsilon$."
         ),
         verdict=Verdict.FALSE,
+        kernel="gip/criterion.v",
+        kernel_theorems=("reading_is_false",),
         summary=(
             r"when $\sigma_g\ll\sigma C$ Corollary 1's condition is met, but not moving has a smaller error than "
             "every method, and the direction gets worse unless about half or more of the top-k gain survives."

@@ -11,6 +11,8 @@ row = Row(
         statement=r"""$C_0(I)$ is the set of zeros and $C_1(I)$ the set of ones of an index set $I \in S_k$, and $|C_0(I)| = kd$,
 $|C_1(I)| = (1-k)d$.""",
         verdict=Verdict.FALSE,
+        kernel="gip/eq18.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="the two sizes are swapped; equation 19 and everything after it use the right ones.",
         conditions=(
             "$I$ has exactly $K = kd$ ones.",

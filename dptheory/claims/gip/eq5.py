@@ -54,6 +54,8 @@ row = Row(
 
 $$\mathrm{MSE} = E\lVert g+Z\rVert^2 = E\lVert g\odot I - g\rVert^2 + E\lVert Z\odot I\rVert^2 .$$""",
         verdict=Verdict.FALSE,
+        kernel="gip/eq5.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"the split into pruning error and noise error is exact, but of $\lVert (g+Z)\odot I - g\rVert^2$; the printed "
             r"left side $E\lVert g+Z\rVert^2$ is another quantity."

@@ -28,6 +28,8 @@ row = Row(
 
 $$E\lVert Z\odot I\rVert^2 = \sigma^2C^2kd .$$""",
         verdict=Verdict.HOLDS,
+        kernel="gip/eq6.v",
+        kernel_theorems=("printed_holds",),
         summary=(
             r"the noise error is $\sigma^2C^2kd$ for every index set with $kd$ ones, as long as the noise does not influence "
             "the index set."

@@ -18,6 +18,8 @@ row = Row(
 
 $$\mathrm{MSE}_r = E\lVert g - g\odot I_r\rVert^2 = (d-kd)\sigma_g^2 .$$""",
         verdict=Verdict.HOLDS,
+        kernel="gip/mse_r.v",
+        kernel_theorems=("printed_holds",),
         summary=(
             r"random-k pruning loses the share $1-k$ of the energy of any gradient, so $(d-kd)\sigma_g^2$ under Assumption "
             "1."

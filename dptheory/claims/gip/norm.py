@@ -35,6 +35,8 @@ row = Row(
         source=Source("gip", "section 5, text before equation 5"),
         statement=r"Under Assumption 1 the paper states $E\lVert g\rVert_2 = d\sigma_g$.",
         verdict=Verdict.FALSE,
+        kernel="gip/norm.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"the mean norm grows like $\sigma_g\sqrt d$, not like $\sigma_g d$; the printed value is too large for every $d "
             r"\ge 1$."

@@ -37,6 +37,8 @@ row = Row(
         statement=r"""Each bit of the index vector $I_0 \in \lbrace 0, 1\rbrace^d$ is kept with probability $p$ and flipped otherwise,
 independently. This is $\epsilon_2$-DP if $p \le e^{\epsilon_2/C_1}/(1 + e^{\epsilon_2/C_1})$, $C_1$ the index sensitivity.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="gip/prop3.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"the printed condition is right for $p \ge \frac12$; a small $p$ meets it too, but flipping nearly every bit is "
             "no more private than keeping nearly every bit."

@@ -57,6 +57,8 @@ row = Row(
 probability $e^{-\theta h(I, I_0)}/\psi$, $h$ the L1 (Hamming) distance. Theorem 1 (proof: eqs. 8 to 10): with the top-k
 set $I(g)$ as reference it is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, $s$ the index sensitivity of Definition 3.""",
         verdict=Verdict.HOLDS,
+        kernel="gip/thm1.v",
+        kernel_theorems=("printed_holds",),
         summary=(
             r"a release is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, for the $\theta \ge 0$ of a Mallows model and a given "
             r"batch; for a $\theta$ of any sign the condition is $|\theta| \le \epsilon/s$."

@@ -19,6 +19,8 @@ row = Row(
         source=Source("lf", "Section 1, against Table 1"),
         statement="Freezing improves the final model's accuracy by up to 1.3 percentage points.",
         verdict=Verdict.FALSE,
+        kernel="lf/abstract.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="""Table 1 holds a gain of 1.5 points; "up to 1.3" is less than the paper's own results.""",
         conditions=(
             "Gains are differences of the medians in Table 1, which have three digits: each is known to about a "

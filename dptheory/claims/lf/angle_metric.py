@@ -55,6 +55,8 @@ row = Row(
         r"larger variance of the noise ($\sigma$) make the upper bound larger; a smaller $\gamma_t^B$ makes it "
         "smaller.",
         verdict=Verdict.CONDITIONAL,
+        kernel="lf/angle_metric.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary="a smaller angle helps if the norm of the signal stays the same; freezing and clipping change the norm "
         "too, and then a smaller angle can mean less progress.",
         conditions=(

@@ -32,6 +32,8 @@ row = Row(
         statement=r"Last step of the proof: $E[\nabla f(\theta_t)^Tb_t]=E\langle\nabla "
         r"f(\theta_t),s_t^B\rangle=E[\cos(\gamma_t^B)|\nabla f(\theta_t)||s_t^B|]$.",
         verdict=Verdict.FALSE,
+        kernel="lf/appA_bias.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"$\langle\nabla f,b\rangle$ and $\langle\nabla f,s^B\rangle$ differ by $|\nabla f|^2$, the very "
         "quantity that the lemma bounds.",
         conditions=(

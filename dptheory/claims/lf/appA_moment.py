@@ -34,6 +34,8 @@ row = Row(
         source=Source("lf", "Appendix A"),
         statement=r"$E|s_t^P|^2\le\frac1{B^2}\sigma^2C^2$.",
         verdict=Verdict.FALSE,
+        kernel="lf/appA_moment.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="the printed bound is the variance of one entry of the noise; the signal and the other $d-1$ entries "
         "are missing.",
         conditions=(

@@ -53,6 +53,8 @@ $b = \langle v_1,v_2\rangle\ge0$, simplified to
 
 $$\frac{k^2a+kb}{k\sqrt a+\sqrt{k^2a+c+2kb}},\qquad a = \lVert v_2\rVert^2,\ c = \lVert v_1\rVert^2 .$$""",
         verdict=Verdict.FALSE,
+        kernel="lf/appC_cos.v",
+        kernel_theorems=("printed_is_false",),
         summary="the sum turns towards the summand that gets longer, so the angle with the other one, which the text "
         r"names, rises; the angle with the longer one falls, for every sign of $\langle v_1,v_2\rangle$.",
         conditions=(

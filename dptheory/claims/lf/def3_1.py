@@ -29,6 +29,8 @@ row = Row(
         statement=r"$s_t^U:=\frac1B\sum_{i=0}^Bg_t(x_i)$ is the mean gradient over a batch of $B$ and an unbiased estimate "
         r"of $\nabla f_t$; $s_t^B:=\frac1B\sum_{i=0}^B\mathrm{clip}(g_t(x_i),C)$.",
         verdict=Verdict.FALSE,
+        kernel="lf/def3_1.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="as printed both means run over $B+1$ terms and are divided by $B$; the mean gradient so defined is not "
         "unbiased.",
         conditions=(

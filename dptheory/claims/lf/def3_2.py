@@ -75,6 +75,8 @@ row = Row(
         statement=r"Let $\gamma$ be the angle between $\nabla f$ and $s^P = s^B+z$, $\gamma^B$ that between $\nabla f$ and "
         r"$s^B$, $\gamma^{BP}$ that between $s^B$ and $s^P$. The paper: $\gamma = \gamma^B+\gamma^{BP}$.",
         verdict=Verdict.FALSE,
+        kernel="lf/def3_2.v",
+        kernel_theorems=("printed_is_false",),
         summary=(
             "angles between vectors do not add up: the sum is only an upper end of the possible range, almost "
             r"never taken with Gaussian noise in three or more dimensions unless $\gamma^B = 0$."

@@ -15,6 +15,8 @@ Then for all $v,w$
 
 $$f(v)\le f(w)+\nabla f(w)^T(v-w)+\frac L2|v-w|^2 .$$""",
         verdict=Verdict.HOLDS,
+        kernel="lf/lem2_1.v",
+        kernel_theorems=("printed_holds",),
         summary="the standard lemma on functions with a Lipschitz gradient; the constant $L/2$ is the best one.",
         conditions=(
             r"Stated: $f$ is continuously differentiable on the whole space, and $\nabla f$ is Lipschitz with constant $L>0$.",

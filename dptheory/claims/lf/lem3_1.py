@@ -105,6 +105,8 @@ gradients of a batch, $z_t\sim N(0,\tau^2I)$, $\tau=\sigma C/B$:
 $$\min_{t=0,\dots,T}E|\nabla f(\theta_t)|^2\le\Big(f(\theta_0)-Ef(\theta_T)-\sum_{t=1}^T\eta_tE[\cos(\gamma_t^B)|\nabla f(\theta_t)||s_t^B|]
 +\sum_{t=1}^T\eta_t^2\frac L{2B^2}\sigma^2C^2\Big)\Big/\sum_{t=1}^T\eta_t .$$""",
         verdict=Verdict.FALSE,
+        kernel="lf/lem3_1.v",
+        kernel_theorems=("printed_is_false",),
         summary=(
             r"the right side drops $E|s^B|^2$ and the dimension, and has $\langle\nabla f,s^B\rangle$ for "
             r"$\langle\nabla f,b\rangle$; indexed as in its proof it is never positive on $f=\frac L2|\theta|^2$."

@@ -39,6 +39,8 @@ $$\lVert g^a(x_i)\rVert\le\lVert g^b(x_i)\rVert\quad\text{for every }i .$$
 
 That is, freezing layers does not raise the norm of a per-sample gradient.""",
         verdict=Verdict.HOLDS,
+        kernel="lf/lem3_2a.v",
+        kernel_theorems=("printed_holds",),
         summary="by Pythagoras; the printed proof bounds the whole norm from the wrong side. The trainable part of each "
         "clipped gradient therefore grows, by a factor known exactly.",
         conditions=(

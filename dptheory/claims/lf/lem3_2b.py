@@ -133,6 +133,8 @@ trainable ones after it,
 
 $$\lVert s^{B,a}(\theta')\rVert\ge\lVert s^{B,b}(\theta')\rVert .$$""",
         verdict=Verdict.FALSE,
+        kernel="lf/lem3_2b.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="each clipped gradient's trainable part grows, but gradients that point against each other can cancel "
         "better than before. True if no pair of trainable parts is at an obtuse angle.",
         conditions=(

@@ -139,6 +139,8 @@ mean of the gradients with $\lVert g\rVert>C$ is closer in angle to $\nabla f$ t
 freezing does not change which gradients are clipped. Then $E[\gamma^{B,a}]\le E[\gamma^{B,b}]$. The proof adds the condition
 $E\gamma^{Uv,a}\ge E\gamma^{vw,b}$, with $v$ and $w$ the sums of the unclipped and of the clipped gradients.""",
         verdict=Verdict.FALSE,
+        kernel="lf/prop3_1_1.v",
+        kernel_theorems=("printed_is_false",),
         summary=(
             "the step that grows the clipped sum turns the signal the other way, and the assumptions do not "
             "compare with the signal; with all of them met the bias angle can go from 3 to 33 degrees."

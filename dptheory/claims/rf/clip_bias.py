@@ -76,6 +76,8 @@ bias*. With $\mathrm{clip}(g) = g\min(1,C/\lVert g\rVert)$ and $w = E[g]$ we rea
 
 $$\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le\lVert E\thinspace\mathrm{clip}(g)-w\rVert .$$""",
         verdict=Verdict.FALSE,
+        kernel="rf/clip_bias.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             "a mask never raises the clipping probability, but it can raise the clipping bias; what it never "
             r"raises is the bound $E(\lVert m\odot g\rVert-C)_+$ on the bias."

@@ -39,6 +39,8 @@ $$E\langle m\odot u,m\odot v\rangle = (1-r)E\langle u,v\rangle .$$
 
 In particular $E\lVert m\odot u\rVert^2 = (1-r)E\lVert u\rVert^2$, which is what both papers use for the noise.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/cor1_1.v",
+        kernel_theorems=("printed_holds", "reading_is_false"),
         summary="true under the conditions of Lemma 1, a uniform mask independent of the pair $(u,v)$; the factor is "
         "$1-r$ once, as both vectors share the mask.",
         conditions=(

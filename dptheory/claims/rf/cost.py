@@ -63,6 +63,8 @@ row = Row(
 projection $V^\top X$ with $X\in\mathbb R^{d\times n}$ costs $O(dbn)$. Random freeze deletes a share $r$ of the rows, and $b$ and $s$
 "might also be able to be reduced. Overall, the computational cost is between $O(1-r)$ and $O((1-r)^3)$."''',
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/cost.v",
+        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
         summary=(
             "freezing alone gives the factor $1-r$; the cubic end needs a smaller subspace and fewer sample "
             "gradients too, and the projection never reaches it: it stops at $(1-r)^2$."

@@ -21,6 +21,8 @@ row = Row(
 the trace is said to be constant in $d$, and $\mathrm{MSE}\ge\lambda+\lambda\sigma^2d$. So the lower bound is between linear and
 quadratic in $d$.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/eq26_27.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="the two ends are right for the two covariances that they are computed for; low rank alone does not "
         "keep the trace constant, and a constant trace is not within the theorem's hypothesis.",
         conditions=(

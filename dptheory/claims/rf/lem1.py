@@ -33,6 +33,8 @@ row = Row(
 
 $$E\langle m^k\odot u,v\rangle = (1-r)E\langle u,v\rangle .$$""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/lem1.v",
+        kernel_theorems=("printed_holds", "reading_is_false"),
         summary="true for a uniform mask that is independent of the pair $(u,v)$; independence of $u$ and of $v$ one by "
         "one, or a mask with just the right number of ones, is not enough.",
         conditions=(

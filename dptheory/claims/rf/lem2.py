@@ -40,6 +40,8 @@ row = Row(
         source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
         statement=r"$E\lVert m\odot u\rVert\ge(1-r)\lVert u\rVert$. The paper adds that equality is taken when $r = 0$.",
         verdict=Verdict.LOOSE,
+        kernel="rf/lem2.v",
+        kernel_theorems=("printed_holds", "correction_holds"),
         summary="the lower bound is true and attained for every $r$ by vectors with one entry; there is an upper bound "
         "too, attained by entries of equal size.",
         conditions=(

@@ -49,6 +49,8 @@ row = Row(
 
 $$v_{t+1}-\hat v_{t+1} = (1+\mu+\dots+\mu^t)\cdot\mathcal N(0,C^2\sigma^2I)\approx\frac1{1-\mu}\cdot\mathcal N(0,C^2\sigma^2I) .$$""",
         verdict=Verdict.FALSE,
+        kernel="rf/momentum.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="the noises of different steps are independent, so their variances add, not their standard deviations; "
         r"at $\mu = 0.9$ the printed variance is 19 times too large.",
         conditions=(

@@ -82,6 +82,8 @@ row = Row(
 convergence by removing some signal while mitigating noise". Judged is the inference, as a criterion: where the MSE of random freeze
 is lower, random freeze is the better choice. (A possibility there is, with clipping; a lower MSE does not show it.)""",
         verdict=Verdict.FALSE,
+        kernel="rf/mse_criterion.v",
+        kernel_theorems=("reading_is_false",),
         summary="without clipping masking loses a share $r$ of what a step is worth, however much it lowers the MSE; "
         "the same DP-SGD gradient with a smaller learning rate has a lower MSE still.",
         conditions=(

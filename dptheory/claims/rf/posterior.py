@@ -89,6 +89,8 @@ The paper states $E\lVert\bar g\rVert^2\le E\lVert\hat g\rVert^2$; that $\bar g_
 $\lVert\bar g_i\rVert\le\lVert\hat g_i\rVert\le\lVert g_i\rVert$ for a single example; and that $E\langle\nabla w,\bar g\rangle$
 is complicated to compare.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/posterior.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             "the order of the mean squares holds for single examples and can fail for batches; for every batch, "
             "freezing after clipping multiplies the signal's first moment and its second by $1-r$."

@@ -49,6 +49,8 @@ row = Row(
         r"matches $E\lVert\xi_{DP}\rVert$. This allows us to run more iterations $T$ on the same privacy budget, "
         'which also implies better convergence by Theorem 2."',
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/raise_noise.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=(
             r"with the noise raised by $1/\sqrt{1-r}$ the tuned bound improves if and only if "
             r"$\kappa>\sqrt{T/T^+}$, $T^+$ the steps that the budget then allows; without subsampling that is "

@@ -49,6 +49,8 @@ row = Row(
 that each iteration is $(O(q\epsilon),q\delta)$-differentially private with respect to the full dataset according to the privacy
 amplification theorem", $q = B/N$. The privacy loss of all iterations is then composed.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/shuffle.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=(
             "one iteration by itself is amplified; given the outputs of the epoch's earlier iterations, which "
             r"composition needs, the same bound fails, and for $e^\epsilon\gg N$ nothing is left of it."

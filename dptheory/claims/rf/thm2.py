@@ -36,6 +36,8 @@ $\Delta_C = \frac{GC^2}2$, $\Delta_{DP} = \frac{C^2\sigma^2dG}{2B^2}$, where $b_
 $\langle m\odot\nabla w_t,\hat g_t\rangle$ under the true law of the deviations against $\tilde p_t$. The text after it says that
 freezing reduces the noise term by $(1-r)/\kappa<1$.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rf/thm2.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"true with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$ in place of $<1$; "
         "false for a mask that is held, as the paper's algorithm holds it through an epoch.",
         key_points=(

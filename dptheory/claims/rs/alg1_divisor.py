@@ -36,6 +36,8 @@ $$\tilde g = \frac1b\sum_{i\in\mathcal B}\mathrm{clip}(m\odot g_i)+m\odot N\Big(
 is released, and accounted for as the Poisson-sampled Gaussian mechanism of noise multiplier $\sigma$: sensitivity
 $C$, add/remove adjacency, sampling rate $q$.""",
         verdict=Verdict.FALSE,
+        kernel="rs/alg1_divisor.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             "an example moves an average of $b+1$ clipped gradients by up to $2C/(b+1)$, twice what the noise is "
             "made for, and the noise itself tells the batch size."

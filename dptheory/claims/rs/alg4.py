@@ -17,6 +17,8 @@ $$\tilde g_t+\tfrac1B(1-m)\odot N(0,C^2\sigma^2I),\qquad\tilde g_t = \tfrac1B\Bi
 "As DP is robust to post-processing, such ranked sparsification does not consume the privacy budget." Line 9 is
 printed as $v_{t+1} = \mu v_t+g_t$, $w_{t+1} = w_t-\gamma v_{t+1}$.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/alg4.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary="true if the velocity takes the noisy gradient of line 8; as printed, line 9 gives it the un-noised one, and "
         "the algorithm is not private at all.",
         conditions=(

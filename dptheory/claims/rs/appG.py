@@ -32,6 +32,8 @@ $$U(r) = \frac{\Delta_C}{\sqrt{1-r}}+\sqrt{1-r}\Delta_\sigma,\qquad r^\ast = 1-\
 with $r^\ast = 0$ if $\Delta_C>\Delta_\sigma$; as $\Delta_C$ falls during training, $r^\ast$ should increase (gradual
 cooling).""",
         verdict=Verdict.FALSE,
+        kernel="rs/appG.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"equation 114 drops $\gamma$ from the noise term, so the printed $r^\ast$ is wrong for $\gamma\ne1$ "
             r"wherever $0<\Delta_C<\max(1,\gamma)\Delta_\sigma$, also under the paper's own $\kappa$."

@@ -31,6 +31,8 @@ $(1+\mu+\dots+\mu^t)\cdot a\mathcal N(0,C^2\sigma^2I)\approx\frac1{1-\mu}a\mathc
 $v_{t+1} = \mu v_t+(1-\mu)\tilde g_t$ it is $\approx\mathcal N(0,C^2\sigma^2I)$, so $C$ and $\mu$ "are decoupled in
 term of the noise amount, which suggests that they can be tuned independently".""",
         verdict=Verdict.FALSE,
+        kernel="rs/appH.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"the noise of Adam's velocity tends to $C\sigma\sqrt{(1-\mu)/(1+\mu)}$: $C$ and $\mu$ are not decoupled; "
             r"at $\mu = 0.9$ the variances of SGD and Adam are printed 19 times too large in the end."

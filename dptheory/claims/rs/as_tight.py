@@ -15,6 +15,8 @@ row = Row(
         statement="""At $r = 0$ the bound of Theorem 3.5 "recovers the convergence bound of vanilla DP-SGD (Chen et al., 2020), implying that our
 convergence bound over RS is as tight as before".""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/as_tight.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary="agreement at $r = 0$ implies nothing at $r>0$; true of the worst case without noise; of a given problem the second "
         "moment that is bounded by $C^2$ can be $(1-r)C^2$.",
         conditions=(

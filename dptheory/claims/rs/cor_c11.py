@@ -24,6 +24,8 @@ $$\frac1\kappa\Big(\frac{\Delta_LG}{\sqrt T}+\frac{C^2}{2\sqrt T}-\frac1T\sum_tE
 
 and the text above it says that it proves that the bound decreases in $T$.""",
         verdict=Verdict.FALSE,
+        kernel="rs/cor_c11.v",
+        kernel_theorems=("printed_is_false",),
         summary="the formula is that of Theorem 3.5, but $q = B/N$ grows with $T$; with $q$ put in, the noise term grows like "
         r"$\sqrt T$ for every batch size, and the bound has a best $T$.",
         conditions=(

@@ -23,6 +23,8 @@ row = Row(
 distributed learning". Algorithm 1 uses momentum, and section 4 itself says that coordinates can still be updated as
 long as their velocity has not decayed to zero.""",
         verdict=Verdict.FALSE,
+        kernel="rs/epoch_mask.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary="with momentum the frozen coordinates keep moving (as both papers say where they introduce the algorithm), almost "
         r"surely all that were ever kept, at $\sigma>0$; without momentum it is right.",
         conditions=(

@@ -14,6 +14,8 @@ row = Row(
 $\lVert\nabla w\rVert\to0$, $\lVert\xi_t\rVert\to0$ (equation 63 and the text after equation 76). "So the condition of
 choosing $\tilde p_t$ will not lead to significant bias term $b_t$".""",
         verdict=Verdict.FALSE,
+        kernel="rs/eq63.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=(
             r"$\nabla w = 0$ does not give the $\xi_t\to0$ that the paper's i.e. takes as part of convergence: $P\ge\sqrt{1-r}$ can fail at a "
             "minimum for every $r<1$; it holds if the model interpolates."

@@ -32,6 +32,8 @@ $\lVert\xi'\rVert/\lVert\xi\rVert$ for $d = 5.5\cdot10^5$ (we read it as $\sqrt{
 (ii) "Due to gradient clipping" the coordinates that are not zeroed have gradients of higher magnitude than without
 RS; Fig. 1d shows the ratio of their norms.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/fig1.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=r"the noise falls by the factor $\sqrt{1-r}$ as a root mean square, slightly more as a mean ratio; the gradients on "
         "the kept entries grow for a single clipped example, but those of a batch can shrink.",
         conditions=(

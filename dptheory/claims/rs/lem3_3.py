@@ -22,6 +22,8 @@ $$E_m[P'_mh(w')\lVert w'\rVert] = \kappa Ph(w)\lVert w\rVert .$$
 
 (RF Theorem 2 has the same step with $3C/4$ and $C/4$ exchanged and claims $\kappa\ge1-r$ only, which is true.)""",
         verdict=Verdict.FALSE,
+        kernel="rs/lem3_3.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             "the open interval $(1-r,1)$ must be closed: both ends are attained for $r>0$ under the lemma's "
             "condition; step 57 of the proof is invalid."

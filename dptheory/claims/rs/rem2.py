@@ -16,6 +16,8 @@ row = Row(
 $r>0$. The trade-off is "not present in other popular SGD schemes" (section 1.1), "possibly a unique property" of DP-SGD
 (abstract), and "a unique property" of it (section 6.1 and Figure 3). Two claims are judged: $1/\kappa>1$, and that only DP-SGD has something to gain.""",
         verdict=Verdict.FALSE,
+        kernel="rs/rem2.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=(
             r"$1/\kappa>1$ is not true for all $r>0$: $\kappa = 1$ occurs under the lemma's condition and "
             r"$\kappa>1$ without it; clipped SGD without noise can gain from masking, five-fold in an example."

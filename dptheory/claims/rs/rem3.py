@@ -19,6 +19,8 @@ row = Row(
 while the remaining terms are enlarged by $1/\kappa$: a trade-off is established. The magnitudes of $\Delta_\sigma$
 and of the other terms determine whether RS is a gain or a loss.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/rem3.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary=r"there is a trade-off only if $1-r<\kappa<1$; if the learning rate is tuned for each $r$ it needs "
         r"$\kappa>\sqrt{1-r}$ too: for $\kappa\le\sqrt{1-r}$ masking loses whatever the noise.",
         conditions=(

@@ -23,6 +23,8 @@ row = Row(
 $M'(X) = \sum_{x\in X}\mathrm{clip}(m\odot g(x))+m\odot N(0,C^2\sigma^2I)$, with
 $\mathrm{clip}(v) = v\min(1,C/\lVert v\rVert)$.""",
         verdict=Verdict.HOLDS,
+        kernel="rs/thm3_1.v",
+        kernel_theorems=("part_holds", "correction_holds"),
         summary=(
             "true as printed for a uniform mask under add/remove adjacency, instance by instance; under "
             "replace-one only the worst case $2C$ is kept, and a mask can raise an instance's sensitivity "

@@ -33,6 +33,8 @@ $\xi_\sigma\sim N(0,\sigma^2I)$, on a $G$-smooth $L$ with $\gamma = 1/(G\sqrt T)
 
 $$\frac1T\sum_{t=1}^T|\nabla w_t|^2\le\frac{2G}{(1-r)\sqrt T}\Delta_L+\frac1{\sqrt T}\Big(\frac{\sigma_g^2}B+\frac{d\sigma^2}{B^2}\Big),\qquad\Delta_L = E L(w_1)-\min L .$$""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/thm3_2.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=(
             r"true with a fresh mask at every step, where the bound is at least $2-1/\sqrt T$ times the worst "
             "case; false for a mask that is held, as the paper's algorithm holds it through an epoch."

@@ -28,6 +28,8 @@ $$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac{3C}4)h(\nabla w_t)|\nabla w_t|\le\f
 where the left side is that of Theorem 3.3 ([rs.thm3.3](thm3.3.md)) and $b_t'$ is the bias of
 $\langle m\odot\nabla w_t,\hat g_t\rangle$ under the true law against $\tilde p_t$.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/thm3_4.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
         key_points=(

@@ -27,6 +27,8 @@ the left side that of Theorem 3.3 ([rs.thm3.3](thm3.3.md)), $h(v) = \min(|v|,\fr
 $\Delta_\sigma = \frac{C^2\sigma^2dG}{2B^2}$, where $b_t'$ is the bias of $\langle m\odot\nabla w_t,\hat g_t\rangle$
 under the true law against $\tilde p_t$.""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/thm3_5.v",
+        kernel_theorems=("printed_is_false", "correction_holds"),
         summary=r"true with a fresh mask at every step, no momentum and the closed range $\kappa\in[1-r,1]$; false for a mask "
         "that is held, as the paper's algorithm holds it through an epoch.",
         key_points=(

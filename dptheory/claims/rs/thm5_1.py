@@ -34,6 +34,8 @@ $$E\lVert x-\hat x\rVert^2\ge\frac{\sigma^2}{(1-r)\lVert k\rVert^2},$$
 
 and its proof assumes $m\odot k\ne0$, "otherwise the reconstruction will fail, i.e. arbitrary reconstruction error".""",
         verdict=Verdict.CONDITIONAL,
+        kernel="rs/thm5_1.v",
+        kernel_theorems=("reading_is_false", "correction_holds"),
         summary="the bound is true if every mask keeps a non-zero entry of $k$; otherwise the mean error is infinite (failures counted so), and "
         r"under the proof's own assumption $m\odot k\ne0$ the bound can fail.",
         key_points=(

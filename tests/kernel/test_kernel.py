@@ -1,0 +1,159 @@
+"""The Coq files: rows and files name each other, Coq accepts every file, and refuses each with another statement."""
+
+import json
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dptheory.claims import Verdict, all_claims, get
+from dptheory.cli._tables import claims_json
+from proofs.kernel import __main__ as command
+from proofs.kernel import _coq
+
+ROWS = {claim.kernel: claim for claim in all_claims() if claim.kernel}
+MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text("utf-8"))
+
+
+def text_of(file: str) -> str:
+    return (_coq.FOLDER / file).read_text("utf-8")
+
+
+def test_rows_and_files_name_each_other() -> None:
+    files = {path.relative_to(_coq.FOLDER).as_posix() for path in _coq.FOLDER.glob("*/*.v")}
+    assert set(ROWS) == files and len(files) >= 45
+    for file, claim in ROWS.items():
+        paper, name = claim.id.split(".", 1)
+        assert file == f"{paper}/{re.sub('[.-]', '_', name)}.v"
+        assert text_of(file).startswith(f"(* {claim.id}: "), file
+        assert claim.kernel_theorems == _coq.theorems_of(text_of(file))
+
+
+def test_a_row_says_what_its_verdict_allows() -> None:
+    for claim in ROWS.values():
+        proved = set(claim.kernel_theorems)
+        assert not {"printed_is_false", "printed_holds"} <= proved, claim.id
+        if "printed_is_false" in proved:
+            assert claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL), claim.id
+        if proved & {"printed_holds", "part_holds"}:
+            assert claim.verdict is not Verdict.FALSE, claim.id
+        if claim.verdict is Verdict.CONDITIONAL:
+            assert proved & {"correction_holds", "printed_holds"}, claim.id
+        assert claim.kernel_says is not None and claim.kernel_says.startswith("kernel-checked: ")
+    assert get("gip.mse_t0").kernel is None and get("gip.mse_t0").kernel_says is None
+
+
+def test_a_page_says_no_more_than_the_file_proves() -> None:
+    """Words about the printed statement come from a theorem about it alone."""
+    for claim in ROWS.values():
+        says = str(claim.kernel_says)
+        assert ("the negation of the printed statement" in says) is ("printed_is_false" in claim.kernel_theorems)
+        assert ("one reading" in says) is ("reading_is_false" in claim.kernel_theorems)
+
+
+def test_the_list_of_claims_names_file_and_theorems() -> None:
+    listed = {row["id"]: row for row in claims_json(all_claims())}
+    for claim in all_claims():
+        assert listed[claim.id]["kernel"] == claim.kernel
+        assert tuple(listed[claim.id]["kernel_theorems"]) == claim.kernel_theorems
+
+
+def test_a_doubt_of_a_file_is_on_the_page() -> None:
+    page = (_coq.FOLDER.parent / "kernel.md").read_text("utf-8")
+    assert "`rs.thm5.1`: the proof does not say which of the three it means." in page
+
+
+def test_what_was_checked_is_what_the_rows_name() -> None:
+    record = json.loads((_coq.FOLDER / "checked.json").read_text("utf-8"))
+    assert record["coqchk"] is True and set(record["axioms"]) <= _coq.AXIOMS
+    assert record["claims"] == {claim.id: list(claim.kernel_theorems) for claim in ROWS.values()}
+
+
+def test_nothing_is_admitted_or_assumed() -> None:
+    for path in _coq.FOLDER.rglob("*.v"):
+        code = re.sub(r"\(\*.*?\*\)", "", path.read_text("utf-8"), flags=re.DOTALL)
+        assert not re.search(r"\b(Admitted|admit|Axiom|Parameter|Conjecture|Abort|Unset Guard Checking)\b", code), (
+            path.name
+        )
+
+
+def test_axioms_are_read_from_an_answer() -> None:
+    answer = "Axioms:\nClassicalDedekindReals.sig_not_dec\n  : forall P : Prop,\n    {~ ~ P} + {~ P}\nmine : False\n"
+    assert _coq.axioms_in(answer) == ("ClassicalDedekindReals.sig_not_dec", "mine")
+    assert _coq.axioms_in("Closed under the global context\n") == ()
+
+
+def test_files_are_compiled_after_what_they_need() -> None:
+    texts = {"a": "From kernel Require Import b rs.c.\n", "b": "", "rs/c": "From kernel Require b.\n"}
+    assert _coq.ordered(["a"], texts) == ("b", "rs/c", "a")
+
+
+def test_without_coq_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert command.main([]) == 1
+    assert "coqc" in (said := capsys.readouterr().err) and "apt-get install" in said
+
+
+def test_an_unknown_claim_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["rs.lem9"]) == 2
+    assert "'rs.lem9'" in (said := capsys.readouterr().err) and "rs.lem3.3" in said
+
+
+# --- with Coq ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A compiled copy."""
+    with _coq.workshop() as found:
+        _coq.compile_all(sorted(str(file).removesuffix(".v") for file in ROWS), found)
+        yield found
+
+
+@pytest.mark.kernel
+def test_the_theorems_say_what_their_names_promise(place: Path) -> None:
+    theorems, axioms = _coq.check([str(file).removesuffix(".v") for file in ROWS], place)
+    assert theorems == {str(file).removesuffix(".v"): claim.kernel_theorems for file, claim in ROWS.items()}
+    assert set(axioms) <= _coq.AXIOMS
+
+
+@pytest.mark.kernel
+def test_an_axiom_of_ours_and_another_statement_are_noticed(place: Path) -> None:
+    mine = "Axiom mine : False.\nDefinition printed := True.\nTheorem printed_holds : printed.\nProof. destruct mine. Qed.\n"
+    other = "Definition printed := False.\nTheorem printed_holds : True.\nProof. exact I. Qed.\n"
+    for source, what in ((mine, "mine"), (other, "printed")):
+        (place / "forged.v").write_text(source, "utf-8")
+        subprocess.run(["coqc", "-q", "-Q", ".", "kernel", "forged.v"], cwd=place, check=True, capture_output=True)
+        with pytest.raises(_coq.CoqError, match=what):
+            _coq.check(["forged"], place)
+
+
+def test_every_file_has_a_mutant() -> None:
+    assert {name.split("#")[0] for name in MUTANTS} == {str(file).removesuffix(".v") for file in ROWS}
+    for name, one in MUTANTS.items():
+        assert statement(text_of(f"{name.split('#')[0]}.v")).count(one["printed"]) == 1, name
+
+
+def statement(text: str) -> str:
+    """What stands before the first proof."""
+    return re.split(r"\n(?=Lemma|Theorem|Section|Ltac)", text)[0] + "\n"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mutant", sorted(MUTANTS))
+def test_the_proof_does_not_prove_another_statement(mutant: str, place: Path) -> None:
+    """The changed statement is well formed, and the proof of the right one fails."""
+    text = text_of(f"{mutant.split('#')[0]}.v")
+    changed = text.replace(MUTANTS[mutant]["printed"], MUTANTS[mutant]["mutated"], 1)
+    assert changed != text
+    for name, source, accepted in (("stated", statement(changed), True), ("proved", changed, False)):
+        (place / f"{name}.v").write_text(source, "utf-8")
+        done = subprocess.run(
+            ["coqc", "-q", "-Q", ".", "kernel", f"{name}.v"], cwd=place, capture_output=True, text=True
+        )
+        assert (done.returncode == 0) is accepted, done.stderr
