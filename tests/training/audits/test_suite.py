@@ -166,7 +166,7 @@ def test_attacks_prove_no_more_than_is_reported(secure: bool) -> None:
 def test_every_private_sum_can_be_attacked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the thorough audits do: the canary moves the weights, whatever the mechanism does with it."""
     seen = []
-    audit = _attacks.privacy.audit
+    audit = _attacks.privacy.auditing.audit
 
     def audit_of_many(
         *, scores_with: np.ndarray, scores_without: np.ndarray, **options: float
@@ -174,7 +174,7 @@ def test_every_private_sum_can_be_attacked(name: str, monkeypatch: pytest.Monkey
         seen.append((float(scores_with.mean()), float(scores_without.mean())))
         return audit(scores_with=scores_with.repeat(50), scores_without=scores_without.repeat(50), **options)
 
-    monkeypatch.setattr(_attacks.privacy, "audit", audit_of_many)
+    monkeypatch.setattr(_attacks.privacy.auditing, "audit", audit_of_many)
     monkeypatch.setattr(_attacks, "_SIGMA", 0.1)  # so that it is seen at once
     with simulation():  # three trials are few: of this seed they are known to move
         assert _attacks.canary(CASES[name], 3, 0).claimed > 0
