@@ -79,7 +79,7 @@ def plan(
         ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Time for planning; five minutes if left out, or what the run takes.")
+        float | None, typer.Option(help="Seconds for planning, about; 150 if left out.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
     write: Annotated[
