@@ -48,7 +48,7 @@ class Journal:
         """Note a pilot that has ended, at once."""
         if self._path is None:
             return
-        scores = [[share, score.aside, score.seen] for share, score in outcome.scores.items()]
+        scores = [[share, score.aside, score.seen, score.guide] for share, score in outcome.scores.items()]
         line = json.dumps({"job": _key(job), "seconds": outcome.seconds, "scores": scores})
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -64,7 +64,7 @@ def _read(line: str) -> dict[str, Any] | None:
 
 
 def _outcome(found: dict[str, Any]) -> Outcome:
-    scores = {share: Score(aside=aside, seen=seen) for share, aside, seen in found["scores"]}
+    scores = {share: Score(aside=aside, seen=seen, guide=guide) for share, aside, seen, guide in found["scores"]}
     return Outcome(scores=scores, seconds=found["seconds"])
 
 

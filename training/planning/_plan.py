@@ -26,7 +26,7 @@ from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._norms import median_norm
-from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy
+from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy, accuracy_and_loss
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
 from dptheory.training.planning._private_tuning import MEAN_RUNS, PrivateTuning, noise_of_tuned_runs
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
@@ -139,10 +139,12 @@ def plan(
     if private is not None:
         refuse_private(features, private)
     device = next(iter(model.parameters())).device
+    judge = metric or (accuracy if loss is None else lambda outputs, labels: -float(loss(outputs, labels)))
     problem = Problem(
         model=copy.deepcopy(model).train(),
         loss=nn.functional.cross_entropy if loss is None else loss,
-        metric=metric or (accuracy if loss is None else lambda outputs, labels: -float(loss(outputs, labels))),
+        metric=judge,
+        guide=accuracy_and_loss if metric is None and loss is None else judge,
         features=features.to(device),
         labels=labels.to(device),
         folds=_FOLDS_OF_FEW if len(labels) < _FEW_RECORDS else _FOLDS,

@@ -261,7 +261,7 @@ class Search:
 
     def value(self, score: Score) -> float:
         """What counts of a score."""
-        return (1.0 - self._weight) * score.aside + self._weight * score.seen
+        return (1.0 - self._weight) * score.guide + self._weight * score.seen
 
     def job(self, point: Point, *, most_steps: int, largest_batch: int, fold: int) -> Job:
         """A pilot of a point."""

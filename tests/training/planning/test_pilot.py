@@ -22,7 +22,9 @@ def zero(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def problem(model: nn.Module, folds: int = 3) -> Problem:
     features, labels = labelled(dim=50)
-    return Problem(model=model, loss=zero, metric=accuracy, features=features, labels=labels, folds=folds)
+    return Problem(
+        model=model, loss=zero, metric=accuracy, guide=accuracy, features=features, labels=labels, folds=folds
+    )
 
 
 @pytest.mark.parametrize("most_steps", [1000, 5], ids=["every step", "one step for eight"])
@@ -61,7 +63,13 @@ def test_the_records_kept_aside_are_not_trained_on_and_come_in_turn() -> None:
 def test_a_pilot_that_diverges_is_a_result() -> None:
     features, labels = labelled()
     one = Problem(
-        model=linear(), loss=nn.functional.cross_entropy, metric=accuracy, features=features, labels=labels, folds=3
+        model=linear(),
+        loss=nn.functional.cross_entropy,
+        metric=accuracy,
+        guide=accuracy,
+        features=features,
+        labels=labels,
+        folds=3,
     )
     run = point(learning_rate=1e30, noise_multiplier=1e6)
     found = pilot(one, Job(point=run, most_steps=8, largest_batch=16, fold=0, seed=0))
@@ -82,15 +90,29 @@ def test_outputs_without_numbers_are_wrong() -> None:
 def test_all_records_are_judged_in_parts() -> None:
     model = nn.Linear(1, 2)
     many = torch.zeros(2500, 1), torch.arange(2500) % 2
-    one = Problem(model=model, loss=zero, metric=lambda o, y: float(len(o)), features=many[0], labels=many[1], folds=3)
-    assert judged(one, model, many) == 2500.0
+    one = Problem(
+        model=model,
+        loss=zero,
+        metric=lambda o, y: float(len(o)),
+        guide=lambda o, y: 0.0,
+        features=many[0],
+        labels=many[1],
+        folds=3,
+    )
+    assert judged(one.metric, model, many) == 2500.0
 
 
 def test_the_median_norm_of_gradients() -> None:
     """Of a mean of outputs the gradient of a record is itself, with a 1 for the bias."""
     features, labels = labelled(count=5)
     one = Problem(
-        model=nn.Linear(5, 1), loss=lambda o, y: o.mean(), metric=accuracy, features=features, labels=labels, folds=3
+        model=nn.Linear(5, 1),
+        loss=lambda o, y: o.mean(),
+        metric=accuracy,
+        guide=accuracy,
+        features=features,
+        labels=labels,
+        folds=3,
     )
     wanted = float((features.square().sum(1) + 1).sqrt().median())
     assert median_norm(one) == pytest.approx(wanted, rel=1e-5)  # float32, sums of six squares

@@ -42,7 +42,7 @@ class Surface:
         scores = {}
         for average in AVERAGES:
             value = truth(Point(**vars(job.point) | {"average": average})) + noise
-            scores[average] = Score(aside=value, seen=value)
+            scores[average] = Score(aside=value, seen=value, guide=value)
         return Outcome(scores=scores, seconds=0.1)
 
 
@@ -101,7 +101,7 @@ def test_pilots_without_a_score_are_the_worst() -> None:
         def _outcome(self, job: Job) -> Outcome:
             outcome = super()._outcome(job)
             if job.point.momentum > 0:
-                nothing = Score(aside=float("nan"), seen=float("-inf"))
+                nothing = Score(aside=float("nan"), seen=float("-inf"), guide=float("nan"))
                 return Outcome(scores=dict.fromkeys(outcome.scores, nothing), seconds=0.1)
             return outcome
 
