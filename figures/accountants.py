@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dptheory import privacy
+from dptheory.privacy.methods import references
 from figures._table import Data
 
 SIGMA, RATE, DELTA = 1.0, 0.02, 1e-5
@@ -18,7 +19,7 @@ def data() -> Data:
         found = privacy.epsilon_bounds(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA)
         pld = (np.nan, np.nan)
         if steps in PLD_STEPS:
-            pld = privacy.cross_check(
+            pld = references.cross_check(
                 noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA, width=0.02
             ).pld
         rows.append(

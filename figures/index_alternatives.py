@@ -29,7 +29,7 @@ def data() -> Data:
         )
         for n in norms
     ]
-    exact = privacy.retained_gain_for_delta_budget(
+    exact = privacy.index_sets.retained_gain_for_delta_budget(
         epsilon=EPSILON, delta=DELTA, dim=DIM, keep=KEEP, steps=STEPS, groups=GROUPS
     )
     return {

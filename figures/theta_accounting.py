@@ -27,7 +27,7 @@ def data() -> Data:
     for method in METHODS:
         columns[f"theta {method}"] = np.array(
             [
-                privacy.theta_for_delta_budget(
+                privacy.index_sets.theta_for_delta_budget(
                     epsilon=float(e), delta=DELTA, dim=DIM, keep=KEEP, steps=STEPS, groups=GROUPS, method=method
                 )
                 for e in budgets
@@ -35,7 +35,7 @@ def data() -> Data:
         )
     columns["theta joint"] = np.array(
         [
-            privacy.theta_for_joint_budget(
+            privacy.index_sets.theta_for_joint_budget(
                 epsilon=alone + float(e),
                 delta=DELTA,
                 dim=DIM,

@@ -532,7 +532,7 @@ leaves no trace that an engine could find. Each of these makes a reported epsilo
 - **Choices by private validation data.** The best epoch, seed or learning rate on held-out private records is a release of
   those records; and of several runs on the training records each one counts, not only the best.
   *Instead*: choose with public data, or by scores that are released with noise and counted too; the best of several private runs
-  costs what `dptheory.privacy.selection_epsilon_upper_bound` says.
+  costs what `dptheory.privacy.samplers.selection_epsilon_upper_bound` says.
 - **Inputs normalised by private statistics.** Means, deviations, vocabularies, class weights and principal components of the
   training records depend on every one of them, and each record's gradient then depends on all others. The probe replaces a
   record behind that step and sees nothing.
@@ -542,7 +542,7 @@ leaves no trace that an engine could find. Each of these makes a reported epsilo
   *Instead*: watch losses on public data, and treat logs of the others as what they are, private records.
 - **Several records of one person.** A record is a row of the data set. For somebody with k rows epsilon is larger, often more
   than k times as large at the same delta.
-  *Instead*: keep one row of a person, or ask `dptheory.privacy.user_epsilon_upper_bound` with the most rows that a person has.
+  *Instead*: keep one row of a person, or ask `dptheory.privacy.samplers.user_epsilon_upper_bound` with the most rows that a person has.
 """
 
 

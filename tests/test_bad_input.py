@@ -40,7 +40,7 @@ _NOT_PUBLIC = re.compile(
 _TOLD = {f"dptheory.claims.Watcher.{name}" for name in ("started", "checking", "checked")}
 """What the library calls, not its users."""
 _SHARED = {  # lower levels that claims name as calculators; not offered to users, who reach them through others
-    "dptheory.privacy.composed",
+    "dptheory.privacy.index_sets.composed",
     "dptheory.privacy.conversion",
 }
 _WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "demonstrate", "write_pages")}

@@ -75,7 +75,7 @@ def test_every_option_is_tried() -> None:
     }
     assert {name: options - _FLAGS for name, options in found.items()} == {
         name: {*options, "--json"}
-        if name.startswith(("bound", "plan", "preset", "privacy", "find", "refute"))
+        if name.startswith(("bound", "preset", "privacy", "find", "refute"))
         else options
         for name, options in known.items()
     }

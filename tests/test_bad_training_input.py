@@ -43,6 +43,9 @@ _LEFT_OUT = re.compile(
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
     r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `dptheory validate`
+    r"|runs\.(images_of|own_network|own_records)"  # what files of the user's hold: tests/training/runs/test_own.py
+    r"|planning\.(plan|Shipped\.records|Synthetic\.records)"  # tests/training/planning/test_plan.py
+    r"|planning\.(Choice|MethodGain|Point|PrivateTuning|Range)(\..*)?"  # what a plan answers
     r"|audits\.(?!StepAudit\.run$)\w+.*"  # audits run what they are given
     r")"
 )

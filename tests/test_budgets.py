@@ -9,7 +9,10 @@ from scipy.stats import beta as beta_law
 
 from dptheory import privacy, pruning, sparsification
 from dptheory.claims.rf import _inversion
-from dptheory.privacy import IndexPRV, IndexSteps, run_epsilon, theta_for_joint_budget
+from dptheory.privacy import IndexSteps
+from dptheory.privacy.index_sets import run_epsilon, theta_for_joint_budget
+from dptheory.privacy.methods import references
+from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 from tests.named import by_name
 
@@ -47,25 +50,30 @@ def test_a_delta_that_covers_joining_affords_every_dispersion() -> None:
 
 def test_a_delta_below_what_doubles_hold() -> None:
     basic = pruning.theta_for_budget(epsilon=1.0, dim=20, keep=5, steps=2, groups=3)
-    assert privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3) >= basic
-    assert privacy.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3) > 0
-    assert privacy.theta_for_delta_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5) >= 0.1
+    assert (
+        privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3) >= basic
+    )
+    assert (
+        privacy.index_sets.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3)
+        > 0
+    )
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5) >= 0.1
     assert (
         theta_for_joint_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5, sampling_rate=1.0, noise_multiplier=1e3) > 0
     )
-    assert privacy.theta_for_delta_budget(epsilon=1e-9, delta=math.nextafter(1.0, 0.0), dim=2, keep=1) > 1
-    assert privacy.theta_for_delta_budget(epsilon=5e-324, delta=1e-5, dim=256, keep=26) > 1e-7
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=1e-9, delta=math.nextafter(1.0, 0.0), dim=2, keep=1) > 1
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=5e-324, delta=1e-5, dim=256, keep=26) > 1e-7
 
 
 @pytest.mark.parametrize("exponent", [9, 10, 11, 12])
 def test_very_many_releases(exponent: int) -> None:
     count = 10**exponent
-    found = privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=count)
-    reference = privacy.theta_for_delta_budget(
+    found = privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=count)
+    reference = privacy.index_sets.theta_for_delta_budget(
         epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10**7
     )  # by the Fourier transform
     assert found * math.sqrt(count) == pytest.approx(reference * math.sqrt(1e7), rel=1e-4)
-    law = privacy.loss_law(mechanism=SubsetMallows(256, 26, theta=found))
+    law = privacy.index_sets.loss_law(mechanism=SubsetMallows(256, 26, theta=found))
     assert law.delta(epsilon=1.0, count=count) <= 1e-5 and law.epsilon(delta=1e-5, count=count) == pytest.approx(
         1.0, rel=1e-5
     )
@@ -84,10 +92,10 @@ def test_small_joint_budgets_do_not_collapse(epsilon: float) -> None:
         groups=100,
     )
     assert theta >= pruning.theta_for_budget(epsilon=epsilon, dim=256, keep=26, steps=10, groups=100)
-    assert privacy.loss_law(mechanism=SubsetMallows(256, 26, theta=theta)).epsilon(
+    assert privacy.index_sets.loss_law(mechanism=SubsetMallows(256, 26, theta=theta)).epsilon(
         delta=1e-5, count=1000
     ) <= epsilon * (1 + 1e-6)
-    assert theta >= (1 - 1e-5) * privacy.theta_for_delta_budget(
+    assert theta >= (1 - 1e-5) * privacy.index_sets.theta_for_delta_budget(
         epsilon=epsilon, delta=1e-5, dim=256, keep=26, steps=10, groups=100
     )
 
@@ -136,7 +144,7 @@ def test_dispersions_that_change() -> None:
 @pytest.mark.parametrize("sigma", [1e-3, 0.05, 0.2, 50.0, 2000.0, math.inf])
 @pytest.mark.parametrize("steps", [1, 1000, 10**8])
 def test_values_have_an_epsilon_at_every_noise(sigma: float, steps: int) -> None:
-    found = privacy.values_epsilon(delta=1e-5, sampling_rate=0.01, noise_multiplier=sigma, steps=steps)
+    found = privacy.index_sets.values_epsilon(delta=1e-5, sampling_rate=0.01, noise_multiplier=sigma, steps=steps)
     shift = math.sqrt(steps) / sigma
     assert 0 <= found <= privacy.gaussian_epsilon(shift, 1e-5)
 
@@ -149,13 +157,13 @@ def test_the_gain_of_a_dispersion_and_back() -> None:
     assert pruning.theta_for_retained_gain(retained_gain=0.0, dim=4, keep=2) == 0.0
     assert pruning.theta_for_retained_gain(retained_gain=1.0, dim=4, keep=2) == math.inf
     assert 0 <= pruning.theta_for_retained_gain(retained_gain=5e-324, dim=256, keep=26) < 1e-300
-    theta = privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=875, groups=100)
+    theta = privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=875, groups=100)
     gain = SubsetMallows(256, 26, theta=theta).retained_gain()
-    assert privacy.epsilon_for_retained_gain(
+    assert privacy.index_sets.epsilon_for_retained_gain(
         retained_gain=gain, delta=1e-5, dim=256, keep=26, steps=875, groups=100
     ) == pytest.approx(1.0, rel=1e-5)
-    assert privacy.epsilon_for_retained_gain(retained_gain=0.0, delta=1e-5, dim=256, keep=26) == 0.0
-    assert privacy.epsilon_for_retained_gain(retained_gain=1.0, delta=1e-5, dim=256, keep=26) == math.inf
+    assert privacy.index_sets.epsilon_for_retained_gain(retained_gain=0.0, delta=1e-5, dim=256, keep=26) == 0.0
+    assert privacy.index_sets.epsilon_for_retained_gain(retained_gain=1.0, delta=1e-5, dim=256, keep=26) == math.inf
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), [(1e-9, 50), (1e-3, 1000)])
@@ -176,7 +184,7 @@ def test_brackets_are_as_tight_as_promised(run: tuple[float, float, int, float])
     assert _inversion.worst_delta(*asked, low) >= delta >= _inversion.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert found.upper - found.lower <= width
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12) and found.method == "saddle line"
-    both = privacy.cross_check(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
+    both = references.cross_check(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
     for low, high in (both.prv, both.pld):
         assert _inversion.worst_delta(*asked, low) >= delta >= _inversion.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert both.prv[1] - both.prv[0] <= 1.3e-3 * max(1.0, found.estimate)
@@ -195,12 +203,12 @@ def test_renyi_epsilon_is_that_of_the_best_whole_order(run: tuple[float, float, 
 
 
 @pytest.mark.parametrize(("hits_with", "hits_without"), [(1000, 0), (900, 100), (700, 300)])
-@pytest.mark.parametrize("method", privacy.AUDIT_METHODS)
+@pytest.mark.parametrize("method", privacy.auditing.AUDIT_METHODS)
 def test_every_number_of_an_audit(hits_with: int, hits_without: int, method: str) -> None:
     half = np.arange(1000)
     scores = [np.tile(np.where(half < hits, 2.0, 1.0), 2) for hits in (hits_with, hits_without)]
     first, second = scores
-    found = privacy.audit(scores_with=first, scores_without=second, delta=1e-5, confidence=0.98, method=method)
+    found = privacy.auditing.audit(scores_with=first, scores_without=second, delta=1e-5, confidence=0.98, method=method)
     low = float(beta_law.ppf(0.01, hits_with, 1000 - hits_with + 1))
     high = float(beta_law.ppf(0.99, hits_without + 1, 1000 - hits_without))
     assert found.likelier_rate == pytest.approx(low, rel=1e-9) and found.other_rate == pytest.approx(high, rel=1e-9)
@@ -216,13 +224,13 @@ def test_every_number_of_an_audit(hits_with: int, hits_without: int, method: str
 
 
 def test_the_largest_bound_of_an_audit_takes_no_memory() -> None:
-    for method in privacy.AUDIT_METHODS:
-        perfect = privacy.audit(
+    for method in privacy.auditing.AUDIT_METHODS:
+        perfect = privacy.auditing.audit(
             scores_with=np.ones(101), scores_without=np.zeros(101), delta=1e-5, method=method
         ).epsilon_lower
-        assert privacy.largest_bound(scores=101, delta=1e-5, method=method) == perfect
-        assert privacy.largest_bound(scores=2**31, delta=1e-5, method=method) < math.inf
-    assert privacy.largest_bound(scores=2**31, delta=1e-5) == pytest.approx(
+        assert privacy.auditing.largest_bound(scores=101, delta=1e-5, method=method) == perfect
+        assert privacy.auditing.largest_bound(scores=2**31, delta=1e-5, method=method) < math.inf
+    assert privacy.auditing.largest_bound(scores=2**31, delta=1e-5) == pytest.approx(
         math.log(2**30 / -math.log(0.005)), rel=1e-4
     )
 
@@ -292,23 +300,31 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
             "rdp must hold numbers",
         ),
         (lambda: privacy.average_sensitivity(batch_size=1, clip_norm=1e308), "clip_norm must be a number in"),
-        (lambda: privacy.largest_bound(scores=10**30, delta=1e-5), "scores must be an integer in"),
-        (lambda: privacy.largest_bound(scores=2, delta=1e-5), "scores must be an integer in 16"),
+        (lambda: privacy.auditing.largest_bound(scores=10**30, delta=1e-5), "scores must be an integer in"),
+        (lambda: privacy.auditing.largest_bound(scores=2, delta=1e-5), "scores must be an integer in 16"),
         (
-            lambda: privacy.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=10**12, groups=10),
+            lambda: privacy.index_sets.theta_for_delta_budget(
+                epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=10**12, groups=10
+            ),
             "steps \\* groups",
         ),
-        (lambda: privacy.epsilon_for_retained_gain(retained_gain=1.5, delta=1e-5, dim=8, keep=3), "retained_gain"),
-        (lambda: privacy.epsilon_for_retained_gain(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=0), "steps"),
+        (
+            lambda: privacy.index_sets.epsilon_for_retained_gain(retained_gain=1.5, delta=1e-5, dim=8, keep=3),
+            "retained_gain",
+        ),
+        (
+            lambda: privacy.index_sets.epsilon_for_retained_gain(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=0),
+            "steps",
+        ),
         (lambda: pruning.theta_for_retained_gain(retained_gain=0.5, dim=8, keep=8), "keep"),
         (lambda: IndexSteps(steps=0, mechanism=SubsetMallows(8, 3, theta=0.1)), "steps"),
         (lambda: run_epsilon(releases=[], sampling_rate=0.1, noise_multiplier=1.0, delta=1e-5), "releases must hold"),
         (
-            lambda: privacy.joint_epsilon(delta=1e-5, values=lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]),
+            lambda: privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]),
             "given together",
         ),
         (
-            lambda: privacy.values_epsilon(delta=1e-5, sampling_rate=0.1, noise_multiplier=0.0, steps=1),
+            lambda: privacy.index_sets.values_epsilon(delta=1e-5, sampling_rate=0.1, noise_multiplier=0.0, steps=1),
             "noise_multiplier",
         ),
     ],

@@ -32,12 +32,12 @@ ENGINE = re.compile(r"dptheory\.checks\.")
 NO_SOURCE = {
     "dptheory.gradients.all_masks": "a list of masks",
     "dptheory.gradients.random_masks": "a draw of masks",
-    "dptheory.privacy.audit": "from other papers; it is used on all mechanisms of ours",
-    "dptheory.privacy.bound_at_known_rate": "from other papers; it is used on all mechanisms of ours",
-    "dptheory.privacy.largest_bound": "from other papers; it is used on all mechanisms of ours",
-    "dptheory.privacy.selection_epsilon_upper_bound": "from another paper, cited",
-    "dptheory.privacy.truncated_epsilon_upper_bound": "a sampler that no paper uses; a page of its own proves it",
-    "dptheory.privacy.user_epsilon_upper_bound": "a unit that no paper uses; a page of its own proves it",
+    "dptheory.privacy.auditing.audit": "from other papers; it is used on all mechanisms of ours",
+    "dptheory.privacy.auditing.bound_at_known_rate": "from other papers; it is used on all mechanisms of ours",
+    "dptheory.privacy.auditing.largest_bound": "from other papers; it is used on all mechanisms of ours",
+    "dptheory.privacy.samplers.selection_epsilon_upper_bound": "from another paper, cited",
+    "dptheory.privacy.samplers.truncated_epsilon_upper_bound": "a sampler that no paper uses; a page of its own proves it",
+    "dptheory.privacy.samplers.user_epsilon_upper_bound": "a unit that no paper uses; a page of its own proves it",
 }
 """Without a claim behind them."""
 NO_EXAMPLE = {
@@ -169,10 +169,9 @@ def _reachable(reference: str, one: Callable[..., Any]) -> bool:
     owner = one.__qualname__.split(".")[0]
     if reference.startswith("."):
         return any(hasattr(module, target) for module in _PACKAGES)
-    return (
-        f"{package}.{target}" in CALLABLES
-        or f"{package}.{owner}.{target}" in CALLABLES
-        or any(module.__name__ == package and hasattr(module, target.split(".")[0]) for module in _PACKAGES)
+    rooms = [module.__name__ for module in _PACKAGES if f"{module.__name__}.".startswith(f"{package}.")]
+    return any(f"{name}.{target}" in CALLABLES or f"{name}.{owner}.{target}" in CALLABLES for name in rooms) or any(
+        module.__name__ == package and hasattr(module, target.split(".")[0]) for module in _PACKAGES
     )
 
 

@@ -42,7 +42,7 @@ def _written(paper: str) -> str:
 
 
 def _random_freeze() -> list[str]:
-    shuffled = privacy.shuffled_epsilon_lower_bound(noise_multiplier=1.0, batches=100, epochs=100, delta=1e-5)
+    shuffled = privacy.samplers.shuffled_epsilon_lower_bound(noise_multiplier=1.0, batches=100, epochs=100, delta=1e-5)
     poisson = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.01, steps=10_000, delta=1e-5).upper
     assert shuffled >= 30.4
     once, ranked, twice = (

@@ -18,6 +18,7 @@ from dptheory import _vectors, gradients, papers, privacy
 from dptheory.embedding import _sizes
 from dptheory.gradients import QuadraticForm
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
+from dptheory.privacy.methods import references
 from tests.named import by_name
 
 # --- presets, against the printed settings that they read (tests/papers holds those) --------------------------------------
@@ -245,8 +246,10 @@ def test_bounds_of_delta_field_by_field() -> None:
     run = by_name("noise_multiplier sampling_rate steps", (4.0, 0.5, 2))
     found = privacy.delta_bounds(**run, epsilon=4.0, **fixed)
     twice = privacy.delta_bounds(**(run | {"noise_multiplier": 2.0}), epsilon=4.0)
-    assert found.lower == twice.lower and found.upper > 2 * twice.upper and found.method == "saddle line, RDP"
-    assert privacy.rdp_epsilon(**run, delta=found.upper, **fixed) == pytest.approx(4.0, rel=1e-6)
+    assert found.lower == twice.lower and found.method == "saddle line, dominating pair"
+    assert twice.upper < found.upper
+    inverse = privacy.epsilon_bounds(**run, delta=found.upper, **fixed)
+    assert inverse.lower < 4.0 and inverse.upper == pytest.approx(4.0, rel=1e-4)
 
 
 def test_bounds_without_replacement() -> None:
@@ -347,17 +350,13 @@ def test_renyi_epsilon() -> None:
     )
     # Every record in every batch, one of them replaced: Gaussian with twice the shift.
     full = _renyi_epsilon(10 * orders * (2 / 8.0) ** 2 / 2, orders, 1e-5)
-    options = {"adjacency": "replace-one", "sampling": "without replacement"}
-    assert (
-        full * (1 - 1e-4)
-        <= privacy.rdp_epsilon(noise_multiplier=8.0, sampling_rate=1.0, steps=10, delta=1e-5, **options)
-        <= 1.003 * full
-    )
+    found = references.fixed_size_rdp_epsilon(noise_multiplier=8.0, sampling_rate=1.0, steps=10, delta=1e-5)
+    assert full * (1 - 1e-4) <= found <= 1.003 * full
 
 
 def test_cross_check_field_by_field() -> None:
     for options, direction in (({}, "remove"), ({"width": 1e-3}, "remove"), ({"adjacency": "replace-one"}, "replace")):
-        found = privacy.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options)
+        found = references.cross_check(noise_multiplier=1.0, sampling_rate=0.2, steps=2, delta=1e-5, **options)
         truth = _composed_epsilon(1.0, 0.2, 2, 1e-5, direction)
         for low, high in (found.prv, found.pld):
             assert low <= truth + 1e-5 and truth - 1e-5 <= high
@@ -377,7 +376,9 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     """Scores of 0 and 1 in known numbers: every field by Clopper and Pearson's limits."""
     hits, misses = np.r_[np.ones(160), np.zeros(40)], np.r_[np.ones(30), np.zeros(270)]
     options = {} if (method, confidence) == ("events", 0.99) else {"method": method, "confidence": confidence}
-    found = privacy.audit(scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options)
+    found = privacy.auditing.audit(
+        scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options
+    )
     level = (1 - confidence) / 2
     candidates = {
         ("above", "with"): (beta.ppf(level, 160, 41), beta.isf(level, 31, 270)),
@@ -409,7 +410,7 @@ def test_largest_bound(method: str, confidence: float) -> None:
     if method == "gaussian":
         mu = norm.ppf(p) - norm.ppf(1 - p)
         expected = brentq(lambda e: ndtr(mu / 2 - e / mu) - math.exp(e + log_ndtr(-mu / 2 - e / mu)) - 1e-5, 0, 200)
-    assert privacy.largest_bound(scores=400, delta=1e-5, **options) == pytest.approx(expected, rel=1e-6)
+    assert privacy.auditing.largest_bound(scores=400, delta=1e-5, **options) == pytest.approx(expected, rel=1e-6)
 
 
 # --- masks and rows ---------------------------------------------------------------------------------------------------

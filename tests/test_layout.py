@@ -121,6 +121,10 @@ def test_no_calculator_imports_a_claim() -> None:
     assert {a for a in below if room(a[1]) in above and room(a[0]) not in above} == set()
 
 
+OPEN_DOORS = {"dptheory.privacy.epsilon"}
+"""Files that a reader is meant to open: the map of the methods."""
+
+
 def test_modules_of_a_package_are_private_and_its_names_stand_in_all() -> None:
     open_doors = {
         name
@@ -129,7 +133,7 @@ def test_modules_of_a_package_are_private_and_its_names_stand_in_all() -> None:
         and path.name != "__init__.py"
         and not name.rsplit(".", 1)[1].startswith("_")
     }
-    assert {one for one in open_doors if room(one) not in ("dptheory.claims",)} == set()
+    assert {one for one in open_doors if room(one) not in ("dptheory.claims",)} == OPEN_DOORS
     for name, path in ALL.items():
         if (
             path.name == "__init__.py"
@@ -148,6 +152,22 @@ def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() ->
     private = {a for a in arrows() if room(a[0]) != room(a[1]) and "._" in a[1].removeprefix(room(a[1]))}
     allowed = {a for a in private if room(a[0]) == "dptheory.claims" or a[1] in _SHARED_PRINTING}
     assert private - allowed == set()
+
+
+def test_no_files_of_privacy_import_each_other_in_a_circle() -> None:
+    """Also inside functions; a package stands for its ``__init__``, which imports its files and which they do not import."""
+    below = {name: {one for who, one in arrows() if who == name} for name in ALL if room(name) == "dptheory.privacy"}
+    while leaves := {name for name, needs in below.items() if not needs & set(below)}:
+        below = {name: needs for name, needs in below.items() if name not in leaves}
+    assert below == {}
+
+
+def test_nothing_reported_comes_from_other_accountants() -> None:
+    """PRV and PLD are second opinions: their room is imported by nobody in the accountant."""
+    references = "dptheory.privacy.methods.references"
+    assert {a for a in arrows() if room(a[0]) == "dptheory.privacy" and a[1].startswith(references)} <= {
+        a for a in arrows() if a[0].startswith(references)
+    }
 
 
 def test_every_public_module_is_reached_after_import_dptheory() -> None:
@@ -186,19 +206,25 @@ TESTED_IN = {
     "dptheory.training.audits._resumes": "training/test_planted_bugs.py",
     "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
     "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",
-    "dptheory.privacy._attack": "privacy/test_composition.py",
-    "dptheory.privacy._ball_arithmetic": "privacy/test_certified.py",
-    "dptheory.privacy._bound_names": "privacy/test_composition.py",
-    "dptheory.privacy._composed_steps": "privacy/test_composition.py",
-    "dptheory.privacy._grid_bounds": "privacy/test_composition.py",
-    "dptheory.privacy._grid_law": "privacy/test_composition.py",
-    "dptheory.privacy._grid_sum": "privacy/test_composition.py",
-    "dptheory.privacy._renyi_parts": "privacy/test_composition.py",
-    "dptheory.privacy._statement_file": "privacy/test_statement.py",
-    "dptheory.privacy._steps": "privacy/test_composition.py",
-    "dptheory.privacy._tradeoff": "privacy/test_composition.py",
-    "dptheory.privacy._tradeoff_plot": "privacy/test_composition.py",
-    "dptheory.privacy._values_bounds": "privacy/test_composition.py",
+    "dptheory.privacy.report._attack": "privacy/test_composition.py",
+    "dptheory.privacy.epsilon": "privacy/test_accountant.py",
+    "dptheory.privacy.methods._method": "privacy/test_accountant.py",
+    "dptheory.privacy.methods.gaussian._bracket": "privacy/test_accountant.py",
+    "dptheory.privacy.methods.lattice._method": "privacy/test_accountant.py",
+    "dptheory.privacy.methods.references._fixed_size_rdp": "privacy/test_accountant.py",
+    "dptheory.privacy.methods.saddle._noise": "privacy/methods/saddle/test_brackets.py",
+    "dptheory.privacy.methods._added": "privacy/index_sets/test_joint.py",
+    "dptheory.privacy.methods.lattice._index_law": "privacy/index_sets/test_budgets.py",
+    "dptheory.privacy.methods.references._cross_check": "privacy/test_accountant.py",
+    "dptheory.privacy._bounds": "privacy/test_composition.py",
+    "dptheory.privacy.methods.grid._bounds": "privacy/test_composition.py",
+    "dptheory.privacy.methods.grid._law": "privacy/test_composition.py",
+    "dptheory.privacy.methods.grid._sum": "privacy/test_composition.py",
+    "dptheory.privacy.methods.renyi._parts": "privacy/test_composition.py",
+    "dptheory.privacy.report._statement_file": "privacy/report/test_statement.py",
+    "dptheory.privacy._parts": "privacy/test_composition.py",
+    "dptheory.privacy.report._tradeoff": "privacy/test_composition.py",
+    "dptheory.privacy.report._tradeoff_plot": "privacy/test_composition.py",
     "dptheory.training.engine._check_rows_apart": "training/engine/test_dry_steps.py",
     "dptheory.training.engine._composed": "training/engine/test_accountant.py",
     "dptheory.training.engine._distributed_optimizer": "training/engine/test_distributed.py",
@@ -206,7 +232,7 @@ TESTED_IN = {
     "dptheory.training.engine._random_states": "training/engine/test_dry_steps.py",
     "dptheory.training.engine._restored": "training/engine/test_private.py",
     "dptheory._adjacency": "embedding/test_calibration.py",
-    "dptheory._rounding": "cli/test_plan.py",
+    "dptheory._rounding": "training/test_plan_command.py",
     "dptheory._validate": "test_bad_input.py",
     "dptheory._vectors": "sparsification/test_kappa.py",
     "dptheory.checks._equality": "checks/test_mean.py",
@@ -246,29 +272,28 @@ TESTED_IN = {
     "dptheory.gradients._subset_sums": "sparsification/test_reconstruction.py",
     "dptheory.papers._embedding_settings": "embedding/test_release.py",
     "dptheory.papers._records": "papers/test_data.py",
-    "dptheory.privacy._brackets": "privacy/test_accountant.py",
     "dptheory.privacy._budgets": "privacy/test_accountant.py",
-    "dptheory.privacy._closed_forms": "privacy/test_accountant.py",
+    "dptheory.privacy.methods._closed_forms": "privacy/test_accountant.py",
     "dptheory.privacy._crossing": "privacy/test_accountant.py",
-    "dptheory.privacy._dp_accounting": "privacy/test_accountant.py",
-    "dptheory.privacy._fixed_size_divergence": "privacy/test_fixed_size.py",
-    "dptheory.privacy._index_prv": "privacy/test_index.py",
-    "dptheory.privacy._joint_curves": "privacy/test_joint.py",
-    "dptheory.privacy._largest_theta": "privacy/test_index.py",
-    "dptheory.privacy._lattice_epsilon": "privacy/test_samplers.py",
-    "dptheory.privacy._lattice_loss": "privacy/test_index.py",
-    "dptheory.privacy._lattice_moments": "privacy/test_index.py",
-    "dptheory.privacy._lattice_sums": "privacy/test_fixed_size.py",
-    "dptheory.privacy._log_sum": "privacy/test_joint.py",
-    "dptheory.privacy._prv": "privacy/test_accountant.py",
-    "dptheory.privacy._renyi": "privacy/test_index.py",
-    "dptheory.privacy._rising_loss": "privacy/test_samplers.py",
-    "dptheory.privacy._saddle_delta": "privacy/test_saddle_brackets.py",
-    "dptheory.privacy._saddle_epsilon": "privacy/test_saddle_brackets.py",
-    "dptheory.privacy._saddle_points": "privacy/test_saddle_line.py",
-    "dptheory.privacy._sampled_loss": "privacy/test_accountant.py",
-    "dptheory.privacy._selection": "privacy/test_samplers.py",
-    "dptheory.privacy._shuffled": "privacy/test_samplers.py",
+    "dptheory.privacy.methods.references._pld": "privacy/test_accountant.py",
+    "dptheory.privacy.methods.fixed_size._divergence": "privacy/methods/fixed_size/test_bounds.py",
+    "dptheory.privacy.methods.references._index_prv": "privacy/index_sets/test_budgets.py",
+    "dptheory.privacy.methods.renyi._curves": "privacy/index_sets/test_joint.py",
+    "dptheory.privacy.index_sets._largest_theta": "privacy/index_sets/test_budgets.py",
+    "dptheory.privacy.methods.lattice._epsilon": "privacy/samplers/test_other_units.py",
+    "dptheory.privacy.methods.lattice._loss": "privacy/index_sets/test_budgets.py",
+    "dptheory.privacy.methods.lattice._moments": "privacy/index_sets/test_budgets.py",
+    "dptheory.privacy.methods.lattice._sums": "privacy/methods/fixed_size/test_bounds.py",
+    "dptheory.privacy.methods._log_sum": "privacy/index_sets/test_joint.py",
+    "dptheory.privacy.methods.references._prv": "privacy/test_accountant.py",
+    "dptheory.privacy.methods.renyi._conversion": "privacy/index_sets/test_budgets.py",
+    "dptheory.privacy.methods.lattice._rising_loss": "privacy/samplers/test_other_units.py",
+    "dptheory.privacy.methods.saddle._delta": "privacy/methods/saddle/test_brackets.py",
+    "dptheory.privacy.methods.saddle._epsilon": "privacy/methods/saddle/test_brackets.py",
+    "dptheory.privacy.methods.saddle._points": "privacy/methods/saddle/test_line.py",
+    "dptheory.privacy.methods._sampled_loss": "privacy/test_accountant.py",
+    "dptheory.privacy.samplers._selection": "privacy/samplers/test_other_units.py",
+    "dptheory.privacy.samplers._shuffled": "privacy/samplers/test_other_units.py",
     "dptheory.pruning._direction": "pruning/test_error.py",
     "dptheory.pruning._index_budget": "pruning/test_mallows.py",
     "dptheory.pruning._randomized_response": "pruning/test_mallows.py",
@@ -309,6 +334,11 @@ TESTED_IN = {
     "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
     "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
     "dptheory.training._probe_command": "training/test_command_line.py",
+    "dptheory.training.planning._norms": "training/planning/test_pilot.py",
+    "dptheory.training.planning._point": "training/planning/test_choice.py",
+    "dptheory.training.planning._ranges": "training/planning/test_choice.py",
+    "dptheory.training.planning._theory": "training/planning/test_plan.py",
+    "dptheory.training.planning._workers": "training/planning/test_plan.py",
     "dptheory.training.probe._figure": "training/test_training_figures.py",
     "dptheory.training.probe._gradient_shape": "training/probe/test_measurement.py",
     "dptheory.training.validate._figure": "training/test_training_figures.py",
@@ -325,7 +355,7 @@ TESTED_IN = {
 
 
 def _test_file(module: str, path: Path) -> Path:
-    """Where the mirror has the tests of a module: ``dptheory/privacy/_prv.py`` and ``tests/privacy/test_prv.py``."""
+    """Where the mirror has the tests of a module: ``dptheory/privacy/methods/references/_prv.py`` and ``tests/privacy/test_prv.py``."""
     folder = path.parent.relative_to(ROOT)
     home = folder.relative_to("dptheory")
     return _TESTS / home / f"test_{path.stem.removeprefix('_')}.py"

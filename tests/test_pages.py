@@ -259,5 +259,5 @@ def test_no_page_without_a_claim() -> None:
 @pytest.mark.parametrize("page", sorted(METHODS))
 def test_a_method_page_is_named_by_code(page: str) -> None:
     room = PROOFS.parent / "dptheory" / Path(page).parent
-    assert any(f"proofs/{page}" in module.read_text(encoding="utf-8") for module in room.glob("*.py"))
+    assert any(f"proofs/{page}" in module.read_text(encoding="utf-8") for module in room.rglob("*.py"))
     assert "## Proof" in (PROOFS / page).read_text(encoding="utf-8")

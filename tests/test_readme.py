@@ -344,6 +344,6 @@ def _loss(found: claims.Finding) -> str:
 
 def test_shuffled_batches_that_are_accounted_for_as_poisson_spend_more() -> None:
     run = {"noise_multiplier": 1.0, "delta": 1e-5}
-    proved = privacy.shuffled_epsilon_lower_bound(**run, batches=100, epochs=100)
+    proved = privacy.samplers.shuffled_epsilon_lower_bound(**run, batches=100, epochs=100)
     reported = privacy.epsilon_bounds(**run, sampling_rate=0.01, steps=10_000).upper
     assert 30.4 <= proved < 30.5 and reported == pytest.approx(6.2, abs=0.05)

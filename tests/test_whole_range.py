@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from dptheory import privacy
-from dptheory.privacy._brackets import checked, prv_or_none
-from dptheory.privacy._dp_accounting import pld_bracket
-from dptheory.privacy._sampled_loss import Loss
+from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods.references._pld import pld_bracket
+from dptheory.privacy.methods.references._prv import prv_or_none
 
 Setting = dict[str, Any]
 
@@ -49,14 +49,7 @@ def public(setting: Setting) -> Setting:
 def witnesses(setting: Setting) -> list[tuple[float, float]]:
     """Brackets by prv-accountant and dp-accounting (which knows no direction), where they give one."""
     loss = Loss(setting["direction"], setting["noise_multiplier"], setting["sampling_rate"])
-    given = public(setting)
-    asked = checked(
-        *(setting[name] for name in ("noise_multiplier", "sampling_rate", "steps", "delta")),
-        given.get("adjacency", "add-remove"),
-        "poisson",
-        given["direction"],
-    )
-    found = [prv_or_none(loss, asked, 0.02)]
+    found = [prv_or_none(loss, setting["steps"], setting["delta"], 0.02)]
     if setting["direction"] != "add" and setting["steps"] < 3000:
         found.append(pld_bracket(loss, setting["steps"], setting["delta"]))
     return [one for one in found if one is not None]

@@ -79,7 +79,7 @@ def plan(
         ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Time for planning; five minutes if left out, or what the run takes.")
+        float | None, typer.Option(help="Seconds for planning, about; 150 if left out.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
     write: Annotated[
@@ -114,7 +114,7 @@ def plan(
         "average": average,
         "seconds": seconds,
     }
-    with user_errors(num_examples="--num-examples"):
+    with user_errors(num_examples="--num-examples", model="NETWORK", name="NETWORK"):
         if network is None:
             paths = {
                 "public": public,
@@ -179,6 +179,7 @@ class _Setting:
         from torch.utils.data import TensorDataset
 
         from dptheory.training import runs
+        from dptheory.training.data import load
         from dptheory.training.runs import own_network, own_records
 
         torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
@@ -191,7 +192,7 @@ class _Setting:
             images = runs.images_of(image_config, train=False)
             self._unjudged = min(_PUBLIC_IMAGES, len(images) // 2)
             features, labels = images.pixels[: self._unjudged], images.labels[: self._unjudged]
-            own = len(runs.images_of(image_config, train=True))
+            own = len(load(name=data, train=True))
             if num_examples not in (None, own):
                 raise ValueError(f"num_examples must be left out with data, or be its {own}, got {num_examples}")
             num_examples = own

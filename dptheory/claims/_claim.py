@@ -3,6 +3,7 @@
 import enum
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -208,6 +209,17 @@ def _run(check: Check, budget: float, seed: int, executor: Executor | None) -> E
 
 
 def _qualified_name(calculator: Any) -> str:
+    """By the package that shows it: the shortest name, where several do."""
+    room = ".".join(calculator.__module__.split(".")[:2])
+    top = calculator.__qualname__.split(".")[0]
+    own = getattr(sys.modules[calculator.__module__], top)
+    rooms = sorted(
+        (name for name in sys.modules if f"{name}.".startswith(f"{room}.")), key=lambda name: (len(name), name)
+    )
+    for name in rooms:
+        module = sys.modules[name]
+        if top in getattr(module, "__all__", ()) and getattr(module, top) is own:
+            return f"{name}.{calculator.__qualname__}"
     public = ".".join(part for part in calculator.__module__.split(".") if not part.startswith("_"))
     return f"{public}.{calculator.__qualname__}"
 

@@ -24,7 +24,7 @@ def index(
     from dptheory import privacy
 
     with user_errors():
-        found = privacy.compare_index_accountings(
+        found = privacy.index_sets.compare_index_accountings(
             dim=dim,
             keep=keep,
             epsilon=epsilon,

@@ -53,16 +53,16 @@ def other_sampler(
         raise ValueError(f"{name} must be {wanted} with --{chosen[0].replace('_', '-')}, got {value!r}")
     run: dict[str, Any] = {"noise_multiplier": plain[0], "sampling_rate": plain[1], "steps": plain[2], "delta": delta}
     if records_per_user is not None:
-        found = privacy.user_epsilon_upper_bound(**run, records_per_user=records_per_user)
+        found = privacy.samplers.user_epsilon_upper_bound(**run, records_per_user=records_per_user)
         return f"Epsilon of a user with at most {records_per_user} records", {"upper": found}
     if max_batch_size is not None and train_size is not None:
-        found = privacy.truncated_epsilon_upper_bound(
+        found = privacy.samplers.truncated_epsilon_upper_bound(
             **run,
             train_size=train_size,
             max_batch_size=max_batch_size,
         )
         return f"Epsilon with batches cut to {max_batch_size} records", {"upper": found}
-    found = privacy.selection_epsilon_upper_bound(
+    found = privacy.samplers.selection_epsilon_upper_bound(
         **run,
         mean_runs=0.0 if mean_runs is None else mean_runs,
         runs_law="geometric" if runs_law is None else runs_law,
@@ -89,7 +89,7 @@ def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str
         raise ValueError(f"steps must be a multiple of the {batches} batches with --sampling shuffled, got {steps}")
     epochs = steps // batches
     try:
-        found = privacy.shuffled_epsilon_lower_bound(
+        found = privacy.samplers.shuffled_epsilon_lower_bound(
             noise_multiplier=noise_multiplier, batches=batches, epochs=epochs, delta=delta, adjacency=adjacency
         )
     except ValueError as error:

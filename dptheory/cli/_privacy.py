@@ -112,7 +112,7 @@ def show_epsilon(
                 **others,
             )
             return show_values(title, values, as_json)
-        found = accounting.epsilon_report(
+        found = accounting.answers.epsilon_report(
             noise_multiplier=plain[0],
             sampling_rate=plain[1],
             steps=plain[2],
@@ -220,7 +220,7 @@ def show_sigma(
                 label="factor on the noise multipliers",
             )
         _, rate, count = plain_run(1.0, sampling_rate, steps)
-        found = accounting.noise_for_budget(
+        found = accounting.answers.noise_for_budget(
             epsilon=epsilon,
             delta=delta,
             sampling_rate=rate,
@@ -272,7 +272,7 @@ def show_steps(
 
     with user_errors():
         require_picture(plot)
-        found = accounting.steps_for_budget(
+        found = accounting.answers.steps_for_budget(
             epsilon=epsilon,
             delta=delta,
             noise_multiplier=noise_multiplier,

@@ -4,8 +4,8 @@ import math
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from dptheory import _validate
 from dptheory.gradients import _angle_law
@@ -186,7 +186,7 @@ class DistortionAngle:
         low, high = math.log(_SMALLEST), math.log(4.0)
         if excess(low) >= 0.0:
             return 0.0
-        return min(math.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=1000)), math.pi)
+        return min(math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=1000)), math.pi)
 
     def mean(self) -> float:
         """Mean angle in radians: pi / 2 at snr 0, falling to 0; about arctan(sqrt(dim - 1) / snr).

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from dptheory import _validate
@@ -140,7 +140,7 @@ class _SubsetSum:
         high = min(high, max(low, t * reached) + _CUT)
         if high <= low or excess(low) >= 0.0:
             return low
-        return float(brentq(excess, low, high)) if excess(high) > 0.0 else high
+        return float(scipy.optimize.brentq(excess, low, high)) if excess(high) > 0.0 else high
 
 
 def _tossed(counts: NDArray[np.intp], heads: Array, keep: int, tails: float) -> float:

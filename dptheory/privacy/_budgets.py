@@ -1,29 +1,22 @@
-"""The least noise and the most steps that a privacy budget allows for, each from a bracket that holds."""
+"""The least noise, and the most steps that a privacy budget allows for, each from a bracket that holds."""
 
 import math
 from dataclasses import replace
 
 from dptheory import _validate
-from dptheory.privacy import _brackets
-from dptheory.privacy._brackets import MAX_STEPS, NOISE, Mechanism, checked
-from dptheory.privacy._crossing import MARGIN, crossing, first_that_fits
-from dptheory.privacy._gaussian import gaussian_mu
-from dptheory.privacy._moments import Unresolved
-from dptheory.privacy._saddle_brackets import (
-    about_log_delta,
-    chance,
-    noise_bracket,
-    step_losses,
-)
-from dptheory.privacy._saddle_delta import closed_bounds, without_lines
+from dptheory.privacy import epsilon as methods
+from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
+from dptheory.privacy._composition import alike_steps, directions_of
+from dptheory.privacy._crossing import crossing
+from dptheory.privacy._noise_scale import NoNoiseError, least_scale, quick_delta
+from dptheory.privacy._parts import FixedSizeStep, Parts, alike, checked_step
+from dptheory.privacy.methods.saddle._certified import certified_epsilon
+from dptheory.privacy.methods.saddle._noise import about_log_delta
 
 _BEYOND = (
     "; the range of this function ends there, not the budget: "
     "Composition([Step(noise_multiplier=1.0, sampling_rate=..., count=...)]).noise_scale(epsilon=..., delta=...) answers to 1e15"
 )
-GAP = 1e-6
-"""Relative: a noise multiplier smaller by this does not keep the budget."""
-_ROUGH_GAP = 1e-3  # relative: for sampling without replacement, whose upper bound is far above epsilon
 
 
 def least_noise_multiplier(
@@ -62,29 +55,15 @@ def least_noise_multiplier(
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     certified = _validate.flag("certified", certified)
-    asked = checked(1.0, sampling_rate, steps, delta, adjacency, sampling, direction)
-
-    def fits(sigma: float, *, enclosed: bool = False) -> bool:
-        return _upper(replace(asked, noise_multiplier=sigma), enclosed) <= budget
-
-    least, most = NOISE
-    if _unsampled_noise(asked, budget) <= least or chance(asked.composition) <= asked.delta:
-        return least
-    quick = asked.sampling == "poisson" and not certified  # these bounds are not of ball arithmetic
-    if quick and _quick_delta(replace(asked, noise_multiplier=least), budget) <= asked.delta:
-        return least
+    run = alike_steps(1.0, sampling_rate, steps, adjacency=adjacency, sampling=sampling)
+    directions, delta = directions_of(run, direction), valid_delta(delta)
     try:
-        sigma = _about_noise(asked, budget) * (1 + MARGIN)
-    except Unresolved:
-        sigma = _searched_noise(asked, budget)
-    sigma = min(max(sigma, least), most)
-    found = first_that_fits(sigma, most, lambda noise: fits(noise) and (not certified or fits(noise, enclosed=True)))
-    if found is None:
+        return least_scale(run.parts, directions, epsilon=budget, delta=delta, certified=certified, noises=NOISE)
+    except NoNoiseError:
         raise ValueError(
-            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough, got {budget!r}"
-            + (_BEYOND if asked.sampling == "poisson" else "")
-        )
-    return found
+            f"epsilon must be larger, or delta, or steps fewer: sigma = {NOISE[1]:g} is not enough, got {budget!r}"
+            + (_BEYOND if sampling == "poisson" else "")
+        ) from None
 
 
 def max_steps(
@@ -121,72 +100,34 @@ def max_steps(
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     certified = _validate.flag("certified", certified)
-    asked = checked(noise_multiplier, sampling_rate, 1, delta, adjacency, sampling, direction)
+    run = alike_steps(noise_multiplier, sampling_rate, 1, adjacency=adjacency, sampling=sampling)
+    directions, delta = directions_of(run, direction), valid_delta(delta)
+    fixed = isinstance(run.parts[0], FixedSizeStep)
+    one = checked_step(noise_multiplier, sampling_rate, 1)
+    poisson = alike(FixedSizeStep(**vars(one))) if fixed else one
+
+    def made(count: float) -> Parts:
+        return (FixedSizeStep(**{**vars(one), "count": int(count)}) if fixed else replace(one, count=int(count)),)
 
     def excess(count: float) -> float:
-        return _log_excess(replace(asked, steps=int(count)), budget)
+        """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
+        if fixed:
+            return math.log(max(methods.upper_epsilon(made(count), directions, delta), 1e-300)) - math.log(budget)
+        found = quick_delta((replace(one, count=int(count)),), directions, budget)
+        if found > delta:
+            found = methods.delta_of(made(count), directions, budget).upper
+        return math.log(max(found, 1e-320)) - math.log(delta)
 
     def rough(count: float) -> float:
-        return _about_excess(replace(asked, steps=int(count)), budget)
+        return about_log_delta((replace(poisson, count=int(count)),), budget, directions[0]) - math.log(delta)
+
+    def upper(count: int) -> float:
+        if certified:
+            return certified_epsilon(made(count), directions, delta).upper
+        return methods.upper_epsilon(made(count), directions, delta)
 
     found = crossing(rough, excess, 1.0, float(MAX_STEPS), 1 + 1e-12, whole=True)
     count = 0 if found is None else int(found)
-    while count > 0 and _upper(replace(asked, steps=count), certified) > budget:
+    while count > 0 and upper(count) > budget:
         count -= 1  # rounding, or an enclosure that is wider
     return count
-
-
-def _upper(asked: Mechanism, certified: bool = False) -> float:
-    return _brackets.upper_bound(asked, certified)
-
-
-def _about_noise(asked: Mechanism, budget: float) -> float:
-    """The upper end of a narrow bracket of the least noise.
-
-    Raises:
-        Unresolved: there is none.
-    """
-    if asked.sampling != "poisson":
-        raise Unresolved("the upper bound of epsilon is not that of the integral")
-    return noise_bracket(asked.composition, epsilon=budget, delta=asked.delta, among=asked.directions)[1]
-
-
-def _searched_noise(asked: Mechanism, budget: float) -> float:
-    """About the least noise, by the bounds of epsilon."""
-    least, most = NOISE
-    found = crossing(
-        lambda sigma: _about_excess(replace(asked, noise_multiplier=sigma), budget),
-        lambda sigma: _log_excess(replace(asked, noise_multiplier=sigma), budget),
-        min(most, max(1.01 * least, _unsampled_noise(asked, budget))),
-        least,
-        1 + (GAP / 2 if asked.sampling == "poisson" else _ROUGH_GAP),
-    )
-    return most if found is None else found
-
-
-def _unsampled_noise(asked: Mechanism, budget: float) -> float:
-    """Without subsampling this much noise would do."""
-    return 1.00001 * asked.shift * math.sqrt(asked.steps) / gaussian_mu(min(budget, 1e100), asked.delta)
-
-
-def _quick_delta(asked: Mechanism, budget: float) -> float:
-    """Upper bound of delta at the budget's epsilon for Poisson batches that needs no line: a line takes seconds."""
-    losses = [step_losses(asked.composition, direction) for direction in asked.directions]
-    found = min(chance(asked.composition), max(closed_bounds(steps, budget)[1] for steps in losses))
-    if found > asked.delta and asked.steps > 1 and asked.sampling_rate < 1.0:
-        found = max(without_lines(steps, budget) for steps in losses)
-    return found
-
-
-def _log_excess(asked: Mechanism, budget: float) -> float:
-    """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
-    if asked.sampling == "poisson":
-        found = _quick_delta(asked, budget)
-        if found > asked.delta:
-            found = _brackets.delta_bracketed(asked.run, budget).upper
-        return math.log(max(found, 1e-320)) - math.log(asked.delta)
-    return math.log(max(_upper(asked), 1e-300)) - math.log(budget)
-
-
-def _about_excess(asked: Mechanism, budget: float) -> float:
-    return about_log_delta(asked.composition, budget, asked.directions[0]) - math.log(asked.delta)

@@ -4,26 +4,42 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
-from dptheory.privacy._attack import AttackRisk
-from dptheory.privacy._bound_names import Found
-from dptheory.privacy._brackets import EpsilonBounds, ProbabilityBounds, valid_delta
-from dptheory.privacy._certified import certified_delta, certified_direction, certified_epsilon
-from dptheory.privacy._composed_steps import composed_delta, composed_epsilon, delta_curve, plain
-from dptheory.privacy._joint import IndexSteps
-from dptheory.privacy._moments import Direction
-from dptheory.privacy._noise_scale import least_scale, scaled
-from dptheory.privacy._saddle_brackets import directions
-from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
-from dptheory.privacy._tradeoff import Curve, least_false_negatives
+from dptheory.privacy import epsilon as methods
+from dptheory.privacy._bounds import (
+    DIRECTIONS,
+    SAMPLINGS,
+    Direction,
+    EpsilonBounds,
+    Found,
+    ProbabilityBounds,
+    valid_delta,
+)
+from dptheory.privacy._noise_scale import least_scale
+from dptheory.privacy._parts import (
+    FixedSizeStep,
+    IndexSteps,
+    JointStep,
+    MaskedStep,
+    Part,
+    Parts,
+    Step,
+    checked_step,
+    plain,
+    scaled,
+)
+from dptheory.privacy.methods.saddle._certified import certified_delta, certified_direction, certified_epsilon
+from dptheory.privacy.report._attack import AttackRisk
+from dptheory.privacy.report._tradeoff import Curve, least_false_negatives
 
 MOST_EPSILON = 1e4
-_KINDS = (Step, JointStep, MaskedStep, IndexSteps)
+_KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep)
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
@@ -77,18 +93,31 @@ class Composition:
             names = ", ".join(kind.__name__ for kind in _KINDS)
             raise ValueError(f"parts must be a sequence of one or more of {names}, got {_validate.shown(parts)}")
         _validate.store(self, parts=tuple(parts), adjacency=_validate.choice("adjacency", self.adjacency, ADJACENCIES))
-        others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step)})
+        if any(isinstance(part, FixedSizeStep) for part in parts):
+            self._check_fixed()
+        others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step | FixedSizeStep)})
         if self.adjacency == "replace-one" and others:
             raise ValueError(
                 f"adjacency must be 'add-remove' with {', '.join(others)}, got 'replace-one': under replacement the worst case "
                 "of index sets is known (gip.replaced_indices) but not composed here, and for masks no bound is proved"
             )
 
-    def epsilon(self, delta: float, *, certified: bool = False) -> EpsilonBounds:
+    def _check_fixed(self) -> None:
+        others = sorted({type(part).__name__ for part in self.parts if not isinstance(part, FixedSizeStep)})
+        if others:
+            raise ValueError(f"parts must all be FixedSizeStep, or none of them, got {', '.join(others)} besides")
+        if self.adjacency != "replace-one":
+            raise ValueError(
+                "adjacency must be 'replace-one' for sampling 'without replacement' (a batch of a fixed size is not defined "
+                f"on neighbours of different sizes), got {self.adjacency!r}; or use sampling 'poisson'"
+            )
+
+    def epsilon(self, delta: float, *, direction: str = "worst", certified: bool = False) -> EpsilonBounds:
         """Bounds of the least epsilon at which the run is (epsilon, delta)-private; report the upper one.
 
         Args:
             delta: in [1e-30, 0.99].
+            direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
             certified: an enclosure in ball arithmetic (needs python-flint), which assumes nothing of rounding: of noisy values
                 alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps; some seconds per kind of step.
 
@@ -106,17 +135,17 @@ class Composition:
             4.3772
         """
         delta = valid_delta(delta)
-        found = _epsilon(self.parts, self.adjacency, delta, _validate.flag("certified", certified))
+        found = _epsilon(self.parts, directions_of(self, direction), delta, _validate.flag("certified", certified))
         return EpsilonBounds(
             lower=found.lower, estimate=(found.lower + found.upper) / 2, upper=found.upper, method=found.method
         )
 
-    def delta(self, epsilon: float, *, certified: bool = False) -> ProbabilityBounds:
+    def delta(self, epsilon: float, *, direction: str = "worst", certified: bool = False) -> ProbabilityBounds:
         """Bounds of the least delta at which the run is (epsilon, delta)-private; report the upper one.
 
         Args:
-            epsilon: in [0, 1e4].
-            certified: as for :meth:`epsilon`.
+            epsilon: >= 0.
+            direction, certified: as for :meth:`epsilon`.
 
         Returns:
             The bounds, in [0, 1].
@@ -131,8 +160,8 @@ class Composition:
             >>> round(Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]).delta(1.0).upper, 4)
             0.1269
         """
-        epsilon = _validate.real("epsilon", epsilon, 0.0, MOST_EPSILON)
-        found = _delta(self.parts, self.adjacency, epsilon, _validate.flag("certified", certified))
+        epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
+        found = _delta(self.parts, directions_of(self, direction), epsilon, _validate.flag("certified", certified))
         return ProbabilityBounds(lower=found.lower, upper=found.upper, method=found.method)
 
     def advantage(self, *, certified: bool = False) -> ProbabilityBounds:
@@ -187,8 +216,8 @@ class Composition:
         """
         alpha = _validate.real("false_positive_rate", false_positive_rate, 0.0, 1.0)
         method = self.delta(0.0, certified=certified).method
-        about = _tests(self.parts, self.adjacency)
-        exact = _certified_tests(self.parts, self.adjacency) if certified else about
+        about = _tests(self.parts, directions_of(self, "worst"))
+        exact = _certified_tests(self.parts, directions_of(self, "worst")) if certified else about
         found = [least_false_negatives(curve, alpha, near) for curve, near in zip(exact, about, strict=True)]
         return ProbabilityBounds(
             lower=min(low for low, _ in found), upper=min(high for _, high in found), method=method
@@ -257,7 +286,7 @@ class Composition:
         epsilon = _validate.real("epsilon", epsilon, 0.0, MOST_EPSILON, ends="(]")
         delta = valid_delta(delta)
         certified = _validate.flag("certified", certified)
-        return least_scale(self.parts, self.adjacency, epsilon=epsilon, delta=delta, certified=certified)
+        return least_scale(self.parts, directions_of(self, "worst"), epsilon=epsilon, delta=delta, certified=certified)
 
     def scaled(self, factor: float) -> "Composition":
         """The run with the noise multipliers of all steps times a factor; index sets stay as they are.
@@ -304,9 +333,10 @@ class Composition:
             >>> axes.get_xlabel()
             'false positive rate'
         """
-        from dptheory.privacy._tradeoff_plot import draw  # matplotlib is an extra
 
-        draw(self, ax)
+        from dptheory.privacy.report._tradeoff_plot import draw  # matplotlib is an extra
+
+        draw(self.guaranteed, ax)
 
     def guaranteed(self, false_positive_rates: ArrayLike) -> NDArray[np.float64]:
         """Lower bounds of :meth:`tradeoff` at many rates from a fixed set of some seventy lines, for drawing.
@@ -333,24 +363,53 @@ class Composition:
         top = min(max(self.epsilon(_DRAWN_DELTA).upper, 0.1), _MOST_DRAWN)
         logs = top * np.concatenate([-(np.linspace(1.0, 0.0, 16, endpoint=False) ** 2), np.linspace(0.0, 1.0, 55)])
         found = []
-        for curve in _tests(self.parts, self.adjacency):
+        for curve in _tests(self.parts, directions_of(self, "worst")):
             gammas, highs = np.exp(logs), np.array([curve(float(x))[1] for x in logs])
             lines = (1.0 - highs)[:, None] - gammas[:, None] * alphas.ravel()[None, :]
             found.append(np.maximum(lines.max(axis=0), 0.0))
         return np.asarray(np.minimum.reduce(found).reshape(alphas.shape))
 
 
+def directions_of(run: Composition, direction: str) -> tuple[Direction, ...]:
+    """The directions that count, the one that mostly gives the larger epsilon first."""
+    direction = _validate.choice("direction", direction, DIRECTIONS)
+    if run.adjacency == "replace-one":
+        if direction != "worst":
+            raise ValueError(
+                f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
+            )
+        return ("remove", "add") if isinstance(run.parts[0], FixedSizeStep) else ("replace",)
+    if direction == "worst":
+        return ("remove", "add")
+    return ("add",) if direction == "add" else ("remove",)
+
+
+def alike_steps(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    *,
+    adjacency: str = "add-remove",
+    sampling: str = "poisson",
+) -> Composition:
+    """Steps that are alike, in the range in which they are all but exact."""
+    step: Step | FixedSizeStep = checked_step(noise_multiplier, sampling_rate, steps)
+    if _validate.choice("sampling", sampling, SAMPLINGS) != "poisson":
+        step = FixedSizeStep(noise_multiplier=step.noise_multiplier, sampling_rate=step.sampling_rate, count=step.count)
+    return Composition((step,), adjacency=cast(Adjacency, adjacency))
+
+
 @functools.lru_cache(maxsize=32)
-def _tests(parts: tuple[Part, ...], adjacency: Adjacency) -> tuple[Curve, ...]:
+def _tests(parts: Parts, directions: tuple[Direction, ...]) -> tuple[Curve, ...]:
     """The curve H of each of both tests, all that is asked twice remembered."""
-    curves = {side: functools.cache(delta_curve(plain(parts), side)) for side in directions(adjacency)}
-    return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions(adjacency))
+    curves = {side: functools.cache(methods.delta_curve(plain(parts), side)) for side in directions}
+    return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions)
 
 
-def _certified_tests(parts: tuple[Part, ...], adjacency: Adjacency) -> tuple[Curve, ...]:
+def _certified_tests(parts: Parts, directions: tuple[Direction, ...]) -> tuple[Curve, ...]:
     """The same in ball arithmetic."""
-    curves = {side: functools.partial(certified_direction, plain(parts), side) for side in directions(adjacency)}
-    return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions(adjacency))
+    curves = {side: functools.partial(certified_direction, plain(parts), side) for side in directions}
+    return tuple(_both(curves[side], curves[_OPPOSITE[side]]) for side in directions)
 
 
 def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Curve:
@@ -367,15 +426,19 @@ def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Cur
 
 
 @functools.lru_cache(maxsize=512)
-def _epsilon(parts: tuple[Part, ...], adjacency: Adjacency, delta: float, certified: bool) -> Found:
-    if certified:
-        return certified_epsilon(plain(parts), adjacency, delta)
-    return composed_epsilon(plain(parts), directions(adjacency), delta)
+def _epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float, certified: bool) -> Found:
+    ask = certified_epsilon if certified else methods.epsilon_of
+    return _sound(ask(plain(parts), directions, delta), parts)
 
 
 @functools.lru_cache(maxsize=512)
-def _delta(parts: tuple[Part, ...], adjacency: Adjacency, epsilon: float, certified: bool) -> Found:
-    if certified:
-        return certified_delta(plain(parts), adjacency, epsilon)
-    first, *others = (composed_delta(plain(parts), one, epsilon) for one in directions(adjacency))
-    return functools.reduce(Found.with_more, others, first)
+def _delta(parts: Parts, directions: tuple[Direction, ...], epsilon: float, certified: bool) -> Found:
+    ask = certified_delta if certified else methods.delta_of
+    return _sound(ask(plain(parts), directions, epsilon), parts)
+
+
+def _sound(found: Found, parts: Parts) -> Found:
+    """Two methods that contradict each other are an error of ours, and no number is reported."""
+    if found.lower > found.upper:
+        raise ArithmeticError(f"lower bound {found.lower!r} above upper bound {found.upper!r}: please report {parts!r}")
+    return found

@@ -9,9 +9,8 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.privacy._composition import Composition
-from dptheory.privacy._joint import IndexSteps
-from dptheory.privacy._joint_curves import FreshMask
-from dptheory.privacy._steps import JointStep, MaskedStep, Part, Step
+from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Step
+from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
 
 _VALUES = ("noise_multiplier", "sampling_rate", "count")

@@ -3,13 +3,13 @@
 import math
 
 from dptheory import _validate
-from dptheory.privacy._brackets import NOISE
+from dptheory.privacy._bounds import NOISE
 from dptheory.privacy._budgets import least_noise_multiplier
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._crossing import first_that_fits
-from dptheory.privacy._gaussian import gaussian_mu
 from dptheory.privacy._noise_scale import root
-from dptheory.privacy._steps import Step
+from dptheory.privacy._parts import Step
+from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
 
 _LEAST_LEFT = 0.01
 """Of the squared mu of the budget: what is taken to be left for a first guess."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, gammainc, gammaincc, gammainccinv, gammaincinv
 
 from dptheory import _validate
@@ -345,7 +345,7 @@ def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int)
         return np.asarray(-alpha * np.log1p(v0 * np.expm1(-y)) - beta * np.log1p(u0 * np.expm1(y)))
 
     def edge(beyond: float) -> float:
-        return float(brentq(lambda y: float(log_weight(y)) + 50.0, 0.0, beyond))
+        return float(scipy.optimize.brentq(lambda y: float(log_weight(y)) + 50.0, 0.0, beyond))
 
     y = np.linspace(edge(-60.0), edge(60.0), 513)
     weights = np.exp(log_weight(y))

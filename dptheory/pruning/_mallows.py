@@ -4,8 +4,8 @@ import math
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from dptheory import _validate
@@ -298,4 +298,4 @@ def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> flo
     # The swaps are a sum of independent indicators, so their variance is at most their mean, and the slope of the gain,
     # 2 Var / E_0, at most 2: theta = gain / 8 retains less. Above the point mass all is retained.
     low, high = math.log(retained_gain) - math.log(8.0), math.log(_POINT_MASS)
-    return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-15, maxiter=300)))
+    return math.exp(float(scipy.optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-15, maxiter=300)))

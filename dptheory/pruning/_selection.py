@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
-from scipy.stats import norm
 
 from dptheory import _validate
 from dptheory.pruning._error import noise_mse, random_k_mse, retained_gain, top_k_gain
@@ -266,7 +265,7 @@ def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array])
     scale = _validate.size("noise_ratio", noise_ratio, high=_MAX_RATIO, zero=True)
     if scale == 0.0:
         return 1.0
-    middle = float(norm.isf(share / 2))
+    middle = float(scipy.stats.norm.isf(share / 2))
 
     def selected(threshold: float, weight: Callable[[Array], Array]) -> float:
         cuts = np.clip(threshold + scale * np.array([-40.0, -16.0, -8.0, -2.0, 0.0, 2.0, 8.0]), 0.0, _FAR)
@@ -280,7 +279,7 @@ def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array])
 
     reach = 40.0 * scale
     threshold = float(
-        brentq(
+        scipy.optimize.brentq(
             lambda t: selected(t, np.ones_like) - share,
             -reach,
             _FAR + reach,
@@ -288,5 +287,5 @@ def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array])
             rtol=1e-14,
         )
     )
-    top = 2.0 * middle * float(norm.pdf(middle))
+    top = 2.0 * middle * float(scipy.stats.norm.pdf(middle))
     return min(1.0, max(0.0, selected(threshold, lambda x: x * x - 1.0) / top))

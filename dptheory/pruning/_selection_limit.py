@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import norm
 
 from dptheory import _validate
 from dptheory.pruning._error import top_k_gain
@@ -65,24 +64,28 @@ def selection_gain_bound(
 
 def _most_gain(share: float, nats: float) -> float:
     """At most E[(x^2 - 1) p(x)] for p with E p = k and information R: by duality, the minimum over s and nu."""
-    middle = float(norm.isf(share / 2))
+    middle = float(scipy.stats.norm.isf(share / 2))
     if nats >= -share * math.log(share) - (1.0 - share) * math.log1p(-share):  # enough to know the choice of top-k
         return math.inf
     edges = np.unique(np.r_[np.linspace(0.0, _FAR, 25), middle * np.linspace(0.0, 1.5, 31)])
     half = np.diff(edges)[:, None] / 2.0
     x = (edges[:-1, None] + half * (1.0 + _NODES)).ravel()
-    weights = (half * _WEIGHTS).ravel() * 2.0 * norm.pdf(x)
+    weights = (half * _WEIGHTS).ravel() * 2.0 * scipy.stats.norm.pdf(x)
     excess = x * x - 1.0
 
     def bound(log_slope: float) -> float:
         slope = math.exp(log_slope)
         reach = slope * _FAR**2
-        offset = brentq(lambda nu: weights @ _tilted(slope * excess - nu, share), -reach, reach, xtol=1e-14 * slope)
+        offset = scipy.optimize.brentq(
+            lambda nu: weights @ _tilted(slope * excess - nu, share), -reach, reach, xtol=1e-14 * slope
+        )
         return float(nats + weights @ _cumulant(slope * excess - offset, share)) / slope
 
     least = min(0.1, 1e-2 * math.sqrt(nats / (share * (1.0 - share))))
     most = _STEEPEST / min(1.0, middle**2)
-    found = minimize_scalar(bound, bounds=(math.log(least), math.log(most)), method="bounded", options={"xatol": 1e-6})
+    found = scipy.optimize.minimize_scalar(
+        bound, bounds=(math.log(least), math.log(most)), method="bounded", options={"xatol": 1e-6}
+    )
     return float(found.fun)
 
 

@@ -33,9 +33,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "preset list": {},
     "preset embedding": {"--mu": "1"},
-    "plan": {
-        "--num-examples": "2000", "--epsilon": "3", "--delta": "1e-5", "--batch-size": "2000", "--epochs": "2", "--max-epochs": "5",
-    },
     "privacy epsilon": {
         "--noise-multiplier": "2", "--sampling-rate": "1", "--steps": "1", "--delta": "1e-5", "--adjacency": "add-remove",
         "--sampling": "poisson",

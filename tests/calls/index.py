@@ -3,18 +3,19 @@
 import numpy as np
 
 from dptheory import privacy
-from dptheory.privacy import FreshMask, IndexPRV, IndexSteps
+from dptheory.privacy import FreshMask, IndexSteps
+from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 from tests.calls import Calls, Fresh, call, dear, slow
 
 _SMALL = SubsetMallows(8, 3, theta=0.3)
 _PAPER = SubsetMallows(256, 26, theta=0.01)
-_LOSS = privacy.loss_law(mechanism=_SMALL)
+_LOSS = privacy.index_sets.loss_law(mechanism=_SMALL)
 _PRV = IndexPRV(mechanism=_SMALL, releases=5)
 _SETTING = {"dim": 20, "keep": 5, "steps": 2, "groups": 3}
 _MALLOWS = "dptheory.pruning.SubsetMallows"
-_LATTICE = "dptheory.privacy.LatticeLoss"
-_INDEX_PRV = "dptheory.privacy.IndexPRV"
+_LATTICE = "dptheory.privacy.index_sets.LatticeLoss"
+_INDEX_PRV = "dptheory.privacy.methods.references.IndexPRV"
 
 
 def _values(delta: float) -> float:
@@ -52,20 +53,20 @@ CALLS: Calls = {
         call(epsilon=1.0, nonzeros=3, **_SETTING),
         dear(epsilon=1.0, nonzeros=27_000, dim=256, keep=26, steps=1000, groups=10_547),
     ],
-    "dptheory.privacy.loss_law": [call(mechanism=_SMALL, distance=6), call(mechanism=_PAPER, distance=52)],
-    "dptheory.privacy.theta_for_delta_budget": [
+    "dptheory.privacy.index_sets.loss_law": [call(mechanism=_SMALL, distance=6), call(mechanism=_PAPER, distance=52)],
+    "dptheory.privacy.index_sets.theta_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
         dear(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10, groups=100, method="exact"),
     ],
-    "dptheory.privacy.compare_index_accountings": [
+    "dptheory.privacy.index_sets.compare_index_accountings": [
         slow(epsilon=3.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, sampling_rate=1.0, noise_multiplier=4.0),
     ],
-    "dptheory.privacy.epsilon_for_retained_gain": [
+    "dptheory.privacy.index_sets.epsilon_for_retained_gain": [
         call(retained_gain=0.5, delta=1e-5, method="zcdp", **_SETTING),
         dear(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
-    "dptheory.privacy.retained_gain_for_delta_budget": [
+    "dptheory.privacy.index_sets.retained_gain_for_delta_budget": [
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
@@ -84,7 +85,7 @@ CALLS: Calls = {
         ),
         dear(orders=np.arange(2.0, 257.0), sampling_rate=0.01, noise_multiplier=1.0, adjacency="replace-one"),
     ],
-    "dptheory.privacy.joint_rdp": [
+    "dptheory.privacy.index_sets.joint_rdp": [
         call(orders=[2.0, 3.0], sampling_rate=0.5, noise_multiplier=1.0, mechanism=_SMALL, groups=2),
         dear(orders=np.arange(2.0, 33.0), sampling_rate=0.01, noise_multiplier=1.0, mechanism=_PAPER, groups=100),
     ],
@@ -100,10 +101,10 @@ CALLS: Calls = {
         ),
     ],
     "dptheory.privacy.IndexSteps": [call(steps=3, mechanism=_SMALL, groups=2)],
-    "dptheory.privacy.joint_epsilon": [
+    "dptheory.privacy.index_sets.joint_epsilon": [
         call(delta=1e-5, values=_values, index_epsilon=0.1, index_zcdp_rho=0.01, orders=[2.0, 3.0], rdp=[0.1, 0.2]),
     ],
-    "dptheory.privacy.run_epsilon": [
+    "dptheory.privacy.index_sets.run_epsilon": [
         dear(
             releases=[IndexSteps(steps=3, mechanism=_SMALL, groups=2)],
             sampling_rate=1.0,
@@ -111,8 +112,8 @@ CALLS: Calls = {
             delta=1e-5,
         ),
     ],
-    "dptheory.privacy.values_epsilon": [dear(delta=1e-5, sampling_rate=1.0, noise_multiplier=4.0, steps=3)],
-    "dptheory.privacy.theta_for_joint_budget": [
+    "dptheory.privacy.index_sets.values_epsilon": [dear(delta=1e-5, sampling_rate=1.0, noise_multiplier=4.0, steps=3)],
+    "dptheory.privacy.index_sets.theta_for_joint_budget": [
         dear(epsilon=3.0, delta=1e-5, dim=8, keep=3, sampling_rate=0.5, noise_multiplier=4.0, steps=1, groups=2),
     ],
     "dptheory.pruning.magnitude_noise": [call(zcdp_rho=0.5)],

@@ -31,11 +31,12 @@ CALLS: Calls = {
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.Step": [call(**_SAMPLED)],
+    f"{_PRIVACY}.FixedSizeStep": [call(**_SAMPLED)],
     f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, theta=0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
     _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
-    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5, certified=False)],
-    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0, certified=False)],
+    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5, direction="worst", certified=False)],
+    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0, direction="worst", certified=False)],
     f"{_COMPOSITION}.advantage": [call(self=_RELEASE, certified=False)],
     f"{_COMPOSITION}.tradeoff": [dear(self=_RELEASE, false_positive_rate=0.01, certified=False)],
     f"{_COMPOSITION}.attack": [dear(self=_RELEASE, false_positive_rate=0.01, certified=False)],
@@ -55,10 +56,13 @@ CALLS: Calls = {
     f"{_STATEMENT}.json": [call(self=privacy_statement(composition=None, delta=1e-5))],
     f"{_STATEMENT}.markdown": [call(self=privacy_statement(composition=None, delta=1e-5))],
     f"{_PRIVACY}.rdp_epsilon": [
-        call(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove", sampling="poisson"),
+        call(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
-    f"{_PRIVACY}.cross_check": [
+    f"{_PRIVACY}.methods.references.cross_check": [
         slow(noise_multiplier=4.0, sampling_rate=0.01, steps=1, delta=1e-5, width=0.5, adjacency="add-remove"),
+    ],
+    f"{_PRIVACY}.methods.references.fixed_size_rdp_epsilon": [
+        slow(noise_multiplier=4.0, sampling_rate=0.02, steps=500, delta=1e-5),
     ],
     f"{_PRIVACY}.least_noise_multiplier": [
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove",
@@ -73,29 +77,29 @@ CALLS: Calls = {
              sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
-    f"{_PRIVACY}.epsilon_report": [
+    f"{_PRIVACY}.answers.epsilon_report": [
         dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
              sampling="poisson", certified=False),
     ],
-    f"{_PRIVACY}.noise_for_budget": [
+    f"{_PRIVACY}.answers.noise_for_budget": [
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson",
              certified=False),
     ],
-    f"{_PRIVACY}.steps_for_budget": [
+    f"{_PRIVACY}.answers.steps_for_budget": [
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson",
              certified=False),
     ],
-    f"{_PRIVACY}.shuffled_epsilon_lower_bound": [
+    f"{_PRIVACY}.samplers.shuffled_epsilon_lower_bound": [
         slow(noise_multiplier=2.0, batches=10, epochs=2, delta=1e-5, adjacency="add-remove"),
     ],
-    f"{_PRIVACY}.user_epsilon_upper_bound": [
+    f"{_PRIVACY}.samplers.user_epsilon_upper_bound": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=10, delta=1e-5, records_per_user=2),
         slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, records_per_user=2),
     ],
-    f"{_PRIVACY}.truncated_epsilon_upper_bound": [
+    f"{_PRIVACY}.samplers.truncated_epsilon_upper_bound": [
         slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, train_size=100, max_batch_size=20),
     ],
-    f"{_PRIVACY}.selection_epsilon_upper_bound": [
+    f"{_PRIVACY}.samplers.selection_epsilon_upper_bound": [
         slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, mean_runs=10.0, runs_law="geometric"),
     ],
     f"{_PRIVACY}.gaussian_log_delta": [call(mu=1.0, epsilon=1.0), call(mu=0.01, epsilon=8.0)],
@@ -114,12 +118,12 @@ CALLS: Calls = {
     ],
     "dptheory.privacy.zcdp_epsilon": [call(zcdp_rho=0.5, delta=1e-5)],
     "dptheory.privacy.zcdp_budget": [call(epsilon=1.0, delta=1e-5)],
-    "dptheory.privacy.audit": [
+    "dptheory.privacy.auditing.audit": [
         call(scores_with=_SCORES + 3.0, scores_without=_SCORES[::-1], delta=1e-5, confidence=0.99, method="events"),
         call(scores_with=_SCORES + 1.0, scores_without=_SCORES[::-1], delta=1e-5, method="gaussian"),
     ],
-    "dptheory.privacy.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
-    "dptheory.privacy.largest_bound": [
+    "dptheory.privacy.auditing.bound_at_known_rate": [call(hits=90, trials=100, false_rate=0.01, delta=1e-5, confidence=0.99)],
+    "dptheory.privacy.auditing.largest_bound": [
         call(scores=100, delta=1e-5, confidence=0.99, method="events"),
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],

@@ -203,13 +203,15 @@ CALLS: Calls = {
     "dptheory.training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
     "dptheory.training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
     "dptheory.training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
-    "dptheory.training.runs.OptimizerConfig": [call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, decay=0.0)],
+    "dptheory.training.runs.OptimizerConfig": [
+        call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, schedule="constant", decay=0.0),
+    ],
     "dptheory.training.runs.RunConfig": [
         call(
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
-            unjudged=3,
+            unjudged=3, average=0.5,
         ),
     ],
     "dptheory.training.engine.generator_noise": [
@@ -251,5 +253,8 @@ CALLS: Calls = {
             cost="dear", use=lambda anchors: anchors(),
         ),
     ],
+    "dptheory.training.planning.Shipped": [call(name="excerpt", count=60)],
+    "dptheory.training.planning.Synthetic": [call(shape=(2, 3), classes=2, scale=1.0, count=60)],
+    "dptheory.training.planning.Effort": [call(spread=4, guided=4, short=5, kept=2, middle=9, finalists=2, whole=20)],
     "dptheory.training.audits.StepAudit.run": [dear(self=step_audits()[0], seed=0)],
 }  # fmt: skip

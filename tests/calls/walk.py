@@ -35,12 +35,14 @@ def callables(public: Collection[types.ModuleType], left_out: Collection[str]) -
     """Functions, constructors and methods by full name; results, which users read and do not make, have methods only."""
     members = {}
     for module in public:
-        exported = getattr(module, "__all__", ())
+        shown = getattr(module, "__all__", None)  # without one all that has no underscore
+        exported = () if shown is None else shown
         for name, value in vars(module).items():
             if name.startswith("_") or not (inspect.isfunction(value) or inspect.isclass(value)):
                 continue
             hidden = any(part.startswith("_") for part in value.__module__.split("."))
-            if value.__module__ == module.__name__ or (name in exported and hidden):
+            own = value.__module__ == module.__name__ and (shown is None or name in shown)
+            if own or (name in exported and hidden):
                 members[f"{module.__name__}.{name}"] = value
     members = {name: value for name, value in members.items() if name not in left_out}
     results = _results(members)

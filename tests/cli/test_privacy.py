@@ -146,18 +146,18 @@ def test_delta_of_steps_that_are_alike() -> None:
 
 def test_other_samplers_and_units() -> None:
     assert _json("epsilon", *ONE, "--records-per-user", "2") == {
-        "upper": privacy.user_epsilon_upper_bound(**SETTING, records_per_user=2)  # type: ignore[arg-type]
+        "upper": privacy.samplers.user_epsilon_upper_bound(**SETTING, records_per_user=2)  # type: ignore[arg-type]
     }
     assert _json("epsilon", *ONE, "--max-batch-size", "2", "--train-size", "4") == {
-        "upper": privacy.truncated_epsilon_upper_bound(**SETTING, max_batch_size=2, train_size=4)  # type: ignore[arg-type]
+        "upper": privacy.samplers.truncated_epsilon_upper_bound(**SETTING, max_batch_size=2, train_size=4)  # type: ignore[arg-type]
     }
     for more, law in (([], "geometric"), (["--runs-law", "poisson"], "poisson")):
         assert _json("epsilon", *ONE, "--mean-runs", "3", *more) == {
-            "upper": privacy.selection_epsilon_upper_bound(**SETTING, mean_runs=3.0, runs_law=law)  # type: ignore[arg-type]
+            "upper": privacy.samplers.selection_epsilon_upper_bound(**SETTING, mean_runs=3.0, runs_law=law)  # type: ignore[arg-type]
         }
     shuffled = _json("epsilon", *ONE, "--sampling", "shuffled", "--adjacency", "replace-one")
     assert list(shuffled.values()) == [
-        privacy.shuffled_epsilon_lower_bound(
+        privacy.samplers.shuffled_epsilon_lower_bound(
             noise_multiplier=2.0, batches=2, epochs=2, delta=1e-5, adjacency="replace-one"
         ),
         privacy.epsilon_bounds(**SETTING, adjacency="replace-one").upper,  # type: ignore[arg-type]

@@ -28,16 +28,16 @@ _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
 _COMPOSED = (
     "privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",
-    "privacy.test_certified::test_unsampled_steps_enclosed",
+    "privacy.methods.saddle.test_certified::test_unsampled_steps_enclosed",
 )
-_CERTIFIED = "privacy.test_answers::test_answers_in_ball_arithmetic"
+_CERTIFIED = "privacy.answers.test_answers::test_answers_in_ball_arithmetic"
 _ENCLOSED = "test_fields::test_bounds_and_budgets_in_ball_arithmetic"
-_SAMPLERS = "privacy.test_samplers"
-_STATED = ("privacy.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
+_SAMPLERS = "privacy.samplers.test_other_units"
+_STATED = ("privacy.report.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
 
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
-    "privacy.cross_check": ("test_fields::test_cross_check_field_by_field",),
+    "privacy.methods.references.cross_check": ("test_fields::test_cross_check_field_by_field",),
     "privacy.epsilon_bounds": (
         "test_fields::test_bounds_of_epsilon_field_by_field",
         "test_fields::test_bounds_without_replacement",
@@ -59,26 +59,26 @@ NAMED: dict[str, tuple[str, ...]] = {
     "privacy.PrivacyStatement.markdown": _STATED,
     "privacy.Composition.attack": (
         "privacy.test_composition::test_what_the_attacker_can_do",
-        "privacy.test_certified::test_what_the_attacker_can_do_enclosed",
+        "privacy.methods.saddle.test_certified::test_what_the_attacker_can_do_enclosed",
     ),
     "privacy.Composition.noise_scale": (
         "privacy.test_noise_scale::test_unsampled_schedules_by_the_closed_form",
-        "privacy.test_certified::test_the_factor_on_the_noise_keeps_the_budget_in_ball_arithmetic_too",
+        "privacy.methods.saddle.test_certified::test_the_factor_on_the_noise_keeps_the_budget_in_ball_arithmetic_too",
     ),
     "privacy.Composition.scaled": ("privacy.test_noise_scale::test_every_field_of_a_scaled_run",),
     "privacy.read_composition": ("privacy.test_composition_file::test_every_kind_of_steps",),
-    "privacy.read_statement": ("privacy.test_statement::test_it_is_read_as_it_was_written",),
+    "privacy.read_statement": ("privacy.report.test_statement::test_it_is_read_as_it_was_written",),
     "privacy.Composition.guaranteed": (
         "privacy.test_composition::test_the_guaranteed_curve_is_below_the_exact_one_and_close",
     ),
     "privacy.JointStep.index_epsilon": ("privacy.test_composition::test_pure_epsilon_of_the_index_sets_of_a_step",),
     "privacy.privacy_statement": (
-        "privacy.test_statement::test_every_field", "privacy.test_certified::test_a_statement_of_enclosures",
+        "privacy.report.test_statement::test_every_field", "privacy.methods.saddle.test_certified::test_a_statement_of_enclosures",
     ),
-    "privacy.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
-    "privacy.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
-    "privacy.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),
-    "privacy.selection_epsilon_upper_bound": (
+    "privacy.samplers.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
+    "privacy.samplers.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
+    "privacy.samplers.shuffled_epsilon_lower_bound": (f"{_SAMPLERS}::test_one_batch_per_epoch_is_the_gaussian_mechanism",),
+    "privacy.samplers.selection_epsilon_upper_bound": (
         f"{_SAMPLERS}::test_the_best_of_several_runs_as_dp_accounting_has_it",
     ),
     "privacy.rdp_epsilon": ("test_fields::test_renyi_epsilon",),
@@ -104,13 +104,13 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
     "privacy.least_noise_beside": ("privacy.test_noise_beside::test_unsampled_by_the_closed_form",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),
-    "privacy.epsilon_report": ("privacy.test_answers::test_what_is_spent", _CERTIFIED),
-    "privacy.noise_for_budget": ("privacy.test_answers::test_how_much_noise", _CERTIFIED),
-    "privacy.steps_for_budget": ("privacy.test_answers::test_how_many_steps", _CERTIFIED),
-    "privacy.compare_index_accountings": ("privacy.test_index_comparison::test_every_field",),
-    "privacy.bound_at_known_rate": ("privacy.test_auditing::test_bound_at_a_known_rate",),
-    "privacy.audit": ("test_fields::test_audit_field_by_field",),
-    "privacy.largest_bound": ("test_fields::test_largest_bound",),
+    "privacy.answers.epsilon_report": ("privacy.answers.test_answers::test_what_is_spent", _CERTIFIED),
+    "privacy.answers.noise_for_budget": ("privacy.answers.test_answers::test_how_much_noise", _CERTIFIED),
+    "privacy.answers.steps_for_budget": ("privacy.answers.test_answers::test_how_many_steps", _CERTIFIED),
+    "privacy.index_sets.compare_index_accountings": ("privacy.index_sets.test_comparison::test_every_field",),
+    "privacy.auditing.bound_at_known_rate": ("privacy.auditing.test_audit::test_bound_at_a_known_rate",),
+    "privacy.auditing.audit": ("test_fields::test_audit_field_by_field",),
+    "privacy.auditing.largest_bound": ("test_fields::test_largest_bound",),
     "papers.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
     "papers.embedding_presets": ("test_fields::test_embedding_presets_digit_for_digit",),
     "privacy.IndexSteps.epsilon": ("gip.thm2",),

@@ -29,7 +29,7 @@ def _one_more_kept(function: Calculator) -> Calculator:
 def _mirrored(function: Calculator) -> Calculator:
     """The law of the loss under the other reference."""
 
-    def mutant(*a: Any, **k: Any) -> privacy.LatticeLoss:
+    def mutant(*a: Any, **k: Any) -> privacy.index_sets.LatticeLoss:
         found = function(*a, **k)
         return dataclasses.replace(found, low=1 - found.low - found.log_pmf.size, log_pmf=np.flip(found.log_pmf))
 
@@ -112,8 +112,8 @@ SPECIAL: tuple[tuple[Calculator, Mutation], ...] = (
     (pruning.SubsetMallows.swap_pmf, _sharper(1.01)),
     (pruning.SubsetMallows.sample, _sharper(1.1)),
     (pruning.top_k_mask, _one_more_kept),
-    (privacy.loss_law, _sharper(1.01)),
-    (privacy.loss_law, _mirrored),
+    (privacy.index_sets.loss_law, _sharper(1.01)),
+    (privacy.index_sets.loss_law, _mirrored),
     (privacy.divisor_renyi, _never_infinite),
     (privacy.divisor_delta, _one_size_more),
     (privacy.published_size_delta, _one_example_more),

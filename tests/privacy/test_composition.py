@@ -18,16 +18,16 @@ from dptheory.privacy import (
     MaskedStep,
     ProbabilityBounds,
     Step,
-    composed,
+    _parts,
     gaussian_delta,
     gaussian_epsilon,
-    loss_law,
 )
-from dptheory.privacy import _composed_steps as steps_of_several_kinds
-from dptheory.privacy import _values_bounds as values_alone
-from dptheory.privacy._composed_steps import composed_delta
-from dptheory.privacy._grid_bounds import grid_bounds, grid_upper
-from dptheory.privacy._grid_law import Side
+from dptheory.privacy import epsilon as methods
+from dptheory.privacy._bounds import Direction
+from dptheory.privacy.index_sets import composed, loss_law
+from dptheory.privacy.methods.grid import _bounds
+from dptheory.privacy.methods.grid._bounds import grid_bounds, grid_upper
+from dptheory.privacy.methods.saddle import _brackets as saddle
 from dptheory.pruning import SubsetMallows
 
 INDEX = SubsetMallows(12, 4, theta=0.05)
@@ -101,8 +101,8 @@ def test_a_schedule_of_many_kinds_lies_between_its_ends() -> None:
     noises = np.linspace(1.0, 1.4, 20)
     run = Composition([step(float(noise), 0.02, 10) for noise in noises])
     found = run.epsilon(1e-5)
-    kinds = values_alone.bins(values_alone.values_of(run.parts, hidden=False), upper=True)
-    assert len(kinds) <= values_alone.MOST_KINDS and sum(kind.count for kind in kinds) == 200
+    kinds = saddle.bins(_parts.values_of(run.parts, hidden=False), upper=True)
+    assert len(kinds) <= saddle.MOST_KINDS and sum(kind.count for kind in kinds) == 200
     least, most = (Composition([step(noise, 0.02, 200)]).epsilon(1e-5) for noise in (1.4, 1.0))
     close = Composition([step(float(noise), 0.02, 40) for noise in noises[1::4]]).epsilon(1e-5)
     assert least.upper < found.lower < found.upper < most.lower
@@ -169,9 +169,18 @@ def test_index_sets_that_no_grid_holds_have_wide_bounds(
 
 
 def test_two_steps_of_little_noise_have_bounds() -> None:
-    """epsilon of two steps of noise .04 and rate 1e-5 at delta 1e-5 is 299.98755 (integral over both outputs)."""
+    """By hand, rate q, t = 25: one step drawn, with the loss log q (1 - q) + t^2 / 2 + t g, or both, with chance q^2."""
     found = Composition([step(0.04, 1e-5, 2)]).epsilon(1e-5)
-    assert found.lower <= 299.98755 <= found.upper < math.inf
+    with mpmath.workdps(40):
+        q, t = mpmath.mpf(1e-5), mpmath.mpf(25)
+
+        def excess(epsilon: mpmath.mpf) -> mpmath.mpf:
+            a = mpmath.log(q * (1 - q)) + t * t / 2 - epsilon
+            drawn = mpmath.ncdf(a / t) - mpmath.exp(t * t / 2 - a) * mpmath.ncdf(a / t - t)
+            return 2 * q * (1 - q) * drawn + q * q - q  # delta is q
+
+        truth = mpmath.findroot(excess, (299, 301), solver="anderson", tol=1e-30)
+    assert found.lower <= truth <= found.upper < found.lower * (1 + 1e-10)
 
 
 def test_a_record_in_no_sample_shows_nothing_in_its_index_sets_either() -> None:
@@ -239,7 +248,7 @@ def test_no_grid_is_asked_for_what_it_cannot_resolve(monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> None:
         raise AssertionError("a grid was asked")
 
-    monkeypatch.setattr(values_alone, "grid_bounds", refuse)
+    monkeypatch.setattr(_bounds, "grid_bounds", refuse)
     assert holds(GAUSSIAN.tradeoff(0.0), 1.0, 1e-13)
 
 
@@ -326,7 +335,7 @@ def _one_joint_step(side: str, epsilon: float, rate: float, t: float, groups: in
 
 def test_one_step_of_index_sets_and_values_from_one_sample() -> None:
     run = (JointStep(noise_multiplier=0.8, sampling_rate=0.3, mechanism=INDEX, groups=2, count=1),)
-    sides: tuple[Side, ...] = ("remove", "add")
+    sides: tuple[Direction, ...] = ("remove", "add")
     for side in sides:
         for epsilon in (0.0, 0.1, 1.0):
             exact = _one_joint_step(side, epsilon, 0.3, 1 / 0.8, 2)
@@ -352,10 +361,10 @@ def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.Monkey
         ),
     )
     fine = grid_bounds(run, "remove", 1.0)
-    monkeypatch.setattr("dptheory.privacy._grid_law._MOST_ATOMS", 24)
-    steps_of_several_kinds.grid_bounds.__globals__["_atoms"].cache_clear()
+    monkeypatch.setattr("dptheory.privacy.methods.grid._law._MOST_ATOMS", 24)
+    grid_bounds.__globals__["_atoms"].cache_clear()
     rough = grid_bounds(run, "remove", 1.0)
-    steps_of_several_kinds.grid_bounds.__globals__["_atoms"].cache_clear()
+    grid_bounds.__globals__["_atoms"].cache_clear()
     assert rough[0] < fine[0] < fine[1] < rough[1] < 1.2 * rough[0]
 
 
@@ -366,9 +375,9 @@ def test_index_sets_of_many_groups_that_say_little_cost_their_pure_epsilon_at_mo
     found = joint.epsilon(1e-5)
     assert values.lower <= found.lower and found.upper <= values.upper + pure
     parts = (*joint.parts, IndexSteps(steps=3, mechanism=INDEX, groups=2))
-    assert steps_of_several_kinds.index_epsilon(parts) == pytest.approx(pure + 6 * INDEX.epsilon(8), rel=1e-12)
+    assert _parts.index_epsilon(parts) == pytest.approx(pure + 6 * INDEX.epsilon(8), rel=1e-12)
     rho = 100 * 10_000 * weak.zcdp(52) + 6 * INDEX.zcdp(8)
-    assert steps_of_several_kinds.index_zcdp_rho(parts) == pytest.approx(rho, rel=1e-12)
+    assert _parts.index_zcdp_rho(parts) == pytest.approx(rho, rel=1e-12)
 
 
 def test_pure_epsilon_of_the_index_sets_of_a_step() -> None:
@@ -460,7 +469,7 @@ def test_index_sets_of_many_sizes_are_added_up_where_a_grid_would_take_long() ->
 def test_a_grid_made_for_another_delta_still_bounds_from_above() -> None:
     parts = (JointStep(noise_multiplier=1.3, sampling_rate=0.05, mechanism=INDEX, groups=1, count=23),)
     for direction, epsilon in (("remove", 1.1), ("add", 0.8)):
-        exact = composed_delta(parts, direction, epsilon)
+        exact = methods.delta_in(parts, direction, epsilon)
         for delta in (1e-2, 1e-5, 1e-9):
             bound = grid_upper(parts, direction, epsilon, delta)
             assert exact.lower <= bound < 1

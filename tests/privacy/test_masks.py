@@ -117,7 +117,7 @@ def test_divisor_delta_agrees_with_an_audit() -> None:
     b, kept, n = 4, 50, 40_000
     first = rng.chisquare(kept, n) / (b + 1) ** 2
     second = rng.chisquare(kept, n) / b**2
-    found = privacy.audit(scores_with=first, scores_without=second, delta=0.01).epsilon_lower
+    found = privacy.auditing.audit(scores_with=first, scores_without=second, delta=0.01).epsilon_lower
     worst = max(
         privacy.divisor_delta(epsilon=found, batch_size=size, other_batch_size=other, keep=kept)
         for size, other in ((b, b + 1), (b + 1, b))
@@ -193,7 +193,7 @@ def test_the_printed_release_exceeds_its_account_in_one_entry() -> None:
     common, noise = rng.binomial(n, q, trials), sigma * rng.normal(size=trials)
     joined = (common - drawn + noise) / (common + drawn)
     common, noise = rng.binomial(n, q, trials), sigma * rng.normal(size=trials)
-    found = privacy.audit(scores_with=joined, scores_without=(common + noise) / common, delta=delta)
+    found = privacy.auditing.audit(scores_with=joined, scores_without=(common + noise) / common, delta=delta)
     assert printed_delta(found.epsilon_lower, q, sigma) < delta  # the account promises less
     assert (
         privacy.published_size_delta(epsilon=found.epsilon_lower, train_size=n, sampling_rate=q, shift=2 / sigma)

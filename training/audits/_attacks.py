@@ -39,7 +39,7 @@ def canary(case: Case, trials: int, seed: int, secure: bool = False) -> Finding:
         worlds.append(np.array(scores))
     level = FALSE_ALARM / worlds[0].shape[1]  # a union over the scores
     bound = max(
-        privacy.audit(scores_with=one, scores_without=other, delta=_DELTA, confidence=1 - level).epsilon_lower
+        privacy.auditing.audit(scores_with=one, scores_without=other, delta=_DELTA, confidence=1 - level).epsilon_lower
         for one, other in zip(worlds[0].T, worlds[1].T, strict=True)
     )
     statement = "epsilon is at least what an attack proves; the optimizer must not say less"
@@ -82,7 +82,7 @@ def foreseen(
         hits += int(np.sum(units) / (noise_multiplier * _CLIP * math.sqrt(steps)) > threshold)
         claimed = min(claimed, trace.report(delta).epsilon)
     false_rate = float(norm.sf(threshold))
-    bound = privacy.bound_at_known_rate(
+    bound = privacy.auditing.bound_at_known_rate(
         hits=hits, trials=trials, false_rate=false_rate, delta=delta, confidence=1 - FALSE_ALARM
     )
     statement = "epsilon is at least what a canary proves that knows the masks which its seed foretells"

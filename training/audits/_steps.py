@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from dptheory import embedding, privacy
-from dptheory.privacy import AuditResult, gaussian_epsilon
+from dptheory.privacy import gaussian_epsilon
+from dptheory.privacy.auditing import AuditResult
 from dptheory.training import _argument_ranges
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulated
@@ -55,7 +56,7 @@ class StepAudit:
         claimed: epsilon at :data:`DELTA` that is claimed: by the mechanism's own cost, or, of a mechanism that breaks the
             guarantee, by the account of the Gaussian mechanism that it is mistaken for.
         private: the claim should stand.
-        method: of :func:`dptheory.privacy.audit`.
+        method: of :func:`dptheory.privacy.auditing.audit`.
         trials: in each world.
         scores: of the worlds with and without the example, from a number of trials and a noise.
 
@@ -76,7 +77,9 @@ class StepAudit:
         """The result at confidence 0.99; one seed gives one result on every version of torch."""
         found = self.scores(self.trials, seeded_noise(_argument_ranges.seed("seed", seed)))
         scores_with, scores_without = found
-        return privacy.audit(scores_with=scores_with, scores_without=scores_without, delta=DELTA, method=self.method)
+        return privacy.auditing.audit(
+            scores_with=scores_with, scores_without=scores_without, delta=DELTA, method=self.method
+        )
 
 
 def step_audits() -> tuple[StepAudit, ...]:

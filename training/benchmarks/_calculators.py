@@ -76,7 +76,7 @@ def joint_budget(device: torch.device) -> Case:
     steps = itertools.count(875)
 
     def work() -> float:
-        return privacy.theta_for_joint_budget(
+        return privacy.index_sets.theta_for_joint_budget(
             epsilon=1.12,
             delta=1e-5,
             dim=256,
@@ -95,7 +95,7 @@ def joint_budget_of_many(device: torch.device) -> Case:
     groups = itertools.count(10**6)
 
     def work() -> float:
-        return privacy.theta_for_joint_budget(
+        return privacy.index_sets.theta_for_joint_budget(
             epsilon=3.0,
             delta=1e-5,
             dim=20,

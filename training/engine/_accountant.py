@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
-from dptheory.privacy import ORDERS, joint_epsilon, joint_rdp, subsampled_gaussian_rdp
+from dptheory.privacy import ORDERS, subsampled_gaussian_rdp
+from dptheory.privacy.index_sets import joint_epsilon, joint_rdp
 from dptheory.training._streams import this_process
 from dptheory.training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
 from dptheory.training.engine._composed import composed_epsilon, composition_of
@@ -128,9 +129,9 @@ class PrivacyAccountant:
 
         With :attr:`releases`, of these and all steps: what their composition spends, as if masks hid nothing. Without, the least
         of what :meth:`composition` spends and of the bounds of
-        :func:`dptheory.privacy.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each with the least
-        noise of all, and with the total cost of all private selections; where there are selections, fresh masks or several
-        noise levels, the Renyi curves of all steps may give less.
+        :func:`dptheory.privacy.index_sets.joint_epsilon` with :func:`dptheory.privacy.epsilon_bounds` of the noisy sums, each
+        with the least noise of all, and with the total cost of all private selections; where there are selections, fresh masks
+        or several noise levels, the Renyi curves of all steps may give less.
 
         Args:
             delta: in [1e-30, 0.99].

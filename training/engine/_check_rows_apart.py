@@ -14,6 +14,7 @@ from dptheory import _validate
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
+from dptheory.training.engine._hooked_layers import check_layers
 from dptheory.training.engine._random_states import RandomStates
 from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
 from dptheory.training.engine._sample_gradients import of_one_batch
@@ -38,7 +39,8 @@ def check_rows_apart(
 
     Raises:
         ValueError: a record changes another one's gradient: the layer is named, or the loss, and what to write instead. Or the
-            batch cannot be compared: it has fewer than two records, or gives other gradients each time.
+            batch cannot be compared: it has fewer than two records, gives other gradients each time, or goes through a layer
+            without per-sample gradients.
 
     Example: a mean over the tokens of all records makes one record's gradient depend on the others' lengths.
         >>> import torch
@@ -63,6 +65,8 @@ def check_rows_apart(
     if not model.training:
         raise ValueError("model must be in training mode, got one after eval(): call model.train()")
     rows = _rows(batch)
+    if not isinstance(model, GradSampleModule):
+        check_layers(model)  # what the hooks do not reach would not be compared
     private = model if isinstance(model, GradSampleModule) else HookedModule(copy.deepcopy(model), mode=FACTORS)
     names: dict[Any, str] = {p: name for name, p in private.named_parameters() if p.requires_grad}
     states, forward = RandomStates.now(), DryForward(private)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,11 @@ from torch.utils.data import Dataset
 from dptheory import _validate
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
-from dptheory.training._streams import simulation
-from dptheory.training.engine import attach, check_rows_apart
-from dptheory.training.mechanisms import DpSgd
+from dptheory.training.engine import check_rows_apart
 from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._methods import DP_SGD, METHODS
-from dptheory.training.planning._norms import median_norm
+from dptheory.training.planning._norms import hooked, median_norm
 from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy, accuracy_and_loss
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
 from dptheory.training.planning._private_tuning import MEAN_RUNS, PrivateTuning, noise_of_tuned_runs
@@ -159,6 +158,14 @@ def plan(
         effort,
         seconds,
         [_digest(t) for t in (features, labels, *model.state_dict().values())],
+        (
+            version("dptheory"),
+            torch.__version__,
+            repr(model),
+            [p.requires_grad for p in model.parameters()],
+            _mark(loss),
+            _mark(metric),
+        ),
     )
     kept = Journal(journal, setup)
     workers = cores() if executor is None else (getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
@@ -216,7 +223,7 @@ class _Evaluation:
             place = missing[number]
             found[place] = outcome
             self._journal.add(jobs[place], outcome)
-            self._bar.advance(self._task, 0)
+            self._bar.advance(self._task, outcome.seconds / self._pace.workers)
         self.count += len(jobs)
         self._bar.update(self._task, completed=self._allowed - self._pace.left)
         return [found[place] for place in range(len(jobs))]
@@ -298,19 +305,8 @@ def check(problem: Problem, *, classes: bool) -> None:
 
 def _check_layers(model: nn.Module) -> None:
     """See that the engine takes the network: a copy is wrapped as for a run, and makes no step."""
-    network = copy.deepcopy(model)
-    trained = [p for p in network.parameters() if p.requires_grad]
     try:
-        with simulation():
-            attach(
-                module=network,
-                optimizer=torch.optim.SGD(trained, lr=1.0),
-                mechanism=DpSgd(),
-                sampling_rate=1.0,
-                expected_batch_size=1.0,
-                noise_multiplier=1.0,
-                max_grad_norm=1.0,
-            )
+        hooked(model)
     except ValueError as error:
         raise ValueError(f"model{str(error).removeprefix('module')}") from error
 
@@ -330,6 +326,13 @@ def _check_labels(outputs: Tensor, labels: Tensor) -> None:
         raise ValueError(
             f"public must have labels in 0..{outputs.shape[1] - 1}, the classes of the model, got {low}..{high}"
         )
+
+
+def _mark(function: object) -> str:
+    """What tells functions apart in another process too, as far as their names and code do."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{name} {'' if code is None else code.co_code.hex()} {'' if code is None else code.co_names}"
 
 
 def _digest(tensor: Tensor) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from dptheory.privacy import selection_epsilon_upper_bound
+from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training.planning._ranges import Range
 
 MEAN_RUNS = 5

@@ -41,7 +41,7 @@ class Shipped:
 
     def __post_init__(self) -> None:
         _validate.choice("name", self.name, tuple(NAMES))
-        _validate.integer("count", self.count, LEAST, 10_000)
+        _validate.store(self, count=_validate.integer("count", self.count, LEAST, 10_000))
 
     def records(self, seed: int) -> tuple[Tensor, Tensor]:
         """Standardised test images, and their labels."""
@@ -76,10 +76,13 @@ class Synthetic:
     count: int = 1000
 
     def __post_init__(self) -> None:
-        _validate.integers("shape", self.shape, 1, 10**6)
-        _validate.integer("classes", self.classes, 2, 10**4)
-        _validate.real("scale", self.scale, 1e-6, 1e6)
-        _validate.integer("count", self.count, LEAST, _MOST)
+        _validate.store(
+            self,
+            shape=tuple(_validate.integers("shape", self.shape, 1, 10**6)),
+            classes=_validate.integer("classes", self.classes, 2, 10**4),
+            scale=_validate.real("scale", self.scale, 1e-6, 1e6),
+            count=_validate.integer("count", self.count, LEAST, _MOST),
+        )
 
     def records(self, seed: int) -> tuple[Tensor, Tensor]:
         """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions."""

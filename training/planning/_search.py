@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dptheory import _validate
 from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point, Schedule
@@ -49,6 +50,11 @@ class Effort:
         middle: most steps of these.
         finalists: points of the last round, with a pilot for each fold.
         whole: most steps of these.
+
+    Each is 1 to 1e6.
+
+    Raises:
+        ValueError: another number.
     """
 
     spread: int
@@ -59,7 +65,12 @@ class Effort:
     finalists: int
     whole: int
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            _validate.store(self, **{name: _validate.integer(name, value, 1, _MOST)})
 
+
+_MOST = 10**6
 FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=12, whole=2000)
 _SMALL_BATCH, _LARGE_BATCH = 64, 128
 _SWEEP_STEPS = 40
@@ -80,7 +91,7 @@ class Pace:
     """
 
     def __init__(self, seconds: float, workers: int) -> None:
-        self._seconds, self._workers = seconds, workers
+        self._seconds, self.workers = seconds, workers
         self._spent = 0.0
         self._steps = self._last = 0.0
 
@@ -92,13 +103,13 @@ class Pace:
 
     def steps(self, share: float, *, slower: float = 1.0) -> float:
         """Steps, of all pilots together, for a share of the time left, if each takes ``slower`` times that of the last round."""
-        left = max(0.0, self._seconds * self._workers - self._spent)
+        left = max(0.0, self._seconds * self.workers - self._spent)
         return share * left * self._steps / max(self._last * slower, 1e-9)
 
     @property
     def left(self) -> float:
         """Seconds."""
-        return max(0.0, self._seconds - self._spent / self._workers)
+        return max(0.0, self._seconds - self._spent / self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dptheory.convergence import SCHEDULES
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GRAD_SAMPLE_MODES
-from dptheory.training.runs._own import is_own
+from dptheory.training.runs._own import is_file, is_own
 from dptheory.training.runs._tables import only, read_toml
 
 MODELS = (
@@ -32,8 +32,6 @@ INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
 OTHER_FOLDERS = ("studies", "answers", "instruments")
 """Of ``configs``: their files are no runs."""
-OWN_DATA = ".npz"
-"""How the name of a file of one's own records ends."""
 _HERE = Path(__file__).resolve().parents[1]
 
 
@@ -162,10 +160,10 @@ class RunConfig:
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
         )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
-        if self.optimizer.decay and (self.epochs < 2 or not isinstance(self.epochs, int)):
-            raise ValueError(
-                f"epochs must be a whole number, at least 2, with optimizer.decay above 0, got {self.epochs}"
-            )
+        if self.optimizer.decay and self.epochs < 2:
+            raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
+        if self.optimizer.decay and not isinstance(self.epochs, int):
+            raise ValueError(f"epochs must be a whole number with optimizer.decay above 0, got {self.epochs}")
         if not isinstance(self.mechanism, Mapping):
             raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
@@ -184,21 +182,16 @@ class RunConfig:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
     def _check_names(self) -> None:
-        if not self.own_data:
+        if not is_file(self.data):
             _validate.choice("data", self.data, NAMES)
-            _validate.store(self, inputs="standardised" if self.inputs is None else self.inputs)
-            _validate.choice("inputs", self.inputs, INPUTS)
+            inputs = "standardised" if self.inputs is None else self.inputs
+            _validate.store(self, inputs=_validate.choice("inputs", inputs, INPUTS))
         elif self.inputs is not None:
             raise ValueError(
                 f"inputs must be left out where data is a file: its records are taken as they are, got {self.inputs!r}"
             )
         if not is_own(self.model):
             _validate.choice("model", self.model, MODELS)
-
-    @property
-    def own_data(self) -> bool:
-        """Whether the records come from a file of the user's."""
-        return isinstance(self.data, str) and self.data.endswith(OWN_DATA)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML; ``unjudged``, ``average`` and the optimizer's schedule and decay only where there are some."""

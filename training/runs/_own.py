@@ -26,11 +26,16 @@ def is_own(name: object) -> bool:
     return isinstance(name, str) and ".py:" in name
 
 
-def own_network(name: str, *, seed: int = 0) -> nn.Module:
+def is_file(data: object) -> bool:
+    """Whether data are records in a file of the user's, ``private.npz``, and not a shipped set."""
+    return isinstance(data, str) and data.endswith(".npz")
+
+
+def own_network(model: str, *, seed: int = 0) -> nn.Module:
     """The network that a function of the user's builds; the file is executed.
 
     Args:
-        name: file and function, ``mynetwork.py:build``; the function takes no arguments and gives an ``nn.Module``. The file is
+        model: file and function, ``mynetwork.py:build``; the function takes no arguments and gives an ``nn.Module``. The file is
             looked up from the current folder, and may import its neighbours.
         seed: of torch's generator meanwhile, 0 to 2^63 - 1.
 
@@ -50,24 +55,24 @@ def own_network(name: str, *, seed: int = 0) -> nn.Module:
         ...     own_network(f"{file}:build")
         Linear(in_features=3, out_features=2, bias=True)
     """
-    _validate.instance("name", name, str)
-    file, _, function = name.rpartition(":")
+    _validate.instance("model", model, str)
+    file, _, function = model.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not function.isidentifier():
         raise ValueError(
-            f"name must be a Python file and a function of it, as mynetwork.py:build, got {_validate.shown(name)}"
+            f"model must be a Python file and a function of it, as mynetwork.py:build, got {_validate.shown(model)}"
         )
     if not path.is_file():
-        raise ValueError(f"name must be of a file that exists, got {_validate.shown(name)}: there is no file {file}")
+        raise ValueError(f"model must be of a file that exists, got {_validate.shown(model)}: there is no file {file}")
     build = _function(path, function)
     try:
         network = seeded(seed, build)
     except Exception as error:
         raise ValueError(
-            f"{name} must build a network without arguments, got {type(error).__name__}: {error}"
+            f"{model} must build a network without arguments, got {type(error).__name__}: {error}"
         ) from error
     if not isinstance(network, nn.Module):
-        raise ValueError(f"{name} must give an nn.Module, got {_validate.shown(network)}")
+        raise ValueError(f"{model} must give an nn.Module, got {_validate.shown(network)}")
     return network.train()
 
 
@@ -121,9 +126,10 @@ def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor
     if not path.is_file():
         raise ValueError(f"{path} must be an .npz file with arrays features and labels, got no file of this name")
     try:
-        with np.load(path, allow_pickle=False) as held:
-            if not isinstance(held, np.lib.npyio.NpzFile):
-                raise ValueError(f"{path} must be an .npz file with arrays features and labels, got a single array")
+        held = np.load(path, allow_pickle=False)
+        if not isinstance(held, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} must be an .npz file with arrays features and labels, got a single array")
+        with held:
             names = _TEST if test else (_FEATURES, _LABELS)
             there = [name for name in names if name in held.files]
             if test and not there:

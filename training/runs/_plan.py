@@ -46,14 +46,14 @@ class Plan:
 
     runs: tuple[PlannedRun, ...]
     waiting: Mapping[str, int]
-    waiting_epochs: int
+    waiting_epochs: float
 
 
 def plan(study: Study, find: Find) -> Plan:
     """The runs of all phases."""
     runs: list[PlannedRun] = []
     waiting: dict[str, int] = {}
-    epochs = 0
+    epochs: float = 0
     for phase in study.phases:
         for arm in arms_of(study, phase, find):
             known = None if arm is None else runs_of(study, phase, arm, find)

@@ -28,7 +28,7 @@ from dptheory.training.networks import SCATTERING_INPUT
 from dptheory.training.runs import _build, _model
 from dptheory.training.runs._config import RunConfig
 from dptheory.training.runs._features import kept_features
-from dptheory.training.runs._own import is_own, own_network, own_records
+from dptheory.training.runs._own import is_file, is_own, own_network, own_records
 
 _WEIGHTS, _BATCHES, _NOISE, _MASKS, DROPOUT = range(5)
 _COMPARED = 16
@@ -124,7 +124,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
     model = _network(config, train).to(device).train()
     _check_shape(model, config, train, device)
-    if is_own(config.model) or config.own_data:
+    if is_own(config.model) or is_file(config.data):
         _check_own(model, config, train, device)
     setting = _build.MechanismSetting(
         run=config,
@@ -209,7 +209,7 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
 
 def _auxiliary(config: RunConfig, test: Images, name: str | None) -> Images:
     """The images that a mechanism may take as not protected: of the run's own set at most half of those that judge it."""
-    if config.own_data and name is None:
+    if is_file(config.data) and name is None:
         raise ValueError(f"mechanism.auxiliary must be given where data is a file, got none with {config.data!r}")
     name = AUXILIARY[config.data] if name is None else name
     if name == config.data:
@@ -230,6 +230,9 @@ def images_of(config: RunConfig, *, train: bool) -> Images:
         config: of the run.
         train: those to train on; else those to judge by.
 
+    Returns:
+        The images; of records of one's own, "pixels" are features of any shape.
+
     Raises:
         ValueError: a file of records that cannot be read, or labels that are no whole numbers.
         OSError: data files are missing and cannot be fetched.
@@ -241,7 +244,7 @@ def images_of(config: RunConfig, *, train: bool) -> Images:
         >>> len(images_of(config, train=False))
         500
     """
-    if not config.own_data:
+    if not is_file(config.data):
         return _inputs(config, load(name=config.data, train=train))
     features, labels = own_records(config.data, test=not train)
     if labels.dim() != 1 or labels.dtype != torch.int64:

@@ -39,7 +39,7 @@ class Lines(Watcher):
         self._began = clock()
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} epochs"))
         self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-        self._bar = self._progress.add_task("sweep", total=start.epochs_in_all, completed=start.epochs)
+        self._bar = self._progress.add_task("sweep", total=start.epochs_in_all, completed=int(start.epochs))
 
     def __enter__(self) -> "Lines":
         self._progress.start()

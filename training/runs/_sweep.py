@@ -77,8 +77,8 @@ class Standing:
     stale: frozenset[str]
     running: frozenset[str]
     _: KW_ONLY
-    epochs: int
-    epochs_in_all: int
+    epochs: float
+    epochs_in_all: float
 
     @property
     def runs_in_all(self) -> int:

@@ -153,7 +153,7 @@ def _set_learning_rate(run: Run) -> None:
     if config.decay:
         gone = GradualCooling(
             final_drop_rate=config.decay,
-            cooling_epochs=run.config.epochs,
+            cooling_epochs=int(run.config.epochs),  # whole with a decay
             steps_per_epoch=run.steps / run.config.epochs,
         )
         for group in run.optimizer.param_groups:

@@ -33,7 +33,7 @@ class Progress:
 
     runs: int
     runs_in_all: int
-    epochs_in_all: int
+    epochs_in_all: float
     versions: tuple[str, ...]
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from dptheory import privacy
 from dptheory.claims._row import Row, Sides
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip._loss_at_scale import counted_delta
-from dptheory.privacy._index import Method
+from dptheory.privacy.index_sets._budgets import Method
 
 
 def best_on_grid(rho: float, delta: float) -> float:
@@ -91,7 +91,7 @@ def add_checks(row: Row) -> None:
         )
 
     def theta(epsilon: float, delta: float, method: Method) -> float:
-        return privacy.theta_for_delta_budget(
+        return privacy.index_sets.theta_for_delta_budget(
             epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method=method
         )
 
@@ -107,7 +107,7 @@ def add_checks(row: Row) -> None:
     @row.equal(lambda: [(g, m) for g in (1e-3, 0.1, 0.65, 0.99) for m in _METHODS], tolerance=1e-5)
     def _(gain: float, method: Method) -> Sides:
         """epsilon that a share of the gain costs: laws of loss and swaps counted"""
-        found = privacy.epsilon_for_retained_gain(
+        found = privacy.index_sets.epsilon_for_retained_gain(
             retained_gain=gain, delta=1e-5, dim=dim, keep=keep, steps=steps, groups=groups, method=method
         )
         return found, lambda: _cost_by_counting(gain, method), 1.01 * found
@@ -115,7 +115,7 @@ def add_checks(row: Row) -> None:
     @row.equal(lambda: [(e, 1e-5, method) for e in (0.01, 4.0) for method in _METHODS], tolerance=1e-5)
     def _(epsilon: float, delta: float, method: Method) -> Sides:
         """share of the gain for a budget: laws of loss and swaps counted"""
-        found = privacy.retained_gain_for_delta_budget(
+        found = privacy.index_sets.retained_gain_for_delta_budget(
             epsilon=epsilon, delta=delta, dim=dim, keep=keep, steps=steps, groups=groups, method=method
         )
         # wrong: the leading term in theta, with d for d - 1

@@ -60,7 +60,7 @@ def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
 def _covered(sigma: float, theta: float, delta: float) -> bool:
     """Does the joint epsilon of one step without sampling cover its exact delta?"""
     model = SubsetMallows(2, 1, theta=theta)
-    found = privacy.run_epsilon(
+    found = privacy.index_sets.run_epsilon(
         releases=[IndexSteps(steps=1, mechanism=model)], sampling_rate=1.0, noise_multiplier=sigma, delta=delta
     )
     return _true_delta(sigma, theta, found) <= delta * (1 + 1e-9)
@@ -79,7 +79,7 @@ def _reached_alone(dim: int, keep: int) -> int:
 
 def _spent_at(epsilon: float, share: float = 1.0) -> float:
     """The counted delta of the index sets at the dispersion for a share of a joint budget; the values spend nothing."""
-    theta = privacy.theta_for_joint_budget(
+    theta = privacy.index_sets.theta_for_joint_budget(
         epsilon=share * epsilon,
         delta=1e-5,
         dim=40,
@@ -94,7 +94,7 @@ def _spent_at(epsilon: float, share: float = 1.0) -> float:
 
 @cache
 def _theta_of_run(epsilon: float) -> float:
-    return privacy.theta_for_joint_budget(
+    return privacy.index_sets.theta_for_joint_budget(
         epsilon=epsilon,
         delta=1e-5,
         dim=256,
@@ -137,7 +137,7 @@ def add_checks(row: Row) -> None:
     @row.equal((Fraction(1, 100),), (Fraction(3),), tolerance=1e-12)
     def _(spent: Fraction) -> Sides:
         """joint epsilon by basic composition alone"""
-        found = privacy.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent))
+        found = privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent))
         return found, 1 + spent, 1.0
 
     @row.equal((10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1), tolerance=1e-3)
@@ -145,7 +145,7 @@ def add_checks(row: Row) -> None:
         """without index sets a run costs what DP-SGD costs"""
         nothing = IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta=1e-15), groups=GROUPS)
         return (
-            privacy.run_epsilon(releases=[nothing], sampling_rate=rate, noise_multiplier=sigma, delta=1e-5),
+            privacy.index_sets.run_epsilon(releases=[nothing], sampling_rate=rate, noise_multiplier=sigma, delta=1e-5),
             lambda: privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper,
             lambda: privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5),
         )

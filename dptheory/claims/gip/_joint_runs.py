@@ -54,7 +54,7 @@ def _small_run(sigma: float, *thetas: float) -> float:
         IndexSteps(steps=steps // len(thetas), mechanism=SubsetMallows(dim, keep, theta=theta), groups=groups)
         for theta in thetas
     ]
-    return privacy.run_epsilon(releases=parts, sampling_rate=1.0, noise_multiplier=sigma, delta=_DELTA)
+    return privacy.index_sets.run_epsilon(releases=parts, sampling_rate=1.0, noise_multiplier=sigma, delta=_DELTA)
 
 
 def _small_by_counting(sigma: float, *thetas: float) -> float:
@@ -94,7 +94,7 @@ def _run(*thetas: float) -> float:
     """Epsilon of 875 steps in equal parts, each with its own dispersion."""
     share = STEPS // len(thetas)
     parts = [IndexSteps(steps=share, mechanism=SubsetMallows(256, 26, theta=theta), groups=GROUPS) for theta in thetas]
-    return privacy.run_epsilon(releases=parts, sampling_rate=RATE, noise_multiplier=10.0, delta=_DELTA)
+    return privacy.index_sets.run_epsilon(releases=parts, sampling_rate=RATE, noise_multiplier=10.0, delta=_DELTA)
 
 
 @cache

@@ -21,7 +21,7 @@ from dptheory.claims.gip._index_at_scale import (
     model_of,
     normalised,
 )
-from dptheory.privacy import IndexPRV
+from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 
 _THETA = 0.002
@@ -77,7 +77,7 @@ def _loss_field(field: str, dim: int, keep: int, pairs: int) -> float:
 
 def _stated_field(field: str, dim: int, keep: int, pairs: int) -> float:
     model = model_of(dim, keep, WEIGHT)
-    law = privacy.loss_law(mechanism=model, distance=None if pairs == min(keep, dim - keep) else 2 * pairs)
+    law = privacy.index_sets.loss_law(mechanism=model, distance=None if pairs == min(keep, dim - keep) else 2 * pairs)
     return float(law.log_pmf[1 - law.low] if field == "entry" else getattr(law, field))
 
 
@@ -90,7 +90,7 @@ def _trimmed_entry(dim: int, share: float) -> float:
 
 
 def _stated_entry(dim: int, share: float) -> float:
-    law = privacy.loss_law(mechanism=SubsetMallows(dim, dim // 2, theta=_THETA))
+    law = privacy.index_sets.loss_law(mechanism=SubsetMallows(dim, dim // 2, theta=_THETA))
     return float(law.log_pmf[2 * round(dim // 2 * (1 + share) / 2) - dim // 2 - law.low])
 
 
@@ -126,7 +126,7 @@ def _log_comb(n: int, k: NDArray[np.float64]) -> NDArray[np.float64]:
 def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
     """K = d/2, farthest pair: is the mass outside the law at most the bound, moved by ``shift`` nats?"""
     keep = dim // 2
-    law = privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
+    law = privacy.index_sets.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
     x = np.arange(keep + 1.0)
     logs = 2 * _log_comb(keep, x) + 2 * theta * x
     j = 2 * np.arange(keep + 1) - keep
@@ -176,7 +176,9 @@ def _composed_entry(what: str, dim: int, keep: int, releases: int) -> float:
 
 
 def _stated_composed(what: str, dim: int, keep: int, releases: int) -> float:
-    low, log_pmf = privacy.composed(loss=privacy.loss_law(mechanism=model_of(dim, keep, WEIGHT)), count=releases)
+    low, log_pmf = privacy.index_sets.composed(
+        loss=privacy.index_sets.loss_law(mechanism=model_of(dim, keep, WEIGHT)), count=releases
+    )
     return low if what == "first" else float(log_pmf[1 - low])
 
 
@@ -236,7 +238,7 @@ def _of_one_release(row: Row) -> None:
     def _(dim: int, keep: int, pairs: int, theta: float) -> Sides:
         """bound on what is left out: as documented"""
         farthest = pairs == min(keep, dim - keep)
-        law = privacy.loss_law(
+        law = privacy.index_sets.loss_law(
             mechanism=SubsetMallows(dim, keep, theta=theta), distance=None if farthest else 2 * pairs
         )
         return (
@@ -256,7 +258,7 @@ def _of_one_index(row: Row) -> None:
     def _(dim: int, keep: int, epsilon: float, delta: float) -> Sides:
         """one index of many: theta in closed form"""
         return (
-            privacy.theta_for_delta_budget(epsilon=epsilon, delta=delta, dim=dim, keep=keep),
+            privacy.index_sets.theta_for_delta_budget(epsilon=epsilon, delta=delta, dim=dim, keep=keep),
             math.log(odds_of_one(dim, epsilon, delta)) / 2,
             epsilon / 2,
         )
@@ -265,7 +267,7 @@ def _of_one_index(row: Row) -> None:
     def _(dim: int, keep: int, epsilon: float, delta: float) -> Sides:
         """one index of many: gain in closed form"""
         return (
-            privacy.retained_gain_for_delta_budget(epsilon=epsilon, delta=delta, dim=dim, keep=keep),
+            privacy.index_sets.retained_gain_for_delta_budget(epsilon=epsilon, delta=delta, dim=dim, keep=keep),
             _gain_of_one(dim, odds_of_one(dim, epsilon, delta)),
             _gain_of_one(dim, math.exp(epsilon)),
         )
@@ -275,7 +277,7 @@ def _of_one_index(row: Row) -> None:
         """one index of many: epsilon of a gain in closed form"""
         odds = odds_of_one(dim, epsilon, delta)
         gain = _gain_of_one(dim, odds)
-        found = privacy.epsilon_for_retained_gain(retained_gain=gain, delta=delta, dim=dim, keep=keep)
+        found = privacy.index_sets.epsilon_for_retained_gain(retained_gain=gain, delta=delta, dim=dim, keep=keep)
         return found, epsilon, math.log(odds)
 
 

@@ -16,7 +16,7 @@ from dptheory.pruning import SubsetMallows
 
 def _joint_curve(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
     return float(
-        privacy.joint_rdp(
+        privacy.index_sets.joint_rdp(
             orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model_of(dim, keep, weight)
         )[0]
     )
@@ -62,9 +62,11 @@ _SIZE = (4, 2)
 
 def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     model = SubsetMallows(*_SIZE, theta=theta)
-    alone = float(privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=math.inf, mechanism=model)[0])
+    alone = float(
+        privacy.index_sets.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=math.inf, mechanism=model)[0]
+    )
     return 1 - float(
-        privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
+        privacy.index_sets.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
     ) / (alone + values_curve(order, rate, sigma))
 
 
@@ -99,7 +101,7 @@ def _ratios(dim: int, keep: int, groups: int) -> dict[float, float]:
 
 def _joint_of_groups(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -> float:
     return float(
-        privacy.joint_rdp(
+        privacy.index_sets.joint_rdp(
             orders=[order],
             sampling_rate=rate,
             noise_multiplier=sigma,
@@ -122,7 +124,7 @@ def _one_index(dim: int, epsilon: float, delta: float) -> float:
 
 def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
     """Epsilon of 50 sampled steps with 20 groups at the dispersion for it, order by order."""
-    theta = privacy.theta_for_joint_budget(
+    theta = privacy.index_sets.theta_for_joint_budget(
         epsilon=epsilon, delta=1e-5, dim=dim, keep=keep, sampling_rate=0.1, noise_multiplier=4.0, steps=50, groups=20
     )
     weight = Fraction(math.exp(-theta))
@@ -187,11 +189,11 @@ $\delta_{joint}(\epsilon_v + \epsilon_i) \le \delta_{values}(\epsilon_v) + \delt
 exact one of [gip.tight](tight.md) or that of zCDP, for given batches; that is, $\epsilon_v(\delta_1) + \epsilon_i(\delta_2)$
 at $\delta_1 + \delta_2$, under any accountant.""",
         calculators=(
-            privacy.joint_rdp,
-            privacy.joint_epsilon,
-            privacy.run_epsilon,
-            privacy.values_epsilon,
-            privacy.theta_for_joint_budget,
+            privacy.index_sets.joint_rdp,
+            privacy.index_sets.joint_epsilon,
+            privacy.index_sets.run_epsilon,
+            privacy.index_sets.values_epsilon,
+            privacy.index_sets.theta_for_joint_budget,
         ),
         proved=True,
         figure="theta_accounting",
@@ -233,7 +235,9 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     bound = model.epsilon(4) + values_curve(order, rate, sigma)
     return (
         1
-        - float(privacy.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0])
+        - float(
+            privacy.index_sets.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
+        )
         / bound
     )
 
@@ -242,7 +246,7 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
 def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     """joint curve bounds the other direction"""
     bound = float(
-        privacy.joint_rdp(
+        privacy.index_sets.joint_rdp(
             orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=SubsetMallows(2, 1, theta=theta)
         )[0]
     )
@@ -284,7 +288,7 @@ def _(what: str, dim: int, keep: int, steps: int, groups: int) -> Sides:
 def _(dim: int, keep: int, sigma: float) -> Sides:
     """theta for a joint budget without values, one index of many: in closed form"""
     return (
-        privacy.theta_for_joint_budget(
+        privacy.index_sets.theta_for_joint_budget(
             epsilon=1.0, delta=1e-6, dim=dim, keep=keep, sampling_rate=1.0, noise_multiplier=sigma
         ),
         lambda: _one_index(dim, 1.0, 1e-6),

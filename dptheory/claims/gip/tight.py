@@ -13,6 +13,7 @@ from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip._index_at_scale import model_of
 from dptheory.claims.gip._values import gaussian_log_delta
+from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10))
@@ -51,7 +52,7 @@ def _sum_law(law: dict[int, Fraction], count: int) -> dict[int, Fraction]:
 
 
 def _stated_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
-    law = privacy.loss_law(mechanism=model_of(dim, keep, weight), distance=2 * pairs)
+    law = privacy.index_sets.loss_law(mechanism=model_of(dim, keep, weight), distance=2 * pairs)
     return math.exp(law.log_pmf[j - law.low])
 
 
@@ -88,7 +89,7 @@ def _composed_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) 
 
 def _stated_delta(dim: int, keep: int, weight: Fraction, count: int, at: int) -> float:
     model = model_of(dim, keep, weight)
-    return privacy.loss_law(mechanism=model).delta(epsilon=2 * model.theta * at, count=count)
+    return privacy.index_sets.loss_law(mechanism=model).delta(epsilon=2 * model.theta * at, count=count)
 
 
 def _moment(dim: int, keep: int, weight: Fraction, pairs: int, order: int) -> Fraction:
@@ -145,7 +146,7 @@ def _small_constant(dim: int, keep: int) -> float:
 
 
 def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
-    return privacy.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta)).renyi(order=order)
+    return privacy.index_sets.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta)).renyi(order=order)
 
 
 def _leading_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
@@ -167,7 +168,7 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
 
 
 def _many(count: int, spread: float, epsilon: float) -> float:
-    return privacy.loss_law(mechanism=SubsetMallows(2, 1, theta=spread / math.sqrt(count))).delta(
+    return privacy.index_sets.loss_law(mechanism=SubsetMallows(2, 1, theta=spread / math.sqrt(count))).delta(
         epsilon=epsilon, count=count
     )
 
@@ -226,19 +227,19 @@ $\theta \to 0$, $k = K/d$.""",
             "One example can move the references of all groups, so groups compose like steps.",
         ),
         calculators=(
-            privacy.loss_law,
-            privacy.LatticeLoss.delta,
-            privacy.LatticeLoss.epsilon,
-            privacy.LatticeLoss.renyi,
-            privacy.composed,
-            privacy.IndexPRV.cdf,
-            privacy.IndexPRV.pdf,
-            privacy.IndexPRV.probability,
-            privacy.IndexPRV.mean,
-            privacy.IndexPRV.rdp,
-            privacy.theta_for_delta_budget,
-            privacy.retained_gain_for_delta_budget,
-            privacy.epsilon_for_retained_gain,
+            privacy.index_sets.loss_law,
+            privacy.index_sets.LatticeLoss.delta,
+            privacy.index_sets.LatticeLoss.epsilon,
+            privacy.index_sets.LatticeLoss.renyi,
+            privacy.index_sets.composed,
+            references.IndexPRV.cdf,
+            references.IndexPRV.pdf,
+            references.IndexPRV.probability,
+            references.IndexPRV.mean,
+            references.IndexPRV.rdp,
+            privacy.index_sets.theta_for_delta_budget,
+            privacy.index_sets.retained_gain_for_delta_budget,
+            privacy.index_sets.epsilon_for_retained_gain,
             pruning.theta_for_retained_gain,
             pruning.SubsetMallows.zcdp,
             privacy.zcdp_epsilon,
@@ -274,7 +275,7 @@ def _(dim: int, keep: int, weight: Fraction, count: int, at: int) -> Sides:
 def _(dim: int, keep: int, weight: Fraction, count: int, at: int) -> Sides:
     """composed epsilon in fractions"""
     return (
-        privacy.loss_law(mechanism=model_of(dim, keep, weight)).epsilon(
+        privacy.index_sets.loss_law(mechanism=model_of(dim, keep, weight)).epsilon(
             delta=_composed_delta(dim, keep, weight, count, at), count=count
         ),
         -2 * math.log(weight) * at,
@@ -382,12 +383,14 @@ def _(epsilon: float, count: int) -> Sides:
     """very many releases: theta spends delta"""
     return (
         _many_delta(
-            count, privacy.theta_for_delta_budget(epsilon=epsilon, delta=1e-5, dim=2, keep=1, steps=count), epsilon
+            count,
+            privacy.index_sets.theta_for_delta_budget(epsilon=epsilon, delta=1e-5, dim=2, keep=1, steps=count),
+            epsilon,
         ),
         1e-5,
         _many_delta(
             count,
-            privacy.theta_for_delta_budget(
+            privacy.index_sets.theta_for_delta_budget(
                 epsilon=epsilon, delta=1e-5, dim=2, keep=1, steps=count, groups=1, method="zcdp"
             ),
             epsilon,

@@ -812,7 +812,7 @@ def test_canary(monkeypatch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(epsilon_lower=float(len(audited) % 4))
 
     monkeypatch.setattr(_board, "train", train)
-    monkeypatch.setattr(_attacks.privacy, "audit", audit)
+    monkeypatch.setattr(_attacks.privacy.auditing, "audit", audit)
     monkeypatch.setattr(_attacks, "SIZES", (2, 3, 2))
     case = replace(CASES["DP-SGD"], make=lambda seed: seed)
     for secure in (False, True):
@@ -882,7 +882,7 @@ def test_foreseen(secure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = [int(seed) for seed in np.random.default_rng(6).integers(2**31, size=3)]
     monkeypatch.setattr(_attacks, "foretold", foretold)
     monkeypatch.setattr(_board, "train", train)
-    monkeypatch.setattr(_attacks.privacy, "bound_at_known_rate", bound)
+    monkeypatch.setattr(_attacks.privacy.auditing, "bound_at_known_rate", bound)
     found = _attacks.foreseen(lambda seed: seed, 5, 3.0, 2, 1e-3, 3, 6, secure)
     near(found, "posterior freeze: masks foreseen", 1.5, 2.0)
     assert asked == [("posterior freeze", None if secure else seed, [(0.0,) * 5] * 2) for seed in seeds]

@@ -299,7 +299,7 @@ def test_an_exact_release_is_told_from_a_near_one() -> None:
 
 def test_an_audit_is_run_at_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(privacy, "audit", lambda **named: asked.append(tuple(named.values())))
+    monkeypatch.setattr(privacy.auditing, "audit", lambda **named: asked.append(tuple(named.values())))
 
     def scores(trials: int, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
         return noise(torch.zeros(trials, dtype=torch.float64), 3.0).numpy(), np.zeros(trials)

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 @cache
-def result(name: str) -> privacy.AuditResult:
+def result(name: str) -> privacy.auditing.AuditResult:
     return next(audit for audit in AUDITS if audit.name == name).run()
 
 
@@ -83,7 +83,7 @@ def test_too_little_noise_is_caught() -> None:
 
     noise = _worlds.seeded_noise(1)
     present, absent = audit.scores(audit.trials, less)
-    found = privacy.audit(scores_with=present, scores_without=absent, delta=_steps.DELTA, method=audit.method)
+    found = privacy.auditing.audit(scores_with=present, scores_without=absent, delta=_steps.DELTA, method=audit.method)
     assert found.epsilon_lower > audit.claimed
 
 
@@ -166,13 +166,15 @@ def test_attacks_prove_no_more_than_is_reported(secure: bool) -> None:
 def test_every_private_sum_can_be_attacked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the thorough audits do: the canary moves the weights, whatever the mechanism does with it."""
     seen = []
-    audit = _attacks.privacy.audit
+    audit = _attacks.privacy.auditing.audit
 
-    def audit_of_many(*, scores_with: np.ndarray, scores_without: np.ndarray, **options: float) -> privacy.AuditResult:
+    def audit_of_many(
+        *, scores_with: np.ndarray, scores_without: np.ndarray, **options: float
+    ) -> privacy.auditing.AuditResult:
         seen.append((float(scores_with.mean()), float(scores_without.mean())))
         return audit(scores_with=scores_with.repeat(50), scores_without=scores_without.repeat(50), **options)
 
-    monkeypatch.setattr(_attacks.privacy, "audit", audit_of_many)
+    monkeypatch.setattr(_attacks.privacy.auditing, "audit", audit_of_many)
     monkeypatch.setattr(_attacks, "_SIGMA", 0.1)  # so that it is seen at once
     with simulation():  # three trials are few: of this seed they are known to move
         assert _attacks.canary(CASES[name], 3, 0).claimed > 0

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from dptheory import privacy
-from dptheory.privacy import ORDERS, FreshMask, joint_rdp, subsampled_gaussian_rdp
+from dptheory.privacy import ORDERS, FreshMask, subsampled_gaussian_rdp
+from dptheory.privacy.index_sets import joint_rdp
 from dptheory.pruning import SubsetMallows
 from dptheory.training import mechanisms as m
 from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant

@@ -602,6 +602,14 @@ def test_the_check_by_itself_refuses_what_is_not(name: str) -> None:
         check_rows_apart(MIXED[name][0](), DATA, MIXED[name][1])
 
 
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(4), nn.MultiheadAttention(4, 2)], ids=lambda one: type(one).__name__)
+def test_the_check_by_itself_refuses_layers_whose_records_it_cannot_see(layer: nn.Module) -> None:
+    """Before, the first was Opacus's NotImplementedError, and the second passed without a look at its weights."""
+    model = nn.Sequential(nn.Linear(2, 4), layer)
+    with pytest.raises(ValueError, match=f"^module must treat samples apart.*{type(layer).__name__}"):
+        check_rows_apart(model, DATA, on_x(F.cross_entropy))
+
+
 def test_the_check_by_itself_refuses_bad_input() -> None:
     loss = on_x(F.cross_entropy)
     with pytest.raises(ValueError, match=r"^model must be in training mode"):

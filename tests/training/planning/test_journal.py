@@ -40,12 +40,15 @@ def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int) ->
     assert last.done == 0, "nothing is left"
 
 
-def test_a_journal_of_another_plan_is_begun_anew(tmp_path: Path) -> None:
-    journal = tmp_path / "pilots.jsonl"
-    planned(journal=journal)
-    other = Here()
-    planned(linear().requires_grad_(True), journal=journal, seed=1, executor=other)
-    assert other.done > 0
+@pytest.mark.parametrize("change", ["seed", "metric", "frozen"])
+def test_a_journal_of_another_plan_is_begun_anew(tmp_path: Path, change: str) -> None:
+    journal, whole, other, model = tmp_path / "pilots.jsonl", Here(), Here(), linear()
+    planned(journal=journal, executor=whole)
+    if change == "frozen":
+        model.bias.requires_grad_(False)  # type: ignore[union-attr]
+    more = {"seed": {"seed": 1}, "metric": {"metric": lambda outputs, labels: 0.5}, "frozen": {}}[change]
+    planned(model, journal=journal, executor=other, **more)
+    assert other.done >= whole.done / 2, "pilots are made anew"
 
 
 def test_what_ended_is_known_as_it_was(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A pilot has the noise per step of the private run that it stands for, also where a step stands for several."""
 
+import math
+
 import pytest
 import torch
 from scipy.stats import chi2
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._norms import median_norm
-from dptheory.training.planning._pilot import Job, Problem, accuracy, judged, pilot, pilot_steps
+from dptheory.training.planning._pilot import Job, Problem, accuracy, accuracy_and_loss, judged, pilot, pilot_steps
 from dptheory.training.planning._training import trained
 from tests.training.planning.small import labelled, linear, point
 
@@ -117,3 +119,14 @@ def test_the_median_norm_of_gradients() -> None:
     wanted = float((features.square().sum(1) + 1).sqrt().median())
     assert median_norm(one) == pytest.approx(wanted, rel=1e-5)  # float32, sums of six squares
     assert median_norm(problem(nn.Linear(50, 1))) == 1.0, "of gradients that are zero"
+
+
+def test_the_guide_tells_networks_of_one_accuracy_apart_and_not_how_large_outputs_are() -> None:
+    labels = torch.tensor([0, 1, 0, 1])
+    sure = torch.tensor([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.5, 0.0]])
+    unsure = torch.tensor([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 0.0]])
+    assert accuracy(sure, labels) == accuracy(unsure, labels) == 0.75
+    assert accuracy_and_loss(sure, labels) > accuracy_and_loss(unsure, labels)
+    for factor in (math.exp(-1.0), math.exp(0.5)):  # steps of the factors that are tried
+        assert accuracy_and_loss(unsure * factor, labels) == pytest.approx(accuracy_and_loss(unsure, labels), abs=1e-6)
+    assert accuracy_and_loss(torch.full((4, 2), float("nan")), labels) < -1

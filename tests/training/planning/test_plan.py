@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.data import TensorDataset
 
 import dptheory.training
-from dptheory.privacy import epsilon as epsilon_of
+from dptheory.privacy import epsilon_bounds
 from dptheory.training.planning import _workers, plan
 from tests.training.planning.small import BUDGET, Here, labelled, linear, planned, public
 
@@ -33,7 +33,7 @@ def test_what_is_fixed_is_kept_and_the_budget_too() -> None:
     for name, value in (fixed | {"batch_size": 100, "num_examples": 400, "delta": 1e-5}).items():
         assert getattr(choice, name) == value, name
     assert choice.steps == 6
-    spent = epsilon_of(noise_multiplier=choice.noise_multiplier, sampling_rate=0.25, steps=6, delta=1e-5)
+    spent = epsilon_bounds(noise_multiplier=choice.noise_multiplier, sampling_rate=0.25, steps=6, delta=1e-5).upper
     assert spent <= 3.0
 
 

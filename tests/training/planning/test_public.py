@@ -51,7 +51,7 @@ def test_other_records_are_refused(data: Any) -> None:
 
 
 def test_private_records_among_the_public_ones_are_refused() -> None:
-    features, labels = labelled()
+    features, _ = labelled()
     others = torch.randn(100, 5, generator=torch.Generator().manual_seed(9))
     refuse_private(features, TensorDataset(others, torch.zeros(100)))
     others[70] = features[3]

@@ -162,7 +162,7 @@ def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
         ("epochs", "--set wants key=value, got 'epochs'"),
         ("epochs.x=1", "epochs is not a table"),
         ("epochs=0", "epochs must be an integer in 1..1000000000, got 0"),
-        ("epochs=1.5", "epochs must be an integer"),
+        ("epochs=-1.5", r"epochs must be a number in \(0, "),
         ("epochs=", "lacks epochs"),
         ("batch_size=many", "batch_size must be an integer in 1..1000000000, got 'many'"),
         ("physical_batch_size=0", "physical_batch_size"),

@@ -1,0 +1,118 @@
+"""What is asked of a run and what is answered: directions, ranges, and bounds with the names of the methods that gave them."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from dptheory import _validate
+
+Direction = Literal["remove", "add", "replace"]
+"""Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
+DIRECTIONS = ("worst", "add", "remove")
+SAMPLINGS = ("poisson", "without replacement")
+NOISE = (0.05, 1000.0)
+MAX_STEPS = 1_000_000
+RATE = (1e-8, 1.0)
+DELTA = (1e-30, 0.99)
+LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, NONE = (
+    "saddle line",
+    "Gaussian",
+    "one step",
+    "lattice",
+    "grid",
+    "RDP",
+    "values and index sets added up",
+    "participations",
+    "certified",
+    "nothing",
+)
+
+
+class Unresolved(ArithmeticError):
+    """A method cannot do what was asked of it.
+
+    Attributes:
+        lower, upper: bounds that hold all the same.
+    """
+
+    def __init__(self, message: str, lower: float = 0.0, upper: float = math.inf) -> None:
+        super().__init__(message)
+        self.lower, self.upper = lower, upper
+
+
+@dataclass(frozen=True)
+class Found:
+    """Bounds, and what gave the lower and the upper one."""
+
+    lower: float
+    upper: float
+    below: str = NONE
+    above: str = NONE
+
+    def with_lower(self, lower: float, name: str) -> "Found":
+        return Found(lower, self.upper, name, self.above) if lower > self.lower else self
+
+    def with_upper(self, upper: float, name: str) -> "Found":
+        return Found(self.lower, upper, self.below, name) if upper < self.upper else self
+
+    def with_more(self, other: "Found") -> "Found":
+        """Bounds of the larger of two numbers."""
+        lower, upper = max(self, other, key=lambda one: one.lower), max(self, other, key=lambda one: one.upper)
+        return Found(lower.lower, upper.upper, lower.below, upper.above)
+
+    @property
+    def method(self) -> str:
+        return self.above if self.below in (self.above, NONE) else f"{self.below}, {self.above}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonBounds:
+    """What is known of the smallest epsilon.
+
+    Attributes:
+        lower: epsilon is at least this.
+        estimate: the middle of the bracket, whatever gave its ends: lower <= estimate <= upper.
+        upper: epsilon is at most this; the number to report.
+        method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
+            "Gaussian" or "one step" (closed forms), "participations" (the bound that reveals in which steps an example took
+            part), "lattice", "grid" or "RDP" (where the integral gives a wide bracket only, or serves not at all), or, without
+            replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md). Of two names the first gave
+            the lower bound, the second the upper one; the middle then says only that epsilon is near it if they are close.
+    """
+
+    lower: float
+    estimate: float
+    upper: float
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityBounds:
+    """What is known of a probability, such as the smallest delta.
+
+    Attributes:
+        lower: it is at least this.
+        upper: it is at most this; of delta the number to report.
+        method: what gave the bounds, in the words of :class:`EpsilonBounds`; of two names the first gave the lower bound, the
+            second the upper one.
+    """
+
+    lower: float
+    upper: float
+    method: str
+
+
+def valid_delta(delta: float) -> float:
+    """In the accountant's range; the error for another probability says which bound still holds."""
+    try:
+        return _validate.real("delta", delta, *DELTA)
+    except ValueError as error:
+        try:
+            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+        except ValueError:
+            raise error from None
+        if number > DELTA[1]:
+            raise ValueError(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise ValueError(
+            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
+        ) from None

@@ -1,0 +1,299 @@
+"""Parts of a run: what a step releases, as data. A composition is a list of them."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from dptheory import _validate
+from dptheory.privacy._bounds import MAX_STEPS, NOISE, RATE, Direction
+from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
+from dptheory.privacy.methods.renyi._curves import FreshMask
+from dptheory.pruning import SubsetMallows
+
+LEAST_NOISE, MOST_NOISE = 1e-15, 1e15
+LEAST_RATE = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Steps of DP-SGD that are alike: Gaussian noise on the clipped sum of a Poisson sample; at rate 1 a Gaussian release.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [1e-15, 1e15].
+        sampling_rate: with which every record joins a step, independently, in [1e-12, 1].
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Lemma 1 (gip.lem1).
+
+    Example: a schedule is a list of these.
+        >>> from dptheory.privacy import Step
+        >>> schedule = [Step(noise_multiplier=sigma, sampling_rate=0.02, count=500) for sigma in (1.5, 1.0)]
+        >>> sum(step.count for step in schedule)
+        1000
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointStep:
+    """Steps of GIP that are alike: index sets and noisy values released from one Poisson sample.
+
+    Index sets that are released for given batches, without amplification by sampling, are
+    :class:`dptheory.privacy.IndexSteps`.
+
+    Args:
+        noise_multiplier: of the values, in [1e-15, 1e15].
+        sampling_rate: in [1e-12, 1].
+        mechanism: index mechanism of one group.
+        groups: number of groups, 1..1e12.
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+
+    Example: by hand: 10 groups at theta 0.001 spend 10 times 0.052 in a step.
+        >>> from dptheory.privacy import JointStep
+        >>> from dptheory.pruning import SubsetMallows
+        >>> law = SubsetMallows(256, 26, theta=1e-3)
+        >>> step = JointStep(noise_multiplier=1.0, sampling_rate=0.02, mechanism=law, groups=10, count=5)
+        >>> round(step.index_epsilon, 6)
+        0.52
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    mechanism: SubsetMallows
+    groups: int = 1
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+        _validate.instance("mechanism", self.mechanism, SubsetMallows)
+        _validate.store(self, groups=_validate.integer("groups", self.groups, 1, MAX_RELEASES))
+
+    @property
+    def index_epsilon(self) -> float:
+        """Pure epsilon of the index sets of one step, for a given batch."""
+        return self.groups * self.mechanism.epsilon(2 * self.mechanism.max_swaps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedStep:
+    """Steps of DP-SGD that are alike, each with a fresh random-k mask that nobody can tell before it is used.
+
+    Args:
+        noise_multiplier: of the entries kept, in [1e-15, 1e15].
+        sampling_rate: in [1e-12, 1].
+        mask: the law of the mask, with the conditions of :class:`dptheory.privacy.FreshMask`.
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 1 (gip.prop1).
+
+    Example: a tenth of the entries in every step.
+        >>> from dptheory.privacy import FreshMask, MaskedStep
+        >>> step = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=FreshMask(dim=1000, keep=100), count=500)
+        >>> step.mask.keep / step.mask.dim
+        0.1
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    mask: FreshMask
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+        _validate.instance("mask", self.mask, FreshMask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSteps:
+    """Steps of GIP that share one index mechanism; a run whose dispersion changes is a sequence of them.
+
+    Args:
+        steps: how many, 1..1e12.
+        mechanism: index mechanism of one group.
+        groups: number of groups, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Algorithm 2 (gip.alg2).
+
+    Example: by hand: 100 steps of 10 groups at theta 0.001 spend 1000 times 0.052.
+        >>> from dptheory.privacy import IndexSteps
+        >>> from dptheory.pruning import SubsetMallows
+        >>> round(IndexSteps(steps=100, mechanism=SubsetMallows(256, 26, theta=0.001), groups=10).epsilon, 6)
+        52.0
+    """
+
+    steps: int
+    mechanism: SubsetMallows
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", _validate.integer("steps", self.steps, 1, MAX_RELEASES))
+        object.__setattr__(self, "groups", _validate.integer("groups", self.groups, 1, MAX_RELEASES))
+        _validate.instance("mechanism", self.mechanism, SubsetMallows)
+
+    @property
+    def epsilon(self) -> float:
+        """Pure epsilon of all index sets of these steps, by basic composition."""
+        return self.steps * self.groups * self.mechanism.epsilon(2 * self.mechanism.max_swaps)
+
+    @property
+    def zcdp_rho(self) -> float:
+        """zCDP of all index sets of these steps."""
+        return self.steps * self.groups * self.mechanism.zcdp(2 * self.mechanism.max_swaps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSizeStep:
+    """Steps on batches of a fixed size that are alike: a fresh sample without replacement, Gaussian noise on the clipped sum.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [1e-15, 1e15].
+        sampling_rate: size of the batch over the number of records, in [1e-12, 1].
+        count: number of such steps, 1..1e12.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 4 (rf.shuffle).
+
+    Example: a record that is replaced moves the sum by up to twice the clip.
+        >>> from dptheory.privacy import Composition, FixedSizeStep, Step
+        >>> steps = {"sampling_rate": 1.0, "count": 10}
+        >>> fixed = Composition([FixedSizeStep(noise_multiplier=8.0, **steps)], adjacency="replace-one")
+        >>> plain = Composition([Step(noise_multiplier=4.0, **steps)])
+        >>> fixed.epsilon(1e-5).upper == plain.epsilon(1e-5).upper
+        True
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep
+"""What a composition may hold."""
+Parts = tuple[Part, ...]
+Steps = tuple[Step, ...]
+"""Noisy values alone."""
+
+
+def checked_step(noise_multiplier: float, sampling_rate: float, steps: int) -> Step:
+    """Steps in the range in which they are all but exact; an error says whether a composition, whose range is wider, has bounds."""
+    try:
+        return Step(
+            noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
+            sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
+            count=_validate.integer("steps", steps, 1, MAX_STEPS),
+        )
+    except ValueError as error:
+        try:
+            Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
+        except ValueError:
+            raise error from None
+        raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
+
+
+def alike(step: FixedSizeStep) -> Step:
+    """What is attained where all other records are alike: to be in the batch then means to be in place of one of them."""
+    return Step(noise_multiplier=step.noise_multiplier / 2, sampling_rate=step.sampling_rate, count=step.count)
+
+
+def values_of(parts: Parts, *, hidden: bool) -> Steps:
+    """The noisy values: of masked steps none (``hidden``), or as if no mask hid anything. Equal kinds are counted together."""
+    counts: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        if not (isinstance(part, IndexSteps) or (isinstance(part, MaskedStep) and hidden)):
+            counts[part.noise_multiplier, part.sampling_rate] += part.count
+    return tuple(
+        Step(noise_multiplier=noise, sampling_rate=rate, count=count) for (noise, rate), count in sorted(counts.items())
+    )
+
+
+def plain(parts: Parts) -> Parts:
+    """Each part as what it is: a mask that keeps all or nothing, and index sets that say nothing, are not there."""
+    found: list[Part] = []
+    for part in parts:
+        if (isinstance(part, MaskedStep) and part.mask.keep == part.mask.dim) or (
+            isinstance(part, JointStep) and part.mechanism.theta == 0.0
+        ):
+            found += values_of((part,), hidden=False)
+        elif not (isinstance(part, MaskedStep) and part.mask.keep == 0) and not (
+            isinstance(part, IndexSteps) and part.mechanism.theta == 0.0
+        ):
+            found.append(part)
+    return tuple(found)
+
+
+def scaled(parts: Parts, factor: float) -> Parts:
+    """All noise multipliers times ``factor``; index sets as they are."""
+    return tuple(
+        part if isinstance(part, IndexSteps) else replace(part, noise_multiplier=factor * part.noise_multiplier)
+        for part in parts
+    )
+
+
+def index_epsilon(parts: Parts) -> float:
+    """Pure epsilon of all index sets, for given batches."""
+    return math.fsum(
+        part.epsilon if isinstance(part, IndexSteps) else part.count * part.index_epsilon
+        for part in parts
+        if isinstance(part, IndexSteps | JointStep)
+    )
+
+
+def index_zcdp_rho(parts: Parts) -> float:
+    """zCDP of all index sets, for given batches."""
+    return math.fsum(
+        part.zcdp_rho
+        if isinstance(part, IndexSteps)
+        else part.count * part.groups * part.mechanism.zcdp(2 * part.mechanism.max_swaps)
+        for part in parts
+        if isinstance(part, IndexSteps | JointStep)
+    )
+
+
+def chance(steps: Steps) -> float:
+    """Chance that the record takes part in a step at all: delta(0) is at most that, whatever the noise. Never rounded down."""
+    if any(step.sampling_rate == 1.0 for step in steps):
+        return 1.0
+    if len(steps) == steps[0].count == 1:
+        return steps[0].sampling_rate
+    log_never = math.fsum(step.count * math.log1p(-step.sampling_rate) for step in steps)
+    return min(1.0, -math.expm1(log_never) * (1 + 1e-15))
+
+
+def unsampled_mu(steps: Steps, direction: Direction) -> float:
+    """mu of the Gaussian mechanism that reveals every record in every step."""
+    size = 2.0 if direction == "replace" else 1.0
+    return size * math.sqrt(math.fsum(step.count / step.noise_multiplier / step.noise_multiplier for step in steps))
+
+
+def _check(step: Step | JointStep | MaskedStep | FixedSizeStep) -> None:
+    _validate.store(
+        step,
+        noise_multiplier=_validate.real("noise_multiplier", step.noise_multiplier, LEAST_NOISE, MOST_NOISE),
+        sampling_rate=_validate.real("sampling_rate", step.sampling_rate, LEAST_RATE, 1.0),
+        count=_validate.integer("count", step.count, 1, MAX_RELEASES),
+    )

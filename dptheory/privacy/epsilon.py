@@ -1,0 +1,284 @@
+"""Which method bounds what a run spends, and why. Start reading here.
+
+A run is a list of parts (:mod:`dptheory.privacy._parts`): what its steps release. Its privacy curve is, in each direction,
+
+    delta(epsilon) = sup over events A of P(A) - e^epsilon Q(A),
+
+P and Q the laws of all releases with and without the record ("remove"), without and with it ("add"), or with one record and with
+another ("replace"). A method (:mod:`dptheory.privacy.methods`) proves bounds of that curve, or of its inverse, in one direction.
+The narrowest ends win, and each end carries the name of the method that gave it.
+
+Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
+
+    Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
+    one step        one sampled step: one integral over its output.
+    saddle line     the inversion integral: ten digits where noise is .05 to 1000, rates are from 1e-8, and there are up to 10^6
+                    steps of up to 16 kinds. More kinds are binned, upwards for one end and downwards for the other. Nearly every
+                    number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
+    participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
+                    record hardly ever takes part.
+    lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
+    RDP, grid       what is outside the range of the line: any noise, any rate, up to 10^12 steps. Add/remove alone.
+
+Index sets and masks (:class:`JointStep`, :class:`IndexSteps`, :class:`MaskedStep`), add/remove alone, all of these:
+
+    of the values           below, as releasing less spends less; above, as if a mask hid nothing.
+    values and index sets   above: epsilon of the values plus what index sets spend for given batches, exactly or as zCDP.
+      added up
+    RDP                     above: Renyi curves of all parts.
+    grid                    both: the losses of values and index sets from one sample. Seconds, so only where the rest is wide.
+
+Batches of a fixed size (:class:`FixedSizeStep`), replace-one alone:
+
+    below   what is attained where all other records are alike: Poisson steps with half of the noise.
+    above   a pair that dominates every step, or one with the largest divergence (proofs/privacy/fixed_size_batches.md).
+
+``certified`` answers come from the saddle line in ball arithmetic, and from nothing else (methods/saddle/_certified.py). PRV, PLD and
+Renyi accountants of other people are second opinions (methods/references): nothing here asks them.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+from dptheory.privacy._bounds import ADDED, CHANCE, GRID, RENYI, Direction, Found, Unresolved
+from dptheory.privacy._parts import (
+    FixedSizeStep,
+    IndexSteps,
+    Parts,
+    Steps,
+    alike,
+    chance,
+    index_epsilon,
+    index_zcdp_rho,
+    values_of,
+)
+from dptheory.privacy.methods._added import joint_epsilon
+from dptheory.privacy.methods._closed_forms import OneStep, Participations
+from dptheory.privacy.methods._method import Method
+from dptheory.privacy.methods.fixed_size._bounds import fixed_size_delta, fixed_size_epsilon
+from dptheory.privacy.methods.gaussian._bracket import Gaussian
+from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
+from dptheory.privacy.methods.lattice._method import Lattice
+from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
+from dptheory.privacy.methods.saddle._brackets import SaddleLine
+
+__all__: tuple[str, ...] = ()
+
+METHODS: tuple[Method, ...] = (Gaussian(), OneStep(), SaddleLine(), Participations(), Lattice(), Renyi(), Grid())
+"""Of noisy values alone, in the order in which they are asked."""
+_ROUGH = 1e-7
+_NARROW = 1e-3
+"""Relative width at which no grid is asked for index sets: it takes seconds."""
+_LEAST_ABOUT, _NEAR, _PASSES = 1e-30, 100.0, 4
+"""An upper bound of delta leaves out a share of about what it is: what is found must not be far above that."""
+
+
+def epsilon_of(parts: Parts, directions: tuple[Direction, ...], delta: float) -> Found:
+    """Bounds of the least epsilon at which delta(epsilon) <= delta in all directions."""
+    if fixed := _fixed(parts):
+        return _fixed_epsilon(fixed, directions, delta)
+    first, *others = directions
+    found = epsilon_in(parts, first, delta)
+    for direction in others:
+        # delta falls with epsilon: where it is small enough here, the other direction's epsilon is no larger
+        if found.lower < math.inf and not _delta_is_at_most(delta, parts, direction, found.lower):
+            found = found.with_more(epsilon_in(parts, direction, delta))
+    return found
+
+
+def delta_of(parts: Parts, directions: tuple[Direction, ...], epsilon: float) -> Found:
+    """Bounds of the least delta(epsilon) that holds in all directions; epsilon >= 0."""
+    first, *others = (delta_in(parts, one, epsilon) for one in directions)
+    return functools.reduce(Found.with_more, others, first)
+
+
+def epsilon_in(parts: Parts, direction: Direction, delta: float) -> Found:
+    """Bounds of the least epsilon of one direction."""
+    values = values_of(parts, hidden=False)
+    if not values or not _within_samples(parts) or chance(values) > delta:
+        if _only_values(parts):
+            return _asked(values, direction, delta=delta)
+        return _with_more_than_values_epsilon(parts, direction, delta)
+    return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
+
+
+def delta_in(parts: Parts, direction: Direction, epsilon: float) -> Found:
+    """Bounds of delta(epsilon) of one direction."""
+    if fixed := _fixed(parts):
+        return _fixed_delta(fixed, direction, epsilon)
+    if _only_values(parts):
+        values = values_of(parts, hidden=False)
+        return _asked(values, direction, epsilon=epsilon)
+    return _on_the_grid(_around(parts, direction, epsilon), parts, direction, epsilon)
+
+
+def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float) -> float:
+    """The upper end of :func:`epsilon_of`, for searches: without what only lower ends, or a grid that is never lower, cost."""
+    fixed = _fixed(parts)
+    if fixed and not _alike(fixed)[1] and chance(_alike(fixed)[0]) > delta:
+        return _fixed_above_epsilon(_alike(fixed)[0], delta).upper
+    if fixed or index_epsilon(parts) > 0.0 or _only_values(parts):
+        return epsilon_of(parts, directions, delta).upper
+    values = values_of(parts, hidden=False)  # and masks
+    return min(epsilon_of(values, directions, delta).upper, renyi_epsilon(parts, delta))
+
+
+def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
+    """Bounds of delta at every epsilon >= 0: where a grid is needed, one for all, precise to some 1e-9."""
+    if direction == "replace" or _fixed(parts) or _only_values(parts):
+        return functools.partial(delta_in, parts, direction)
+    try:
+        sums = GridPair(parts, direction, 0.0, _ROUGH)
+    except Unresolved:
+        return functools.partial(delta_in, parts, direction)
+
+    def bounds(epsilon: float) -> Found:
+        around = _around(parts, direction, epsilon)
+        return around.with_lower(sums.lower(epsilon), GRID).with_upper(sums.upper(epsilon), GRID)
+
+    return bounds
+
+
+# --- noisy values alone -----------------------------------------------------------------------------------------------------
+
+
+def _asked(values: Steps, direction: Direction, *, epsilon: float = 0.0, delta: float | None = None) -> Found:
+    """Bounds of epsilon at a delta, or of delta at an epsilon: the narrowest ends of all methods that serve, up to a narrow one."""
+    if not values:
+        return Found(0.0, 0.0, Gaussian.name, Gaussian.name)
+    found = Found(0.0, 1.0 if delta is None else math.inf)
+    for method in METHODS:
+        if not method.serves(values, direction):
+            continue
+        bracket = (
+            method.delta(values, direction, epsilon) if delta is None else method.epsilon(values, direction, delta)
+        )
+        found = found.with_lower(bracket.lower, method.name).with_upper(bracket.upper, method.name)
+        if bracket.settled or found.upper <= LEAST:
+            break
+    return found
+
+
+def _only_values(parts: Parts) -> bool:
+    """Whether no mask hides anything and no index set is released."""
+    return index_epsilon(parts) == 0.0 and values_of(parts, hidden=False) == values_of(parts, hidden=True)
+
+
+# --- index sets and masks ---------------------------------------------------------------------------------------------------
+
+
+def _within_samples(parts: Parts) -> bool:
+    """Whether nothing is released of a record that is in no sample."""
+    return not any(isinstance(part, IndexSteps) for part in parts)
+
+
+def _around(parts: Parts, direction: Direction, epsilon: float) -> Found:
+    """Bounds of delta by the values, with and without what else is released, and by Renyi curves."""
+    outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
+    pure = index_epsilon(parts)
+    found = Found(0.0, 1.0)
+    if _within_samples(parts):
+        found = found.with_upper(chance(outer), CHANCE)
+    if inner:
+        alone = delta_in(inner, direction, epsilon)
+        found = found.with_lower(alone.lower, f"{alone.below} of the values")
+    if pure <= epsilon:
+        alone = delta_in(outer, direction, epsilon - pure)
+        found = found.with_upper(alone.upper, ADDED if pure > 0.0 else f"{alone.above} without masks")
+    return found.with_upper(renyi_delta(parts, epsilon), RENYI)
+
+
+def _on_the_grid(found: Found, parts: Parts, direction: Direction, epsilon: float) -> Found:
+    """``found``, narrowed where it is wide and a grid serves."""
+    if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
+        lower, upper = grid_bounds(parts, direction, epsilon)
+        found = found.with_lower(lower, GRID).with_upper(upper, GRID)
+    return found
+
+
+def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: float) -> Found:
+    outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
+    pure = index_epsilon(parts)
+    found = Found(0.0, math.inf)
+    values = functools.cache(lambda share: epsilon_in(outer, direction, share))
+    if inner:
+        least = values(delta) if inner == outer else epsilon_in(inner, direction, delta)
+        found = found.with_lower(least.lower, f"{least.below} of the values")
+    if pure == 0.0:
+        found = found.with_upper(values(delta).upper, f"{values(delta).above} without masks")
+    found = found.with_upper(renyi_epsilon(parts, delta), RENYI)
+    if pure > 0.0:
+        added = joint_epsilon(
+            delta=delta,
+            values=lambda share: values(share).upper,
+            index_epsilon=pure,
+            index_zcdp_rho=index_zcdp_rho(parts),
+        )
+        found = found.with_upper(added, ADDED)
+    if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
+        lower, upper = grid_epsilon(parts, direction, delta)
+        found = found.with_lower(lower, GRID).with_upper(upper, GRID)
+    return found
+
+
+def _delta_is_at_most(delta: float, parts: Parts, direction: Direction, epsilon: float) -> bool:
+    """Whether this is known: of a delta far below, no grid need say how far."""
+    if _only_values(parts):
+        return delta_in(parts, direction, epsilon).upper <= delta
+    found = _around(parts, direction, epsilon)
+    if found.upper <= delta or direction == "replace":
+        return found.upper <= delta
+    return (
+        grid_upper(parts, direction, epsilon, delta) <= delta
+        or _on_the_grid(found, parts, direction, epsilon).upper <= delta
+    )
+
+
+# --- batches of a fixed size ------------------------------------------------------------------------------------------------
+
+
+def _fixed(parts: Parts) -> tuple[FixedSizeStep, ...]:
+    """The steps on batches of a fixed size, where parts are such; a composition holds them alone."""
+    return tuple(part for part in parts if isinstance(part, FixedSizeStep))
+
+
+def _alike(fixed: tuple[FixedSizeStep, ...]) -> tuple[Steps, bool]:
+    """What is attained where the other records are alike; and whether all data attain no more: of all records, or one step."""
+    steps = values_of(tuple(alike(step) for step in fixed), hidden=False)
+    return steps, all(step.sampling_rate == 1.0 for step in steps) or sum(step.count for step in steps) == 1
+
+
+def _fixed_epsilon(fixed: tuple[FixedSizeStep, ...], directions: tuple[Direction, ...], delta: float) -> Found:
+    steps, exact = _alike(fixed)
+    found = epsilon_of(steps, directions, delta)
+    if exact or chance(steps) <= delta:  # the chance to be in a batch is that of Poisson's
+        return found
+    above = _fixed_above_epsilon(steps, delta)
+    return Found(found.lower, above.upper, found.below, above.above)
+
+
+def _fixed_delta(fixed: tuple[FixedSizeStep, ...], direction: Direction, epsilon: float) -> Found:
+    steps, exact = _alike(fixed)
+    found = delta_in(steps, direction, epsilon)
+    if exact:
+        return found
+    above, about = Found(0.0, 1.0), max(found.lower, _LEAST_ABOUT)
+    for _ in range(_PASSES):
+        above = _fixed_above_delta(steps, epsilon, about)
+        if above.upper <= _NEAR * about:
+            break
+        about = above.upper
+    return Found(found.lower, above.upper, found.below, above.above)
+
+
+def _fixed_above_epsilon(alike: Steps, delta: float) -> Found:
+    if len(alike) > 1:  # sampling only helps
+        return Found(0.0, Gaussian().epsilon(alike, "remove", delta).upper, above=Gaussian.name)
+    return fixed_size_epsilon(alike[0], delta)
+
+
+def _fixed_above_delta(alike: Steps, epsilon: float, about: float) -> Found:
+    if len(alike) > 1:
+        return Found(0.0, Gaussian().delta(alike, "remove", epsilon).upper, above=Gaussian.name)
+    return fixed_size_delta(alike[0], epsilon, about)

@@ -1,0 +1,1 @@
+"""Batches of a fixed size, drawn afresh without replacement: upper bounds."""

@@ -1,0 +1,1 @@
+"""Gaussian releases without sampling: closed forms."""

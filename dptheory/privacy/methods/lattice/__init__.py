@@ -1,0 +1,1 @@
+"""Sums of many losses that are alike, on a lattice."""

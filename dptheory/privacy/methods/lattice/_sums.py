@@ -1,0 +1,152 @@
+r"""Expectations of a sum of many independent losses on a lattice, by a tilted Fourier transform, with bounds of the error.
+
+With masses p_j at the losses jh, :math:`M = \sum_j p_j e^{\theta jh}` and S the sum of T of them,
+:math:`E\,g(S) = M^T\,\tilde E\,e^{-\theta S} g(S)`, the tilted masses being :math:`p_j e^{\theta jh} / M`. Tilted so that S is
+mostly near the place that matters, what the periodic convolution wraps around and what it rounds off stay small against
+the result: proofs/privacy/fixed_size_batches.md, step 9.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-15
+"""Assumed bound of the error of an entry of the T-fold periodic convolution of masses that add up to 1, over T."""
+_LOG_WRAPPED = -36.0
+_SHIFTS = np.geomspace(0.02, 16.0, 25)  # in units of one over the deviation of the tilted sum
+_OVERFLOW = 600.0
+_REACH = 60.0  # over the tilt: e^-60 of what stands at the kernel's beginning
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeMasses:
+    """Masses >= 0 at the losses ``spacing * (low + k)``, k = 0, 1, ...; they need not add up to 1."""
+
+    spacing: float
+    low: int
+    masses: Array
+
+    @property
+    def losses(self) -> Array:
+        return np.asarray(self.spacing * (self.low + np.arange(self.masses.size, dtype=np.float64)))
+
+    @functools.cached_property
+    def _taken(self) -> tuple[Array, Array]:
+        """The losses that occur, and the logarithms of their masses."""
+        taken = self.masses > 0.0
+        return self.losses[taken], np.log(self.masses[taken])
+
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """log M, and mean and variance of the tilted law."""
+        losses, log_masses = self._taken
+        logs = log_masses + tilt * losses
+        top = float(logs.max())
+        weights = np.exp(logs - top)
+        total = float(weights.sum())
+        mean = float(weights @ losses) / total
+        return top + math.log(total), mean, float(weights @ (losses - mean) ** 2) / total
+
+
+Kernel = Callable[[Array], Array]
+"""g as a function of S - epsilon: >= 0, 0 below some place, growing at most linearly."""
+
+
+@dataclass(frozen=True, eq=False)
+class TiltedSum:
+    """Law of the sum of ``count`` losses, tilted; ``wrapped``: bound of the tilted mass outside the window."""
+
+    law: LatticeMasses
+    count: int
+    tilt: float
+    log_moment: float  # of all losses
+    low: int
+    tilted: Array
+    wrapped: float
+
+    def expectation(self, kernel: Kernel, start: float, epsilon: float) -> tuple[float, float]:
+        """E[kernel(S - epsilon)], and by how much it may be wrong; the kernel is 0 below ``start``."""
+        h = self.law.spacing
+        # a point more below the kernel's beginning: its place may be rounded either way
+        first = max(math.floor((epsilon + start) / h) - 1 - self.low, 0)
+        last = max(min(math.ceil((epsilon + start + _REACH / self.tilt) / h) + 1 - self.low, self.tilted.size), first)
+        over = h * (self.low + np.arange(first, last, dtype=np.float64)) - epsilon
+        heights = kernel(over) * np.exp(-self.tilt * np.maximum(over - start, 0.0))  # below start the kernel is 0
+        tail = np.linspace(0.0, _REACH / self.tilt, 2000)
+        highest = 1.01 * float((kernel(start + tail) * np.exp(-self.tilt * tail)).max())
+        log_scale = self.log_moment - self.tilt * (epsilon + start)
+        if log_scale > _OVERFLOW:
+            return 0.0, math.inf
+        scale = math.exp(log_scale)
+        value = float(self.tilted[first:last] @ heights)
+        wrong = self.wrapped * highest + ROUNDING * self.count * (float(heights.sum()) + highest)
+        return scale * value, scale * wrong
+
+
+def power(law: LatticeMasses, count: int) -> LatticeMasses:
+    """The law of the sum of ``count`` losses, by convolution: of masses >= 0 it keeps relative precision, however small they are."""
+    total, doubled, left = np.ones(1), law.masses, count
+    while left:
+        if left & 1:
+            total = np.convolve(total, doubled)
+        left >>= 1
+        if left:
+            doubled = np.convolve(doubled, doubled)
+    return LatticeMasses(law.spacing, count * law.low, total)
+
+
+def tilt_for(law: LatticeMasses, count: int, log_level: float) -> float:
+    """The tilt at which Chernoff's bound of P(S >= its tilted mean) is about exp(log_level)."""
+
+    def nats(tilt: float) -> float:
+        log_moment, mean, _ = law.cumulants(tilt)
+        return count * (log_moment - tilt * mean)
+
+    low, high = 1e-6, 1e-3
+    while nats(high) > log_level and high < 1e5:
+        low, high = high, 2 * high
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if nats(middle) > log_level else (low, middle)
+    return high
+
+
+def radius(law: LatticeMasses, count: int, tilt: float) -> float:
+    """How far from its mean the tilted sum has all but exp(-36) of its mass, by Chernoff's bound."""
+    log_moment, mean, variance = law.cumulants(tilt)
+    farthest = 0.0
+    for sign in (1.0, -1.0):
+        least = math.inf
+        for shift in _SHIFTS / math.sqrt(count * max(variance, law.spacing**2)):
+            gain = count * (law.cumulants(tilt + sign * shift)[0] - log_moment - sign * shift * mean)
+            least = min(least, (gain - _LOG_WRAPPED + math.log(2)) / shift)
+        farthest = max(farthest, least)
+    return farthest
+
+
+def tilted_sum(law: LatticeMasses, count: int, tilt: float) -> TiltedSum:
+    """The sum of ``count`` losses by a periodic convolution on a window that holds all but exp(-36) of the tilted mass."""
+    log_moment, mean, _ = law.cumulants(tilt)
+    reach = radius(law, count, tilt)
+    length = next_fast_len(2 * math.ceil(reach / law.spacing) + 3, real=True)
+    with np.errstate(divide="ignore"):
+        tilted = np.exp(np.log(law.masses) + tilt * law.losses - log_moment)
+    whole = round(mean / law.spacing)  # counted from the mean, so that phases stay small
+    folded = np.bincount((law.low + np.arange(tilted.size) - whole) % length, weights=tilted, minlength=length)
+    power = irfft(rfft(folded) ** count, n=length)
+    low = round(count * (mean / law.spacing - whole)) - length // 2
+    return TiltedSum(
+        law=law,
+        count=count,
+        tilt=tilt,
+        log_moment=count * log_moment,
+        low=count * whole + low,
+        tilted=np.maximum(np.roll(power, -(low % length)), 0.0),
+        wrapped=math.exp(_LOG_WRAPPED),
+    )

@@ -1,0 +1,219 @@
+"""Renyi curves of one DP-SGD step: noisy values, index sets with values from one Poisson sample, a fresh public mask."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from dptheory import _validate
+from dptheory._adjacency import ADJACENCIES
+from dptheory.privacy._bounds import DIRECTIONS, Direction
+from dptheory.privacy.methods._log_sum import log_sum
+from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods.lattice._index_law import loss_law
+from dptheory.privacy.methods.lattice._loss import MAX_RELEASES, renyi_curve
+from dptheory.privacy.methods.renyi import _sampled as _sampled_renyi
+from dptheory.pruning import SubsetMallows
+
+Array = NDArray[np.float64]
+
+MAX_ORDER = 10_000
+ORDERS = (*range(2, 64), *range(64, 128, 4), *range(128, 257, 16))
+"""Whole orders, at which the curves of index sets and values are added up."""
+
+
+def subsampled_gaussian_rdp(
+    *,
+    orders: ArrayLike,
+    sampling_rate: float,
+    noise_multiplier: float,
+    adjacency: str = "add-remove",
+    direction: str = "worst",
+) -> Array:
+    r"""Renyi curve of one DP-SGD step, Poisson sampling, noise sigma C on the sum, at every real order a > 1.
+
+    .. math:: R_a = \frac1{a-1}\log E_{z \sim N(0,1)}\left[\left(1 - q + q\,e^{z/\sigma - 1/(2\sigma^2)}\right)^a\right]
+
+    This is D_a(with the example, without it), "remove"; it is never below "add", D_a(without, with). Both are computed by one
+    quadrature, to a relative error of 1e-12, as is the curve of "replace-one", whose worst pair are two opposite gradients.
+
+    Args:
+        orders: numbers above 1 and up to 1e7, any shape.
+        sampling_rate: q in [0, 1].
+        noise_multiplier: sigma in (0, inf].
+        adjacency: "add-remove" or "replace-one".
+        direction: for "add-remove": "remove", "add", or "worst", the larger divergence, that of "remove".
+
+    Returns:
+        Array of the shape of orders; inf where the divergence overflows.
+
+    Raises:
+        ValueError: an argument outside its range, or a direction of "replace-one", which is symmetric.
+
+    Source: GIP, Lemma 1 (gip.lem1, gip.replace_one).
+
+    Example: by hand, at order 2: log(1 + 0.01^2 (e - 1)); without sampling it is 2 / (2 * 1^2).
+        >>> from dptheory.privacy import subsampled_gaussian_rdp
+        >>> [subsampled_gaussian_rdp(orders=[2], sampling_rate=q, noise_multiplier=1.0).round(6) for q in (0.01, 1.0)]
+        [array([0.000172]), array([1.])]
+    """
+    order = _validate.finite("orders", orders)
+    if order.size == 0 or not ((order > 1) & (order <= _sampled_renyi.MAX_ORDER)).all():
+        raise ValueError(
+            f"orders must hold numbers above 1, at most {_sampled_renyi.MAX_ORDER:g}, got {_validate.shown(orders)}"
+        )
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    _validate.choice("adjacency", adjacency, ADJACENCIES)
+    _validate.choice("direction", direction, DIRECTIONS)
+    if adjacency == "replace-one" and direction != "worst":
+        raise ValueError(
+            f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
+        )
+    larger: Direction = "add" if direction == "add" else "remove"  # gip.lem1, step 3
+    loss = Loss("replace" if adjacency == "replace-one" else larger, sigma, rate)
+    return _sampled_renyi.renyi_divergences(loss, order.ravel()).reshape(order.shape)
+
+
+def joint_rdp(
+    *, orders: ArrayLike, sampling_rate: float, noise_multiplier: float, mechanism: SubsetMallows, groups: int = 1
+) -> Array:
+    r"""Exact Renyi curve of the worst pair for one step of GIP: the index sets of all groups and the noisy sum, one sample.
+
+    .. math:: e^{(a-1)R_a} = \sum_{i=0}^a \binom ai (1-q)^{a-i}q^i\, e^{(i-1)GD_i}\, e^{i(i-1)/(2\sigma^2)}
+
+    D_i is the Renyi divergence of one group's index set at the largest distance. At most eps_2 + the curve of
+    :func:`subsampled_gaussian_rdp`, and at least the sum of the two parts, each amplified on its own: that sum is invalid.
+
+    Args:
+        orders: whole numbers in 2..10000, any shape.
+        sampling_rate: q in [0, 1].
+        noise_multiplier: sigma in (0, inf]; inf releases the index sets alone.
+        mechanism: index mechanism of one group.
+        groups: number of groups, 1..1e12.
+
+    Returns:
+        Array of the shape of orders; inf where the divergence overflows.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+
+    Example: order 2, one sample for both: more than the sum of the two curves, each amplified on its own.
+        >>> from dptheory.privacy import subsampled_gaussian_rdp
+        >>> from dptheory.privacy.index_sets import joint_rdp
+        >>> from dptheory.pruning import SubsetMallows
+        >>> sampled = dict(orders=[2], sampling_rate=0.01)
+        >>> joint = joint_rdp(**sampled, noise_multiplier=1.0, mechanism=SubsetMallows(256, 26, theta=0.05))
+        >>> alone = joint_rdp(**sampled, noise_multiplier=float("inf"), mechanism=SubsetMallows(256, 26, theta=0.05))
+        >>> (1e6 * joint).round(1), (1e6 * (alone + subsampled_gaussian_rdp(**sampled, noise_multiplier=1.0))).round(1)
+        (array([185.5]), array([176.9]))
+    """
+    groups = _validate.integer("groups", groups, 1, MAX_RELEASES)
+    law = loss_law(mechanism=mechanism)
+    order = _validate.finite("orders", orders)
+    if order.size == 0 or not ((order >= 2) & (order <= MAX_ORDER) & (order == np.floor(order))).all():
+        raise ValueError(f"orders must hold whole numbers in 2..{MAX_ORDER}, got {_validate.shown(orders)}")
+    rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
+    i = np.arange(2.0, float(order.max()) + 1.0)
+    with np.errstate(over="ignore", divide="ignore"):
+        log_moments = (i - 1.0) * groups * renyi_curve(law, i) + i * (i - 1.0) / 2.0 / sigma / sigma
+        # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
+        log_excess = log_moments + np.log(-np.expm1(-log_moments))
+    log_factorials = gammaln(np.arange(1.0, float(order.max()) + 2.0))
+    values = [_log_mean(int(a), rate, log_excess, log_factorials) / (a - 1.0) for a in order.ravel()]
+    return np.array(values).reshape(order.shape)
+
+
+def _log_mean(order: int, rate: float, log_excess: Array, log_factorials: Array) -> float:
+    """log(1 + sum_{i=2}^order Binomial(order, rate)(i) e^log_excess(i))."""
+    i = np.arange(2.0, order + 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fails = np.where(i < order, (order - i) * np.log1p(-rate), 0.0)
+        choices = log_factorials[order] - log_factorials[2 : order + 1] - log_factorials[order - 2 :: -1]
+        weights = choices + i * np.log(rate) + fails
+    possible = np.isfinite(weights)  # rate 0 or 1; a weight of 0 takes an overflown moment with it
+    if not possible.any():
+        return 0.0
+    total = log_sum(weights[possible] + log_excess[: order - 1][possible])
+    return total + math.log1p(math.exp(-total)) if total > 0 else math.log1p(math.exp(total))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshMask:
+    """A mask with ``keep`` of ``dim`` ones, new in every step, that nobody can tell before it is used, applied after clipping.
+
+    Given everything before, earlier masks included, it is uniform and independent of data, batch and noise; once used it is
+    public, a part of the release. A mask from a seed has this property for nobody who knows the seed: an example made for it is
+    protected as by DP-SGD, and no better. ``training`` counts amplification in secure runs alone, whose masks come from the
+    operating system's cryptographic generator once gradients are computed.
+
+    The other conditions are in what it can do: it computes the curve of masked DP-SGD itself, from the noise and the sampling
+    rate, in the direction in which the bound holds; it takes no privacy loss distribution, because the pair of the bound does
+    not dominate outside Renyi divergences; and it has no argument for a mask that is used twice or applied before clipping (such
+    masks amplify once at most, or not at all).
+
+    Args:
+        dim: number of entries, 1..1e9.
+        keep: number of ones, 0..dim. Groups with the same share of ones count as one.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: GIP, Proposition 1 (gip.prop1).
+
+    Example: a tenth of the entries is released in every step.
+        >>> from dptheory.privacy import FreshMask
+        >>> mask = FreshMask(dim=550_000, keep=55_000)
+        >>> mask.keep / mask.dim
+        0.1
+    """
+
+    dim: int
+    keep: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 1, 10**9))
+        object.__setattr__(self, "keep", _validate.integer("keep", self.keep, 0, self.dim))
+
+    def rdp(self, *, orders: ArrayLike, sampling_rate: float, noise_multiplier: float, steps: int = 1) -> Array:
+        r"""Renyi curve of ``steps`` steps of DP-SGD with random-k: steps log(1 - k + k e^((a-1) R_a)) / (a - 1), k = keep/dim.
+
+        R_a is the curve of :func:`subsampled_gaussian_rdp`. The mask is part of the release. Tight: an example whose clipped
+        gradient has one entry attains it.
+
+        Args:
+            orders: numbers above 1 and up to 1e7, any shape.
+            sampling_rate: q in [0, 1].
+            noise_multiplier: sigma in (0, inf], of the entries kept.
+            steps: 1..1e12, each with its own mask.
+
+        Returns:
+            Array of the shape of orders.
+
+        Raises:
+            ValueError: an argument outside its range.
+
+        Source: GIP, Proposition 1 (gip.prop1).
+
+        Example: at order 2, 1000 steps: a mask that keeps a tenth divides what is spent by nearly ten.
+            >>> from dptheory.privacy import FreshMask
+            >>> [FreshMask(dim=1000, keep=keep).rdp(orders=[2], sampling_rate=0.01, noise_multiplier=1.0, steps=1000).round(4)
+            ...  for keep in (1000, 100)]
+            [array([0.1718]), array([0.0172])]
+        """
+        steps = _validate.integer("steps", steps, 1, MAX_RELEASES)
+        order = _validate.finite("orders", orders)
+        nats = (order - 1.0) * subsampled_gaussian_rdp(
+            orders=orders, sampling_rate=sampling_rate, noise_multiplier=noise_multiplier
+        )
+        share = self.keep / self.dim
+        near = np.log1p(share * np.expm1(np.minimum(nats, 500.0)))
+        if share == 0.0:
+            return np.zeros_like(near)
+        far = nats + math.log(share) + np.log1p((1.0 - share) / share * np.exp(-nats))
+        return np.asarray(steps * np.where(nats < 500.0, near, far) / (order - 1.0))

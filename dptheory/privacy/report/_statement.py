@@ -1,0 +1,282 @@
+"""What a run says of its privacy, in the form that Ponomareva et al., "How to DP-fy ML" (2023), ask for of reports."""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dptheory import _validate
+from dptheory.privacy._composition import Composition
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Part
+from dptheory.privacy.report._attack import AttackRisk
+
+NEIGHBOURS = {
+    "add-remove": "data sets that differ by one record, added or removed",
+    "replace-one": "data sets of one size that differ in one record",
+    "zero-out": "data sets of one public size N in which one record is replaced by a null record, whose gradient is zero",
+}
+"""Adjacencies in words."""
+OUTPUT = "the noisy gradient of every step, and so the model after every step"
+COVERED = "the steps of this one run"
+NOT_COUNTED = (
+    "not counted: choosing hyperparameters, or this run among others, by looking at the data costs more than stated"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """The guarantee of a run with all that it rests on; :func:`privacy_statement` makes one.
+
+    Attributes:
+        mechanism: what was run.
+        unit: what is protected.
+        adjacency: which data sets are neighbours: "add-remove", "replace-one" or "zero-out".
+        output: what the guarantee takes to be released.
+        covered: which accesses to the data it covers.
+        public: what it takes to be known to everybody.
+        sampler: how batches were drawn.
+        composition: the steps in words, kind by kind.
+        steps: their number.
+        delta: of the guarantee.
+        epsilon: of the guarantee; inf where something is released without noise.
+        epsilon_lower: no smaller epsilon holds with this delta.
+        accountant: what gave both bounds.
+        randomness: where batches, masks and noise come from, and their seeds.
+        secure: whether all of it comes from a cryptographic generator that nobody can repeat.
+        epsilon_if_secure: epsilon of a secure run of the same steps.
+        attack: what the best attacker can do; None where nothing bounds it.
+        tuning: what choosing among runs costs, or that it is not counted.
+        software: versions of what computed it.
+
+    Example: the verdict comes first.
+        >>> from dptheory.privacy import Composition, Step, privacy_statement
+        >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
+        >>> print(privacy_statement(composition=run, delta=1e-5).markdown().splitlines()[2])
+        **The run is (3.35, 1e-05)-differentially private** in the central model.
+    """
+
+    mechanism: str
+    unit: str
+    adjacency: str
+    output: str
+    covered: str
+    public: tuple[str, ...]
+    sampler: str
+    composition: tuple[str, ...]
+    steps: int
+    delta: float
+    epsilon: float
+    epsilon_lower: float
+    accountant: str
+    randomness: str
+    secure: bool
+    epsilon_if_secure: float
+    attack: AttackRisk | None
+    tuning: str
+    software: tuple[str, ...]
+
+    def json(self) -> str:
+        """All attributes as JSON text, in their order; infinity is null.
+
+        Returns:
+            The text, with a line break at its end.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: the text can be read back.
+            >>> import json
+            >>> from dptheory.privacy import Composition, Step, privacy_statement
+            >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
+            >>> json.loads(privacy_statement(composition=run, delta=1e-5).json())["steps"]
+            10
+        """
+        return json.dumps(_plain(dataclasses.asdict(self)), indent=2, allow_nan=False) + "\n"
+
+    def markdown(self) -> str:
+        """The statement for readers.
+
+        Returns:
+            Markdown text.
+
+        Source: GIP, Theorem 2 (gip.thm2).
+
+        Example: its first line.
+            >>> from dptheory.privacy import Composition, Step, privacy_statement
+            >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
+            >>> print(privacy_statement(composition=run, delta=1e-5).markdown().splitlines()[0])
+            # Privacy statement
+        """
+        rows = [
+            ("Mechanism", self.mechanism),
+            ("Unit of privacy", self.unit),
+            ("Neighbours", f"{self.adjacency}: {NEIGHBOURS[self.adjacency]}"),
+            ("Released", self.output),
+            ("Data accesses covered", self.covered),
+            ("Taken to be public", ", ".join(self.public) or "nothing"),
+            ("Sampler as run", self.sampler),
+            ("Steps", f"{self.steps}: " + "; ".join(self.composition) if self.composition else str(self.steps)),
+            ("Accountant", self.accountant),
+            (
+                "Bounds of the least epsilon at this delta",
+                f"{_number(self.epsilon_lower, up=False)} to {_number(self.epsilon)}",
+            ),
+            ("Seeds and generators", self.randomness),
+            ("Cost of tuning", self.tuning),
+            ("Software", ", ".join(self.software) or "not stated"),
+        ]
+        lines = ["# Privacy statement", "", *self._verdict(), "", "| | |", "|---|---|"]
+        lines += [f"| {name} | {_cell(value)} |" for name, value in rows]
+        if self.attack is not None:
+            lines += ["", "## What an attacker can do", "", *str(self.attack).splitlines()]
+        return "\n".join(lines) + "\n"
+
+    def _verdict(self) -> list[str]:
+        if math.isinf(self.epsilon):
+            return [
+                "**The run has no privacy guarantee**: something leaves without noise, or nothing bounds what it reveals."
+            ]
+        lines = [
+            f"**The run is ({_number(self.epsilon)}, {self.delta:g})-differentially private** in the central model.",
+        ]
+        if not self.secure:
+            lines.append(
+                "It is a simulation: its randomness can be repeated, and the guarantee holds only against those who know neither "
+                f"batches nor noise. A secure run of the same steps has epsilon = {_number(self.epsilon_if_secure)}."
+            )
+        return lines
+
+
+def privacy_statement(
+    *,
+    composition: Composition | None,
+    delta: float,
+    mechanism: str = "DP-SGD",
+    unit: str = "one record",
+    adjacency: str | None = None,
+    public: tuple[str, ...] = (),
+    sampler: str = "Poisson",
+    randomness: str = "not stated",
+    secure: bool = True,
+    epsilon_if_secure: float | None = None,
+    tuning: str = NOT_COUNTED,
+    software: tuple[str, ...] = (),
+    certified: bool = False,
+) -> PrivacyStatement:
+    """The privacy statement of a run, from its steps as data.
+
+    Args:
+        composition: the steps; None before the first.
+        delta: in [1e-30, 0.99].
+        mechanism: what was run.
+        unit: what is protected: what a record of the composition is.
+        adjacency: "zero-out" where a record is replaced by a null record, the number of records being public, which costs what
+            "add-remove" costs; None for that of the composition.
+        public: what is taken to be known to everybody.
+        sampler: how batches were drawn.
+        randomness: where batches, masks and noise come from, and their seeds.
+        secure: whether all of it comes from a cryptographic generator that nobody can repeat.
+        epsilon_if_secure: of a secure run of the same steps; None for that of the composition.
+        tuning: what choosing among runs costs, or that it is not counted.
+        software: versions.
+        certified: bounds as enclosures in ball arithmetic, as for :meth:`Composition.epsilon`.
+
+    Returns:
+        The statement.
+
+    Raises:
+        ValueError: an argument outside its range, or an adjacency that the composition was not accounted for.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+
+    Example: by hand: ten releases of noise 4 are one of mu = sqrt(10) / 4.
+        >>> from dptheory.privacy import Composition, Step, privacy_statement
+        >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
+        >>> found = privacy_statement(composition=run, delta=1e-5, unit="one user, of one record each")
+        >>> round(found.epsilon, 4), found.steps, found.tuning.split(":")[0]
+        (3.3414, 10, 'not counted')
+    """
+    delta = _validate.real("delta", delta, 1e-30, 0.99)
+    if composition is not None:
+        _validate.instance("composition", composition, Composition)
+    own = "add-remove" if composition is None else composition.adjacency
+    known = own if adjacency is None else _validate.choice("adjacency", adjacency, tuple(NEIGHBOURS))
+    if known != own and not (known == "zero-out" and own == "add-remove"):
+        raise ValueError(f"adjacency must be that of the composition, {own!r}, got {adjacency!r}")
+    _validate.flag("secure", secure)
+    if epsilon_if_secure is not None:
+        epsilon_if_secure = _validate.real("epsilon_if_secure", epsilon_if_secure, 0.0)
+    words = {"mechanism": mechanism, "unit": unit, "sampler": sampler, "randomness": randomness, "tuning": tuning}
+    for name, text in words.items():
+        _validate.instance(name, text, str)
+    for name, texts in (("public", public), ("software", software)):
+        if not all(isinstance(one, str) for one in _validate.instance(name, texts, tuple)):
+            raise ValueError(f"{name} must be a tuple of texts, got {_validate.shown(texts)}")
+    _validate.flag("certified", certified)
+    spent = None if composition is None else composition.epsilon(delta, certified=certified)
+    epsilon = 0.0 if spent is None else spent.upper
+    return PrivacyStatement(
+        mechanism=mechanism,
+        unit=unit,
+        adjacency=known,
+        output=OUTPUT,
+        covered=COVERED,
+        public=public,
+        sampler=sampler,
+        composition=() if composition is None else tuple(described(part) for part in composition.parts),
+        steps=0 if composition is None else sum(_count(part) for part in composition.parts),
+        delta=delta,
+        epsilon=epsilon,
+        epsilon_lower=0.0 if spent is None else spent.lower,
+        accountant="no steps" if spent is None else f"dptheory, {spent.method}; bounds of all steps together",
+        randomness=randomness,
+        secure=secure,
+        epsilon_if_secure=epsilon if epsilon_if_secure is None else epsilon_if_secure,
+        attack=None if composition is None else composition.attack(certified=certified),
+        tuning=tuning,
+        software=software,
+    )
+
+
+def described(part: Part) -> str:
+    """Steps of one kind in words."""
+    if isinstance(part, IndexSteps):
+        return f"{part.steps} with index sets alone, for given batches ({_index(part)})"
+    text = f"{part.count} at noise multiplier {part.noise_multiplier:.6g} and sampling rate {part.sampling_rate:.6g}"
+    if isinstance(part, MaskedStep):
+        return f"{text}, each behind a fresh secret mask of {part.mask.keep} of {part.mask.dim} entries"
+    if isinstance(part, FixedSizeStep):
+        return f"{text}, on batches of a fixed size"
+    return f"{text}, with index sets of the same sample ({_index(part)})" if isinstance(part, JointStep) else text
+
+
+def _index(part: IndexSteps | JointStep) -> str:
+    law = part.mechanism
+    return f"{part.groups} groups, {law.keep} of {law.dim} entries, theta {law.theta:.6g}"
+
+
+def _count(part: Part) -> int:
+    return part.steps if isinstance(part, IndexSteps) else part.count
+
+
+def _number(value: float, *, up: bool = True) -> str:
+    """To three digits, rounded so that what is printed holds as well."""
+    if value == 0.0 or not math.isfinite(value):
+        return "no bound" if math.isinf(value) else "0"
+    digits = 2 - math.floor(math.log10(value))
+    rounded = round(value, digits)
+    if (rounded < value) if up else (rounded > value):
+        rounded = round(rounded + (1 if up else -1) * 10.0**-digits, digits)
+    return f"{rounded:g}"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,202 @@
+"""The privacy statement: every field, in words and as JSON."""
+
+import dataclasses
+import json
+import math
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from dptheory.privacy import (
+    Composition,
+    FreshMask,
+    IndexSteps,
+    JointStep,
+    MaskedStep,
+    PrivacyStatement,
+    Step,
+    gaussian_epsilon,
+    privacy_statement,
+    read_statement,
+)
+from dptheory.privacy.report._statement import _number, described
+from dptheory.pruning import SubsetMallows
+
+RUN = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
+LAW = SubsetMallows(12, 4, theta=0.05)
+
+
+def stated(**changes: object) -> PrivacyStatement:
+    given = {
+        "mechanism": "an algorithm",
+        "unit": "one user",
+        "adjacency": "zero-out",
+        "public": ("clip", "noise"),
+        "sampler": "Poisson, as run",
+        "randomness": "seed 7",
+        "secure": False,
+        "epsilon_if_secure": 2.5,
+        "tuning": "none",
+        "software": ("a 1",),
+    }
+    return privacy_statement(composition=RUN, delta=1e-5, **(given | changes))  # type: ignore[arg-type]
+
+
+def test_every_field() -> None:
+    found, exact = stated(), gaussian_epsilon(math.sqrt(10) / 4, 1e-5)
+    assert found.epsilon_lower <= exact <= found.epsilon <= found.epsilon_lower + 1e-6
+    attack = RUN.attack()
+    assert dataclasses.replace(found, epsilon=0.0, epsilon_lower=0.0) == PrivacyStatement(
+        mechanism="an algorithm",
+        unit="one user",
+        adjacency="zero-out",
+        output="the noisy gradient of every step, and so the model after every step",
+        covered="the steps of this one run",
+        public=("clip", "noise"),
+        sampler="Poisson, as run",
+        composition=("10 at noise multiplier 4 and sampling rate 1",),
+        steps=10,
+        delta=1e-5,
+        epsilon=0.0,
+        epsilon_lower=0.0,
+        accountant="dptheory, Gaussian; bounds of all steps together",
+        randomness="seed 7",
+        secure=False,
+        epsilon_if_secure=2.5,
+        attack=attack,
+        tuning="none",
+        software=("a 1",),
+    )
+    plain = privacy_statement(composition=RUN, delta=1e-5)
+    assert plain.epsilon_if_secure == plain.epsilon == found.epsilon and plain.epsilon_lower == found.epsilon_lower
+    assert dataclasses.replace(plain, epsilon_if_secure=2.5) == dataclasses.replace(
+        found,
+        mechanism="DP-SGD",
+        unit="one record",
+        adjacency="add-remove",
+        public=(),
+        sampler="Poisson",
+        randomness="not stated",
+        secure=True,
+        tuning="not counted: choosing hyperparameters, or this run among others, by looking at the data costs more than stated",
+        software=(),
+    )
+
+
+def test_all_of_it_is_in_the_text_and_in_the_json() -> None:
+    found = stated()
+    text, data = found.markdown(), json.loads(found.json())
+    assert list(data) == [field.name for field in dataclasses.fields(found)]
+    assert data["epsilon"] == found.epsilon and data["attack"]["advantage_upper"] == found.attack.advantage_upper  # type: ignore[union-attr]
+    assert data == json.loads(json.dumps(dataclasses.asdict(found)))
+    assert text.splitlines() == [
+        "# Privacy statement",
+        "",
+        "**The run is (3.35, 1e-05)-differentially private** in the central model.",
+        "It is a simulation: its randomness can be repeated, and the guarantee holds only against those who know neither "
+        "batches nor noise. A secure run of the same steps has epsilon = 2.5.",
+        "",
+        "| | |",
+        "|---|---|",
+        "| Mechanism | an algorithm |",
+        "| Unit of privacy | one user |",
+        "| Neighbours | zero-out: data sets of one public size N in which one record is replaced by a null record, "
+        "whose gradient is zero |",
+        "| Released | the noisy gradient of every step, and so the model after every step |",
+        "| Data accesses covered | the steps of this one run |",
+        "| Taken to be public | clip, noise |",
+        "| Sampler as run | Poisson, as run |",
+        "| Steps | 10: 10 at noise multiplier 4 and sampling rate 1 |",
+        "| Accountant | dptheory, Gaussian; bounds of all steps together |",
+        "| Bounds of the least epsilon at this delta | 3.34 to 3.35 |",
+        "| Seeds and generators | seed 7 |",
+        "| Cost of tuning | none |",
+        "| Software | a 1 |",
+        "",
+        "## What an attacker can do",
+        "",
+        *str(found.attack).splitlines(),
+    ]
+    assert "simulation" not in stated(secure=True).markdown()
+    assert "one \\| two lines" in stated(unit="one | two\nlines").markdown()
+
+
+def test_what_nothing_protects_says_so_and_is_null() -> None:
+    found = dataclasses.replace(stated(), epsilon=math.inf, attack=None)
+    assert "no privacy guarantee" in found.markdown() and "an attacker" not in found.markdown()
+    assert json.loads(found.json())["epsilon"] is None and json.loads(found.json())["attack"] is None
+
+
+def test_before_the_first_step() -> None:
+    found = privacy_statement(composition=None, delta=1e-5)
+    assert (found.epsilon, found.epsilon_lower, found.steps, found.composition, found.attack) == (0.0, 0.0, 0, (), None)
+    assert "(0, 1e-05)" in found.markdown()
+
+
+def test_steps_in_words() -> None:
+    values = {"noise_multiplier": 2.0, "sampling_rate": 0.25, "count": 3}
+    text = "3 at noise multiplier 2 and sampling rate 0.25"
+    assert described(Step(**values)) == text
+    assert described(JointStep(**values, mechanism=LAW, groups=5)) == (
+        f"{text}, with index sets of the same sample (5 groups, 4 of 12 entries, theta 0.05)"
+    )
+    assert described(MaskedStep(**values, mask=FreshMask(dim=9, keep=2))) == (
+        f"{text}, each behind a fresh secret mask of 2 of 9 entries"
+    )
+    assert described(IndexSteps(steps=7, mechanism=LAW, groups=5)) == (
+        "7 with index sets alone, for given batches (5 groups, 4 of 12 entries, theta 0.05)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "above", "below"),
+    [
+        (3.3414, "3.35", "3.34"),
+        (0.0123449, "0.0124", "0.0123"),
+        (123.4, "124", "123"),
+        (2.5, "2.5", "2.5"),
+        (0.0, "0", "0"),
+    ],
+)
+def test_printed_numbers_hold(value: float, above: str, below: str) -> None:
+    assert (_number(value), _number(value, up=False)) == (above, below)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="adjacency must be that of the composition, 'add-remove', got 'replace-one'"):
+        stated(adjacency="replace-one")
+    with pytest.raises(ValueError, match="adjacency must be"):
+        stated(adjacency="users")
+    with pytest.raises(ValueError, match="composition must be"):
+        privacy_statement(composition=3, delta=1e-5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="delta must be"):
+        privacy_statement(composition=RUN, delta=0.0)
+    with pytest.raises(ValueError, match="secure must be"):
+        stated(secure="yes")
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    nothing = privacy_statement(composition=None, delta=1e-5)
+    for found in (stated(), dataclasses.replace(nothing, epsilon=math.inf, epsilon_if_secure=math.inf)):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "statement.json").write_text(found.json())
+            assert read_statement(folder) == read_statement(Path(folder) / "statement.json") == found
+
+
+def test_what_is_no_statement_is_refused(tmp_path: Path) -> None:
+    good, file = json.loads(stated().json()), tmp_path / "statement.json"
+    with pytest.raises(ValueError, match="path must be the folder of a finished run"):
+        read_statement(tmp_path)
+    changes = [
+        ({"delta": -1.0}, "delta must be"), ({"attack": {}}, "it must be a table with false_positive_rate"),
+        ({"attack": good["attack"] | {"advantage_upper": 2.0}}, "advantage_upper must be"), ({"public": "N"}, "public must be"),
+        ({"adjacency": "near"}, "adjacency must be"), ({"steps": 1.5}, "steps must be"), ({"unit": 1}, "unit must be"),
+        ({"secure": "yes"}, "secure must be"), ({"more": 1}, "it must be a table with mechanism"),
+    ]  # fmt: skip
+    for text, said in [("{", "Expecting"), ("3", "it must be a table"), ("[" * 10**5, "path must hold")] + [
+        (json.dumps(good | change), said) for change, said in changes
+    ]:
+        file.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            read_statement(file)
