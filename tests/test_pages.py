@@ -246,6 +246,7 @@ def test_no_page_without_a_claim() -> None:
         "opacus.md",
         "refute.md",
         "results.md",
+        "results/plan.md",
         "planning.md",
         "speed.md",
     }

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from torch import nn
 
 from dptheory.privacy import epsilon_bounds
 from dptheory.training._randomness import seeded
-from dptheory.training.planning import Effort, _evidence, plan
+from dptheory.training.planning import Effort, Point, _evidence, plan
 from dptheory.training.planning._evidence import (
     DEFAULTS,
     SEEDS,
@@ -70,7 +71,10 @@ def test_a_setting_end_to_end(results: Results, monkeypatch: pytest.MonkeyPatch)
     assert [line["seed"] for line in plans] == list(SEEDS)
     assert len({point_of(line) for line in plans}) == 1
     assert plans[0]["plan"]["examples"] > 0 and plans[0]["plan"]["core_seconds"] > 0
-    some = next(line for line in lines if line["kind"] == "grid seed")
+    further = [line for line in lines if line["kind"] == "grid seed"]
+    by_seed = [[line["accuracy"] for line in further if line["seed"] == seed] for seed in SEEDS[1:]]
+    assert by_seed[0] != by_seed[1], "another seed is another run"
+    some = further[0]
     assert private_accuracy(_tiny(), point_of(some), some["seed"]) == some["accuracy"]
 
     measure("tiny", SETTING, results, parts=("grid", "defaults", "plan"), seconds=0.5)
@@ -89,18 +93,34 @@ def test_a_study_that_was_stopped_goes_on(results: Results, tmp_path: Path) -> N
     assert timeless == [{key: value for key, value in line.items() if key != "seconds"} for line in whole]
 
 
+def _best_at_one(records: Records, point: Point, seed: int) -> float:
+    """An accuracy that is best at a stride of 1."""
+    return 1.0 / (1.0 + abs(point.learning_rate * point.clip_norm - 1.0))
+
+
+AT_AN_END = replace(SETTING, strides=(0.01, 0.1), rates=(0.25,))
+"""Two factors before the best stride."""
+
+
 def test_the_grid_goes_on_while_its_best_is_at_an_end(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An accuracy that is best at a stride of 1, two factors beyond the last one that the grid begins with."""
-    monkeypatch.setattr(
-        _evidence,
-        "private_accuracy",
-        lambda records, point, seed: 1 / (1 + abs(point.learning_rate * point.clip_norm - 1.0)),
-    )
-    begun = Setting(**{**vars(SETTING), "strides": (0.01, 0.1), "rates": (0.25,)})
-    measure("tiny", begun, results, parts=("grid",))
+    monkeypatch.setattr(_evidence, "private_accuracy", _best_at_one)
+    measure("tiny", AT_AN_END, results, parts=("grid",))
     strides = {line["place"][3] for line in results.lines()}
     assert any(abs(stride - 1.0) < 1e-9 for stride in strides)
     assert max(strides) > 2.0
+
+
+def test_wherever_a_grid_is_stopped_it_takes_the_same_way(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_evidence, "private_accuracy", _best_at_one)
+    measure("tiny", AT_AN_END, results, parts=("grid",))
+    whole = [line["place"] for line in results.lines()]
+    text = (tmp_path / "plan.jsonl").read_text("utf-8").splitlines(keepends=True)
+    for count in range(len(text)):
+        (tmp_path / "plan.jsonl").write_text("".join(text[:count]), "utf-8")
+        measure("tiny", AT_AN_END, results, parts=("grid",))
+        assert [line["place"] for line in results.lines()] == whole
 
 
 def test_defaults_are_what_their_authors_set() -> None:
