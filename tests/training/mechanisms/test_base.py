@@ -105,4 +105,6 @@ def test_secure_noise_of_all_tensors_is_independent(mechanism) -> None:
     numbers = (
         torch.cat([one[kept.bool()] for one, kept in zip(found, mechanism.mask, strict=True)]).double().numpy() / 6.0
     )
-    assert len(np.unique(numbers)) == len(numbers) >= 2500 and kstest(numbers, "norm").pvalue > 1e-6
+    # of 5,000 normal numbers in float32 two agree by chance in .2 of a pair on average; six pairs with probability below 1e-7
+    assert len(numbers) >= 2500 and len(np.unique(numbers)) > len(numbers) - 6
+    assert kstest(numbers, "norm").pvalue > 1e-6
