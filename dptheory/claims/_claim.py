@@ -1,6 +1,7 @@
 """What the ledger says of one claim."""
 
 import enum
+import functools
 import inspect
 import re
 import sys
@@ -208,13 +209,15 @@ def _run(check: Check, budget: float, seed: int, executor: Executor | None) -> E
         return Evidence(check.name, check.kind, False, None, None, None, None, 0, 0.0, seed, broken)
 
 
+@functools.cache
 def _qualified_name(calculator: Any) -> str:
     """By the package that shows it: the shortest name, where several do."""
     room = ".".join(calculator.__module__.split(".")[:2])
     top = calculator.__qualname__.split(".")[0]
     own = getattr(sys.modules[calculator.__module__], top)
     rooms = sorted(
-        (name for name in sys.modules if f"{name}.".startswith(f"{room}.")), key=lambda name: (len(name), name)
+        (name for name in sys.modules if name == room or name.startswith(f"{room}.")),
+        key=lambda name: (len(name), name),
     )
     for name in rooms:
         module = sys.modules[name]

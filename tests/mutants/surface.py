@@ -67,7 +67,11 @@ def _targets() -> Iterator[Target]:
     for module in _modules():
         for name, value in vars(module).items():
             inner = inspect.unwrap(value) if callable(value) and not inspect.isclass(value) else value
-            if name.startswith("_") or not _is_home(getattr(inner, "__module__", None), module) or id(inner) in seen:
+            if (
+                name.startswith("_")
+                or not _is_home(getattr(inner, "__module__", None), module, name)
+                or id(inner) in seen
+            ):
                 continue
             if isinstance(inner, types.FunctionType):
                 seen.add(id(inner))
@@ -96,10 +100,13 @@ def _modules() -> Iterator[types.ModuleType]:
             yield module
 
 
-def _is_home(home: str | None, module: types.ModuleType) -> bool:
-    """Whether ``module`` is where something is defined, or the package whose public name it is."""
-    exported = home is not None and home.startswith(f"{module.__name__}._")
-    return home == module.__name__ or exported
+def _is_home(home: str | None, module: types.ModuleType, name: str) -> bool:
+    """Whether ``module`` is where something is defined, or a package of its room whose public name it is."""
+    if home is None:
+        return False
+    room = ".".join(module.__name__.split(".")[:2])
+    exported = name in getattr(module, "__all__", ()) and home.startswith(f"{room}.")
+    return exported or home == module.__name__ or home.startswith(f"{module.__name__}._")
 
 
 def _short(module: types.ModuleType) -> str:

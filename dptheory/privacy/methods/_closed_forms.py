@@ -18,6 +18,7 @@ from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 _LEAST = 5e-324
 _LEAST_COUNTED = 1e-3  # noise: with less the sums overflow
 _ROUNDING = 1e-8  # relative, added to every bound
+_FAR = 316.0  # standard deviations beyond which a normal density counts as that at it; 1e5 in the square
 _DROPPED = 1e-40
 _ROOT = 2e-12  # relative: where the search for one step's epsilon ends
 
@@ -168,7 +169,7 @@ def _quantile(tail: Callable[[int], float], steps: int, level: float) -> int:
 def _gaussian_deltas(mu: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
     """delta of Gaussian mechanisms, for many mu > 0 at once (gaussian_delta takes one)."""
     x = epsilon / mu - mu / 2
-    density = np.exp(-np.minimum(x * x, 1e5) / 2) / math.sqrt(2 * math.pi)
+    density = np.exp(-np.square(np.clip(x, -_FAR, _FAR)) / 2) / math.sqrt(2 * math.pi)
     tail = np.where(x < 0, ndtr(-x), density * _mills(np.maximum(x, 0.0)))
     return np.maximum(tail - density * _mills(x + mu), 0.0)
 
