@@ -74,9 +74,7 @@ def test_every_option_is_tried() -> None:
         for name, command in LEAVES.items()
     }
     assert {name: options - _FLAGS for name, options in found.items()} == {
-        name: {*options, "--json"}
-        if name.startswith(("bound", "preset", "privacy", "find", "refute"))
-        else options
+        name: {*options, "--json"} if name.startswith(("bound", "preset", "privacy", "find", "refute")) else options
         for name, options in known.items()
     }
 

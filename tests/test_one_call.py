@@ -34,6 +34,7 @@ READ = {
     "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound"],
     "_privacy_options.composition_given": ["read_composition", "Composition"],
     "_privacy_options.alike": ["Composition", "Step"],
+    "_plan.show_candidates": ["candidates"],
     "_privacy_options._step": ["Step"],
 }  # fmt: skip
 """What makes the run of the options, and the one bound that they choose; only the shuffled one stands beside another."""

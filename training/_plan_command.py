@@ -78,9 +78,7 @@ def plan(
             help="Share of the steps, the last ones, whose weights are averaged, if it is fixed: 0, 0.2 or 0.5."
         ),
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Seconds for planning, about; 150 if left out.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Seconds for planning, about; 150 if left out.")] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
     write: Annotated[
         Path | None, typer.Option(help="Write the choice as a configuration, which `dptheory run` trains with.")

@@ -68,7 +68,9 @@ def test_without_torch_commands_are_shown_and_say_which_extra_they_need(tmp_path
 
 
 def test_what_the_extra_brings() -> None:
-    assert tuple(one.partition(">")[0] for one in PROJECT["optional-dependencies"]["train"]) == TRAIN
+    first, *packages = PROJECT["optional-dependencies"]["train"]
+    assert first == "dptheory[accountants]"
+    assert tuple(one.partition(">")[0] for one in packages) == TRAIN
 
 
 def test_as_a_module() -> None:

@@ -18,7 +18,7 @@ def grid() -> tuple[Candidate, ...]:
 
 
 def test_the_grid_by_hand(grid: tuple[Candidate, ...]) -> None:
-    batches = (500, 250, 125, 62, 31, 16)  # 2000 / 2^k, in whole records, and 16 where that is less
+    batches = (2000, 1000, 500, 250, 125, 62, 31, 16)  # 2000 / 2^k, in whole records, and 16 where that is less
     expected = [(b, e, round(e * 2000 / b)) for b in batches for e in (4.0, 2.0, 1.0, 0.5)]
     assert [(one.batch_size, one.epochs, one.steps) for one in grid] == expected
     assert [one.sampling_rate for one in grid] == [b / 2000 for b, _, _ in expected]
@@ -48,13 +48,15 @@ def test_what_is_fixed_takes_the_place_of_the_grid() -> None:
     fixed = candidates(**GIVEN, batch_size=100)
     assert {(one.batch_size, one.sampling_rate) for one in fixed} == {(100, 0.05)} and len(fixed) == 4
     fixed = candidates(**GIVEN, epochs=3)
-    assert {one.epochs for one in fixed} == {3.0} and [one.batch_size for one in fixed] == [500, 250, 125, 62, 31, 16]
+    assert {one.epochs for one in fixed} == {3.0} and [one.batch_size for one in fixed] == [
+        2000, 1000, 500, 250, 125, 62, 31, 16,
+    ]  # fmt: skip
     (one,) = candidates(**GIVEN, batch_size=7, epochs=0.5)
     assert (one.batch_size, one.epochs, one.steps) == (7, 0.5, 143)  # 1000 / 7 = 142.9
 
 
 def test_few_records_leave_batches_of_16() -> None:
-    assert {one.batch_size for one in candidates(**(GIVEN | {"num_examples": 50}))} == {16}
+    assert {one.batch_size for one in candidates(**(GIVEN | {"num_examples": 50}))} == {50, 25, 16}
 
 
 def test_passes_without_a_whole_batch_and_runs_that_are_too_long_are_left_out() -> None:

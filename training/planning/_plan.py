@@ -245,7 +245,7 @@ def _fixed(
     if schedule is not None:
         _validate.choice("schedule", schedule, SCHEDULES)
     return Fixed(
-        clip_norm=None if clip_norm is None else _validate.size("clip_norm", clip_norm, 1e-15, 1e15),
+        clip_norm=None if clip_norm is None else _argument_ranges.clip("clip_norm", clip_norm),
         learning_rate=None if learning_rate is None else _argument_ranges.learning_rate("learning_rate", learning_rate),
         momentum=None if momentum is None else _validate.real("momentum", momentum, 0.0, 1.0, ends="[)"),
         schedule=schedule,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dptheory.privacy import selection_epsilon_upper_bound
+from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training.planning._private_tuning import noise_of_tuned_runs
 
 RUN = {"sampling_rate": 0.1, "steps": 100, "delta": 1e-5}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from dptheory.convergence import SCHEDULES
 from dptheory.training import runs
@@ -95,13 +96,22 @@ def test_epochs_may_be_part_of_one(tmp_path: Path) -> None:
     assert run.mean is not None and run.mean.count == 6
 
 
-def test_the_mean_is_judged_and_saved_and_stated(tmp_path: Path) -> None:
+def test_the_mean_is_judged_and_saved_and_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[torch.Tensor] = []
+
+    def accuracy(model: nn.Module, *others: Any) -> float:
+        judged.append(model[0].weight.detach().clone())  # type: ignore[index]
+        return runs.accuracy(model, *others)
+
+    monkeypatch.setattr(runs._train, "accuracy", accuracy)
     run = train(config(), CPU, tmp_path / "run", resume=False)
     state = saved(tmp_path / "run")
     network = own_network("mynetwork.py:build")
     network.load_state_dict(state["model"] | state["average"]["weights"])
     assert runs.accuracy(network, run.test, CPU) == run.rows[-1]["test_accuracy"]
-    assert not torch.equal(state["average"]["weights"]["0.weight"], state["model"]["0.weight"])
+    assert torch.equal(judged[-1], state["average"]["weights"]["0.weight"])
+    assert not torch.equal(judged[-1], state["model"]["0.weight"])
+    assert torch.equal(run.model[0].weight, state["model"]["0.weight"]), "the last weights are back"  # type: ignore[index]
     write_statement(run, tmp_path / "run")
     assert "the last 6 steps" in json.loads((tmp_path / "run" / "statement.json").read_text())["output"]
 
