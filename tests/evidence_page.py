@@ -105,13 +105,17 @@ def grid_best(lines: Sequence[Line]) -> list[float] | None:
     return max(whole, key=_mean, default=None)
 
 
+def default_accuracies(lines: Sequence[Line]) -> dict[str, list[float]]:
+    """Of the seeds of every default, by name, in one setting."""
+    own = [line for line in lines if line["kind"] == DEFAULT]
+    return {key: [line["accuracy"] for line in own if line["name"] == key] for key in DEFAULTS}
+
+
 def row(lines: Sequence[Line], name: str, public: str) -> Row | None:
     """One of the table; None where runs are missing."""
     own = [line for line in lines if line["setting"] == name]
     plans = [line for line in own if line["kind"] == PLAN and line["public"] == public]
-    defaults = {
-        key: [line["accuracy"] for line in own if line["kind"] == DEFAULT and line["name"] == key] for key in DEFAULTS
-    }
+    defaults = default_accuracies(own)
     top = grid_best(own)
     if top is None or any(len(v) < len(SEEDS) for v in (plans, *defaults.values())):
         return None
@@ -184,12 +188,27 @@ def _lines(lines: Sequence[Line]) -> Iterator[str]:
         yield (
             f"| {what} | {one.name} | {one.grid:.2f} | {one.plan:.2f} | {one.regret:.2f} ± {one.error:.2f} | {-one.below:+.2f} |"
         )
-    yield from ("", "## Defaults, in percent", "")
-    yield f"| setting | grid's best (points) | {' | '.join(DEFAULTS)} | plan |"
-    yield "|---" * (3 + len(DEFAULTS)) + "|"
-    for one in own:
-        values = " | ".join(f"{value:.2f}" for value in one.defaults.values())
-        yield f"| {one.name} | {one.grid:.2f} ({one.points}) | {values} | {one.plan:.2f} |"
+    yield from ("", "## Grids and defaults, in percent", "", *_accuracies(lines))
+
+
+def _accuracies(lines: Sequence[Line]) -> Iterator[str]:
+    """Of every setting that has its grid and defaults, with or without a plan."""
+    yield f"| setting | points | grid's best | {' | '.join(DEFAULTS)} | plan |"
+    yield "|---" * (4 + len(DEFAULTS)) + "|"
+    for name in SETTINGS:
+        own = [line for line in lines if line["setting"] == name]
+        top, defaults = grid_best(own), default_accuracies(own)
+        if top is None or any(len(values) < len(SEEDS) for values in defaults.values()):
+            continue
+        found = [line["accuracy"] for line in own if line["kind"] == PLAN and line["public"] == OWN]
+        plan = _percent(found) if len(found) == len(SEEDS) else "not yet"
+        points = sum(line["kind"] == GRID for line in own)
+        yield f"| {name} | {points} | {_percent(top)} | {' | '.join(map(_percent, defaults.values()))} | {plan} |"
+
+
+def _percent(accuracies: Sequence[float]) -> str:
+    """The mean, and the standard error from its seeds."""
+    return f"{100.0 * _mean(accuracies):.2f} ± {100.0 * math.sqrt(_square_error(accuracies)):.2f}"
 
 
 def _goals(own: Sequence[Row], shipped: Sequence[Row], synthetic: Sequence[Row]) -> Iterator[str]:

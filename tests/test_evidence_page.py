@@ -67,6 +67,12 @@ def test_a_setting_with_runs_missing_has_no_row(kind: str) -> None:
     assert "Not measured yet: tabular, " in written(lines)
 
 
+def test_a_grid_without_a_plan_is_shown() -> None:
+    """.72 with seeds two points apart, .02/sqrt(3) of error; and the defaults' one value each."""
+    lines = [line for line in _made(plan=0.7) if line["kind"] != PLAN]
+    assert "| tabular | 2 | 72.00 ± 1.15 | 60.00 ± 0.00 | 65.00 ± 0.00 | 71.00 ± 0.00 | not yet |" in written(lines)
+
+
 @pytest.mark.parametrize(
     ("plan", "records", "missed"),
     [(0.712, 1000, False), (0.708, 1000, True), (0.706, 250, False), (0.698, 250, True), (0.704, 250, True)],
