@@ -334,6 +334,7 @@ TESTED_IN = {
     "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
     "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
     "dptheory.training._probe_command": "training/test_command_line.py",
+    "dptheory.training.planning._json_lines": "training/planning/test_evidence.py",
     "dptheory.training.planning._norms": "training/planning/test_pilot.py",
     "dptheory.training.planning._point": "training/planning/test_choice.py",
     "dptheory.training.planning._ranges": "training/planning/test_choice.py",

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dptheory.training._last_weights import first_averaged
 from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Schedule
 from dptheory.training.planning._private_tuning import PrivateTuning
 from dptheory.training.planning._ranges import Range
@@ -108,7 +109,7 @@ class Choice:
     def code(self) -> str:
         """A training loop of the choice, ready to paste: it needs ``model`` and ``private``, the data set of private records."""
         average, falls = self.average > 0, self.schedule != CONSTANT
-        first = self.steps - max(1, round(self.average * self.steps))
+        first = first_averaged(self.steps, self.average)
         lines = [
             *(["import math", ""] if self.schedule == COSINE else []),
             "import torch",

@@ -5,8 +5,8 @@ the engine would and accounts for the noise, but takes the private accuracy of m
 be no way to choose one.
 """
 
+import functools
 import itertools
-import json
 import math
 import os
 import time
@@ -22,18 +22,19 @@ import typer
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from dptheory.privacy import least_noise_multiplier
+from dptheory.planning import Candidate, candidates
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._evidence_settings import DELTA, SETTINGS, Records, Setting
-from dptheory.training.planning._pilot import Job, Outcome, Problem, accuracy, pilot, pilot_steps
+from dptheory.training.planning._json_lines import JsonLines, Line
+from dptheory.training.planning._pilot import Job, Outcome, Problem, accuracy, judged, pilot, pilot_steps
 from dptheory.training.planning._plan import plan
 from dptheory.training.planning._point import CONSTANT, Point
 from dptheory.training.planning._public import Shipped, Synthetic
-from dptheory.training.planning._training import Steps, trained
+from dptheory.training.planning._search import point_of_candidate
+from dptheory.training.planning._training import private_steps, trained
 from dptheory.training.planning._workers import cores
 
-Line = Mapping[str, Any]
 Place = tuple[float, float, float, float]
 """In the grid: sampling rate, share of the passes, clip, learning rate times clip."""
 GRID, GRID_SEED, DEFAULT, PLAN = "grid", "grid seed", "default", "plan"
@@ -44,38 +45,6 @@ FINALISTS = 4
 _FACTOR = {"stride": math.sqrt(10.0), "rate": 4.0, "share": 4.0}
 _MOST_EXTENSIONS = 6
 _LEAST_BATCH = 32
-_AT_ONCE = 1024
-
-
-class Results:
-    """The lines of a file, and those to come.
-
-    Args:
-        path: of the file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def lines(self) -> list[Line]:
-        """All of them, but one that was cut off."""
-        if not self._path.exists():
-            return []
-        return [line for line in map(_read, self._path.read_text("utf-8").splitlines()) if line is not None]
-
-    def add(self, line: Line) -> None:
-        """In one write, as settings may run side by side; behind a line that was cut off on a new one."""
-        cut = self._path.exists() and self._path.read_bytes()[-1:] not in (b"", b"\n")
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("\n" * cut + json.dumps(line) + "\n")
-
-
-def _read(text: str) -> Line | None:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 # --- one run --------------------------------------------------------------------------------------------------------------
@@ -104,48 +73,34 @@ def priced(
         momentum: of SGD.
         average: share of the steps, the last ones, whose weights are averaged.
     """
-    steps = max(1, round(epochs * count / batch_size))
-    sigma = least_noise_multiplier(epsilon=setting.epsilon, delta=DELTA, sampling_rate=batch_size / count, steps=steps)
-    return Point(
-        batch_size=batch_size,
-        epochs=epochs,
-        steps=steps,
-        noise_multiplier=sigma,
-        clip_norm=clip_norm,
-        learning_rate=stride * (1.0 - momentum) / clip_norm,
-        momentum=momentum,
-        schedule=CONSTANT,
-        average=average,
+    candidate = _candidate(setting.epsilon, count, batch_size, epochs)
+    return point_of_candidate(candidate, clip_norm, stride, momentum, CONSTANT, average)
+
+
+@functools.cache
+def _candidate(epsilon: float, count: int, batch_size: int, epochs: float) -> Candidate:
+    """A batch size and passes at their least noise, which takes a while to find."""
+    (found,) = candidates(
+        num_examples=count, epsilon=epsilon, delta=DELTA, max_epochs=epochs, batch_size=batch_size, epochs=epochs
     )
+    return found
 
 
 def private_accuracy(records: Records, point: Point, seed: int) -> float:
     """Of the private run that a point describes, on the test records."""
-    steps = Steps(
-        count=point.steps,
-        batch_size=point.batch_size,
-        noise_multiplier=point.noise_multiplier,
-        clip_norm=point.clip_norm,
-        learning_rate=point.learning_rate,
-        momentum=point.momentum,
-        schedule=point.schedule,
-    )
     networks = seeded(
         seed,
         lambda: trained(
             records.model,
             nn.functional.cross_entropy,
             records.private,
-            steps=steps,
+            steps=private_steps(point),
             seed=seed,
             mechanism=lambda network: DpSgd(),
             averages=(point.average,) if point.average else (),
         ),
     )
-    features, labels = records.test
-    with torch.no_grad():
-        network = networks[point.average]
-        return accuracy(torch.cat([network(part) for part in torch.split(features, _AT_ONCE)]), labels)
+    return judged(accuracy, networks[point.average], records.test)
 
 
 def _run(records: Records, point: Point, seed: int, **said: Any) -> Line:
@@ -163,18 +118,19 @@ def best(lines: Sequence[Line]) -> Line:
     return max(lines, key=lambda line: line["accuracy"])
 
 
-def _grid(setting: Setting, records: Records, name: str, results: Results) -> None:
+def _grid(setting: Setting, records: Records, name: str, results: JsonLines) -> None:
     """All of the first axes, then further along every axis at whose end the best is; clips stay."""
     count = len(records.private[1])
     axes = {"rate": list(setting.rates), "share": list(setting.shares), "stride": list(setting.strides)}
     places: list[Place] = list(itertools.product(axes["rate"], axes["share"], CLIPS, axes["stride"]))
     known = {_place(line): line for line in results.lines() if (line["kind"], line["setting"]) == (GRID, name)}
     reached: dict[Place, Line] = {}  # not all that is known: a grid that goes on takes the same way
-    noise: dict[tuple[float, float], float] = {}
     for _ in range(1 + _MOST_EXTENSIONS):
         for place in places:
             if place not in known:
-                point = _cached(noise, setting, count, *place)
+                rate, share, clip, stride = place
+                epochs, batch = share * setting.max_epochs, round(rate * count)
+                point = priced(setting, count, batch_size=batch, epochs=epochs, clip_norm=clip, stride=stride)
                 known[place] = _run(records, point, 0, kind=GRID, setting=name, place=place)
                 results.add(known[place])
             reached[place] = known[place]
@@ -182,33 +138,6 @@ def _grid(setting: Setting, records: Records, name: str, results: Results) -> No
         places = list(_further(axes, dict(zip(("rate", "share", "clip", "stride"), top, strict=True)), count))
         if not places:
             return
-
-
-def _cached(
-    noise: dict[tuple[float, float], float],
-    setting: Setting,
-    count: int,
-    rate: float,
-    share: float,
-    clip: float,
-    stride: float,
-) -> Point:
-    """A point whose noise is found once for each rate and share."""
-    batch, epochs = round(rate * count), share * setting.max_epochs
-    if (rate, share) not in noise:
-        point = priced(setting, count, batch_size=batch, epochs=epochs, clip_norm=clip, stride=stride)
-        noise[rate, share] = point.noise_multiplier
-    return Point(
-        batch_size=batch,
-        epochs=epochs,
-        steps=max(1, round(epochs * count / batch)),
-        noise_multiplier=noise[rate, share],
-        clip_norm=clip,
-        learning_rate=stride / clip,
-        momentum=0.0,
-        schedule=CONSTANT,
-        average=0.0,
-    )
 
 
 def _further(axes: dict[str, list[float]], top: Mapping[str, float], count: int) -> Iterator[Place]:
@@ -228,7 +157,7 @@ def _further(axes: dict[str, list[float]], top: Mapping[str, float], count: int)
         yield from itertools.product(beside["rate"], beside["share"], [top["clip"]], beside["stride"])
 
 
-def _grid_seeds(records: Records, name: str, results: Results) -> None:
+def _grid_seeds(records: Records, name: str, results: JsonLines) -> None:
     """The best of the grid with further seeds."""
     lines = [line for line in results.lines() if line["setting"] == name]
     done = {(_place(line), line["seed"]) for line in lines if line["kind"] == GRID_SEED}
@@ -276,7 +205,7 @@ rate 1 for B 512, which their settings for MNIST (B 4096, 8) and FashionMNIST (B
 """
 
 
-def _defaults(setting: Setting, records: Records, name: str, results: Results) -> None:
+def _defaults(setting: Setting, records: Records, name: str, results: JsonLines) -> None:
     done = {
         (line["name"], line["seed"]) for line in results.lines() if (line["kind"], line["setting"]) == (DEFAULT, name)
     }
@@ -327,7 +256,9 @@ def _examples(problem: Problem, job: Job) -> float:
     return steps.count * steps.batch_size
 
 
-def _plan(setting: Setting, records: Records, name: str, results: Results, public: str, seconds: float | None) -> None:
+def _plan(
+    setting: Setting, records: Records, name: str, results: JsonLines, public: str, seconds: float | None
+) -> None:
     source: TensorDataset | Shipped | Synthetic | None = {
         OWN: TensorDataset(*records.public),
         SHIPPED: setting.shipped,
@@ -377,7 +308,7 @@ def _plan(setting: Setting, records: Records, name: str, results: Results, publi
 def measure(
     name: str,
     setting: Setting,
-    results: Results,
+    results: JsonLines,
     *,
     parts: Sequence[str],
     public: Sequence[str] = (OWN, SHIPPED, SYNTHETIC),
@@ -415,7 +346,7 @@ def main(
     torch.set_num_threads(1)
     for name in only.split(",") if only else SETTINGS:
         print(name, flush=True)
-        measure(name, SETTINGS[name], Results(out), parts=parts.split(","), public=public.split(","), seconds=seconds)
+        measure(name, SETTINGS[name], JsonLines(out), parts=parts.split(","), public=public.split(","), seconds=seconds)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 import dataclasses
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.training.planning._json_lines import JsonLines, Line
 from dptheory.training.planning._pilot import Job, Outcome, Score
+
+_BEGINS = '{"plan": "'
 
 
 class Journal:
@@ -19,26 +21,22 @@ class Journal:
     """
 
     def __init__(self, path: Path | None, setup: Any) -> None:
-        self._path = path
+        self._file = None if path is None else JsonLines(path)
         self._known: dict[str, Outcome] = {}
-        if path is None:
+        if path is None or self._file is None:
             return
-        mark = hashlib.sha256(repr(setup).encode()).hexdigest()
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        if lines and _read(lines[0]) == {"plan": mark}:
-            for line in lines[1:]:
-                found = _read(line)
-                if found is not None:
-                    self._known[found["job"]] = _outcome(found)
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")  # the last line may have been cut off
-            return
-        if lines and "plan" not in (_read(lines[0]) or {}):
+        if path.exists() and not f"{path.read_text('utf-8')}{_BEGINS}".startswith(_BEGINS):
             raise ValueError(
                 f"journal must be a file of a plan, or none yet, got {_validate.shown(str(path))}, which is another one"
             )
+        head: Line = {"plan": hashlib.sha256(repr(setup).encode()).hexdigest()}
+        lines = self._file.lines()
+        if lines and lines[0] == head:
+            self._known = {line["job"]: _outcome(line) for line in lines[1:]}
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"plan": mark}) + "\n", "utf-8")
+        path.write_text("", "utf-8")
+        self._file.add(head)
 
     def known(self, job: Job) -> Outcome | None:
         """How this very pilot went, where it has ended."""
@@ -46,24 +44,12 @@ class Journal:
 
     def add(self, job: Job, outcome: Outcome) -> None:
         """Note a pilot that has ended, at once."""
-        if self._path is None:
-            return
-        scores = [[share, score.aside, score.seen, score.guide] for share, score in outcome.scores.items()]
-        line = json.dumps({"job": _key(job), "seconds": outcome.seconds, "scores": scores})
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        if self._file is not None:
+            scores = [[share, score.aside, score.seen, score.guide] for share, score in outcome.scores.items()]
+            self._file.add({"job": _key(job), "seconds": outcome.seconds, "scores": scores})
 
 
-def _read(line: str) -> dict[str, Any] | None:
-    """A line; None for one that was cut off in the middle."""
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _outcome(found: dict[str, Any]) -> Outcome:
+def _outcome(found: Line) -> Outcome:
     scores = {share: Score(aside=aside, seen=seen, guide=guide) for share, aside, seen, guide in found["scores"]}
     return Outcome(scores=scores, seconds=found["seconds"])
 

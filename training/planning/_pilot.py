@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dptheory.training._randomness import seeded
 from dptheory.training.planning._methods import DP_SGD, METHODS, Run
 from dptheory.training.planning._point import Point
-from dptheory.training.planning._training import Loss, Steps, trained
+from dptheory.training.planning._training import Loss, Steps, private_steps, trained
 
 Metric = Callable[[Tensor, Tensor], float]
 _AT_ONCE = 1024
@@ -113,14 +113,12 @@ def pilot_steps(job: Job, *, public: int) -> Steps:
     count = min(point.steps, job.most_steps)
     longer = point.steps / count
     batch = min(point.batch_size, job.largest_batch, public)
-    return Steps(
+    return replace(
+        private_steps(point),
         count=count,
         batch_size=batch,
         noise_multiplier=point.noise_multiplier * batch / point.batch_size / math.sqrt(longer),
-        clip_norm=point.clip_norm,
         learning_rate=point.learning_rate * longer,
-        momentum=point.momentum,
-        schedule=point.schedule,
     )
 
 
@@ -147,23 +145,30 @@ def pilot(problem: Problem, job: Job) -> Outcome:
             ),
         ),
     )
-    scores = {
-        share: Score(
-            aside=judged(problem.metric, network, aside),
-            seen=judged(problem.metric, network, train),
-            guide=judged(problem.guide, network, aside),
-        )
-        for share, network in networks.items()
-    }
+    scores = {share: _score(problem, network, train, aside) for share, network in networks.items()}
     return Outcome(scores=scores, seconds=time.perf_counter() - began)
+
+
+def _score(problem: Problem, network: nn.Module, train: tuple[Tensor, Tensor], aside: tuple[Tensor, Tensor]) -> Score:
+    features, labels = aside
+    with torch.no_grad():
+        outputs = _outputs(network, features)
+        return Score(
+            aside=float(problem.metric(outputs, labels)),
+            seen=judged(problem.metric, network, train),
+            guide=float(problem.guide(outputs, labels)),
+        )
 
 
 def judged(metric: Metric, network: nn.Module, records: tuple[Tensor, Tensor]) -> float:
     """A metric of a network on records."""
     features, labels = records
     with torch.no_grad():
-        outputs = torch.cat([network(part) for part in torch.split(features, _AT_ONCE)])
-        return float(metric(outputs, labels))
+        return float(metric(_outputs(network, features), labels))
+
+
+def _outputs(network: nn.Module, features: Tensor) -> Tensor:
+    return torch.cat([network(part) for part in torch.split(features, _AT_ONCE)])
 
 
 def accuracy(outputs: Tensor, labels: Tensor) -> float:

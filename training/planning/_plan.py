@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import scipy.stats
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,6 +21,7 @@ from torch.utils.data import Dataset
 from dptheory import _validate
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
+from dptheory.training._streams import digest
 from dptheory.training.engine import check_rows_apart
 from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
@@ -40,11 +42,8 @@ CLIP_SHARES = (0.03, 0.1, 0.3)
 LEAST_SECONDS = 150.0
 """Of planning, where no time is given: all pilots of a small network on two cores."""
 _FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
-_METHODS_SHARE = 0.25
 _RATE_FACTORS = (0.5, 1.0, 2.0)
 _METHOD_STEPS, _METHOD_BATCH = 300, 64
-_T_95 = {3: 4.303, 5: 2.776}
-"""The 97.5 % points of Student's law for 3 and 5 pairs."""
 
 
 def plan(
@@ -157,7 +156,7 @@ def plan(
         seed,
         effort,
         seconds,
-        [_digest(t) for t in (features, labels, *model.state_dict().values())],
+        [digest([t]) for t in (features, labels, *model.state_dict().values())],
         (
             version("dptheory"),
             torch.__version__,
@@ -335,12 +334,6 @@ def _mark(function: object) -> str:
     return f"{name} {'' if code is None else code.co_code.hex()} {'' if code is None else code.co_names}"
 
 
-def _digest(tensor: Tensor) -> str:
-    from dptheory.training._streams import digest
-
-    return digest([tensor]).hex()
-
-
 # --- the answer -------------------------------------------------------------------------------------------------------------
 
 
@@ -418,7 +411,9 @@ def _tuning(
 
 
 def _range_95(differences: Sequence[float]) -> Range:
-    middle, half = _mean(differences), _T_95[len(differences)] * _standard_error(differences)
+    """By Student's law."""
+    quantile = float(scipy.stats.t.ppf(0.975, len(differences) - 1))
+    middle, half = _mean(differences), quantile * _standard_error(differences)
     return Range(middle - half, middle + half)
 
 

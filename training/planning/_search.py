@@ -301,7 +301,11 @@ class Search:
         some = ordered[0], ordered[len(ordered) // 2]
         clip = self._clips[len(self._clips) // 2]
         momentum = self._fixed.momentum or 0.0
-        points = [_point(c, clip, s, momentum, self._fixed.schedule or CONSTANT, 0.0) for s in _SWEPT for c in some]
+        points = [
+            point_of_candidate(c, clip, s, momentum, self._fixed.schedule or CONSTANT, 0.0)
+            for s in _SWEPT
+            for c in some
+        ]
         outcomes = self.evaluate(
             [self.job(p, most_steps=_SWEEP_STEPS, largest_batch=_SMALL_BATCH, fold=0) for p in points]
         )
@@ -320,7 +324,7 @@ class Search:
         schedules = SCHEDULES if fixed.schedule is None else (fixed.schedule,)
         averages = AVERAGES if fixed.average is None else (fixed.average,)
         points = [
-            _point(candidate, clip, stride, momentum, schedule, average)
+            point_of_candidate(candidate, clip, stride, momentum, schedule, average)
             for candidate in self._candidates
             for clip in self._clips
             for momentum in momenta
@@ -367,9 +371,10 @@ def _within(most: int, affordable: float, *, least: int) -> int:
     return max(least, min(most, int(affordable)))
 
 
-def _point(
+def point_of_candidate(
     candidate: Candidate, clip: float, stride: float, momentum: float, schedule: Schedule, average: float
 ) -> Point:
+    """A candidate with all that it leaves open; the learning rate from the stride."""
     return Point(
         batch_size=candidate.batch_size,
         epochs=candidate.epochs,

@@ -13,7 +13,7 @@ from dptheory.training._last_weights import LastWeights, first_averaged
 from dptheory.training._streams import simulation
 from dptheory.training.engine import PoissonBatches, attach
 from dptheory.training.mechanisms import Mechanism
-from dptheory.training.planning._point import AVERAGES, Schedule
+from dptheory.training.planning._point import AVERAGES, Point, Schedule
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 _ODD = 1e-15
@@ -41,6 +41,19 @@ class Steps:
     learning_rate: float
     momentum: float
     schedule: Schedule
+
+
+def private_steps(point: Point) -> Steps:
+    """The steps of the private run that a point describes."""
+    return Steps(
+        count=point.steps,
+        batch_size=point.batch_size,
+        noise_multiplier=point.noise_multiplier,
+        clip_norm=point.clip_norm,
+        learning_rate=point.learning_rate,
+        momentum=point.momentum,
+        schedule=point.schedule,
+    )
 
 
 def trained(

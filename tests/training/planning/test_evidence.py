@@ -16,13 +16,13 @@ from dptheory.training.planning import Effort, Point, _evidence, plan
 from dptheory.training.planning._evidence import (
     DEFAULTS,
     SEEDS,
-    Results,
     measure,
     point_of,
     priced,
     private_accuracy,
 )
 from dptheory.training.planning._evidence_settings import DELTA, Records, Setting
+from dptheory.training.planning._json_lines import JsonLines
 
 
 def _tiny() -> Records:
@@ -46,11 +46,11 @@ SETTING = Setting(
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "plan.jsonl")
+def results(tmp_path: Path) -> JsonLines:
+    return JsonLines(tmp_path / "plan.jsonl")
 
 
-def test_a_setting_end_to_end(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_end_to_end(results: JsonLines, monkeypatch: pytest.MonkeyPatch) -> None:
     least = Effort(spread=8, guided=8, short=10, kept=2, middle=10, finalists=1, whole=10)
     monkeypatch.setattr(_evidence, "_MOST_EXTENSIONS", 0)
     monkeypatch.setattr(_evidence, "plan", partial(plan, effort=least, batch_size=500, epochs=1.0))
@@ -81,7 +81,7 @@ def test_a_setting_end_to_end(results: Results, monkeypatch: pytest.MonkeyPatch)
     assert results.lines() == lines, "what is known is not run again"
 
 
-def test_a_study_that_was_stopped_goes_on(results: Results, tmp_path: Path) -> None:
+def test_a_study_that_was_stopped_goes_on(results: JsonLines, tmp_path: Path) -> None:
     """Its last line was cut off: that run is made again, no other, and the grid's way is the same."""
     measure("tiny", SETTING, results, parts=("grid",))
     whole = results.lines()
@@ -102,7 +102,7 @@ AT_AN_END = replace(SETTING, strides=(0.01, 0.1), rates=(0.25,))
 """Two factors before the best stride."""
 
 
-def test_the_grid_goes_on_while_its_best_is_at_an_end(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_grid_goes_on_while_its_best_is_at_an_end(results: JsonLines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_evidence, "private_accuracy", _best_at_one)
     measure("tiny", AT_AN_END, results, parts=("grid",))
     strides = {line["place"][3] for line in results.lines()}
@@ -111,7 +111,7 @@ def test_the_grid_goes_on_while_its_best_is_at_an_end(results: Results, monkeypa
 
 
 def test_wherever_a_grid_is_stopped_it_takes_the_same_way(
-    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: JsonLines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_evidence, "private_accuracy", _best_at_one)
     measure("tiny", AT_AN_END, results, parts=("grid",))
@@ -148,6 +148,6 @@ def test_a_point_is_priced_at_its_own_sampling_rate_and_steps() -> None:
     assert bounds[1.0] <= SETTING.epsilon < bounds[0.999]
 
 
-def test_the_lines_of_a_file_are_json_in_one_line_each(results: Results, tmp_path: Path) -> None:
+def test_the_lines_of_a_file_are_json_in_one_line_each(results: JsonLines, tmp_path: Path) -> None:
     results.add({"kind": "grid", "words": "two\nlines"})
     assert json.loads((tmp_path / "plan.jsonl").read_text("utf-8").splitlines()[0])["words"] == "two\nlines"
