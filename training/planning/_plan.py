@@ -2,7 +2,6 @@
 
 import copy
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -35,7 +34,7 @@ from dptheory.training.planning._ranges import Range
 from dptheory.training.planning._search import FULL, Effort, Fixed, Found, Pace, Search, Tried
 from dptheory.training.planning._theory import predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
-from dptheory.training.planning._workers import Run, cores, runner
+from dptheory.training.planning._workers import Run, runner, workers
 
 CLIP_SHARES = (0.03, 0.1, 0.3)
 """Clips, in medians of the gradients' norms at the start, which training makes shorter."""
@@ -167,9 +166,8 @@ def plan(
         ),
     )
     kept = Journal(journal, setup)
-    workers = cores() if executor is None else (getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
     allowed = LEAST_SECONDS if seconds is None else seconds
-    pace = Pace(allowed, workers)
+    pace = Pace(allowed, workers(problem, executor))
     with _bar() as bar, runner(problem, executor) as run:
         evaluate = _Evaluation(run, kept, bar, pace)
         search = Search(

@@ -133,15 +133,13 @@ class Found:
         best: the choice.
         finalists: it and the others of the last round, best first.
         points: all points of the grid.
-        pooled: what the pilots of the first two rounds say of them.
-        jobs: number of pilots.
+        pooled: what the pilots of the last round say of them: the metric on records kept aside, in its own unit.
     """
 
     best: Tried
     finalists: tuple[Tried, ...]
     points: tuple[Point, ...]
     pooled: Pooled
-    jobs: int
 
 
 class _Round:
@@ -150,7 +148,7 @@ class _Round:
     def __init__(self, search: "Search") -> None:
         self._search = search
         self.places: list[int] = []
-        self.values: list[float] = []
+        self._scores: list[Score] = []
         self._folds: list[int] = []
 
     def add(self, places: Sequence[int], *, folds: Sequence[int], most_steps: int, largest_batch: int) -> list[Outcome]:
@@ -164,7 +162,7 @@ class _Round:
         for job, place, outcome in zip(jobs, places, outcomes, strict=True):
             for average, other in search.alike(place).items():
                 self.places.append(other)
-                self.values.append(search.value(outcome.scores[average]))
+                self._scores.append(outcome.scores[average])
                 self._folds.append(job.fold)
         return outcomes
 
@@ -175,15 +173,23 @@ class _Round:
 
     def pooled(self, worst: float) -> Pooled:
         """The posterior; scores below the quantile ``worst`` count as that quantile, as how bad the bad ones are says nothing."""
-        values = _finite(np.array(self.values))
+        values = self._values(self._search.value)
         return self._posterior(np.maximum(values, np.quantile(values, worst)))
 
-    def paired(self, worst: float) -> Pooled:
-        """The same where each place has a pilot on each fold: what a fold adds to all of its scores is taken out first."""
-        values, folds = _finite(np.array(self.values)), np.array(self._folds)
+    def paired(self, worst: float, of: Callable[[Score], float] | None = None) -> Pooled:
+        """The same where each place has a pilot on each fold: what a fold adds to all of its scores is taken out first.
+
+        Args:
+            worst: quantile.
+            of: what is pooled of a score; None for what the search goes by.
+        """
+        values, folds = self._values(of or self._search.value), np.array(self._folds)
         for fold in np.unique(folds):
             values[folds == fold] += values.mean() - values[folds == fold].mean()
         return self._posterior(np.maximum(values, np.quantile(values, worst)))
+
+    def _values(self, of: Callable[[Score], float]) -> Array:
+        return _finite(np.array([of(score) for score in self._scores]))
 
     def _posterior(self, values: Array) -> Pooled:
         return pooled(self._search.coordinates[self.places], values, self._search.coordinates)
@@ -258,7 +264,10 @@ class Search:
             for average, other in self.alike(place).items()
         ]
         ranked = tuple(sorted(tried, key=lambda one: -known.mean[self._place[one.point]]))
-        return Found(best=ranked[0], finalists=ranked, points=self.points, pooled=known, jobs=self._jobs)
+        metric = last.paired(
+            0.0, lambda score: score.aside
+        )  # what the user is told is of the metric, and not of the guide
+        return Found(best=ranked[0], finalists=ranked, points=self.points, pooled=metric)
 
     def _short(self, count: int, effort: Effort) -> dict[str, Any]:
         folds = [(self._jobs + number) % self._folds for number in range(count)]

@@ -31,10 +31,17 @@ def runner(problem: Problem, executor: Executor | None) -> Iterator[Run]:
         yield lambda jobs: _ended({executor.submit(pilot, problem, job): i for i, job in enumerate(jobs)})
     elif _may_fork(problem):
         context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(cores(), context, _hold, (problem,)) as pool:
+        with ProcessPoolExecutor(workers(problem, executor), context, _hold, (problem,)) as pool:
             yield lambda jobs: _ended({pool.submit(_held_pilot, job): i for i, job in enumerate(jobs)})
     else:
         yield lambda jobs: ((i, pilot(problem, job)) for i, job in enumerate(jobs))
+
+
+def workers(problem: Problem, executor: Executor | None) -> int:
+    """Pilots that run at the same time."""
+    if executor is not None:
+        return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    return cores() if _may_fork(problem) else 1
 
 
 def _ended(futures: Mapping[Future[Outcome], int]) -> Iterator[tuple[int, Outcome]]:

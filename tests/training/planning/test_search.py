@@ -106,3 +106,21 @@ def test_pilots_without_a_score_are_the_worst() -> None:
             return outcome
 
     assert found(surface=Holes()).best.point.momentum == 0.0
+
+
+class Guided(Surface):
+    """The guide counts in another unit than the metric: ten times as much, less five."""
+
+    def _outcome(self, job: Job) -> Outcome:
+        plain = super()._outcome(job)
+        scores = {
+            average: Score(aside=one.aside, seen=one.seen, guide=10.0 * one.guide - 5.0)
+            for average, one in plain.scores.items()
+        }
+        return Outcome(scores=scores, seconds=plain.seconds)
+
+
+def test_what_is_told_of_the_points_is_of_the_metric_and_not_of_the_guide() -> None:
+    one = found(surface=Guided())
+    told = one.pooled.mean[one.points.index(one.best.point)]
+    assert abs(told - truth(one.best.point)) < 5 * NOISE  # the guide's own is 3 more
