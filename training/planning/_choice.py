@@ -61,7 +61,7 @@ class Choice:
         expected: of the metric on new records: from that of the pilots' records kept aside, less two standard errors, to that of the
             records that they trained on, more two.
         as_good: by hyperparameter, the range that the pilots do not tell from the choice, all others as chosen.
-        costs: by change, how much lower the metric is expected to be.
+        costs: by change, how much lower the metric is expected to be, where the pilots see it lower by a standard error and more.
         methods: what the papers' methods change; empty where there was no time.
         private_tuning: what tuning on the private records would change, where there were no public ones; None otherwise.
         public: which records the pilots used, in words.

@@ -438,7 +438,7 @@ def _choice(found: Found, gains: tuple[MethodGain, ...], **said: Any) -> Choice:
 
 
 def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
-    """Along each hyperparameter: what is as good as the choice, and what a step to either side costs."""
+    """Along each hyperparameter: what is as good as the choice, and what a step to either side costs where the pilots see a loss."""
     best = found.best.point
     place = {point: i for i, point in enumerate(found.points)}
     here = found.pooled.mean[place[best]]
@@ -450,7 +450,7 @@ def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
         good = [getattr(p, name) for p in line if found.pooled.mean[place[p]] >= here - unsure]
         words = name.replace("_", " ")
         as_good[words] = Range(min(good), max(good)) if good else Range(getattr(best, name), getattr(best, name))
-        for p in (p for p in line if p != best):
+        for p in (p for p in line if found.pooled.mean[place[p]] < here - unsure):
             factor = getattr(p, name) / getattr(best, name)
             if any(math.isclose(factor, wanted, rel_tol=0.15) for wanted in (0.22, 0.25, 4.0, 4.5)):
                 costs[f"{words} x {factor:.2g}"] = float(here - found.pooled.mean[place[p]])
