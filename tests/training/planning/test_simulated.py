@@ -1,4 +1,4 @@
-"""Simulated records have the law of the public ones as far as it was fitted, and a pilot on them learns what is true of the public ones."""
+"""Simulated records have the law of the public ones as far as it was fitted; a pilot on them learns what is true of these."""
 
 import dataclasses
 
