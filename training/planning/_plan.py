@@ -183,7 +183,7 @@ def plan(
             predict=lambda points: predicted_losses(points, spectrum),
             clips=clips,
             fixed=fixed,
-            folds=_repeats(problem),
+            folds=problem.folds if problem.simulated is None else 1,
             seed=seed,
         )
         found = search.run(effort)
@@ -356,7 +356,7 @@ def _with_simulated(problem: Problem, num_examples: int, seed: int) -> Problem:
 
 
 def _repeats(problem: Problem) -> int:
-    """Pilots of one point: with each part of the public records kept aside, or with other draws from the simulated ones."""
+    """Paired pilots: with each part of the public records kept aside, or with other draws from the simulated ones."""
     return problem.folds if problem.simulated is None else _REPEATS
 
 
@@ -487,8 +487,7 @@ def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
     """Along each hyperparameter: what is as good as the choice, and what a step to either side costs where the pilots see a loss."""
     best = found.best.point
     place = {point: i for i, point in enumerate(found.points)}
-    here = found.pooled.mean[place[best]]
-    unsure = _standard_error([s.aside for s in found.best.scores])
+    here, unsure = found.pooled.mean[place[best]], found.pooled.deviation[place[best]]
     names = ("learning_rate", "batch_size", "epochs", "clip_norm")
     as_good, costs = {}, {}
     for name in names:
