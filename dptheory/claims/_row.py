@@ -28,7 +28,6 @@ from dptheory.checks import (
 from dptheory.checks._certificate import Problem
 from dptheory.checks._law import OutcomeSampler
 from dptheory.checks._mean import Sampler
-from dptheory.claims._answer import answer_to
 from dptheory.claims._claim import Claim, Source, Verdict
 
 __all__ = ["Claim", "Kind", "Number", "Range", "Row", "Sides", "Source", "Verdict"]
@@ -55,9 +54,8 @@ class Row:
 
     @functools.cached_property
     def claim(self) -> Claim:
-        """The row with its checks and its answer; no check can be added after that."""
-        answer = answer_to(self._claim.id) if self._claim.verdict is Verdict.EMPIRICAL else None
-        return replace(self._claim, checks=tuple(self._checks), answer=answer)
+        """The row with its checks; no check can be added after that."""
+        return replace(self._claim, checks=tuple(self._checks))
 
     def add(self, *checks: Check) -> None:
         """Checks in any other form.

@@ -43,28 +43,8 @@ def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
 row = Row(
     Claim(
         id="gep.lemD.2-4",
-        title="three lemmas on Renyi privacy",
         source=Source("gep", "Lemmas D.2 to D.4"),
-        statement=r"""Let $D_\lambda(P\Vert Q) = \frac1{\lambda-1}\log E_Q(dP/dQ)^\lambda$, $\lambda>1$.
-
-- Lemma D.2: with sensitivity $S$, the Gaussian mechanism is $(\lambda,\lambda S^2/(2\sigma^2))$-RDP.
-- Lemma D.3: mechanisms that are $(\lambda,\gamma_1)$- and $(\lambda,\gamma_2)$-RDP are together
-  $(\lambda,\gamma_1+\gamma_2)$-RDP.
-- Lemma D.4: $(\lambda,\gamma)$-RDP implies $(\gamma+\log(1/\delta)/(\lambda-1),\delta)$-DP.""",
         verdict=Verdict.LOOSE,
-        summary="all three are true; the first is an equality, and the conversion of the third can be improved at every "
-        "order.",
-        conditions=(
-            r"Order $\lambda>1$, $0<\delta<1$.",
-            "In D.3 the second mechanism may depend on the first one's output, if its bound holds for every output.",
-        ),
-        correction=r"""The first is an equality. In the third, $(\lambda,\gamma)$-RDP implies $(\epsilon,\delta)$-DP for
-
-$$\epsilon = \gamma+\frac{\log(1/\delta)-\log\lambda}{\lambda-1}+\log\Big(1-\frac1\lambda\Big),$$
-
-or for $\epsilon = 0$ if this is negative.
-
-This is less than the printed value.""",
         printed=printed_conversion,
         calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
         proved=True,

@@ -35,30 +35,8 @@ def _least_norm(seed: int) -> float:
 row = Row(
     Claim(
         id="gep.power",
-        title="power iteration",
         source=Source("gep", "Algorithm 1, lines 3 to 7, and section 3.1"),
-        statement=r"From a random $B\in R^{k\times p}$ repeat $B\leftarrow$ orthonormal rows of $(GB^T)^TG$. By section "
-        r"3.1 this finds (approximately) the $k$ principal components of the anchor gradients $G\in R^{m\times "
-        "p}$.",
         verdict=Verdict.CONDITIONAL,
-        summary=(
-            "it converges to the principal subspace at the rate $(s_{k+1}/s_k)^2$ per iteration; the paper's "
-            "single one is exact only for rank at most $k$, and arbitrarily bad where the spectrum is flat."
-        ),
-        conditions=(
-            r"$k\le\min(m,p)$ and $s_k>s_{k+1}$: otherwise the principal subspace is not unique.",
-            r"The start has a density, so that $\tan\theta_0<\infty$ almost surely.",
-            r"Unstated: as many iterations as the spectrum asks for. For $\tan\theta_t\le\eta$ it is enough, and for "
-            r"$k = 1$, $p = 2$ needed, that $t\ge\log(\tan\theta_0/\eta)/(2\log(s_k/s_{k+1}))$. The paper takes one.",
-            "Lemma 3.2 is about the exact principal subspace. With $t = 1$ and $s_{k+1}/s_k$ close to 1 the result "
-            "is little better than the first $k$ directions of $BG^TG$ for a random $B$.",
-        ),
-        correction=r"""With $s_1\ge s_2\ge\ldots$ the singular values of $G$, $s_k>s_{k+1}$, and $\theta_t$ the largest principal angle between the row
-space of $B$ after $t$ iterations and the span of the $k$ leading right singular vectors:
-
-$$\tan\theta_t\le\Big(\frac{s_{k+1}}{s_k}\Big)^{2t}\tan\theta_0.$$
-
-One iteration is exact if and only if $\mathrm{rank}\thinspace G\le k$.""",
         calculators=(embedding.anchor_subspace,),
         proved=True,
     )

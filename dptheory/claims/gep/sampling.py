@@ -61,22 +61,8 @@ def _sampled_loss(epsilon: float, rate: float) -> float:
 row = Row(
     Claim(
         id="gep.sampling",
-        title="sampling strengthens the guarantee",
         source=Source("gep", "section 3.3, after Theorem 3.2"),
-        statement=r"""If the private gradients are randomly sampled from the full batch, the privacy guarantee can be strengthened. In full:
-
-If a step on all given records is $(\epsilon,\delta)$-differentially private, then on records drawn independently with probability
-$q$ it is $(\epsilon',q\delta)$-differentially private, $\epsilon' = \log(1+q(e^\epsilon-1))\le\epsilon$.""",
         verdict=Verdict.HOLDS,
-        summary="for records drawn independently, as usually meant; not for fixed batches that take turns.",
-        conditions=(
-            r"Each record is drawn independently of the others with probability $q\in(0,1]$, afresh at each step, "
-            "and who was drawn is not told.",
-            "Neighbours differ by one record added or removed. Sums are divided by a public number (such as $qn$), "
-            "not by the size of the draw.",
-            "Not for shuffled or fixed batches that take turns: who is in which batch may then be known, and "
-            "nothing is gained.",
-        ),
         calculators=(embedding.sampled_epsilon,),
         proved=True,
     )

@@ -74,61 +74,10 @@ def _least_capped_risk(beta: float, distance: float, steps: int, lipschitz: floa
 row = Row(
     Claim(
         id="gep.thm3.3",
-        title="excess risk",
         source=Source("gep", "Theorem 3.3"),
-        statement=r"Let $L$ be 1-Lipschitz, convex and $\beta$-smooth. At $\eta = \frac1\beta$, $T = "
-        r"\frac{n\beta\epsilon}{\sqrt p}$: $E L(\bar\theta)-L_\ast\le "
-        r"O\Big(\frac{\sqrt{k\log(1/\delta)}}{n\epsilon}+\bar r\frac{\sqrt{p\log(1/\delta)}}{n\epsilon}\Big)$, "
-        r"$\bar r = \frac1T\sum r_t^2$, $r_t = \max_i|(R_t)_i|$.",
         verdict=Verdict.FALSE,
         kernel="gep/thm3_3.v",
         kernel_theorems=("printed_is_false",),
-        summary=(
-            r"at the stated $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "
-            "residual, above any multiple of the printed rate; a public clip and the right $T$ give a rate."
-        ),
-        key_points=(
-            (
-                r"Claimed: with $T = n\beta\epsilon/\sqrt p$ steps the excess risk has $\sqrt k$ in place of $\sqrt "
-                r"p$, up to a term with the mean square $\bar r$ of the largest residual."
-            ),
-            (
-                r"False: at that $T$ the excess can be about $\frac{\sqrt p D^2}{2n\epsilon}$ with $k = 1$ and no "
-                "residual at all."
-            ),
-            (
-                r"True with a public clip $\rho$ of the residuals and the right $T$: the rate is that of "
-                r"$\sqrt{kG^2+p\rho^2}$."
-            ),
-            "Use `excess_risk` with `least_risk`; `excess_risk_as_published` is the same at the printed noise.",
-        ),
-        conditions=(
-            "The paper says itself that where residuals remain the bound does not explicitly improve on earlier ones. "
-            "What is judged is the bound as stated, which fails where none remain.",
-            r"**Per sample.** The sensitivity of the embedding is the largest $|\nabla\ell_i|$; that the mean $L$ is "
-            r"1-Lipschitz does not bound it. ($\ell_1 = 10\theta$, $\ell_2 = -10\theta$ has $L = 0$.)",
-            "**Public clip.** $r_t$ of the private data is not a private noise scale: "
-            r"[gep.residual_scale](residual_scale.md). A fixed $\rho$ also removes the circle that $\bar r$ depends "
-            r"on $T$ and $T$, where it is best, on $\bar r$. For a public schedule $\rho_t$ take the root of the "
-            r"mean square. With $\rho = G$ nothing is ever clipped, for $|R_i|\le|\nabla\ell_i|\le G$.",
-            "Neighbours differ by one sample added or removed; $n$ is public; the anchors are public; noise is "
-            r"fresh. $\bar\theta$ is a function of the $T$ releases, so what composition says of all of them holds "
-            "for it.",
-            "$T$ is an integer and at least 1. If the optimal $T$ is below 1, the bound at $T = 1$ is at least "
-            r"$\frac{\beta D^2}2$, no better than $L(\theta_0)-L_\ast\le\frac{\beta D^2}2$.",
-        ),
-        correction=r"""With $D = |\theta_0-\theta_\ast|$, every sample's loss $G$-Lipschitz, residuals that never exceed a public clip $\rho\le G$,
-$\Lambda = \log(1/\delta)$:
-
-1. with the paper's noise, $\sigma = 2\sqrt{2T\Lambda}/\epsilon$ times each clip, $\epsilon<2\Lambda$, and
-   $s = \Lambda(kG^2+p\rho^2)$: $E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac{4Ts}{\beta\epsilon^2n^2}$, which is
-   $\frac{2\sqrt2D\sqrt s}{n\epsilon}$ at $T = \frac{\beta Dn\epsilon}{\sqrt{8s}}$;
-2. at $\mu$-GDP with the best split, residual noise only off the anchor subspace, $S = \sqrt kG+\sqrt{p-k}\rho$:
-   $\frac{\beta D^2}{2T}+\frac{TS^2}{2\beta\mu^2n^2}$, which is $\frac{DS}{\mu n}$ at $T = \frac{\beta Dn\mu}S$;
-3. with the better integer neighbour of an optimal $T\ge1$: at most $\frac3{2\sqrt2}<1.061$ times as much.
-
-At the stated $T$ the first term keeps $\sqrt p$: with $k = 1$ and no residual the excess can be
-$\frac{\beta D^2}{2(T+2)}\approx\frac{\sqrt pD^2}{2n\epsilon}$.""",
         printed=printed_rate,
         calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
         proved=True,

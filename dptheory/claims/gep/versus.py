@@ -140,63 +140,9 @@ def _functional(part: str, bias: embedding.ClippingBias) -> float:
 row = Row(
     Claim(
         id="gep.versus",
-        title="GEP against plain perturbation",
         source=Source("gep", "new, on section 3"),
         ours=True,
-        for_users=(
-            "How small the residual clip must be for GEP to have less noise than plain perturbation is read off "
-            "$k/p$ before training."
-        ),
-        statement=r"""$n$ gradients $G_i$; each way releases an estimate $n\tilde v$ of their sum $\sum_iG_i$; $n^2$ times the squared error of the mean
-is $E\lvert n\tilde v-\sum_iG_i\rvert^2$, the expectation over the noise. Notation as in [gep.split](split.md); $S$ is the clip of
-plain perturbation, $r = \sum_iPG_i$ the summed residual. Every way is exactly $\mu$-GDP (add/remove). For GEP that is said of the
-pair $(\tilde w,\tilde r)$; the row "by its sum" has the noise that the sum $\tilde w^TB+\tilde r$ needs, which is all that
-Algorithm 1 returns and is more private than the pair (item 5 of [gep.thm3.1](thm3.1.md)). Where no gradient is clipped, with
-$a = S_1^2/(S_1^2+S_2^2)$:
-
-| way | $n^2$ squared error |
-|---|---|
-| GP | $pS^2/\mu^2$ |
-| B-GEP | $kS_1^2/\mu^2+\lvert r\rvert^2$ |
-| GEP as published, $\sigma_i = \sqrt2S_i/\mu$ | $2(kS_1^2+pS_2^2)/\mu^2$ |
-| GEP as published, by its sum, $\sigma_i = S_i\sqrt{1+a}/\mu$ | $(1+a)(kS_1^2+pS_2^2)/\mu^2$ |
-| GEP, best split, noise off $U$ | $(\sqrt kS_1+\sqrt qS_2)^2/\mu^2$ |
-| GEP, gradient clipped first | $E(\min(1,S_2/S))$ of [gep.joint_clip](joint_clip.md) |
-
-With clipping each gains the squared norm of the bias of its clipping ([gep.rem1](rem1.md)); for B-GEP the bias is that of the
-embeddings, and $\lvert r\rvert^2$ stays as it is. At $S_2 = 0$ the bias of GEP is $-r$ as well: every way of GEP then loses $\lvert r\rvert^2$.
-
-With $S_1 = S$ and compared by noise alone, the ways of GEP beat GP below these ratios $S_2/S$: as published exactly if
-$(S_2/S)^2<\frac12-\frac kp$, with the best split exactly if $S_2/S<\sqrt{(\sqrt p-\sqrt k)/(\sqrt p+\sqrt k)}$, with joint
-clipping exactly if $(S_2/S)^2<q/p$; by its sum GEP as published does exactly if
-$(S_2/S)^2<\frac12\big(\sqrt{(1-c)(5-c)}-1-c\big)$, $c = k/p$. As published never if $k\ge p/2$, by pair or sum. Releasing the
-residual ($S_2>0$) beats B-GEP exactly if $\lvert r\rvert^2\mu^2/S^2$ exceeds, with $\rho = S_2/S$: as published $k+2p\rho^2$; by its sum
-$ak+(1+a)p\rho^2$, $a = 1/(1+\rho^2)$; best split $2\sqrt{kq}\thinspace\rho+q\rho^2$; joint clipping
-$(q-k)\rho^2+2\rho\sqrt{kq(1-\rho^2)}$ if $\rho^2\le q/p$, else $q$; GP instead of GEP: $q$.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            r"at the same $\mu$, GEP as published has less noise than plain perturbation if and only if "
-            r"$(S_2/S)^2<\frac12-\frac kp$; with joint clipping if and only if $(S_2/S)^2<q/p$."
-        ),
-        key_points=(
-            r"The question: when does GEP have less noise than plain Gaussian perturbation (GP) at the same $\mu$?",
-            (
-                r"As published: if and only if $(S_2/S)^2<\frac12-\frac kp$. With the best split: $S_2/S<\sqrt{(\sqrt "
-                r"p-\sqrt k)/(\sqrt p+\sqrt k)}$. With joint clipping: $(S_2/S)^2<q/p$."
-            ),
-            "Joint clipping is never worse than GP in noise; clipping adds the square of its bias to every way.",
-            "Use `gep_mse` to compare the ways, `largest_residual_ratio` for the largest residual clip that pays.",
-        ),
-        conditions=(
-            r"One $\mu$ for every way, that of one release before subsampling, add/remove. In the papers' terms $\mu "
-            r"= 1/\sigma$ for a noise multiplier $\sigma$; GEP's normalised concatenation has sensitivity $\sqrt2$, "
-            r"hence $\sigma_i = \sqrt2\sigma S_i$.",
-            "$B$ has orthonormal rows and does not depend on the private data.",
-            r"Say which release is accounted for: the pair, as the paper does (its sensitivity $\sqrt2$), or the sum.",
-            "The thresholds compare noise. A smaller $S_2$ lowers the noise and raises the bias of clipping the "
-            "residuals; both are in `clipped_gep_mse`.",
-            "The error of one step is no measure of a whole run: over many steps noise averages out, a bias does not.",
-        ),
         calculators=(
             embedding.gep_mse,
             embedding.clipped_gep_mse,

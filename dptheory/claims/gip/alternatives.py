@@ -155,58 +155,9 @@ def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) ->
 row = Row(
     Claim(
         id="gip.alternatives",
-        title="other private selections",
         source=Source("gip", "new, on section 4.2, below Theorem 2"),
         ours=True,
-        for_users=(
-            "Where indices are to be chosen privately, other selections keep more of the gain of long gradients at the same zCDP budget. For noise on the sizes the page "
-            "says from which length on (small budgets, large groups, normal entries)."
-        ),
-        statement=r"""The paper says only "can be replaced by any index pruning methods". (Known before: that the exponential mechanism has bounded
-range and is $\epsilon^2/8$-zCDP, and that top-K by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical
-differentially private top-k selection with pay-what-you-get composition", 2019, and the posts on bounded range and one-shot
-top-k at differentialprivacy.org. Steps 2 and 3 below prove both again. What is added here is the Euclidean bound
-$|v| \le C$, which all groups share, and the gains.) $g$ is the sum of the clipped gradients ($|v| \le C$ each), $d$ the size
-of a group, $K = kd$ the number kept in each of $G$ groups, $\rho$ a zCDP budget of one step. All are top-K of some score,
-in every group.
-
-1. *Sizes.* The score $|g_j| + N(0, \sigma_a^2C^2)$ is $\rho$-zCDP with $\sigma_a = 1/\sqrt{2\rho}$.
-2. *Gumbel.* The score $|g_j| + \mathrm{Gumbel}(1/\lambda)$ is $\rho$-zCDP with $\lambda C = 2\sqrt{\rho/K}$. The constant is
-the best possible for $K = 1$.
-3. *Release.* The score $|g_j + Z_j|$, $Z \sim N(0, s^2I)$ the noise of the release anyway, costs nothing. For
-$g_j \sim N(0, \sigma_g^2)$ it retains the share $\beta = \sigma_g^2/(\sigma_g^2 + s^2)$ of the top-k gain, exactly, at
-every $d$; and the MSE of $(g + Z)\odot I$ is that of random-k plus $(s^2 - \sigma_g^2)\thinspace \Gamma$,
-$\Gamma = E[\text{top-}k\text{ energy}] / \sigma_g^2 - K$: larger than random-k's exactly where $s = \sigma C > \sigma_g$.
-4. *Gain of 1 and 2.* For Gaussian $g$ and $d \to \infty$, $\frac{E[(x^2 - 1)p(|x|)]}{2a\varphi(a)}$ with $p(x)$ the chance
-of an entry of size $x\sigma_g$ to be selected, and the threshold set by $E[p] = k$, $a = \Phi^{-1}(1 - k/2)$.
-5. *Crossing.* To leading order in $\rho$, and for large $d$, the sizes beat the Mallows mechanism (both accounted for by
-zCDP, $k \le \frac12$) if and only if $\frac{|g|}C > \sqrt{\frac{k\pi}2}(1-k)\frac{2a\varphi(a)}{\varphi(z)}$,
-$z = \Phi^{-1}(1-k)$, $|g| = \sqrt{dG}\sigma_g$.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            "noise on the sizes, Gumbel noise, or the released gradient itself select entries at a cost that "
-            "does not grow with the number of groups; each beats the Mallows mechanism in a range of gradient "
-            "norms."
-        ),
-        key_points=(
-            (
-                "The question: what other private selection retains more than the Mallows mechanism at the same zCDP "
-                r"budget $\rho$?"
-            ),
-            (
-                "Noise on the sizes and Gumbel noise cost the same for one group and for thousands, as all groups "
-                "share the clip; selecting by the released gradient costs nothing at all."
-            ),
-            r"Remember: selection by the release retains exactly $\sigma_g^2/(\sigma_g^2+s^2)$ of the gain.",
-            "Use `selection_gains` to compare all four at one budget.",
-        ),
-        conditions=(
-            (
-                "One example added or removed, for a given batch. (Under one Poisson sample with the values: as in "
-                "[gip.thm2](thm2.md), step 8, the zCDP of the selection may be added to the curve of the values.)"
-            ),
-            "Gains under Assumption 1 (independent centred normal entries); those of 1 and 2 in the limit of large groups.",
-        ),
         calculators=(
             pruning.magnitude_noise,
             pruning.gumbel_rate,

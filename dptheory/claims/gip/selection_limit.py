@@ -126,73 +126,9 @@ def _logistic_share(order: float, rho: float, g: float, shift: float, turn: floa
 row = Row(
     Claim(
         id="gip.selection_limit",
-        title="what any private selection can retain",
         source=Source("gip", "new, on section 4.2"),
         ours=True,
-        statement=r"""A *selection* draws a set $I$ of entries, on average $K = kd$ of the $d$ of each of $G$ groups, $0<k<1$, from a batch. It is
-$\rho$-zCDP for one example added or removed. $g$ is the sum of the clipped gradients (norm at most $C$ each),
-$g_j\sim N(0,\sigma_g^2)$ independent, $D = dG$, $r = \sqrt D\thinspace\sigma_g/C$ the length of $g$ in clipping norms,
-$\Gamma\sigma_g^2$ what exact top-k gains over random-k in a group. The share of the gain that a selection retains is
-$$S = \frac1{G\thinspace\Gamma}\thinspace E\sum_{j\in I}\Big(\frac{g_j^2}{\sigma_g^2}-1\Big).$$
-Let $x\sim N(0,1)$, $\kappa^2 = 1-\frac2\pi$, $a = \Phi^{-1}(1-\frac k2)$, $z = \Phi^{-1}(1-k)$, $c(u) = \log(1-k+ke^u)-ku$ and
-$$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \inf_{s>0,\thinspace\nu}\frac{R+E\thinspace c(s(x^2-1)-\nu)}s .$$
-
-1. *Converse.* Every sum $g$ has a batch, the same for all selections, such that $S\le\frac d\Gamma F(R)$. For selections that see the sum
-   alone this holds for all batches with that sum.
-2. *Size.* $F(R)\le\sqrt R$, and $F(R) = 2\sqrt{k(1-k)R}\thinspace(1+o(1))$ as $R\to0$.
-3. *Noisy sizes.* Top-k of $|g_j|+N(0,C^2/(2\rho))$ ([gip.alternatives](alternatives.md)), large groups: as $R\to0$, the
-   bound is
-   $$\sqrt{\pi-2}\thickspace\frac{\sqrt{k(1-k)}}{\varphi(z)}\Big(1+\frac1{\kappa r}\Big)$$
-   times what they retain; without the bracket 1.34 for $k = .5$, 1.83 for $k = .1$, 3.99 for $k = .01$. For $k = .1$ and
-   $r\ge100$ it is below 2 at every $\rho$.
-4. *Nearly sharp.* Keep each entry on its own, with log-odds $\sqrt{8\rho}\thinspace|g_j|/C$ minus a constant. This is
-   $\rho$-zCDP, and as $R\to0$ the bound is $\frac{\sqrt{\pi-2}}{2\sqrt{k(1-k)}}\big(1+\frac1{\kappa r}\big)$ times
-   what it retains: 1.069 times for $k = \frac12$ and long gradients.
-5. *Short gradients.* The Mallows mechanism at the same budget, $k\le\frac12$, $\rho\to0$ and then large groups: the bound is
-   $\frac{\kappa r+1}{a\varphi(a)\sqrt{2(1-k)}}$ times what it retains. So for $k = .1$ and small budgets the better one of it
-   and of noisy sizes is within a factor of 6.3 of the bound at every length $r$.
-
-Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\thinspace/\sqrt{2k\log(1/k)}$.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            "normal entries: by the sum alone no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; "
-            "noisy sizes have half of a sharper bound at $k = .1$."
-        ),
-        key_points=(
-            "The question: the known private selections retain little of what top-k gains. Is there a better one?",
-            (
-                "Hardly one that sees the batch's sum alone. At a zCDP budget it can learn only so much about the sizes of the entries, and "
-                "this bounds its gain. One that sees the examples may do better on some batches (many examples that all have the same largest entries), "
-                "but every sum has a batch such that over these it does not. For long gradients noise on the sizes has more than half of what is possible at $k = .1$, and at small "
-                "budgets a logistic choice of every entry has 93 % of it at $k = \\frac12$."
-            ),
-            (
-                "In the paper's setting, with batch gradients of norm $100C$ and $\\epsilon = 1$ spent on the indices in equal parts over "
-                "875 steps (printed for SVHN; by zCDP, no credit for sampling), no selection by the sum of a step's batch retains more than 0.04 % of that "
-                "step's gain, on average over normal entries, and 1.2 % with all of it spent in one step; 64 % are needed to beat the direction of DP-SGD."
-            ),
-            "Remember: at most $\\sqrt R\\thinspace d/\\Gamma$, with $R = \\rho(\\kappa|g|/C+1)^2/D$, $\\kappa^2 = 1-2/\\pi$.",
-            "Use `selection_gain_bound`.",
-        ),
-        for_users=(
-            "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting "
-            "with batch gradients of 100 clipping norms and epsilon 1 spread evenly over the steps, without credit for sampling, a selection by the "
-            "sum of a step's batch has at most 0.04 % of what top-k gains in it (normal entries, on average), and noise on the sizes 0.02 %."
-        ),
-        conditions=(
-            "zCDP of the selection for a given batch. A batch drawn at random and kept secret makes the same budget buy more.",
-            "Item 1 is about the average over $g$, and for selections that see the examples about the worst batch with the sum $g$. On other batches they can "
-            "retain all: choose $I$ with chances in proportion to $e^{\\epsilon u(I)}$, $u(I)$ the number of examples whose own top-k set is $I$. That is "
-            "$\\frac{\\epsilon^2}8$-zCDP, and on $n$ examples $\\frac gn$ it finds the top-k set of $g$ almost surely as $n\\to\\infty$.",
-            "The budget is one for all batches of vectors. If examples can have some gradients only, a selection may know more.",
-            (
-                "The selection sees the batch of its step alone. One that is kept for several steps, or that uses earlier batches "
-                "too, may spend the budgets of all of them."
-            ),
-            "The selection may know $\\sigma_g$, $\\rho$ and everything else but the batch.",
-            "Neighbours add or remove one example. Groups of examples cost $\\rho n^2$ by zCDP at all orders (step 1).",
-            "What the values reveal is no part of the budget $\\rho$: selection by the released gradient spends theirs.",
-        ),
         calculators=(pruning.selection_gain_bound,),
         proved=True,
     )

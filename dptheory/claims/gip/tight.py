@@ -179,53 +179,9 @@ _COUNTS = [(count, spread, eps) for count in (4 * 10**9, 10**12) for spread in (
 row = Row(
     Claim(
         id="gip.tight",
-        title="exact privacy of the index mechanism",
         source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
         ours=True,
-        for_users=r"The same budget allows a larger $\theta$ than adding up the $\epsilon$ of all releases would.",
-        statement=r"""One release draws $I$ from the Mallows law $P_A(I) \propto e^{-\theta h(I, A)}$ around a reference $A$; all sets have $K$ of
-$d$ ones. Let $A, B$ be two references, $h(A, B) = 2m$, $1 \le m \le \min(K, d-K)$.
-
-1. *Loss.* $\log\frac{P_A(I)}{P_B(I)} = 2\theta(X - Y)$ with $X = |I\cap(A\setminus B)|$, $Y = |I\cap(B\setminus A)|$, and
-under $P_A$ $P(x, y) \propto \binom mx\binom my e^{2\theta x}\thinspace [t^{K-x-y}](1 + e^{2\theta}t)^{K-m}(1+t)^{d-K-m}$.
-All losses are multiples of $2\theta$. The pair $(B, A)$ has the same law.
-2. *Domination.* The pair at distance $2m$ is a post-processing of a pair at distance $2m + 2$. So $N$ adaptive releases,
-each with references as far apart as they can be or nearer, are $(\epsilon, \delta(\epsilon))$-DP with
-$\delta(\epsilon) = E[(1 - e^{\epsilon - 2\theta S})^+]$, $S$ the sum of $N$ independent copies of $X - Y$ at the largest
-distance; and no smaller $\delta$ is possible if that distance is attained.
-3. *zCDP.* $e^{(a-1)D_a} = E\left[\left(\frac{\cosh((2a-1)\theta)}{\cosh\theta}\right)^J\right]$ for every $a > 1$, $J \le m$
-the number of split pairs below. Hence $D_a \le 2a\theta^2m$: $\rho = 2\theta^2m = \theta^2h(A, B)$.
-4. *Small $\theta$.* $D_a = 4k(1-k)\thinspace m\thinspace a\thinspace \theta^2\thinspace \frac d{d-1}(1 + o(1))$ as
-$\theta \to 0$, $k = K/d$.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            "the privacy loss lives on a lattice, so it composes without discretisation; the farthest pair of references "
-            r"dominates; a release is $\theta^2 s$-zCDP, $s$ the index sensitivity."
-        ),
-        key_points=(
-            "The page gives the exact privacy of releasing an index set by the Mallows law.",
-            (
-                r"All privacy losses are multiples of $2\theta$, so that releases compose exactly; the pair of "
-                "references that are farthest apart is the worst."
-            ),
-            (
-                r"Remember: one release is $\theta^2s$-zCDP, $s$ the index sensitivity, where the paper counts "
-                r"$\epsilon = \theta s$."
-            ),
-            (
-                "Use `delta` and `epsilon` of the composed law, `theta_for_delta_budget` for the dispersion that a "
-                "budget allows."
-            ),
-        ),
-        conditions=(
-            "Every set has exactly $K$ ones.",
-            (
-                r"The same $\theta$, $K$ and $d$ in all groups and steps for the lattice sum. Otherwise the zCDP constants add up "
-                "all the same."
-            ),
-            "For given batches. Sampling breaks the lattice; see [gip.thm2](thm2.md).",
-            "One example can move the references of all groups, so groups compose like steps.",
-        ),
         calculators=(
             privacy.index_sets.loss_law,
             privacy.index_sets.LatticeLoss.delta,

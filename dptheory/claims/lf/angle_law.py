@@ -104,51 +104,9 @@ def _across(dim: int, snr: float, what: str, x: float) -> float:
 row = Row(
     Claim(
         id="lf.angle_law",
-        title="law of the noise angle",
         source=Source("lf", "new, on Definition 3.2"),
         ours=True,
-        for_users=(
-            "The angle by which noise turns a batch's gradient has its law, mean and variance without sampling, "
-            "in every dimension from 2 on."
-        ),
-        statement=r"""Let $d\ge2$, $s\in\mathbb R^d$ fixed, $z\sim N(0,\tau^2I_d)$, $\kappa = \lVert s\rVert/\tau\ge0$ and $\gamma\in[0,\pi]$ the angle
-between $s$ and $s+z$ (for $\kappa = 0$: between $z$ and any fixed direction). Then, with
-$\Psi_n(c) = \int_0^\infty r^{n-1}e^{-r^2/2+rc}dr$:
-
-1. $\sqrt{d-1}\cot\gamma$ is noncentral $t$ with $d-1$ degrees of freedom and noncentrality $\kappa$. With $R\sim\chi_{d-1}$,
-   $F(g) = P(\gamma\le g) = E\thinspace\Phi(\kappa-R\cot g)$, and $\gamma$ has on $(0,\pi)$ the density
-   $$p(g) = K\sin^{d-2}(g)e^{-\kappa^2/2}\Psi_d(\kappa\cos g),\qquad K = \frac{2^{1-d/2}}{\sqrt\pi\thinspace\Gamma(\frac{d-1}2)} .$$
-2. $\dfrac{\partial F}{\partial\kappa}(g) = K\sin^{d-1}(g)e^{-\kappa^2/2}\Psi_{d-1}(\kappa\cos g)>0$: $\gamma$ falls in law,
-   strictly, as $\kappa$ rises; for almost every one and the same $z$ it falls too.
-3. With $m = d-1$ and $\gamma_0 = \arctan(\sqrt m/\kappa)$ ($\frac\pi2$ for $\kappa = 0$),
-   $$E\gamma = \gamma_0-\frac{\sin4\gamma_0}{16m}+O(d^{-2}),\qquad E\gamma = \gamma_0(1+O(1/d)),\qquad \mathrm{Var}\gamma = \frac{1+\kappa^2/(2d)}{d(1+\kappa^2/d)^2}(1+O(1/d)),$$
-   with constants in the $O$ that depend neither on $d$ nor on $\kappa$.
-
-Measured, not proved: the relative error of $\gamma_0$ lies within $[-0.09, 0.26]/(d-1)$ and that of the variance within
-$[-1.13, 0.76]/d$.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            "given the batch, the angle between the clipped signal and its noisy self has a noncentral $t$ law "
-            "in its cotangent, and falls with the signal-to-noise ratio for almost every noise draw."
-        ),
-        key_points=(
-            "The page gives the exact law of the angle between the clipped signal $s$ and $s+z$ for one batch.",
-            (
-                r"$\sqrt{d-1}\cot\gamma$ is noncentral $t$ with $d-1$ degrees of freedom and noncentrality $\kappa = "
-                r"\lVert s\rVert/\tau$; the angle falls as $\kappa$ rises, for almost every noise draw."
-            ),
-            (
-                r"Remember: the mean is close to $\gamma_0 = \arctan(\sqrt{d-1}/\kappa)$, with a relative error of "
-                r"order $1/d$ whatever $\kappa$ is."
-            ),
-            "Use `cdf`, `mean` and `var`; `asymptotic_mean` and `asymptotic_var` where $d$ is large.",
-        ),
-        conditions=(
-            r"The batch, and so $s = s^B$, is fixed. Over the batches the law is the mixture over $\kappa = \lVert "
-            r"s^B\rVert/\tau$.",
-            r"Items 1 and 2 hold for every real $d>1$, if $\gamma$ is defined by $\cot\gamma = X/R$ with independent "
-            r"$X\sim N(\kappa,1)$, $R\sim\chi_{d-1}$.",
-        ),
         calculators=(
             gradients.DistortionAngle.cdf,
             gradients.DistortionAngle.sf,

@@ -40,23 +40,8 @@ def _hockey_stick(epsilon: float, adaptive: bool) -> float:
 row = Row(
     Claim(
         id="lf.privacy",
-        title="the freezing schedule is free",
         source=Source("lf", "Section 3.1"),
-        statement="Since freezing is decided by the hyperparameters $t^f$, $m^f$ without adapting to the data, the "
-        "privacy analysis of DP-SGD-LF is that of DP-SGD, and its accounting can be used.",
         verdict=Verdict.HOLDS,
-        summary="with a schedule that is fixed in advance the privacy loss is exactly that of DP-SGD with the same "
-        "noise multiplier, sampling rate and number of steps; neither more nor less.",
-        conditions=(
-            "Stated: $t^f$ and $m^f$ do not depend on the private data. Fixed numbers, numbers that depend on "
-            r"$\epsilon,\delta,\sigma,B,N$ alone, and numbers computed from what was released before (the noisy "
-            "iterates) all do. Choosing them by the accuracy of several runs on the private data does not; section "
-            "4 of the paper says so.",
-            "Stated: gradients of frozen layers are set to 0 before clipping and get no noise, and the frozen "
-            "parameters do not move. To leave a frozen gradient in without noise would release it.",
-            "Stated, by equation 2 after freezing: the noise on the trained parameters keeps the standard deviation "
-            r"$\sigma C$, with $C$ the clip of the trained part.",
-        ),
         proved=True,
     )
 )

@@ -57,44 +57,8 @@ def _fast_variance_slack(dim: float, share: float, factor: float) -> float:
 row = Row(
     Claim(
         id="lf.prop3.1.2",
-        title="variance of the noise angle falls",
         source=Source("lf", "Proposition 3.1 (2)"),
-        statement=r"Under Assumptions 3.1 and 3.2 $\mathrm{Var}[\gamma^{BP,a}]\le\mathrm{Var}[\gamma^{BP,b}]$ on the "
-        "trainable parameters, expectations and variances over data sampling and noise. The proof sets "
-        r"$E[\gamma^{BP}] = 0$, so that the variance is $E[(\gamma^{BP})^2]$. Here $\gamma^{BP}$ is the angle "
-        "between $s^B$ and $s^P$.",
         verdict=Verdict.FALSE,
-        summary=(
-            "over data sampling freezing can raise the variance of the noise angle fivefold with both "
-            "assumptions met; given the batch it is a theorem that the variance falls as the norm of the signal "
-            "grows."
-        ),
-        key_points=(
-            "Claimed: freezing lowers the variance of the angle between the clipped signal and its noisy self.",
-            "True for one batch: the variance falls strictly as the signal-to-noise ratio grows.",
-            (
-                "False over data sampling, as the paper defines its variances: in the counterexample it rises from "
-                ".1107 to .5595 although no batch's signal gets weaker."
-            ),
-            "Use `var` for the variance given the batch.",
-        ),
-        conditions=(
-            r"The theorem is for one batch, or for all batches with one common $\lVert s^B\rVert$; $\tau$ and $d$ "
-            "are the same before and after.",
-            r"It helps freezing only where $\lVert s^B\rVert$ does not fall (see the counterexample of "
-            r"[lf.appC.second_moment](appC.second_moment.md): there $\lVert s^B\rVert$ falls, and so $V_d$ rises, in "
-            "a full batch, under both assumptions).",
-            r"Over the batches $\mathrm{Var}\thinspace\gamma^{BP} = E\thinspace V_d(\kappa)+\mathrm{Var}\thinspace "
-            r"E[\gamma^{BP}\mid\text{batch}]$. The first term falls where the norms rise; the second may rise.",
-            r"$E\gamma^{BP}>0$ always: the angle lies in $(0,\pi)$.",
-        ),
-        correction=r"""**Theorem.** Let $d>1$ be real, $X\sim N(\kappa,1)$ and $R\sim\chi_{d-1}$ independent, $\gamma\in(0,\pi)$ with $\cot\gamma = X/R$.
-For integer $d\ge2$ this is the angle $\gamma^{BP}$ given the batch, with $\kappa = \lVert s^B\rVert/\tau$. Then
-
-$$V_d(\kappa) = \mathrm{Var}\thinspace\gamma\quad\text{is strictly decreasing in }\kappa\ge0 .$$
-
-Over the batches the variance is not monotone, although no $\lVert s^B\rVert$ falls: it can rise from .1107 to .5595, because the
-mean of $\gamma^{BP}$ given the batch varies more.""",
         printed=printed_variance,
         calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
         proved=True,

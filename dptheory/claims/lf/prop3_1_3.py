@@ -201,63 +201,8 @@ def _effect_cases(*names: str) -> list[tuple[str, Block, int, Fraction]]:
 row = Row(
     Claim(
         id="lf.prop3.1.3",
-        title="freezing lowers mean and variance of the angle",
         source=Source("lf", "Proposition 3.1 (3)"),
-        statement=r"""Let $\gamma$ be the angle between $\nabla f$ and the private signal $s^P = s^B+z$, $z\sim N(0,\tau^2I)$, $\tau = \sigma C/B$, all
-of the trainable parameters. Under Assumptions 3.1 and 3.2 (see [lf.prop3.1.1](prop3.1.1.md)),
-
-$$E[\gamma^a]\le E[\gamma^b],\qquad\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^b].$$""",
         verdict=Verdict.FALSE,
-        summary="mean and variance of the distortion angle can both rise with every assumption met. The mean is known "
-        "exactly, and falls if the bias angle falls to at most 90 degrees and the signal does not shrink.",
-        key_points=(
-            "Claimed: freezing lowers mean and variance of the angle between the gradient and the private signal.",
-            (
-                "True: both can rise with every assumption met. For one batch the mean is known exactly; it does not "
-                r"rise if the bias angle does not rise and ends at or below $\frac\pi2$, and the signal-to-noise "
-                r"ratio $\kappa$ does not fall."
-            ),
-            (
-                r"For the variance over batches no such statement holds. For one batch it falls with $\kappa$ at a fixed bias "
-                "angle ([lf.angle_variance](angle_variance.md))."
-            ),
-            (
-                "Use `expected_angle` and `angle_variance` for one batch, `freezing_effect` for how many layers to "
-                "freeze."
-            ),
-        ),
-        conditions=(
-            "Stated: Assumptions 3.1 and 3.2. They are not enough: Lemma 3.2 ([lf.lem3.2b](lem3.2b.md)) and part "
-            "(1) fail under them.",
-            "The printed step for the variance, that angles which fall in every batch have a smaller variance, is false of any "
-            "variables: 1 and 1 over two batches may fall to 0 and 1.",
-            r"For the corrected statement: $\nabla f\ne0$, $s^B\ne0$, $\tau>0$, and independent Gaussian noise.",
-        ),
-        correction=r"""For one batch: with $\kappa = \lVert s^B\rVert/\tau$, $d\ge2$ trainable parameters and the bias angle $\gamma^B$ between
-$\nabla f$ and $s^B$,
-
-$$E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\thinspace\Phi(-\kappa\rho\sin t)\thinspace dt ,$$
-
-where $\Phi$ is the standard normal distribution function and $\rho$ the length of the projection of a uniform unit vector of
-$\mathbb R^d$ onto a plane, $P(\rho^2>x) = (1-x)^{d/2-1}$. Hence
-
-- $E\gamma$ rises with $\gamma^B$; it falls with $\kappa$ if $\gamma^B\le\frac\pi2$ and rises with $\kappa$ if
-  $\gamma^B\ge\frac\pi2$; $\gamma^B\le E\gamma\le\frac\pi2$ if $\gamma^B\le\frac\pi2$;
-- if $\gamma^{B,a}\le\min(\gamma^{B,b},\frac\pi2)$ and $\kappa^a\ge\kappa^b$, then $E\gamma^a\le E\gamma^b$ and
-  $E\cos\gamma^a\ge E\cos\gamma^b$.
-
-If this holds in every batch, it holds for the mean over batches. No such statement holds for the variance over batches (second
-counterexample of the proof page). Given the batch the variance is that of $\gamma$ in
-
-$$\sin^2\tfrac\gamma2 = \sin^2\tfrac{\gamma^B-\gamma^{BP}}2+\sin\gamma^B\sin\gamma^{BP}\sin^2\tfrac\phi2,\qquad(V)$$
-
-$\gamma^{BP}$ of the law of [lf.angle_law](angle_law.md), $\phi$ independent of it with density proportional to $\sin^{d-3}\phi$
-on $[0,\pi]$, or 0 or $\pi$ with equal chances if $d = 2$: a double integral over $\gamma^{BP}$ and the turn $\phi$ of the noise
-about $s^B$ ([lf.prop3.1.3.sum](prop3.1.3.sum.md)). At a fixed bias angle it falls as $\kappa$ rises
-([lf.angle_variance](angle_variance.md)).""",
-        printed_error=r"The printed proof takes $E\gamma^{BP} = 0$ and so $E\gamma = E\gamma^B$. An angle lies in $[0,\pi]$; "
-        "its mean is 0 only without noise. It also rests on [lf.lem3.2b](lem3.2b.md) and "
-        "[lf.prop3.1.1](prop3.1.1.md), both false.",
         calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
         proved=True,
     )

@@ -35,20 +35,8 @@ def _much_rarer_slack(dim: int, share: float, kept_energy: float, deviation: flo
 row = Row(
     Claim(
         id="rf.clip_probability",
-        title="masking lowers the clipping probability",
         source=Source("rf", "section 2.3"),
-        statement=r"""With the same clipping bound, fewer entries contribute to the norm, and random freeze reduces the clipping probability. In
-formulas, for every law of $g$ and every mask $m$
-
-$$P(\lVert m\odot g\rVert>C)\le P(\lVert g\rVert>C) .$$""",
         verdict=Verdict.HOLDS,
-        summary="at a fixed iterate a mask never raises the probability that a gradient is clipped.",
-        conditions=(
-            "The same clipping bound and the same iterate, so that $g$ has the same law on both sides. Runs with "
-            "and without a mask visit different iterates; the claim says nothing of those.",
-            "Reduces means does not raise: if the frozen entries vanish, or every gradient is longer than $C$ in "
-            "the kept entries alone, the two sides are equal.",
-        ),
         calculators=(gradients.clip_probability,),
         proved=True,
     )

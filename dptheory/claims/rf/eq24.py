@@ -35,17 +35,8 @@ def _stated_order(dim: int, decay: float, draws: int, sign: float = 1.0) -> bool
 row = Row(
     Claim(
         id="rf.eq24",
-        title="order of the Gamma maxima",
         source=Source("rf", "Appendix A", (24,)),
-        statement=r"""Let $k = \mathrm{Tr}^2\Lambda/(2\mathrm{Tr}\Lambda^2)$. Then $k\le d/2$, and for the maxima $M^{(1)},M^{(2)}$ of $n$ independent
-draws of $\mathrm{Gamma}(k,k)$ and $\mathrm{Gamma}(\frac d2,\frac d2)$ (shape and rate)
-
-$$E M^{(1)}\ge E M^{(2)}\ge1 .$$
-
-The paper argues from a picture of the densities (its Fig. 5); a proof is given here.""",
         verdict=Verdict.HOLDS,
-        summary=r"$\mathrm{Gamma}(k,k)$ shrinks in convex order as $k$ grows, and a maximum keeps that order.",
-        conditions=(r"Unstated: the $n$ draws are independent, and $\Lambda\ne0$ is positive semidefinite.",),
         calculators=(gradients.expected_max_quadratic_form,),
         proved=True,
     )

@@ -123,23 +123,8 @@ def _over_root(u: float, freedom: int, shift: float) -> float:
 row = Row(
     Claim(
         id="rf.eq6",
-        title="error of DP-SGD's gradient",
         source=Source("rf", "section 2.2", (6,)),
-        statement=r"""Let $\bar g = \frac1B\sum_i\mathrm{clip}(g_i)$ and $\xi_{DP}\sim N(0,(C\sigma/B)^2I_d)$. Then
-
-$$\mathrm{MSE}_ {DP} = E\lVert w-(\bar g+\xi_{DP})\rVert^2 = E\lVert w-\bar g\rVert^2+\frac{C^2\sigma^2d}{B^2} .$$""",
         verdict=Verdict.HOLDS,
-        summary="the noise adds its own variance; for Gaussian gradients the signal loss has a closed form.",
-        conditions=(
-            r"Stated (Algorithm 1): Gaussian noise of mean zero and variance $(C\sigma/B)^2$ in every entry; only these two "
-            "moments count. Unstated: it is independent of the batch.",
-            r"The closed form needs $s>0$ and Gaussian gradients with the same variance in every entry. For $s\to0$ "
-            "it tends to that of the clipped $w$.",
-        ),
-        correction=r"""New: for independent $g_i\sim N(w,s^2I_d)$, with $\tau = C/s$ and $R_k$ the noncentral chi variable with $k$ degrees of freedom
-and noncentrality $\lambda = \lVert w\rVert^2/s^2$,
-
-$$E\lVert w-\bar g\rVert^2 = (1-a)^2\lVert w\rVert^2+\frac VB,\qquad a = E\min\Big(1,\frac\tau{R_{d+2}}\Big),\qquad V = s^2E\min(R_d^2,\tau^2)-a^2\lVert w\rVert^2 .$$""",
         calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
         proved=True,
         figure="rf_signal_loss",

@@ -30,20 +30,8 @@ def _split_cases() -> Iterator[tuple[Fraction, Fraction, int, Fraction]]:
 row = Row(
     Claim(
         id="rf.eq70",
-        title="the convergence bound for every split",
         source=Source("rf", "Appendix B", (70,)),
-        statement=r"""The left side of Theorem 2 can be replaced by
-
-$$\frac1T\sum_tP(\lVert\xi_t\rVert<zC)\min(\lVert\nabla w_t\rVert,(1-z)C)\lVert\nabla w_t\rVert,\qquad z\in(0,1),$$
-
-and the inequality still holds with some $\kappa\ge1-r$.""",
         verdict=Verdict.HOLDS,
-        summary=r"the split $z = \frac14$ of Theorem 2 can be any $z\in(0,1)$, under the theorem's own conditions.",
-        conditions=(
-            "Those of Theorem 2 ([rf.thm2](thm2.md)): symmetric proxy law, and a mask drawn anew at every step, "
-            "independent of the iterate and of the gradients.",
-            r"$\kappa$ depends on $z$; that it is at least $1-r$ holds for each $z$.",
-        ),
         calculators=(gradients.symmetric_clip_lower_bound,),
         proved=True,
     )

@@ -17,53 +17,9 @@ from dptheory.convergence._noisy_quadratic import Schedule
 row = Row(
     Claim(
         id="rf.noisy_quadratic",
-        title="loss after T noisy steps on a quadratic",
         source=Source("rf", "new, on section 3.4"),
         ours=True,
-        for_users=(
-            "The loss that a private run is expected to end with, momentum, falling rates and averaged weights included, is computed for "
-            "thousands of settings in seconds: candidates are ordered before any is trained."
-        ),
-        statement=r"""SGD with momentum on a quadratic with eigenvalues $h_i$: in a direction of curvature $h$, with $w$ measured from the minimum,
-$v_{t+1} = \mu v_t+ahw_t+n_t$, $w_{t+1} = w_t-\gamma s_tv_{t+1}$, $v_0 = 0$, where $n_t$ has mean 0 and variance $S$ and is independent
-of the past, and $a$ is the slope that clipping leaves of the gradient. The weights that count are the mean $\bar w$ of the last $K$
-(of the last one, $K = 1$). Put $z = \gamma ah$, $b = c = 0$ and for $t = T-1,\dots,0$ in turn
-
-$$c\leftarrow c+\frac1K\text{ if }t\ge T-K,\qquad k_t = b-s_tc,\qquad c\leftarrow c+zk_t,\qquad b\leftarrow\mu k_t .$$
-
-Then $E\bar w^2 = c^2w_0^2+\gamma^2SN$ with $N = \sum_tk_t^2$, so that the expected loss above the minimum is
-
-$$\sum_i\Big[c_i^2\frac{e_i}{2h_i}+\frac{h_i}2m_i\gamma^2S_iN_i\Big],$$
-
-$e_i$ the squared norm of the gradient at the start in the $m_i$ directions of curvature $h_i>0$; a direction of curvature 0 adds nothing.
-At a constant rate:
-
-- The last weights at $\mu = 0$ have $c^2 = (1-z)^{2T}$ and $N = \frac{1-(1-z)^{2T}}{z(2-z)}$.
-- For $0<z<2(1+\mu)$ and $T\to\infty$, $c\to0$ and $N\to\frac{1+\mu}{(1-\mu)z(2(1+\mu)-z)}$: $\frac1{z(2-z)}$ at $\mu = 0$. For
-  $z>2(1+\mu)$ both grow without limit.
-- At rest and $\mu = 0$ the mean of $K$ weights has $N = \frac1{z(2-z)}\frac1{K^2}\big[K+2\sum_{j<K}(K-j)(1-z)^j\big]$.
-- At rest and for every $\mu$, $KN\to\frac1{z^2}$ as $K\to\infty$: averaging leaves $\frac S{2a^2hK}$ of loss in a direction, whatever the
-  learning rate and the momentum.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            r"the expected loss after $T$ noisy steps with momentum, a falling rate and averaged weights is exact on a quadratic: one "
-            r"number for the start and one for the noise in each direction."
-        ),
-        key_points=(
-            "On a quadratic the expected loss after $T$ noisy steps is a sum over directions: one number for the start, one for the noise, "
-            "both from one pass backwards over the steps.",
-            r"At a constant rate the noise settles at $N = \frac{1+\mu}{(1-\mu)z(2(1+\mu)-z)}$, and for $z>2(1+\mu)$ it grows without limit.",
-            r"The mean of many weights at rest leaves $\frac S{2a^2hK}$ of loss in a direction, whatever the learning rate and the momentum.",
-            "It is exact where clipping leaves a constant slope and the noise is independent of the past; a network is no quadratic: there "
-            "the model orders candidates, and pilots decide.",
-            "Use `noisy_quadratic_loss`: learning rates, steps, momentum and noise may be arrays, one entry for each run.",
-        ),
-        conditions=(
-            "The loss is a quadratic, and the noise of a step is independent of the past: DP noise is; the noise of the batch is where the "
-            "records differ in their gradients, not in their curvatures (otherwise its variance changes with the weights).",
-            r"Clipping enters through the slope $a$ and the variance $S$ of the clipped mean gradient alone, both constant over the run.",
-            r"Momentum as in PyTorch: $\mu\in[0,1)$, without dampening and without Nesterov's step. The rates are fixed before the run.",
-        ),
         calculators=(convergence.noisy_quadratic_loss,),
         proved=True,
     )

@@ -102,32 +102,8 @@ def _equal_case(dim: int, n: int, what: str) -> float:
 row = Row(
     Claim(
         id="rf.thm1",
-        title="error of the unclipped gradient",
         source=Source("rf", "Theorem 1", (2, 25)),
-        statement=r"""One example's gradient is $g\sim N(w,\Sigma)$, and $\tilde g = g+\xi_{DP}$ with
-$\xi_{DP}\sim N(0,\sigma^2\max_i\lVert g_i\rVert^2I_d)$, the maximum over $n$ examples. Then
-$\mathrm{MSE} = E\lVert\tilde g-w\rVert^2\ge\mathrm{Tr}\Sigma(1+d\sigma^2)$.""",
         verdict=Verdict.LOOSE,
-        summary="true, with a two-line proof that needs neither a Gamma approximation nor a trace that grows with $d$; "
-        "at $w = 0$ the error is known exactly and is larger by the factor $E_n$ in the noise term.",
-        conditions=(
-            "Stated: Gaussian gradients; a trace that grows linearly in $d$. The second is not used, and no Gamma "
-            "approximation is needed.",
-            "Stated: noise and gradients are independent. As the noise has the scale of the largest gradient that can "
-            "only be meant of its normal vector.",
-            r"Unstated: the maximum is over $n$ examples drawn from $N(w,\Sigma)$, and $\tilde g$ uses the gradient of one "
-            "of them. "
-            r"$\mathrm{Tr}\Sigma>0$.",
-            r"The noise scale $\max\lVert g_i\rVert$ depends on the data. The mechanism alone is not differentially "
-            "private: for large $d$ its scale can be read off its output.",
-        ),
-        correction=r"""The noise term can be raised:
-
-$$\mathrm{MSE}\ge\mathrm{Tr}\Sigma(1+d\sigma^2E_n),\quad E_n = E\max_{i\le n}Q_i,\quad Q_i = \sum_jp_jz_{ij}^2,\quad p_j = \lambda_j/\mathrm{Tr}\Sigma,$$
-
-with equality at $w = 0$, the least favourable point; $z_{ij}$ are independent standard normal and $\lambda_j$ the eigenvalues of
-$\Sigma$. Here $E_1 = 1$, $E_n$ does not decrease in $n$, and $E_n>1$ for $n\ge2$. For every $w$ also
-$\mathrm{MSE}\ge\mathrm{Tr}\Sigma+d\sigma^2(\mathrm{Tr}\Sigma+\lVert w\rVert^2)$.""",
         printed=lambda trace, dim, noise_multiplier: gradients.mse_lower_bound(
             trace=trace, dim=dim, noise_multiplier=noise_multiplier
         ),

@@ -27,65 +27,10 @@ def printed_delta(epsilon: float, sampling_rate: float, noise_multiplier: float)
 row = Row(
     Claim(
         id="rs.alg1.divisor",
-        title="division by the drawn batch size",
         source=Source("rs", "Algorithm 1, lines 3 to 6"),
-        statement=r"""With a Poisson-sampled batch $\mathcal B$ of $b = \lvert\mathcal B\rvert$ examples,
-
-$$\tilde g = \frac1b\sum_{i\in\mathcal B}\mathrm{clip}(m\odot g_i)+m\odot N\Big(0,\frac{C^2\sigma^2}{b^2}I\Big)$$
-
-is released, and accounted for as the Poisson-sampled Gaussian mechanism of noise multiplier $\sigma$: sensitivity
-$C$, add/remove adjacency, sampling rate $q$.""",
         verdict=Verdict.FALSE,
         kernel="rs/alg1_divisor.v",
         kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            "an example moves an average of $b+1$ clipped gradients by up to $2C/(b+1)$, twice what the noise is "
-            "made for, and the noise itself tells the batch size."
-        ),
-        key_points=(
-            (
-                "Claimed: a sum of clipped gradients with noise, divided by the drawn batch size $b$, is accounted "
-                "for like one divided by a fixed size."
-            ),
-            "False: an example moves the average by up to $2C/(b+1)$, and the scale of the noise tells $b$.",
-            (
-                "Remember: account for it as noisy sum and batch size published together; for large $N$ that is a "
-                r"noise multiplier of $\sigma/2$."
-            ),
-            (
-                "Divide by the expected size $qN$ instead; `published_size_delta` accounts for what was done with "
-                "the drawn size."
-            ),
-        ),
-        conditions=(
-            r"$N\ge1$ and $0<q<1$, add/remove adjacency.",
-            "An empty batch has no average: the printed step is undefined there. We let it be recognisable, as a failed "
-            "division is; its probability is $(1-q)^N$.",
-            "A batch size that is the same in both worlds (fixed-size batches, replace-one) tells nothing; then the "
-            "sensitivity of the sum is $2C$.",
-            "Most of the paper's own runs cut shuffled data into batches of one size (section 6, Appendix K), where "
-            "this mistake does not arise; what their account lacks is [rf.shuffle](../rf/shuffle.md).",
-        ),
-        correction=r"""Let $N$ examples be common to both worlds, $p = \mathrm{Bin}(N,q)$, $0<q<1$, and let
-
-$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_ +\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
-
-with $L = e^{sy-s^2/2}$, $y\sim N(0,1)$.
-
-1. Noisy sum and $b$, published together, have $\delta(\epsilon)\le\delta_s(\epsilon)$ at $s = 2/\sigma$, with
-   equality for some gradients if $N\ge1$.
-2. $\tilde g$ is computed from them, so $\delta_{2/\sigma}$ covers it for every mask. As the number $k$ of entries
-   kept grows, it comes to $\delta_{2/\sigma}$: for large $N$ a noise multiplier of $\sigma/2$.
-3. $\delta_s(\epsilon)$ exceeds the $\delta$ of the sum alone at the same $s$, and $\delta_0(0) = q\max_bp(b)$: no
-   noise multiplier brings $\delta(0)$ below that.
-4. Noise in $k$ entries with sum zero tells sizes $b$, $b'$ apart with KL divergence $\frac k2(\rho-1-\log\rho)$,
-   $\rho = (b'/b)^2$, which is $k/b^2$ up to a factor $1+O(1/b)$ for $b' = b\pm1$, whatever $\sigma$ is; Renyi
-   divergence and $\delta$ are in steps 8 and 9 of the proof. With the whole data in a step ($q = 1$),
-   $\delta(\epsilon)\to1$ as $k$ grows, for every $\epsilon$ and $\sigma$.
-
-Divide by $qN$ instead.""",
-        printed_error=r"""One example moves the average of $b+1$ gradients by up to $2C/(b+1)$, not $C/(b+1)$, and the noise
-$N(0,(C\sigma/b)^2)$ tells $b$.""",
         printed=printed_delta,
         calculators=(
             privacy.average_sensitivity,

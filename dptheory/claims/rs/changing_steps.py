@@ -13,32 +13,9 @@ from dptheory.claims.rs._changing_runs import LARGE, SMALL, Schedule
 row = Row(
     Claim(
         id="rs.changing_steps",
-        title="step sizes and masks that change",
         source=Source("rs", "new, on Theorem 3.2"),
         ours=True,
-        for_users=(
-            "Without clipping, a decaying learning rate and a mask that is relaxed have a bound that cannot be improved, and it says how "
-            "to draw the iterate that is kept."
-        ),
-        statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)), with its own step size $0<\gamma_t<2/G$ and share kept
-$x_t = 1-r_t$ at every step: a learning rate that decays, a mask that is relaxed. Let $\rho_t = x_t\gamma_tG(2-\gamma_tG)$, $V$ bound
-$E[|\zeta_t|^2\mid w_t]$, and $p_t = 1-\prod_{s=t}^T(1-\rho_s)$, $p_{T+1} = 0$. Then
-
-$$\frac{\sum_t\rho_tE|\nabla w_t|^2}{\sum_t\rho_t}\le\frac{2G\Delta_Lp_1+V\sum_tx_t(\gamma_tG)^2p_{t+1}}{\sum_t\rho_t},$$
-
-for every $T$ attained by $\frac G2|w|^2$ with deviations of second moment $V$. The left side is $E|\nabla w|^2$ at an iterate that is
-drawn with chances proportional to $\rho_t$. Without noise no schedule brings it below
-$2G\Delta_L/\sum_t\rho_t$ times $1-e^{-\sum_t\rho_t}$ on all functions.""",
         verdict=Verdict.HOLDS,
-        summary=r"with weights $\rho_t = x_t\gamma_tG(2-\gamma_tG)$ the mean squared gradient has a worst case in closed form for every "
-        r"schedule of step sizes and masks, attained by $\frac G2|w|^2$.",
-        conditions=(
-            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, no clipping, deviations of mean zero.",
-            r"$\gamma_t$ and $r_t$ are fixed before the run. For Poisson batches $2-(1+\beta)\gamma_tG$ stands for $2-\gamma_tG$, "
-            r"$\beta = \frac{1-q}B$, and $V = \beta\sigma_g^2+\frac{d\sigma^2}{B^2}$.",
-            r"The weights belong to it: with equal weights and step sizes $1,\frac1{20},\frac1{20}$ ($G = 1$, no mask) "
-            r"$\frac G2|w|^2$ is at its minimum after one step, and is not the worst case.",
-        ),
         calculators=(convergence.noisy_sgd_bound,),
         proved=True,
     )

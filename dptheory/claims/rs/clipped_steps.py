@@ -13,45 +13,9 @@ from dptheory.claims.rs._clipped_steps import LATTICE, RUNS, LatticeRun, Recursi
 row = Row(
     Claim(
         id="rs.clipped_steps",
-        title="worst case of clipped SGD over T steps",
         source=Source("rs", "new, on Theorem 3.5"),
         ours=True,
-        for_users=(
-            r"The bound of a run of few or small steps is smaller: for small steps with $2x\gamma GT = 1$ its gap part is 0.63 and its noise "
-            "part 0.37 of what it was."
-        ),
-        statement=r"""It sharpens Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) and Theorem 2 of Random freeze ([rf.thm2](../rf/thm2.md)). Let
-$Q_t$ be the $t$-th term of the left side, $x = 1-r$, $\rho = 2x\gamma G$, $M = C^2$ for batches of fixed size and
-$C^2(1+\frac{1-q}B)$ for Poisson batches, $v = \gamma^2(\frac{GM}2+x\Delta_\sigma)$. If $E[b_t']\ge0$ at every step and $\rho\le1$,
-
-$$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\frac v\gamma\Big),\qquad A_T = \sum_{t<T}(1-\rho)^t,\quad B_T = \sum_{t<T}A_t .$$
-
-1. The right side is the bound of the theorems. In the middle $\Delta_L$ has $1-(1-\rho)^T$ times the factor that it has there, $v$
-   has $1-\frac{A_T}T$ times that.
-2. The middle is attained by $\frac G2|w|^2$, with $\kappa = x$, batches of one example and $\sigma = 0$: for every $x$, $T$ and $z$
-   there are $\gamma$ and $w_1$ with equality.
-3. It is never more than $2G\Delta_L$ at $T = 1$, whatever $C$ and $\sigma$ are. The bound of the theorems tends to $\infty$ as
-   $\gamma\to0$.
-4. For $\rho>1$ the middle holds with $A_T = 1$ and $B_T = T-1$.
-5. If a bound $\bar M$ on the mean of $E|\hat g_t|^2$ over the steps is known, the middle holds with the smaller of
-   $\bar MTA_{T-1}$ and $MB_T$ in place of $MB_T$.""",
         verdict=Verdict.HOLDS,
-        summary=r"without negative bias in any step the bound of DP-SGD gets the factors $1-(1-\rho)^T$ and $1-A_T/T$, $\rho = 2x\gamma G\le1$, and is attained without noise "
-        "for every $T$.",
-        key_points=(
-            r"The bound of DP-SGD adds up $T$ steps as if each had the whole gap $\Delta_L$ before it. A step's term is at most "
-            r"$2Gx$ times the gap that is left, and that gives a geometric sum.",
-            r"The rate is $\rho = 2x\gamma G$, not the $x\gamma G(2-\gamma G)$ of noisy SGD: clipped updates are charged at length $C$.",
-            r"It matters where $\rho T$ is below about 3: for small steps with $\rho T = 1$ the part of the gap is 0.63 of what it was, that of the noise 0.37.",
-            "Use `dpsgd_bound`, which returns it where no bias is given.",
-        ),
-        conditions=(
-            "Those of Theorem 3.5: a fresh mask and fresh noise at every step, no momentum, deviations and symmetric law given the iterate.",
-            r"$E[b_t']\ge0$ at every step $t$, in the mean over iterates and masks. If only the mean over the steps is known, the bound of "
-            "the theorems stands.",
-            r"$M$ bounds $E|\hat g_t|^2$ at every step. It always does, with batches as in the statement.",
-            r"$\kappa$ as in Theorem 3.5, a ratio of sums; $1-r$ may always be put for it.",
-        ),
         calculators=(convergence.dpsgd_bound,),
         proved=True,
     )

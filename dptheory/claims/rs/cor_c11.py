@@ -14,37 +14,10 @@ from dptheory.claims.rs._budget_at_scale import printed_noise
 row = Row(
     Claim(
         id="rs.cor_c11",
-        title="bound at a privacy budget falls with T",
         source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
-        statement=r"""Theorem C.1, quoted from Abadi et al. (2016), gives $(\varepsilon,\delta)$-DP for
-$\sigma = uq\sqrt{T\log(1/\delta)}/\varepsilon$, sampling rate $q = B/N$, if $\varepsilon<vq^2T$, for constants $u$,
-$v$. With $\gamma = 1/(G\sqrt T)$ and $B = \sqrt T$ the right side of Theorem 3.5 is (equation 91)
-
-$$\frac1\kappa\Big(\frac{\Delta_LG}{\sqrt T}+\frac{C^2}{2\sqrt T}-\frac1T\sum_tE_m[b_t']\Big)+\frac{1-r}\kappa\Delta_\varepsilon,\qquad\Delta_\varepsilon = \frac{dC^2u^2q^2\log(1/\delta)}{2\sqrt T\varepsilon^2} ,$$
-
-and the text above it says that it proves that the bound decreases in $T$.""",
         verdict=Verdict.FALSE,
         kernel="rs/cor_c11.v",
         kernel_theorems=("printed_is_false",),
-        summary="the formula is that of Theorem 3.5, but $q = B/N$ grows with $T$; with $q$ put in, the noise term grows like "
-        r"$\sqrt T$ for every batch size, and the bound has a best $T$.",
-        conditions=(
-            "Stated: those of [rs.thm3.5](thm3.5.md), and those of the moments accountant's theorem.",
-            r"Unstated: $N$ is fixed; $B$ is an integer with $1\le B\le N$; $T\ge1$; $\kappa$ is held fixed while $T$ "
-            "varies.",
-            r"Theorem C.1 needs $\varepsilon<vq^2T$, with a constant $v$ of the accountant that is not given. For "
-            r"$B = \sqrt T$ this is $T^2>\varepsilon N^2/v$: for smaller $T$ nothing is claimed.",
-        ),
-        correction=r"""For every $1\le B\le N$, $B = \sqrt T$ or not,
-
-$$\Delta_\varepsilon = \frac{dC^2u^2\log(1/\delta)}{2N^2\varepsilon^2}\sqrt T .$$
-
-With $A = G\Delta_L+\frac{C^2}2$, $D = (1-r)\Delta_\varepsilon/\sqrt T$ and no bias the right side is
-$\frac1\kappa(\frac A{\sqrt T}+D\sqrt T)$. It falls for $T<T^\ast = A/D$, grows for $T>T^\ast$ and tends to infinity.
-Its least value over real $T$ is $2\sqrt{AD}/\kappa$. For Poisson batches divided by $B$ put $C^2(1+\frac{1-q}B)$ for
-$C^2$ in $A$ ([rs.lem3.4](lem3.4.md)); at fixed $B$ and $q$ nothing else changes.""",
-        printed_error=r"""The printed formula is right, but its $q = B/N = \sqrt T/N$ grows with $T$, and is read as if it did not depend on it.
-With $q$ put in, $B$ cancels for every choice of it.""",
         printed=printed_noise,
         calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
         proved=True,

@@ -14,66 +14,9 @@ _OWN = {"add-remove": 1, "replace-one": 2}
 row = Row(
     Claim(
         id="rs.loss_divisor",
-        title="a loss divided by the weights of the batch",
         source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
         ours=True,
-        for_users=(
-            "A mean over all tokens of a batch, or one with class weights, breaks the reported epsilon; take the mean over each record's "
-            "own tokens, weights by hand, and a divisor that is constant."
-        ),
-        statement=r"""Record $i$ of a batch of $n$ has the loss $\ell_i$ and the weight $w_i$ (number of its tokens, weight of its class),
-$w_{\min}\le w_i\le w_{\max}$, $R = w_{\max}/w_{\min}$. The loss of the batch is the weighted mean $\sum_iw_i\ell_i/\sum_jw_j$, what
-`F.cross_entropy` gives with `weight=` or `ignore_index=`. DP-SGD takes record $i$ to contribute
-
-$$c_i = \mathrm{clip}_C\Big(\frac nWw_i\nabla\ell_i\Big),\qquad W = \sum_jw_j,$$
-
-adds $N(0,\sigma^2C^2I)$ to $\sum_ic_i$, divides by a constant, and counts on a sensitivity of $oC$: $o = 1$ under add-remove, $o = 2$
-under replace-one.
-
-1. If neighbours differ in one record and the larger of the two batches has $m$ records, their sums differ by at most
-
-$$\Delta_m = C\Big(o+\frac{(m-1)(R-1)}{m-1+R}\Big),$$
-
-attained by some gradients for every $m$ and every finite $R$. With weights that may come as close to 0 as they like the least upper
-bound is $C(o+m-1)$. So $oC$ is false for every $m\ge2$ and $R>1$, and $\Delta_m<C(o+\min(R,m)-1)$ there.
-2. $T$ steps on the whole data, $m$ records, are $\mu$-GDP with $\mu = \sqrt T\Delta_m/(\sigma C)$, where $\sqrt T\thinspace o/\sigma$ is
-reported. No smaller $\mu$ will do: for the data of item 1 and a loss linear in the parameters $\delta(\epsilon)$ is that of
-$N(0,1)$ and $N(\mu,1)$ for every $\epsilon$.
-3. Poisson batches of rate $q$ from at most $m$ records: every account of DP-SGD covers what was done, for either adjacency, at the
-noise multiplier $\sigma/K$ in place of $\sigma$, with $K = 1+\frac{(m-1)(R-1)}{m-1+R}$. $K\le R$, so $\sigma/R$ covers it for every size.
-4. If a record contributes $c_i = \mathrm{clip}_C(v_i\nabla\ell_i)$, $v_i$ made of this record and of constants alone, the sums differ by at
-most $oC$, whatever the weights.""",
         verdict=Verdict.HOLDS,
-        summary=(
-            r"weights with ratio $R$ in the divisor let one of $m$ records move the clipped sum by $C(o+\frac{(m-1)(R-1)}{m-1+R})$ "
-            r"in place of $oC$, $o = 1$ or 2: the reported epsilon is false."
-        ),
-        key_points=(
-            (
-                "The question: what does DP-SGD protect where the loss is a mean over all tokens of a batch, or one with class weights?"
-            ),
-            (
-                r"One record changes the divisor, and with it the gradients of all others: the clipped sum moves by up to "
-                r"$C(o+\frac{(m-1)(R-1)}{m-1+R})$, where $oC$ is counted on."
-            ),
-            (
-                "Remember: nearly $R$ times $C$ in large batches, where $R$ is the largest weight over the smallest; the noise multiplier "
-                r"is worth $\sigma/R$ there."
-            ),
-            (
-                "Use the mean over each record's own tokens, or weights by hand, and divide by a constant; `weighted_mean_sensitivity` "
-                "says what a run that did not was worth."
-            ),
-        ),
-        conditions=(
-            r"$0<w_{\min}$ and every record has its weight from itself alone; $n$ is the number of records of the batch, as engines "
-            "multiply the gradient of a mean by it. An empty batch contributes 0.",
-            "The batch goes through the loss in one piece. Cut into parts that are means of their own, a record that joins can move "
-            "the others from one part to another, which is not covered.",
-            r"Nothing else ties records together: $\nabla\ell_i$ depends on record $i$ and on what was released before. Gradients can "
-            "have any length and direction where equality is said.",
-            "Item 3 with replace-one: the account of [gip.replace_one](../gip/replace_one.md).",
-        ),
         calculators=(privacy.weighted_mean_sensitivity,),
         proved=True,
     )

@@ -15,55 +15,9 @@ from dptheory.claims.rs import _poisson_mixture as mixture
 row = Row(
     Claim(
         id="rs.phase",
-        title="when masking pays",
         source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
         ours=True,
-        for_users=(
-            r"Where deviations spread like an isotropic Gaussian no mask lowers the bound on the exact descent at a tuned learning rate unless "
-            r"$\sigma>2.1B$; else compare $1-r$ with the square of the share of the gradient that survives clipping."
-        ),
-        statement=r"""Let $U(w) = E\langle w,\mathrm{clip}_ C(w+\xi)\rangle$, the descent itself and no bound on it,
-$U_m(w) = E\langle w,\mathrm{clip}_ C(m\odot(w+\xi))\rangle$ and $\kappa^\ast = E_mU_m/U$. Theorem 3.5 holds with $U(\nabla w_t)$ for $Q_t$ and
-$\kappa^\ast$ for $\kappa$, without a bias term, where $\kappa^\ast>0$, and so does [rs.clipped_steps](clipped_steps.md) for symmetric deviations; below, their bounds are these. Let
-$k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{GM}2$ and $D = \Delta_\sigma$.
-
-1. For every symmetric $\xi$, $\kappa^\ast\le\min(x,\sqrt x\thinspace C/|w|)/H$. At a learning rate tuned for each $x$ no mask with $x\le H^2$ lowers
-   the bound of Theorem 3.5, whatever the noise; at a fixed one none with $x\le H\frac{a+x\gamma D}{a+\gamma D}$, $a = \frac{\Delta_L}{\gamma T}+\gamma A$.
-   For every $H<\sqrt x\frac{1+\sqrt x}{1+\sqrt x+x}$ there are, in enough dimensions, a $\xi$ and a noise with a gain at the tuned rate.
-2. For $\xi\sim N(0,s^2I)$, every gradient and every $C$: entries of one size have the largest $\kappa^\ast$ of their norm, and
-   $$\kappa^{\ast2}\le x\Big(1+\frac r{6k-1}\Big) .$$
-   No constant above 6 will do for all $k$. If $|w|^2\le\frac12E|\xi|^2$, $\kappa^\ast\le\sqrt x$. The displayed inequality holds for
-   mixtures over $s$ too.
-3. So for such $\xi$ no mask lowers the bound of Theorem 3.5
-   - at a tuned learning rate, unless $\big(\frac\sigma B\big)^2>6-\frac1k-\frac1d$, which is at least 4.5;
-   - at a fixed one, unless $\frac{d\sigma^2}{B^2}>\frac{1-1/(3k)}{\sqrt x}\Big(1+\frac{2\Delta_L}{\gamma^2TGC^2}\Big)$.
-
-   And the largest decrease that $G$-smoothness guarantees for one step grows at most by the factor $1+\frac r{6k-1}$.
-4. For the sharper bound of [rs.clipped_steps](clipped_steps.md) as `dpsgd_bound` returns it, let $J_x$ be its least value over $\gamma$ divided by
-   $2Gx\Delta_L/\kappa$, to which it tends as $\gamma\to0$. A mask lowers the least value if and only if $\kappa>xJ_x/J_1$, so never for
-   $\kappa\le x$. If $4G^2\Delta_L\le T(A+D)$, with $\Lambda = \frac1x\sqrt{\frac{A+xD}{A+D}}\ge\frac1{\sqrt x}$,
-   $$\frac{x\Lambda}{1+J_1(\Lambda-1)}\le x\frac{J_x}{J_1}\le x\Lambda ,$$
-   so not for $\kappa\le\sqrt x\big/\big(1+J_1(\frac1{\sqrt x}-1)\big)$ either. At a fixed $\gamma\le\frac1{2G}$ with
-   $\Delta_L\ge\frac{\gamma(A/x+D)}{2G}$ no mask with $\kappa\le x+rc$ lowers it, $c$ the share that the clipping term $A$ has in it without a mask.""",
         verdict=Verdict.HOLDS,
-        summary=r"isotropic Gaussian deviation: the exact $\kappa^2\le x(1+\frac r{6k-1})$, so no mask lowers Theorem 3.5's tuned bound "
-        r"unless $\sigma>2.1B$; any symmetric one: none with $x\le H^2$ does.",
-        key_points=(
-            r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
-            r"Isotropic Gaussian deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
-            "not in the dimension: where one entry of very many is kept it can be 6.8 %.",
-            r"Heavy tails alone do not change that: mixtures of isotropic Gaussians of several sizes have the same bound. Deviations that sit in few entries can, and then only for $x>H^2$.",
-            r"Use `isotropic_kappa` and `largest_isotropic_kappa`; for the sharper bound `tuned_learning_rate` with `dpsgd_bound`.",
-        ),
-        conditions=(
-            "Those of Theorem 3.5: a fresh mask, no momentum. Items 1 to 3 are about one gradient; the factor of the theorem is the mean of those of the "
-            r"iterates weighted by $U$, so a bound that holds at every iterate holds for it.",
-            r"$w\ne0$, $C>0$, $s\ge0$, $\Delta_L>0$, $0<r<1$; in item 1 $H>0$. $E|\xi|^2 = ds^2$ in item 2. $M$ is $C^2$ for batches of fixed size, "
-            r"$C^2(1+\frac{1-q}B)$ for Poisson batches, with and without the mask; a finer second moment can be smaller with it ([rs.tuned](tuned.md)).",
-            "Item 2 is false for other deviations: rank one ([rs.rem2](rem2.md)), or independent entries of unequal variance (the example at the end of the proof).",
-            r"The last sentence of item 3 is about $(E\langle w,g\rangle)^2/(2GE|g|^2)$, for independent examples of the same law ([rf.mse_criterion](../rf/mse_criterion.md)).",
-            r"In item 4 $\kappa$ is any number that does not depend on $\gamma$; for $\kappa^\ast$, which may, a bound on it that does not.",
-        ),
         calculators=(
             sparsification.isotropic_kappa,
             sparsification.largest_isotropic_kappa,

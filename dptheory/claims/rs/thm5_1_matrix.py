@@ -22,34 +22,9 @@ Matrix = tuple[Vector, ...]
 row = Row(
     Claim(
         id="rs.thm5.1.matrix",
-        title="reconstruction error, several unknowns",
         source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
         ours=True,
-        for_users=(
-            "What a mask does to an attacker who solves for several unknowns can be computed, a failing attack "
-            "included."
-        ),
-        statement=r"""The paper states its theorem for one unknown; its equation 16 is for a matrix. Let $K\in R^{d\times n}$ have full
-column rank, let $m$ keep $k = (1-r)d\ge n$ rows, let $K_m$ hold the kept rows and $A_m = K_m^\top K_m$. Least squares
-on the kept rows of $Kx+\xi$, $\xi\sim N(0,\sigma^2I)$, has for non-singular $A_m$ the error covariance
-$\sigma^2A_m^{-1}$. Let $R$ be the event that $A_m$ is not singular and $P = P(R)>0$.
-
-1. If $P = 1$: $\displaystyle E[A_m^{-1}]\succeq\frac{(K^\top K)^{-1}}{1-r}$.
-2. In general $\displaystyle E[A_m^{-1}\mid R]\succeq P\frac{(K^\top K)^{-1}}{1-r}$, and with
-   $v^\top A^{-1}v := \sup_y(2v^\top y-y^\top Ay)\in[0,\infty]$ for singular $A$, item 1 holds for $P<1$ too:
-   $E[v^\top A_m^{-1}v]\ge v^\top(K^\top K)^{-1}v/(1-r)$ for every $v$.
-3. If $K$ has independent $N(0,1)$ entries and is independent of $m$, then $P = 1$ almost surely and
-   $E\lVert x-\hat x\rVert^2 = \sigma^2\dfrac n{k-n-1}$ for $k\ge n+2$, infinite for $k = n$ and $k = n+1$. The
-   expectation is over $K$, $m$ and $\xi$.""",
         verdict=Verdict.HOLDS,
-        summary="masking rows raises the error matrix of least squares by at least $1/(1-r)$ in Loewner order, a failure "
-        r"counting as infinite; for Gaussian $K$ the total error is $\sigma^2n/(k-n-1)$.",
-        conditions=(
-            r"$m$ is uniform among the masks that keep exactly $k = (1-r)d$ rows, and independent of $\xi$ (and of $K$ in "
-            "item 3). The attacker knows $K$ and $m$.",
-            r"$K$ has full column rank and $k\ge n$. Some $k$ rows are then of rank $n$, so $P>0$.",
-            "Item 1 needs $P = 1$, or the convention of item 2 for singular $A_m$.",
-        ),
         calculators=(
             sparsification.matrix_expected_error,
             sparsification.matrix_error_lower_bound,
