@@ -14,7 +14,7 @@ from typing import Any
 from dptheory import _validate
 from dptheory.checks import Check, Evidence
 from dptheory.claims._answer import NOT_RUN, Answer
-from dptheory.claims._prose import Prose, read_prose
+from dptheory.claims._prose import Prose, page_file, read_prose
 
 MOST_SEEDS = 10**18
 _ROOT = Path(__file__).parents[2]
@@ -118,6 +118,15 @@ class Claim:
     @functools.cached_property
     def _words(self) -> Prose:
         return self.prose or read_prose(self.page)
+
+    @property
+    def page_file(self) -> Path:
+        """The page on this machine: in the repository, or as the wheel brought it.
+
+        Raises:
+            ValueError: an installation without pages.
+        """
+        return page_file(self.page)
 
     @property
     def title(self) -> str:

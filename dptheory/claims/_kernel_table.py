@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dptheory.claims._claim import KERNEL_THEOREMS, PAPERS, Claim, Verdict
+from dptheory.claims._markdown import one_row
 
 _DOUBTS = (
     "`unit_noise` stands for independent normal draws by their first two moments; [`noise.v`](kernel/noise.v) proves that independent "
@@ -95,4 +96,4 @@ def _row(claim: Claim) -> str:
         claim.kernel_proves,
         f"[`{claim.kernel}`](kernel/{claim.kernel})",
     )
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    return one_row(cells)

@@ -31,7 +31,9 @@ def measured_claims(paper: str) -> dict[str, Claim]:
 def _claim(paper: str, id: str, row: Mapping[str, Any]) -> Claim:
     unknown = sorted(row.keys() - _KEYS)
     if unknown:
-        raise ValueError(f"{id} of {paper}/measured.toml must have keys among {', '.join(sorted(_KEYS))}, got {unknown}")
+        raise ValueError(
+            f"{id} of {paper}/measured.toml must have keys among {', '.join(sorted(_KEYS))}, got {unknown}"
+        )
     return Claim(
         id=id,
         source=Source(paper, row["label"]),
@@ -59,9 +61,7 @@ def _on_par() -> Reported:
 def _with_changes() -> Reported:
     """Accuracies with the printed differences to GP."""
     changes = papers.table("gep.table1-change")
-    return (
-        (cell.name, f"{cell.quoted} ({changes.cell(cell.name).text})") for cell in papers.table("gep.table1").cells
-    )
+    return ((cell.name, f"{cell.quoted} ({changes.cell(cell.name).text})") for cell in papers.table("gep.table1").cells)
 
 
 def _hours_and_seconds() -> Reported:
