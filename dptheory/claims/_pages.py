@@ -44,7 +44,7 @@ def write_pages(directory: Path) -> WrittenPages:
         Which files were written.
 
     Raises:
-        ValueError: no such folder, or an erratum without its markers.
+        ValueError: a folder that is not that of the pages, or an erratum without its markers.
         OSError: a page cannot be written.
     """
     directory = _folder(directory)
@@ -62,6 +62,9 @@ def write_pages(directory: Path) -> WrittenPages:
 
 
 def _folder(directory: object) -> Path:
-    if not isinstance(directory, str | os.PathLike) or not Path(directory).is_dir():
-        raise ValueError(f"directory must be the folder of the proof pages, got {_validate.shown(directory)}")
+    """The folder, if it is that of the pages: in any other a README.md may be somebody's own."""
+    if not isinstance(directory, str | os.PathLike) or not all((Path(directory) / paper).is_dir() for paper in PAPERS):
+        raise ValueError(
+            f"directory must be the folder of the proof pages, with {', '.join(PAPERS)} in it, got {_validate.shown(directory)}"
+        )
     return Path(directory)

@@ -52,7 +52,7 @@ def _kept(law: int, odds: Fraction, sampled_odds: Fraction, rate: Fraction) -> b
 
 
 def _sampled_loss(epsilon: float, rate: float) -> float:
-    """Largest loss of the answers to a question whose truth is told e^epsilon times as often as not, the record drawn with this chance."""
+    """Largest loss when a truth is told e^epsilon times as often as not, and the record drawn with this chance."""
     told = 1 / (1 + math.exp(-epsilon))
     with_it, without = (told, 1 - told), (1 - told, told)
     return max(math.log((rate * p + (1 - rate) * q) / q) for p, q in zip(with_it, without, strict=True))

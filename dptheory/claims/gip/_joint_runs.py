@@ -35,7 +35,7 @@ def _least(
     pure: float,
     curve: Callable[[int], float],
 ) -> float:
-    """The least of the bounds: the values' epsilon with the index sets' pure one, with theirs at a share of delta, and the joint curve's."""
+    """The least bound: the values' epsilon with the sets' pure one, with theirs at a share of delta, and the joint curve's."""
     bounds = [values(_DELTA) + pure]
     bounds += [values((1 - share) * _DELTA) + index(share * _DELTA) for share in (1e-3, 1e-2, 0.1, 0.5)]
     bounds += [curve(a) + math.log(1 - 1 / a) - math.log(_DELTA * a) / (a - 1) for a in range(2, 257)]

@@ -1,4 +1,4 @@
-"""Small masked vectors by enumeration, and laws of masks that are or are not independent of the vectors: Lemmas 1 and 2, Corollary 1.1."""
+"""Small masked vectors by enumeration, with masks that depend on them or not: Lemmas 1 and 2, Corollary 1.1."""
 
 import itertools
 from collections.abc import Callable, Iterator

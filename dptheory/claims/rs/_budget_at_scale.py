@@ -112,9 +112,14 @@ class Budget:
     def noise(self) -> float:
         """D by the calculator."""
         return convergence.privacy_term(
-            epsilon=float(self.epsilon), delta=10.0**-self.digits, clip_norm=float(self.clip), dim=self.dim, train_size=self.samples, constant=float(CONSTANT),
+            epsilon=float(self.epsilon),
+            delta=10.0**-self.digits,
+            clip_norm=float(self.clip),
+            dim=self.dim,
+            train_size=self.samples,
+            constant=float(CONSTANT),
             drop_rate=1 - self.kept / self.dim,
-        )  # fmt: skip
+        )
 
     @property
     def _sampled(self) -> dict[str, str | float]:

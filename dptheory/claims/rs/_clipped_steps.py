@@ -80,8 +80,14 @@ class LatticeRun:
 LATTICE = tuple(
     LatticeRun(start, inverse, kept, steps, z)
     for z in (Fraction(3, 4), Fraction(1, 4))
-    for start, inverse, kept, steps in (((5,), 40, 1, 1), ((4,), 40, 1, 6), ((0,), 60, 1, 10), ((3, -2), 40, 1, 5), ((2, 3, 1), 40, 2, 3))
-)  # fmt: skip
+    for start, inverse, kept, steps in (
+        ((5,), 40, 1, 1),
+        ((4,), 40, 1, 6),
+        ((0,), 60, 1, 10),
+        ((3, -2), 40, 1, 5),
+        ((2, 3, 1), 40, 2, 3),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def uneven(dim: int, large: int, share: float) -> Array:
 
 
 def uneven_ratio(dim: int, keep: int, large: int, share: float, scale: float) -> float:
-    """R of this gradient, |w| = scale c: which of the large entries are kept is hypergeometric, the others add up to (keep - h) rest."""
+    """R of this gradient, |w| = scale c: h large entries are kept, hypergeometric; the others add up to (keep - h) rest."""
     p = np.square(uneven(dim, large, share))
 
     def part(kept: Sequence[int]) -> float:

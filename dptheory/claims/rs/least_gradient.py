@@ -55,7 +55,7 @@ def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: fl
 def _(gamma: Fraction, T: int) -> Sides:
     """attained by a zigzag gradient without mask and noise, in fractions"""
 
-    # gradient -1 at every iterate, slopes -1 and 1 in between, 1 after the last: what a step of length gamma lowers, triangle by triangle
+    # gradient -1 at every iterate, slopes -1 and 1 in between, 1 after the last: what a step lowers, triangle by triangle
     def least() -> Fraction:
         gap = (T - 1) * (gamma - 2 * (gamma / 2) ** 2 / 2) + Fraction(1, 2)
         return 1 / gap
