@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims import Claim
+from dptheory.claims._row import Kind, Range, Row, Sides, Source, Verdict
 
 
 def _row(printed: Callable[..., Any] | None = None) -> Row:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _counted
 
 
@@ -56,15 +56,13 @@ def _counted_parts(part: str, dim: int, basis: int, anchors: int, groups: int, u
     return sum(found.values()) if part == "total" else found[part]
 
 
-row = Row(
-    Claim(
-        id="gep.appB.compute",
-        source=Source("gep", "Appendix B, Table 4, section 3.1"),
-        verdict=Verdict.CONDITIONAL,
-        printed=printed_operations,
-        calculators=(embedding.power_iteration,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.appB.compute",
+    source=Source("gep", "Appendix B, Table 4, section 3.1"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_operations,
+    calculators=(embedding.power_iteration,),
+    proved=True,
 )
 
 

@@ -1,7 +1,7 @@
 """gep.appB.memory: memory of the anchor subspace."""
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _counted
 
 
@@ -18,17 +18,15 @@ def _held_floats(dim: int, basis: int, anchors: int, gradients: int, groups: int
     return max(finding, releasing) - gradients * dim
 
 
-row = Row(
-    Claim(
-        id="gep.appB.memory",
-        source=Source("gep", "Appendix B, Table 4"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="gep/appB_memory.v",
-        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
-        printed=printed_extra_floats,
-        calculators=(embedding.extra_floats,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.appB.memory",
+    source=Source("gep", "Appendix B, Table 4"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gep/appB_memory.v",
+    kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
+    printed=printed_extra_floats,
+    calculators=(embedding.extra_floats,),
+    proved=True,
 )
 
 

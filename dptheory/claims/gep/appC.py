@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._random_subspace import Array, kept_law, lost_energy
 from dptheory.papers import RESNET20_GROUPS
 
@@ -46,14 +46,12 @@ def _error_by_law(what: str, dim: int, k: int) -> float:
     return float(law.expect(lambda x: math.sqrt(1 - x), epsabs=1e-13, epsrel=1e-10))
 
 
-row = Row(
-    Claim(
-        id="gep.appC",
-        source=Source("gep", "Appendix C and Fig. 7"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
-        proved=True,
-    )
+row = new_row(
+    id="gep.appC",
+    source=Source("gep", "Appendix C and Fig. 7"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
+    proved=True,
 )
 
 

@@ -8,18 +8,16 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
-row = Row(
-    Claim(
-        id="gep.clipped_residuals",
-        source=Source("gep", "new, on Theorem 3.3 with clipped residuals"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.biased_descent_risk, embedding.best_residual_clip),
-        proved=True,
-    )
+row = new_row(
+    id="gep.clipped_residuals",
+    source=Source("gep", "new, on Theorem 3.3 with clipped residuals"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.biased_descent_risk, embedding.best_residual_clip),
+    proved=True,
 )
 
 

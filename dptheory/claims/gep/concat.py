@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from dptheory import embedding
 from dptheory._adjacency import Adjacency
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._neighbours import (
     most_concatenated,
     normalised_move,
@@ -17,16 +17,14 @@ def _smaller_slack(**point: float) -> float:
     return 1 - normalised_move(**point)
 
 
-row = Row(
-    Claim(
-        id="gep.concat",
-        source=Source("gep", "section 4, implementation details"),
-        verdict=Verdict.HOLDS,
-        kernel="gep/concat.v",
-        kernel_theorems=("printed_holds",),
-        calculators=(embedding.joint_mu,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.concat",
+    source=Source("gep", "section 4, implementation details"),
+    verdict=Verdict.HOLDS,
+    kernel="gep/concat.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(embedding.joint_mu,),
+    proved=True,
 )
 
 

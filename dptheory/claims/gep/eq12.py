@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
 
@@ -17,17 +17,15 @@ def _strong_run_slack(smoothness: float, distance: float, share: float, steps: i
     return run_slack(smoothness, distance, share, steps, noise, 0.5)
 
 
-row = Row(
-    Claim(
-        id="gep.eq12",
-        source=Source("gep", "proof of Theorem 3.3", (12,)),
-        verdict=Verdict.FALSE,
-        kernel="gep/eq12.v",
-        kernel_theorems=("printed_is_false",),
-        printed=printed_summed_risk,
-        calculators=(embedding.noisy_descent_risk, embedding.least_risk),
-        proved=True,
-    )
+row = new_row(
+    id="gep.eq12",
+    source=Source("gep", "proof of Theorem 3.3", (12,)),
+    verdict=Verdict.FALSE,
+    kernel="gep/eq12.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_summed_risk,
+    calculators=(embedding.noisy_descent_risk, embedding.least_risk),
+    proved=True,
 )
 
 

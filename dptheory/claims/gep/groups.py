@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 _GROUPS = (((2000, 9000), (1, 2)), ((2, 5), (1, 2)), ((3, 3, 3), (1, 1, 1)), ((4, 1, 7), (2, 1, 3)), ((6, 2), (1, 2)))
 
@@ -47,14 +47,12 @@ def _square_root_ratio(first: float, second: float, third: float) -> float:
     return embedding.grouping_cost_ratio(sizes, subspace_dims=embedding.square_root_allocation(sizes, subspace_dim=1))
 
 
-row = Row(
-    Claim(
-        id="gep.groups",
-        source=Source("gep", "Section 3.1"),
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.grouping_cost_ratio, embedding.square_root_allocation),
-        proved=True,
-    )
+row = new_row(
+    id="gep.groups",
+    source=Source("gep", "Section 3.1"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.grouping_cost_ratio, embedding.square_root_allocation),
+    proved=True,
 )
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 Array = NDArray[np.float64]
@@ -103,15 +103,13 @@ def _shifted(chance: float, distance: float, kind: str) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.held_out",
-        source=Source("gep", "new, on Lemma 3.2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.held_out_residual,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.held_out",
+    source=Source("gep", "new, on Lemma 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.held_out_residual,),
+    proved=True,
 )
 
 

@@ -4,20 +4,18 @@ import math
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._searched_risk import brute_force_risk, excess_at_printed_steps, published_risk
 
-row = Row(
-    Claim(
-        id="gep.independent_p",
-        source=Source("gep", "section 3.3, after Theorem 3.3"),
-        verdict=Verdict.FALSE,
-        kernel="gep/independent_p.v",
-        kernel_theorems=("printed_is_false",),
-        calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
-        proved=True,
-        part_of="gep.thm3.3",
-    )
+row = new_row(
+    id="gep.independent_p",
+    source=Source("gep", "section 3.3, after Theorem 3.3"),
+    verdict=Verdict.FALSE,
+    kernel="gep/independent_p.v",
+    kernel_theorems=("printed_is_false",),
+    calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
+    proved=True,
+    part_of="gep.thm3.3",
 )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep._random_subspace import Array, kept_law, lost_energy
 
 
@@ -15,14 +15,12 @@ def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_d
     return np.asarray(np.square(dim / subspace_dim * kept - 1))
 
 
-row = Row(
-    Claim(
-        id="gep.jl",
-        source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
-        proved=True,
-    )
+row = new_row(
+    id="gep.jl",
+    source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
+    proved=True,
 )
 
 

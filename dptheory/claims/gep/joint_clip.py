@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.optimize import linprog
 
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._energies import least_by_search
 from dptheory.embedding import SplitNoise, joint_clip, split_noise
 
@@ -56,15 +56,13 @@ def _apart_slack(share: float, k: int, dim: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.joint_clip",
-        source=Source("gep", "new, on Algorithm 1, lines 10-11"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(joint_clip,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.joint_clip",
+    source=Source("gep", "new, on Algorithm 1, lines 10-11"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(joint_clip,),
+    proved=True,
 )
 
 

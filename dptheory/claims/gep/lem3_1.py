@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 
@@ -80,19 +80,17 @@ _THIRDS = (Fraction(1, 3),) * 3
 _ATOM_CASES = [(weights, m) for weights in (_THIRDS, (Fraction(1, 2), Fraction(1, 2))) for m in (1, 2, 3, 5)]
 
 
-row = Row(
-    Claim(
-        id="gep.lem3.1",
-        source=Source("gep", "Lemma 3.1", (2,)),
-        verdict=Verdict.HOLDS,
-        calculators=(
-            embedding.recovery_probability,
-            embedding.anchor_subspace,
-            embedding.project,
-            embedding.residual_energy,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lem3.1",
+    source=Source("gep", "Lemma 3.1", (2,)),
+    verdict=Verdict.HOLDS,
+    calculators=(
+        embedding.recovery_probability,
+        embedding.anchor_subspace,
+        embedding.project,
+        embedding.residual_energy,
+    ),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 from dptheory.claims.gep import _subspace_bounds as bounds
 
@@ -23,15 +23,13 @@ def _trace_off(law: bounds.Law, k: int) -> float:
     return float(np.square(law.matrix[:, k:]).sum() / len(law.atoms))
 
 
-row = Row(
-    Claim(
-        id="gep.lem3.2",
-        source=Source("gep", "Lemma 3.2", (3,)),
-        verdict=Verdict.LOOSE,
-        printed=bounds.printed_residual_bound,
-        calculators=(embedding.residual_bound, embedding.residual_energy),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lem3.2",
+    source=Source("gep", "Lemma 3.2", (3,)),
+    verdict=Verdict.LOOSE,
+    printed=bounds.printed_residual_bound,
+    calculators=(embedding.residual_bound, embedding.residual_energy),
+    proved=True,
 )
 
 

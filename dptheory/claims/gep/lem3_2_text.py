@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 from dptheory.claims.gep import _subspace_bounds as bounds
 
@@ -36,16 +36,14 @@ def _mean_line_residual(anchors: int) -> Fraction:
 _TEN = (Fraction(6, 10),) + (Fraction(1, 10),) * 4
 
 
-row = Row(
-    Claim(
-        id="gep.lem3.2.text",
-        source=Source("gep", "section 3.2, after Lemma 3.2"),
-        verdict=Verdict.FALSE,
-        kernel="gep/lem3_2_text.v",
-        kernel_theorems=("printed_is_false",),
-        calculators=(embedding.residual_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lem3.2.text",
+    source=Source("gep", "section 3.2, after Lemma 3.2"),
+    verdict=Verdict.FALSE,
+    kernel="gep/lem3_2_text.v",
+    kernel_theorems=("printed_is_false",),
+    calculators=(embedding.residual_bound,),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.integrate import quad
 
 from dptheory import embedding, privacy
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 
 def printed_conversion(order: float, divergence: float, delta: float) -> float:
@@ -40,15 +40,13 @@ def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
     return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
 
 
-row = Row(
-    Claim(
-        id="gep.lemD.2-4",
-        source=Source("gep", "Lemmas D.2 to D.4"),
-        verdict=Verdict.LOOSE,
-        printed=printed_conversion,
-        calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lemD.2-4",
+    source=Source("gep", "Lemmas D.2 to D.4"),
+    verdict=Verdict.LOOSE,
+    printed=printed_conversion,
+    calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
+    proved=True,
 )
 
 

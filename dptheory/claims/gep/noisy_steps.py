@@ -4,7 +4,7 @@ import itertools
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
 
@@ -88,15 +88,13 @@ def _less_noise_slack(smoothness: float, share: float, curvature: float, steps: 
     return 1 - _searched_mean(smoothness, share, curvature, steps, noise) / bound
 
 
-row = Row(
-    Claim(
-        id="gep.noisy_steps",
-        source=Source("gep", "new, on the proof of Theorem 3.3", (12,)),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.worst_descent_risk,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.noisy_steps",
+    source=Source("gep", "new, on the proof of Theorem 3.3", (12,)),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.worst_descent_risk,),
+    proved=True,
 )
 
 

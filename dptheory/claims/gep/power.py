@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _row_space
 
 
@@ -32,14 +32,12 @@ def _least_norm(seed: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.power",
-        source=Source("gep", "Algorithm 1, lines 3 to 7, and section 3.1"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(embedding.anchor_subspace,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.power",
+    source=Source("gep", "Algorithm 1, lines 3 to 7, and section 3.1"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(embedding.anchor_subspace,),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 
@@ -78,16 +78,14 @@ def _share(true: tuple[int, int], random: tuple[int, int]) -> float:
     return embedding.residual_energy(np.diag(true), basis=basis) / (sum(e * e for e in true) / 2)
 
 
-row = Row(
-    Claim(
-        id="gep.random_labels",
-        source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="gep/random_labels.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(embedding.residual_energy, embedding.project, embedding.anchor_subspace),
-        proved=True,
-    )
+row = new_row(
+    id="gep.random_labels",
+    source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gep/random_labels.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(embedding.residual_energy, embedding.project, embedding.anchor_subspace),
+    proved=True,
 )
 
 

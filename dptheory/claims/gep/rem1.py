@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import spread
 from dptheory.claims.gep._mechanism import EntrySum
@@ -58,14 +58,12 @@ def _exact_square(first: tuple[int, int], second: tuple[int, int], s1: Fraction,
     )
 
 
-row = Row(
-    Claim(
-        id="gep.rem1",
-        source=Source("gep", "Remark 1", (4,)),
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.clipping_bias,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.rem1",
+    source=Source("gep", "Remark 1", (4,)),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.clipping_bias,),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 
 def _least_delta(residual: Fraction, added: Fraction, epsilon: int) -> float:
@@ -29,15 +29,13 @@ def _claimed_delta(epsilon: int) -> float:
     return math.exp(-(epsilon**2) / 8)
 
 
-row = Row(
-    Claim(
-        id="gep.residual_scale",
-        source=Source("gep", "Theorem 3.3 and its proof", (8,)),
-        verdict=Verdict.FALSE,
-        kernel="gep/residual_scale.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        proved=True,
-    )
+row = new_row(
+    id="gep.residual_scale",
+    source=Source("gep", "Theorem 3.3 and its proof", (8,)),
+    verdict=Verdict.FALSE,
+    kernel="gep/residual_scale.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 
 _LAWS = (
     ((8, 1, 1, 0), (1, 2, 4, 3)),
@@ -58,14 +58,12 @@ def _sampled_loss(epsilon: float, rate: float) -> float:
     return max(math.log((rate * p + (1 - rate) * q) / q) for p, q in zip(with_it, without, strict=True))
 
 
-row = Row(
-    Claim(
-        id="gep.sampling",
-        source=Source("gep", "section 3.3, after Theorem 3.2"),
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.sampled_epsilon,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.sampling",
+    source=Source("gep", "section 3.3, after Theorem 3.2"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.sampled_epsilon,),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import least_by_search
 from dptheory.embedding import SplitNoise, split_noise
@@ -100,16 +100,14 @@ def _best_stds(dim: int, k: int, first: float, second: float, mu: float) -> tupl
     return std, math.sqrt(t) * std
 
 
-row = Row(
-    Claim(
-        id="gep.split",
-        source=Source("gep", "new, on Theorem 3.1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(split_noise,),
-        proved=True,
-        figure="noise_vs_gradient",
-    )
+row = new_row(
+    id="gep.split",
+    source=Source("gep", "new, on Theorem 3.1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(split_noise,),
+    proved=True,
+    figure="noise_vs_gradient",
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dptheory import papers
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 _TABLE_1, _CHANGES, _TABLE_3 = map(papers.table, ("gep.table1", "gep.table1-change", "gep.table3"))
 _DATA = tuple(dict.fromkeys(cell.key("dataset") for cell in _TABLE_1.cells))
@@ -71,13 +71,11 @@ _FINDINGS: dict[str, tuple[Callable[[], Fraction], Fraction, Fraction]] = {
 }
 
 
-row = Row(
-    Claim(
-        id="gep.text",
-        source=Source("gep", "sections 1, 3.2 and 4, Appendix A, Tables 1, 3, 6"),
-        verdict=Verdict.FALSE,
-        proved=True,
-    )
+row = new_row(
+    id="gep.text",
+    source=Source("gep", "sections 1, 3.2 and 4, Appendix A, Tables 1, 3, 6"),
+    verdict=Verdict.FALSE,
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from scipy.special import erfinv
 
 from dptheory import embedding, privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._mechanism import mu_of_sum
 from dptheory.claims.gep._neighbours import (
     best_order_ratio,
@@ -111,28 +111,26 @@ def _calculated_replace_one(log_inverse: int) -> bool:
     return privacy.gaussian_delta(embedding.joint_mu([ratio, ratio], adjacency="replace-one"), epsilon) <= delta
 
 
-row = Row(
-    Claim(
-        id="gep.thm3.1",
-        source=Source("gep", "Theorem 3.1", (5, 6)),
-        verdict=Verdict.LOOSE,
-        printed=printed_noise_ratio,
-        calculators=(
-            embedding.release_noise_ratio,
-            embedding.noise_ratio_excess,
-            embedding.joint_mu,
-            embedding.output_mu,
-            embedding.output_noise_ratio,
-            privacy.gaussian_delta,
-            privacy.gaussian_log_delta,
-            privacy.gaussian_epsilon,
-            privacy.gaussian_mu,
-            privacy.gaussian_rdp_epsilon,
-            privacy.gaussian_rdp_mu,
-        ),
-        proved=True,
-        figure="sigma_ratio",
-    )
+row = new_row(
+    id="gep.thm3.1",
+    source=Source("gep", "Theorem 3.1", (5, 6)),
+    verdict=Verdict.LOOSE,
+    printed=printed_noise_ratio,
+    calculators=(
+        embedding.release_noise_ratio,
+        embedding.noise_ratio_excess,
+        embedding.joint_mu,
+        embedding.output_mu,
+        embedding.output_noise_ratio,
+        privacy.gaussian_delta,
+        privacy.gaussian_log_delta,
+        privacy.gaussian_epsilon,
+        privacy.gaussian_mu,
+        privacy.gaussian_rdp_epsilon,
+        privacy.gaussian_rdp_mu,
+    ),
+    proved=True,
+    figure="sigma_ratio",
 )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from dptheory import embedding, privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep._neighbours import (
     hockey_stick_of_output,
     least_noise_ratio,
@@ -26,20 +26,18 @@ def _run_mu(steps: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.thm3.2",
-        source=Source("gep", "Theorem 3.2"),
-        verdict=Verdict.LOOSE,
-        printed=printed_noise_ratio,
-        calculators=(
-            embedding.release_noise_ratio,
-            embedding.noise_ratio_excess,
-            embedding.joint_mu,
-            embedding.output_mu,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gep.thm3.2",
+    source=Source("gep", "Theorem 3.2"),
+    verdict=Verdict.LOOSE,
+    printed=printed_noise_ratio,
+    calculators=(
+        embedding.release_noise_ratio,
+        embedding.noise_ratio_excess,
+        embedding.joint_mu,
+        embedding.output_mu,
+    ),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gep._risk_terms import RISKS, Setting, calculated_risk, searched_risk
 from dptheory.claims.gep._searched_risk import brute_force_risk, excess_at_printed_steps, published_risk
@@ -71,17 +71,15 @@ def _least_capped_risk(beta: float, distance: float, steps: int, lipschitz: floa
     return max(-float(found.fun), at_end)
 
 
-row = Row(
-    Claim(
-        id="gep.thm3.3",
-        source=Source("gep", "Theorem 3.3"),
-        verdict=Verdict.FALSE,
-        kernel="gep/thm3_3.v",
-        kernel_theorems=("printed_is_false",),
-        printed=printed_rate,
-        calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
-        proved=True,
-    )
+row = new_row(
+    id="gep.thm3.3",
+    source=Source("gep", "Theorem 3.3"),
+    verdict=Verdict.FALSE,
+    kernel="gep/thm3_3.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_rate,
+    calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
+    proved=True,
 )
 
 

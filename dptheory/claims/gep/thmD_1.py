@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 
@@ -12,14 +12,12 @@ def _affine_line_rank(anchors: int) -> bool:
     return _atoms.rank([(t, 1) for t in range(1, anchors + 1)]) == 2
 
 
-row = Row(
-    Claim(
-        id="gep.thmD.1",
-        source=Source("gep", "Theorem D.1"),
-        verdict=Verdict.HOLDS,
-        calculators=(embedding.recovery_probability,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.thmD.1",
+    source=Source("gep", "Theorem D.1"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.recovery_probability,),
+    proved=True,
 )
 
 

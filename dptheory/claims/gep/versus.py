@@ -7,7 +7,7 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _joint_bias, _mechanism
 from dptheory.claims.gep._energies import WAYS, spread, traced_energy
 from dptheory.claims.gep._mechanism import SquaredError, Way
@@ -137,22 +137,20 @@ def _functional(part: str, bias: embedding.ClippingBias) -> float:
     return bias.square if part == "square" else float(getattr(bias, part).sum())
 
 
-row = Row(
-    Claim(
-        id="gep.versus",
-        source=Source("gep", "new, on section 3"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(
-            embedding.gep_mse,
-            embedding.clipped_gep_mse,
-            embedding.largest_residual_ratio,
-            embedding.least_residual_energy,
-            embedding.joint_clipping_bias,
-        ),
-        proved=True,
-        figure="embedding_mse",
-    )
+row = new_row(
+    id="gep.versus",
+    source=Source("gep", "new, on section 3"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        embedding.gep_mse,
+        embedding.clipped_gep_mse,
+        embedding.largest_residual_ratio,
+        embedding.least_residual_energy,
+        embedding.joint_clipping_bias,
+    ),
+    proved=True,
+    figure="embedding_mse",
 )
 
 

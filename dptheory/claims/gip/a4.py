@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._response import CHANCES, response
 
@@ -29,16 +29,14 @@ def _expected_ones(dim: int, keep: int, chance: Fraction) -> Fraction:
     return sum((p * sum(out) for out, p in law.items()), Fraction(0))
 
 
-row = Row(
-    Claim(
-        id="gip.a4",
-        source=Source("gip", "Appendix A.4"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="gip/a4.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        calculators=(pruning.mallows_theta, pruning.randomized_response_epsilon, pruning.SubsetMallows.epsilon),
-        proved=True,
-    )
+row = new_row(
+    id="gip.a4",
+    source=Source("gip", "Appendix A.4"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gip/a4.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(pruning.mallows_theta, pruning.randomized_response_epsilon, pruning.SubsetMallows.epsilon),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 import itertools
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -34,16 +34,14 @@ def _largest_support(dim: int, keep: int, batch: int) -> int:
 _SPARSE = ((5, 1), (6, 1), (6, 2), (7, 2))
 
 
-row = Row(
-    Claim(
-        id="gip.a4.sensitivity",
-        source=Source("gip", "Appendix A.4, text after Proposition 3"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="gip/a4_sensitivity.v",
-        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
-        calculators=(pruning.index_sensitivity,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.a4.sensitivity",
+    source=Source("gip", "Appendix A.4, text after Proposition 3"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gip/a4_sensitivity.v",
+    kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
+    calculators=(pruning.index_sensitivity,),
+    proved=True,
 )
 
 

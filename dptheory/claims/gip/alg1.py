@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -26,17 +26,15 @@ def _mask_cases() -> Iterator[tuple[tuple[float, ...], int]]:
     yield _TIED, 2
 
 
-row = Row(
-    Claim(
-        id="gip.alg1",
-        source=Source("gip", "Algorithm 1, lines 3-5"),
-        verdict=Verdict.FALSE,
-        kernel="gip/alg1.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_mask,
-        calculators=(pruning.top_k_mask,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.alg1",
+    source=Source("gip", "Algorithm 1, lines 3-5"),
+    verdict=Verdict.FALSE,
+    kernel="gip/alg1.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_mask,
+    calculators=(pruning.top_k_mask,),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 import itertools
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 
 def _descend(start: Fraction, learning_rate: Fraction, steps: int) -> Fraction:
@@ -30,14 +30,12 @@ def _noise_of_average(sigma: Fraction, clip: Fraction, batch: int) -> Fraction:
     return sigma * max(moves)
 
 
-row = Row(
-    Claim(
-        id="gip.alg2",
-        source=Source("gip", "Algorithm 2, sections 3 and 4"),
-        verdict=Verdict.CONDITIONAL,
-        printed=printed_training,
-        proved=True,
-    )
+row = new_row(
+    id="gip.alg2",
+    source=Source("gip", "Algorithm 2, sections 3 and 4"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_training,
+    proved=True,
 )
 
 

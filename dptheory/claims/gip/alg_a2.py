@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import SIZES, WEIGHT, counted_swaps, log_of, model_of
 from dptheory.pruning import SubsetMallows
@@ -92,18 +92,16 @@ def _moved_members(dim: int, keep: int) -> int:
     return int(np.count_nonzero(drawn ^ reference))
 
 
-row = Row(
-    Claim(
-        id="gip.alg_a2",
-        source=Source("gip", "Appendix A.2", (11,)),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(
-            pruning.SubsetMallows.swap_pmf,
-            pruning.SubsetMallows.swap_log_pmf,
-            pruning.SubsetMallows.sample,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gip.alg_a2",
+    source=Source("gip", "Appendix A.2", (11,)),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(
+        pruning.SubsetMallows.swap_pmf,
+        pruning.SubsetMallows.swap_log_pmf,
+        pruning.SubsetMallows.sample,
+    ),
+    proved=True,
 )
 
 

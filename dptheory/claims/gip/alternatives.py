@@ -10,7 +10,7 @@ from scipy.special import erf, erfc
 from scipy.stats import norm
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 _DIM, _KEEP = 1000, 100
@@ -152,24 +152,22 @@ def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) ->
     return dim * given_r + kept * noise_std**4 / total + (dim - kept) * sigma_g**4 / total
 
 
-row = Row(
-    Claim(
-        id="gip.alternatives",
-        source=Source("gip", "new, on section 4.2, below Theorem 2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(
-            pruning.magnitude_noise,
-            pruning.gumbel_rate,
-            pruning.magnitude_gain,
-            pruning.gumbel_gain,
-            pruning.released_gain,
-            pruning.released_top_k_mse,
-            pruning.selection_gains,
-        ),
-        proved=True,
-        figure="index_alternatives",
-    )
+row = new_row(
+    id="gip.alternatives",
+    source=Source("gip", "new, on section 4.2, below Theorem 2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        pruning.magnitude_noise,
+        pruning.gumbel_rate,
+        pruning.magnitude_gain,
+        pruning.gumbel_gain,
+        pruning.released_gain,
+        pruning.released_top_k_mse,
+        pruning.selection_gains,
+    ),
+    proved=True,
+    figure="index_alternatives",
 )
 
 

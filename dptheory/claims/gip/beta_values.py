@@ -3,7 +3,7 @@
 import math
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip.cor1 import printed_beta
 
@@ -23,18 +23,16 @@ def _raised_beta_slack(dim: float, keep_share: float, theta: float) -> float:
     return _least_beta_slack(dim, keep_share, theta) - 1e-3
 
 
-row = Row(
-    Claim(
-        id="gip.beta_values",
-        source=Source("gip", "Corollary 1 and Appendix B.1"),
-        verdict=Verdict.FALSE,
-        kernel="gip/beta_values.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_beta,
-        calculators=(pruning.beta,),
-        proved=True,
-        figure="beta",
-    )
+row = new_row(
+    id="gip.beta_values",
+    source=Source("gip", "Corollary 1 and Appendix B.1"),
+    verdict=Verdict.FALSE,
+    kernel="gip/beta_values.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_beta,
+    calculators=(pruning.beta,),
+    proved=True,
+    figure="beta",
 )
 
 

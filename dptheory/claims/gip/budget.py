@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import papers, pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import SIZES, apart, counted_swaps
 from dptheory.claims.gip.retained_gain import leading_gain
@@ -68,16 +68,14 @@ _BUDGETS = tuple(
 )
 
 
-row = Row(
-    Claim(
-        id="gip.budget",
-        source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(pruning.index_budget, pruning.theta_for_budget, pruning.groups_of),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.budget",
+    source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.index_budget, pruning.theta_for_budget, pruning.groups_of),
+    proved=True,
+    figure="retained_gain",
 )
 
 

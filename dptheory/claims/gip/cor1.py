@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip.retained_gain import gain
@@ -52,16 +52,14 @@ def _ratio_cases() -> Iterator[tuple[float, int, int, float, float]]:
 _DIM, _KEEP, _THETA = 40, 10, 1.0
 
 
-row = Row(
-    Claim(
-        id="gip.cor1",
-        source=Source("gip", "Corollary 1"),
-        verdict=Verdict.FALSE,
-        printed=printed_beta,
-        calculators=(pruning.beta,),
-        proved=True,
-        figure="beta",
-    )
+row = new_row(
+    id="gip.cor1",
+    source=Source("gip", "Corollary 1"),
+    verdict=Verdict.FALSE,
+    printed=printed_beta,
+    calculators=(pruning.beta,),
+    proved=True,
+    figure="beta",
 )
 
 

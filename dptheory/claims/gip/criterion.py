@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from scipy.stats import binom, norm
 
 from dptheory import gradients, pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import energy_by_quadrature, gaussian_energy, kept_entries
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
@@ -123,23 +123,21 @@ def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups
     return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (_top_share(dim, keep) - k)
 
 
-row = Row(
-    Claim(
-        id="gip.criterion",
-        source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
-        verdict=Verdict.FALSE,
-        kernel="gip/criterion.v",
-        kernel_theorems=("reading_is_false",),
-        calculators=(
-            pruning.zero_update_mse,
-            pruning.pruned_cosine,
-            pruning.cosine_ratio,
-            pruning.least_retained_gain,
-            gradients.small_snr_slope,
-        ),
-        proved=True,
-        figure="cosine_ratio",
-    )
+row = new_row(
+    id="gip.criterion",
+    source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
+    verdict=Verdict.FALSE,
+    kernel="gip/criterion.v",
+    kernel_theorems=("reading_is_false",),
+    calculators=(
+        pruning.zero_update_mse,
+        pruning.pruned_cosine,
+        pruning.cosine_ratio,
+        pruning.least_retained_gain,
+        gradients.small_snr_slope,
+    ),
+    proved=True,
+    figure="cosine_ratio",
 )
 
 

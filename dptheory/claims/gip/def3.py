@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import DISTANCES, apart
 from dptheory.pruning import SubsetMallows
@@ -21,14 +21,12 @@ def _reached_by_one_example(dim: int, keep: int, clip: Fraction) -> int:
     return _finite.hamming(_finite.top_subset(gradient, keep), _finite.top_subset(after, keep))
 
 
-row = Row(
-    Claim(
-        id="gip.def3",
-        source=Source("gip", "Definition 3"),
-        verdict=Verdict.HOLDS,
-        calculators=(pruning.index_sensitivity,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.def3",
+    source=Source("gip", "Definition 3"),
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.index_sensitivity,),
+    proved=True,
 )
 
 

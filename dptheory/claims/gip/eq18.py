@@ -1,18 +1,16 @@
 """gip.eq18: sizes of the index classes."""
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
-row = Row(
-    Claim(
-        id="gip.eq18",
-        source=Source("gip", "Appendix A.3", (18,)),
-        verdict=Verdict.FALSE,
-        kernel="gip/eq18.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=lambda dim, keep: keep,
-        proved=True,
-    )
+row = new_row(
+    id="gip.eq18",
+    source=Source("gip", "Appendix A.3", (18,)),
+    verdict=Verdict.FALSE,
+    kernel="gip/eq18.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=lambda dim, keep: keep,
+    proved=True,
 )
 
 

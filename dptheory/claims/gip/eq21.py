@@ -2,7 +2,7 @@
 
 import math
 
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -11,13 +11,11 @@ def swap_count(dim: int, keep: int, swaps: int) -> int:
     return math.comb(keep, swaps) * math.comb(dim - keep, swaps)
 
 
-row = Row(
-    Claim(
-        id="gip.eq21",
-        source=Source("gip", "Appendix A.3", (20, 21)),
-        verdict=Verdict.HOLDS,
-        proved=True,
-    )
+row = new_row(
+    id="gip.eq21",
+    source=Source("gip", "Appendix A.3", (20, 21)),
+    verdict=Verdict.HOLDS,
+    proved=True,
 )
 
 

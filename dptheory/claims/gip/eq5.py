@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 Array = NDArray[np.float64]
@@ -45,16 +45,14 @@ def _total_gaussian_errors(rng: np.random.Generator, n: int) -> Array:
     return np.asarray(np.square(released - gradient).sum(axis=1))
 
 
-row = Row(
-    Claim(
-        id="gip.eq5",
-        source=Source("gip", "equation 5", (5,)),
-        verdict=Verdict.FALSE,
-        kernel="gip/eq5.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_total_error,
-        proved=True,
-    )
+row = new_row(
+    id="gip.eq5",
+    source=Source("gip", "equation 5", (5,)),
+    verdict=Verdict.FALSE,
+    kernel="gip/eq5.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_total_error,
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory import pruning
 from dptheory.claims._draws import drawn_masks
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 Array = NDArray[np.float64]
@@ -19,16 +19,14 @@ def _masked_noise(rng: np.random.Generator, n: int, dim: int, keep: int, scale: 
     return np.asarray(np.square(scale * rng.standard_normal((n, dim)) * mask).sum(axis=1))
 
 
-row = Row(
-    Claim(
-        id="gip.eq6",
-        source=Source("gip", "equation 6", (6,)),
-        verdict=Verdict.HOLDS,
-        kernel="gip/eq6.v",
-        kernel_theorems=("printed_holds",),
-        calculators=(pruning.noise_mse,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.eq6",
+    source=Source("gip", "equation 6", (6,)),
+    verdict=Verdict.HOLDS,
+    kernel="gip/eq6.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(pruning.noise_mse,),
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -38,15 +38,13 @@ def _fast_fall_slack(dim: float, snr: float) -> float:
     return small / large - 4
 
 
-row = Row(
-    Claim(
-        id="gip.fig1",
-        source=Source("gip", "Fig. 1, observation 3 of section 1"),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.DistortionAngle.expected_cos,),
-        proved=True,
-        figure="cosine_dimension",
-    )
+row = new_row(
+    id="gip.fig1",
+    source=Source("gip", "Fig. 1, observation 3 of section 1"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.DistortionAngle.expected_cos,),
+    proved=True,
+    figure="cosine_dimension",
 )
 
 

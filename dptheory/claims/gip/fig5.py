@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip._gaussian import zeta
 from dptheory.claims.gip.cor1 import printed_beta
 
-row = Row(
-    Claim(
-        id="gip.fig5",
-        source=Source("gip", "Fig. 5, Appendix B.1"),
-        verdict=Verdict.CONDITIONAL,
-        printed=printed_beta,
-        calculators=(pruning.beta, pruning.retained_gain),
-        proved=True,
-        figure="beta_surface",
-    )
+row = new_row(
+    id="gip.fig5",
+    source=Source("gip", "Fig. 5, Appendix B.1"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_beta,
+    calculators=(pruning.beta, pruning.retained_gain),
+    proved=True,
+    figure="beta_surface",
 )
 
 _SHARES = tuple(Fraction(tenths, 10) for tenths in range(1, 10))

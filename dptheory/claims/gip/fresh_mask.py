@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -95,15 +95,13 @@ def _any_gradient(energy: float, epsilon: float, dim: int, keep: int) -> float:
     return float(_gaussian_delta(energies, epsilon).mean(axis=1).max())
 
 
-row = Row(
-    Claim(
-        id="gip.fresh_mask",
-        source=Source("gip", "new, on Proposition 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(privacy.FreshMask.rdp,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.fresh_mask",
+    source=Source("gip", "new, on Proposition 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(privacy.FreshMask.rdp,),
+    proved=True,
 )
 
 

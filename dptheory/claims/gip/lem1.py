@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _mixture
 from dptheory.claims.gip._values import RATES, gaussian_log_delta, values_curve
 
@@ -29,14 +29,12 @@ def _largest_share(order: float) -> float:
     return max(math.pow(u, order - 1) * (1 - u) for u in (best, 0.999 * best, 1.001 * best))
 
 
-row = Row(
-    Claim(
-        id="gip.lem1",
-        source=Source("gip", "Lemma 1"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
-        proved=True,
-    )
+row = new_row(
+    id="gip.lem1",
+    source=Source("gip", "Lemma 1"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
+    proved=True,
 )
 
 

@@ -5,20 +5,18 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
 
-row = Row(
-    Claim(
-        id="gip.mse_r",
-        source=Source("gip", "Proposition 2", (7, 12, 13)),
-        verdict=Verdict.HOLDS,
-        kernel="gip/mse_r.v",
-        kernel_theorems=("printed_holds",),
-        calculators=(pruning.random_k_mse,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.mse_r",
+    source=Source("gip", "Proposition 2", (7, 12, 13)),
+    verdict=Verdict.HOLDS,
+    kernel="gip/mse_r.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(pruning.random_k_mse,),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip.mse_t0 import printed_top_k_mse
@@ -31,16 +31,14 @@ def _asymptotic_rise(dim: int, keep: int, theta: float) -> float:
     return swaps * (energy_by_quadrature(dim, k, True) / keep - energy_by_quadrature(dim, k, False) / (dim - keep))
 
 
-row = Row(
-    Claim(
-        id="gip.mse_t",
-        source=Source("gip", "Proposition 2", (7, 17, 19, 20, 22, 23, 24)),
-        verdict=Verdict.FALSE,
-        printed=printed_perturbed_mse,
-        calculators=(pruning.perturbed_top_k_mse, pruning.SubsetMallows.mean_swaps),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.mse_t",
+    source=Source("gip", "Proposition 2", (7, 17, 19, 20, 22, 23, 24)),
+    verdict=Verdict.FALSE,
+    printed=printed_perturbed_mse,
+    calculators=(pruning.perturbed_top_k_mse, pruning.SubsetMallows.mean_swaps),
+    proved=True,
+    figure="retained_gain",
 )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from scipy.stats import norm
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 
@@ -16,16 +16,14 @@ def printed_top_k_mse(dim: int, keep: int, sigma_g: float = 1.0) -> float:
     return (dim - keep) * sigma_g**2 * (1 - zeta(keep / dim))
 
 
-row = Row(
-    Claim(
-        id="gip.mse_t0",
-        source=Source("gip", "Proposition 2", (7, 14, 15, 16)),
-        verdict=Verdict.FALSE,
-        printed=printed_top_k_mse,
-        calculators=(pruning.top_k_mse, pruning.top_k_energy),
-        proved=True,
-        figure="top_k_mse",
-    )
+row = new_row(
+    id="gip.mse_t0",
+    source=Source("gip", "Proposition 2", (7, 14, 15, 16)),
+    verdict=Verdict.FALSE,
+    printed=printed_top_k_mse,
+    calculators=(pruning.top_k_mse, pruning.top_k_energy),
+    proved=True,
+    figure="top_k_mse",
 )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -28,17 +28,15 @@ def _norm_by_quantiles(dim: int, sigma_g: float) -> float:
     return sigma_g * float(np.sqrt(square).mean())
 
 
-row = Row(
-    Claim(
-        id="gip.norm",
-        source=Source("gip", "section 5, text before equation 5"),
-        verdict=Verdict.FALSE,
-        kernel="gip/norm.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_norm,
-        calculators=(pruning.expected_norm,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.norm",
+    source=Source("gip", "section 5, text before equation 5"),
+    verdict=Verdict.FALSE,
+    kernel="gip/norm.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_norm,
+    calculators=(pruning.expected_norm,),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -29,15 +29,13 @@ def _linear_slack(dim: float, keep_share: float, theta: float, growth: float) ->
     return 2 * theta * keep * (size - keep) / size**2 - pruning.retained_gain(size, keep, theta=theta)
 
 
-row = Row(
-    Claim(
-        id="gip.order",
-        source=Source("gip", "Proposition 2 and the text below it"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.order",
+    source=Source("gip", "Proposition 2 and the text below it"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
+    proved=True,
+    figure="retained_gain",
 )
 
 

@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _mixture
 from dptheory.claims.gip._values import RATES, STEPS, gaussian_log_delta, values_curve
 from dptheory.privacy import FreshMask
@@ -61,14 +61,12 @@ def _masked(order: int, rate: float, sigma: float, steps: int, dim: int, keep: i
     return math.log(math.fsum(moments)) / (order - 1)
 
 
-row = Row(
-    Claim(
-        id="gip.prop1",
-        source=Source("gip", "Proposition 1"),
-        verdict=Verdict.LOOSE,
-        calculators=(privacy.FreshMask.rdp,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.prop1",
+    source=Source("gip", "Proposition 1"),
+    verdict=Verdict.LOOSE,
+    calculators=(privacy.FreshMask.rdp,),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip._response import CHANCES, response
 
 
@@ -29,17 +29,15 @@ def _response_cases() -> Iterator[tuple[Fraction, int, float]]:
     yield from itertools.product(CHANCES, (1, 2, 4), (0.5, 3.0))
 
 
-row = Row(
-    Claim(
-        id="gip.prop3",
-        source=Source("gip", "Proposition 3", (25, 26)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="gip/prop3.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_response_condition,
-        calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
-        proved=True,
-    )
+row = new_row(
+    id="gip.prop3",
+    source=Source("gip", "Proposition 3", (25, 26)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gip/prop3.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_response_condition,
+    calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
+    proved=True,
 )
 
 

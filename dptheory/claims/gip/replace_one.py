@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _FAR = 10.0
@@ -112,15 +112,13 @@ def _half_norm_slack(**point: float) -> float:
     return _two_steps_slack(share=0.5, **point)
 
 
-row = Row(
-    Claim(
-        id="gip.replace_one",
-        ours=True,
-        source=Source("gip", "new, on Definition 1 and Lemma 1"),
-        verdict=Verdict.HOLDS,
-        calculators=(privacy.epsilon_bounds,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.replace_one",
+    ours=True,
+    source=Source("gip", "new, on Definition 1 and Lemma 1"),
+    verdict=Verdict.HOLDS,
+    calculators=(privacy.epsilon_bounds,),
+    proved=True,
 )
 
 

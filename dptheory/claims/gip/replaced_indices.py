@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Reals = NDArray[np.float64]
 
@@ -107,14 +107,12 @@ def _as_far_as_three_can_be(size: int, theta: float, scale: float, rate: float, 
     return thought - other
 
 
-row = Row(
-    Claim(
-        id="gip.replaced_indices",
-        source=Source("gip", "new, on Theorem 2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        proved=True,
-    )
+row = new_row(
+    id="gip.replaced_indices",
+    source=Source("gip", "new, on Theorem 2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip.eq21 import swap_count
 
 
@@ -30,16 +30,14 @@ def _theta(weight: Fraction) -> float:
     return -math.log1p(float(weight - 1))
 
 
-row = Row(
-    Claim(
-        id="gip.retained_gain",
-        source=Source("gip", "new, on F(theta) of Proposition 2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(pruning.retained_gain, pruning.SubsetMallows.retained_gain),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.retained_gain",
+    source=Source("gip", "new, on F(theta) of Proposition 2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.retained_gain, pruning.SubsetMallows.retained_gain),
+    proved=True,
+    figure="retained_gain",
 )
 
 

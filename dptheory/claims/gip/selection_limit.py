@@ -12,7 +12,7 @@ from scipy.special import entr, expit, logsumexp, rel_entr
 from scipy.stats import norm
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -123,15 +123,13 @@ def _logistic_share(order: float, rho: float, g: float, shift: float, turn: floa
     return total
 
 
-row = Row(
-    Claim(
-        id="gip.selection_limit",
-        source=Source("gip", "new, on section 4.2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(pruning.selection_gain_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.selection_limit",
+    source=Source("gip", "new, on section 4.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.selection_gain_bound,),
+    proved=True,
 )
 
 

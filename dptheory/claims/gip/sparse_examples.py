@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import counted_swaps
 
@@ -101,15 +101,13 @@ def _budget(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> pr
     )
 
 
-row = Row(
-    Claim(
-        id="gip.sparse_examples",
-        source=Source("gip", "new, on Theorem 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(pruning.sparse_index_budget,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.sparse_examples",
+    source=Source("gip", "new, on Theorem 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.sparse_index_budget,),
+    proved=True,
 )
 
 

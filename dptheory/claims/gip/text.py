@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dptheory import papers
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 _TABLE_1, _TABLE_2, _TABLE_5, _TABLE_6 = (papers.table(f"gip.table{number}") for number in (1, 2, 5, 6))
 
@@ -86,13 +86,11 @@ _FINDINGS: dict[str, tuple[Callable[[], Fraction], Fraction, Fraction]] = {
 }
 
 
-row = Row(
-    Claim(
-        id="gip.text",
-        source=Source("gip", "abstract, section 6.2, Tables 1, 2, 4, 5, 6"),
-        verdict=Verdict.FALSE,
-        proved=True,
-    )
+row = new_row(
+    id="gip.text",
+    source=Source("gip", "abstract, section 6.2, Tables 1, 2, 4, 5, 6"),
+    verdict=Verdict.FALSE,
+    proved=True,
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
 
@@ -48,17 +48,15 @@ def printed_privacy_condition(theta: float, epsilon: float, sensitivity: int) ->
     return theta <= epsilon / sensitivity
 
 
-row = Row(
-    Claim(
-        id="gip.thm1",
-        source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
-        verdict=Verdict.HOLDS,
-        kernel="gip/thm1.v",
-        kernel_theorems=("printed_holds",),
-        printed=printed_privacy_condition,
-        calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),
-        proved=True,
-    )
+row = new_row(
+    id="gip.thm1",
+    source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
+    verdict=Verdict.HOLDS,
+    kernel="gip/thm1.v",
+    kernel_theorems=("printed_holds",),
+    printed=printed_privacy_condition,
+    calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cache
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite, _joint, _loss_at_scale, _mixture
 from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, model_of
 from dptheory.claims.gip._values import RATES, STEPS, values_curve
@@ -136,21 +136,19 @@ def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gip.thm2",
-        source=Source("gip", "Theorem 2"),
-        verdict=Verdict.LOOSE,
-        calculators=(
-            privacy.index_sets.joint_rdp,
-            privacy.index_sets.joint_epsilon,
-            privacy.index_sets.run_epsilon,
-            privacy.index_sets.values_epsilon,
-            privacy.index_sets.theta_for_joint_budget,
-        ),
-        proved=True,
-        figure="theta_accounting",
-    )
+row = new_row(
+    id="gip.thm2",
+    source=Source("gip", "Theorem 2"),
+    verdict=Verdict.LOOSE,
+    calculators=(
+        privacy.index_sets.joint_rdp,
+        privacy.index_sets.joint_epsilon,
+        privacy.index_sets.run_epsilon,
+        privacy.index_sets.values_epsilon,
+        privacy.index_sets.theta_for_joint_budget,
+    ),
+    proved=True,
+    figure="theta_accounting",
 )
 
 

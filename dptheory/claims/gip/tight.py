@@ -9,7 +9,7 @@ from functools import cache
 from scipy.stats import binom
 
 from dptheory import privacy, pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip._index_at_scale import model_of
 from dptheory.claims.gip._values import gaussian_log_delta
@@ -176,34 +176,32 @@ def _many(count: int, spread: float, epsilon: float) -> float:
 _COUNTS = [(count, spread, eps) for count in (4 * 10**9, 10**12) for spread in (0.05, 0.3) for eps in (0.0, 0.2, 1.0)]
 
 
-row = Row(
-    Claim(
-        id="gip.tight",
-        source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(
-            privacy.index_sets.loss_law,
-            privacy.index_sets.LatticeLoss.delta,
-            privacy.index_sets.LatticeLoss.epsilon,
-            privacy.index_sets.LatticeLoss.renyi,
-            privacy.index_sets.composed,
-            references.IndexPRV.cdf,
-            references.IndexPRV.pdf,
-            references.IndexPRV.probability,
-            references.IndexPRV.mean,
-            references.IndexPRV.rdp,
-            privacy.index_sets.theta_for_delta_budget,
-            privacy.index_sets.retained_gain_for_delta_budget,
-            privacy.index_sets.epsilon_for_retained_gain,
-            pruning.theta_for_retained_gain,
-            pruning.SubsetMallows.zcdp,
-            privacy.zcdp_epsilon,
-            privacy.zcdp_budget,
-        ),
-        proved=True,
-        figure="theta_accounting",
-    )
+row = new_row(
+    id="gip.tight",
+    source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        privacy.index_sets.loss_law,
+        privacy.index_sets.LatticeLoss.delta,
+        privacy.index_sets.LatticeLoss.epsilon,
+        privacy.index_sets.LatticeLoss.renyi,
+        privacy.index_sets.composed,
+        references.IndexPRV.cdf,
+        references.IndexPRV.pdf,
+        references.IndexPRV.probability,
+        references.IndexPRV.mean,
+        references.IndexPRV.rdp,
+        privacy.index_sets.theta_for_delta_budget,
+        privacy.index_sets.retained_gain_for_delta_budget,
+        privacy.index_sets.epsilon_for_retained_gain,
+        pruning.theta_for_retained_gain,
+        pruning.SubsetMallows.zcdp,
+        privacy.zcdp_epsilon,
+        privacy.zcdp_budget,
+    ),
+    proved=True,
+    figure="theta_accounting",
 )
 
 

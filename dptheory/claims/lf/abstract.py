@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _tables
 
 
@@ -12,15 +12,13 @@ def _gain(setting: str) -> Fraction:
     return 100 * (frozen - without)
 
 
-row = Row(
-    Claim(
-        id="lf.abstract",
-        source=Source("lf", "Section 1, against Table 1"),
-        verdict=Verdict.FALSE,
-        kernel="lf/abstract.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        proved=True,
-    )
+row = new_row(
+    id="lf.abstract",
+    source=Source("lf", "Section 1, against Table 1"),
+    verdict=Verdict.FALSE,
+    kernel="lf/abstract.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    proved=True,
 )
 
 

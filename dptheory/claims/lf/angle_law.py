@@ -11,7 +11,7 @@ from scipy.special import gammaincinv, ndtr
 from scipy.stats import nct, norm
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import angle_bins, density_in_two_or_three
 
 Array = NDArray[np.float64]
@@ -101,24 +101,22 @@ def _across(dim: int, snr: float, what: str, x: float) -> float:
     return float(ndtr(at if what == "sf" else -at).mean())
 
 
-row = Row(
-    Claim(
-        id="lf.angle_law",
-        source=Source("lf", "new, on Definition 3.2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(
-            gradients.DistortionAngle.cdf,
-            gradients.DistortionAngle.sf,
-            gradients.DistortionAngle.density,
-            gradients.DistortionAngle.mean,
-            gradients.DistortionAngle.var,
-            gradients.DistortionAngle.asymptotic_mean,
-            gradients.DistortionAngle.asymptotic_var,
-        ),
-        proved=True,
-        figure="angle_law",
-    )
+row = new_row(
+    id="lf.angle_law",
+    source=Source("lf", "new, on Definition 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        gradients.DistortionAngle.cdf,
+        gradients.DistortionAngle.sf,
+        gradients.DistortionAngle.density,
+        gradients.DistortionAngle.mean,
+        gradients.DistortionAngle.var,
+        gradients.DistortionAngle.asymptotic_mean,
+        gradients.DistortionAngle.asymptotic_var,
+    ),
+    proved=True,
+    figure="angle_law",
 )
 
 

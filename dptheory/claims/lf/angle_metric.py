@@ -3,7 +3,7 @@
 import itertools
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Plane = tuple[Fraction, Fraction]
 
@@ -46,15 +46,13 @@ def _norm2(signal: Plane) -> Fraction:
     return signal[0] ** 2 + signal[1] ** 2
 
 
-row = Row(
-    Claim(
-        id="lf.angle_metric",
-        source=Source("lf", "Section 3.3, after Lemma 3.1"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="lf/angle_metric.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        proved=True,
-    )
+row = new_row(
+    id="lf.angle_metric",
+    source=Source("lf", "Section 3.3, after Lemma 3.1"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="lf/angle_metric.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    proved=True,
 )
 
 

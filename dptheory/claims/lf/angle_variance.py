@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ive
 
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.gradients import angle_variance
 
 Array = NDArray[np.float64]
@@ -109,15 +109,13 @@ def _turned_slack(dim: float, k: float, bias: float) -> float:
     return _fixed_length_slack(dim, k, bias, bias - math.pi / 2)
 
 
-row = Row(
-    Claim(
-        id="lf.angle_variance",
-        source=Source("lf", "new, on Proposition 3.1 (3)"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(angle_variance,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.angle_variance",
+    source=Source("lf", "new, on Proposition 3.1 (3)"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(angle_variance,),
+    proved=True,
 )
 
 

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 
 
 def _mean(values: tuple[int, ...]) -> Fraction:
@@ -24,16 +24,14 @@ def _inner_with_bias(values: tuple[int, ...], clip: int) -> Fraction:
     return _mean(values) * _mean(tuple(_clipped(value, clip) - value for value in values))
 
 
-row = Row(
-    Claim(
-        id="lf.appA.bias",
-        source=Source("lf", "Appendix A"),
-        verdict=Verdict.FALSE,
-        kernel="lf/appA_bias.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        proved=True,
-        part_of="lf.lem3.1",
-    )
+row = new_row(
+    id="lf.appA.bias",
+    source=Source("lf", "Appendix A"),
+    verdict=Verdict.FALSE,
+    kernel="lf/appA_bias.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    proved=True,
+    part_of="lf.lem3.1",
 )
 
 

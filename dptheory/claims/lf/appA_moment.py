@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS, Run
 
@@ -27,18 +27,16 @@ def _square_by_signs(entries: tuple[tuple[int, int], ...], tau: Fraction, batch_
     return sum((count * sum(((s + z) ** 2 for z in (tau, -tau)), Fraction(0)) / 2 for s, count in entries), Fraction(0))
 
 
-row = Row(
-    Claim(
-        id="lf.appA.moment",
-        source=Source("lf", "Appendix A"),
-        verdict=Verdict.FALSE,
-        kernel="lf/appA_moment.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_private_moment,
-        calculators=(freezing.private_second_moment,),
-        proved=True,
-        part_of="lf.lem3.1",
-    )
+row = new_row(
+    id="lf.appA.moment",
+    source=Source("lf", "Appendix A"),
+    verdict=Verdict.FALSE,
+    kernel="lf/appA_moment.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_private_moment,
+    calculators=(freezing.private_second_moment,),
+    proved=True,
+    part_of="lf.lem3.1",
 )
 
 

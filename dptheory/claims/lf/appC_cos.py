@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import Vector, dot, signed_square_cosine
 
 
@@ -42,17 +42,15 @@ def _root(signed_square: Fraction) -> float:
     return math.copysign(math.sqrt(abs(signed_square)), signed_square)
 
 
-row = Row(
-    Claim(
-        id="lf.appC.cos",
-        source=Source("lf", "Appendix C"),
-        verdict=Verdict.FALSE,
-        kernel="lf/appC_cos.v",
-        kernel_theorems=("printed_is_false",),
-        printed=printed_cosine,
-        calculators=(freezing.bias_angle,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.appC.cos",
+    source=Source("lf", "Appendix C"),
+    verdict=Verdict.FALSE,
+    kernel="lf/appC_cos.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_cosine,
+    calculators=(freezing.bias_angle,),
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import squares
 
 Sample = tuple[Fraction, Fraction, Fraction]
@@ -54,14 +54,12 @@ def _mean_square_angle(dim: int, snr: float) -> float:
     return float((weights / weights.sum()) @ np.square(np.arctan2(across, (snr + nodes)[:, None])).mean(axis=1))
 
 
-row = Row(
-    Claim(
-        id="lf.appC.second_moment",
-        source=Source("lf", "Appendix C, the mean squared angle"),
-        verdict=Verdict.FALSE,
-        calculators=(gradients.DistortionAngle.second_moment,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.appC.second_moment",
+    source=Source("lf", "Appendix C, the mean squared angle"),
+    verdict=Verdict.FALSE,
+    calculators=(gradients.DistortionAngle.second_moment,),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 import itertools
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 
 def printed_mean_factor(batch_size: int) -> Fraction:
@@ -21,16 +21,14 @@ def _mean(values: tuple[int, ...]) -> Fraction:
     return Fraction(sum(values), len(values))
 
 
-row = Row(
-    Claim(
-        id="lf.def3.1",
-        source=Source("lf", "Definition 3.1"),
-        verdict=Verdict.FALSE,
-        kernel="lf/def3_1.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_mean_factor,
-        proved=True,
-    )
+row = new_row(
+    id="lf.def3.1",
+    source=Source("lf", "Definition 3.1"),
+    verdict=Verdict.FALSE,
+    kernel="lf/def3_1.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_mean_factor,
+    proved=True,
 )
 
 

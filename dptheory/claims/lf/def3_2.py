@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln, hyp1f1
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import private_cosines
 
 
@@ -67,17 +67,15 @@ def _mean_cos(dim: int, snr: float) -> float:
     return float((weights / weights.sum()) @ (along / np.sqrt(along**2 + r2)).mean(axis=1))
 
 
-row = Row(
-    Claim(
-        id="lf.def3.2",
-        source=Source("lf", "Definition 3.2"),
-        verdict=Verdict.FALSE,
-        kernel="lf/def3_2.v",
-        kernel_theorems=("printed_is_false",),
-        printed=printed_angle,
-        calculators=(gradients.angle_range, gradients.batch_expected_cos),
-        proved=True,
-    )
+row = new_row(
+    id="lf.def3.2",
+    source=Source("lf", "Definition 3.2"),
+    verdict=Verdict.FALSE,
+    kernel="lf/def3_2.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_angle,
+    calculators=(gradients.angle_range, gradients.batch_expected_cos),
+    proved=True,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dptheory import convergence, freezing
 from dptheory.claims import _poisson
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
 from dptheory.claims.lf._testbed import RUNS, Run
@@ -127,16 +127,14 @@ def _square_slack(**point: float) -> float:
     return (testbed.alignment_bound(run) - testbed.mean_trained(run)) / testbed.size(run)
 
 
-row = Row(
-    Claim(
-        id="lf.freeze_bound",
-        source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.layer_freezing_bound, freezing.freezing_bounds),
-        proved=True,
-        figure="freezing_bounds",
-    )
+row = new_row(
+    id="lf.freeze_bound",
+    source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.layer_freezing_bound, freezing.freezing_bounds),
+    proved=True,
+    figure="freezing_bounds",
 )
 
 

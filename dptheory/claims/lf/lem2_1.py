@@ -2,18 +2,16 @@
 
 import numpy as np
 
-from dptheory.claims._row import Claim, Range, Row, Source, Verdict
+from dptheory.claims._row import Range, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed, _worst_case
 
-row = Row(
-    Claim(
-        id="lf.lem2.1",
-        source=Source("lf", "Lemma 2.1"),
-        verdict=Verdict.HOLDS,
-        kernel="lf/lem2_1.v",
-        kernel_theorems=("printed_holds",),
-        proved=True,
-    )
+row = new_row(
+    id="lf.lem2.1",
+    source=Source("lf", "Lemma 2.1"),
+    verdict=Verdict.HOLDS,
+    kernel="lf/lem2_1.v",
+    kernel_theorems=("printed_holds",),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
 from dptheory.claims.lf._testbed import RUNS, Run
@@ -94,18 +94,16 @@ def _printed_slack(**point: float) -> float:
     return testbed.relative_slack(_reindexed(run), run)
 
 
-row = Row(
-    Claim(
-        id="lf.lem3.1",
-        source=Source("lf", "Lemma 3.1, appendix A"),
-        verdict=Verdict.FALSE,
-        kernel="lf/lem3_1.v",
-        kernel_theorems=("printed_is_false",),
-        printed=printed_bound,
-        calculators=(convergence.layer_freezing_bound,),
-        proved=True,
-        figure="freezing_bounds",
-    )
+row = new_row(
+    id="lf.lem3.1",
+    source=Source("lf", "Lemma 3.1, appendix A"),
+    verdict=Verdict.FALSE,
+    kernel="lf/lem3_1.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_bound,
+    calculators=(convergence.layer_freezing_bound,),
+    proved=True,
+    figure="freezing_bounds",
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 
 def growth_cases() -> Iterator[tuple[int, int, int, int]]:
@@ -27,16 +27,14 @@ def _strict_norm_slack(kept: float, frozen: float, clip: float) -> float:
     return growth - 1 - 0.01 * (math.hypot(kept, frozen) / kept - 1)
 
 
-row = Row(
-    Claim(
-        id="lf.lem3.2a",
-        source=Source("lf", "Lemma 3.2, first part"),
-        verdict=Verdict.HOLDS,
-        kernel="lf/lem3_2a.v",
-        kernel_theorems=("printed_holds",),
-        calculators=(freezing.norm_growth,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.lem3.2a",
+    source=Source("lf", "Lemma 3.2, first part"),
+    verdict=Verdict.HOLDS,
+    kernel="lf/lem3_2a.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(freezing.norm_growth,),
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import (
     CANCELLING,
     CANCELLING_ROOT,
@@ -123,16 +123,14 @@ def _signal_by_hand(batch: str, clip: Fraction, frozen: bool, length: int) -> Fr
     return sum((s * (length * k * length + length * (length + 1) // 2) for k, s in blocks), Fraction(0))
 
 
-row = Row(
-    Claim(
-        id="lf.lem3.2b",
-        source=Source("lf", "Lemma 3.2, second part"),
-        verdict=Verdict.FALSE,
-        kernel="lf/lem3_2b.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(freezing.signal_growth, freezing.biased_signal),
-        proved=True,
-    )
+row = new_row(
+    id="lf.lem3.2b",
+    source=Source("lf", "Lemma 3.2, second part"),
+    verdict=Verdict.FALSE,
+    kernel="lf/lem3_2b.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(freezing.signal_growth, freezing.biased_signal),
+    proved=True,
 )
 
 

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _privacy
 
 
@@ -37,13 +37,11 @@ def _hockey_stick(epsilon: float, adaptive: bool) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="lf.privacy",
-        source=Source("lf", "Section 3.1"),
-        verdict=Verdict.HOLDS,
-        proved=True,
-    )
+row = new_row(
+    id="lf.privacy",
+    source=Source("lf", "Section 3.1"),
+    verdict=Verdict.HOLDS,
+    proved=True,
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, signed_square_cosine
 from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
 
@@ -129,16 +129,14 @@ def _block_rate(ray: tuple[Block, Block, Block]) -> float:
     return float(rate * np.linalg.norm(x) / np.linalg.norm(w))
 
 
-row = Row(
-    Claim(
-        id="lf.prop3.1.1",
-        source=Source("lf", "Proposition 3.1 (1)"),
-        verdict=Verdict.FALSE,
-        kernel="lf/prop3_1_1.v",
-        kernel_theorems=("printed_is_false",),
-        calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),
-        proved=True,
-    )
+row = new_row(
+    id="lf.prop3.1.1",
+    source=Source("lf", "Proposition 3.1 (1)"),
+    verdict=Verdict.FALSE,
+    kernel="lf/prop3_1_1.v",
+    kernel_theorems=("printed_is_false",),
+    calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),
+    proved=True,
 )
 
 

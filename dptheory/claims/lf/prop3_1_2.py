@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import angles_drawn, half_squares
 from dptheory.claims.lf._real_dimension import folded_means
 
@@ -54,15 +54,13 @@ def _fast_variance_slack(dim: float, share: float, factor: float) -> float:
     return (1 + _variance_slack(dim, share, factor)) / factor**2 - 1
 
 
-row = Row(
-    Claim(
-        id="lf.prop3.1.2",
-        source=Source("lf", "Proposition 3.1 (2)"),
-        verdict=Verdict.FALSE,
-        printed=printed_variance,
-        calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
-        proved=True,
-    )
+row = new_row(
+    id="lf.prop3.1.2",
+    source=Source("lf", "Proposition 3.1 (2)"),
+    verdict=Verdict.FALSE,
+    printed=printed_variance,
+    calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
+    proved=True,
 )
 
 

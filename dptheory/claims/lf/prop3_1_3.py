@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from dptheory import freezing, gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
 from dptheory.claims.lf._biased_angle import mean_by_density, mean_in_space, mean_over_noise, variance_by_density
 from dptheory.claims.lf._blocks import Block
@@ -198,14 +198,12 @@ def _effect_cases(*names: str) -> list[tuple[str, Block, int, Fraction]]:
     ]
 
 
-row = Row(
-    Claim(
-        id="lf.prop3.1.3",
-        source=Source("lf", "Proposition 3.1 (3)"),
-        verdict=Verdict.FALSE,
-        calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
-        proved=True,
-    )
+row = new_row(
+    id="lf.prop3.1.3",
+    source=Source("lf", "Proposition 3.1 (3)"),
+    verdict=Verdict.FALSE,
+    calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
+    proved=True,
 )
 
 

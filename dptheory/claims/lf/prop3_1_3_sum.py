@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import opposed_half_squares
 
 
@@ -31,16 +31,14 @@ def _flipped(against: Fraction, flip: Fraction) -> Fraction:
     return sum((p for (b, n), p in chances.items() if b != n), Fraction(0))
 
 
-row = Row(
-    Claim(
-        id="lf.prop3.1.3.sum",
-        source=Source("lf", "Proposition 3.1 (3), proof"),
-        verdict=Verdict.FALSE,
-        printed=printed_sum,
-        calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
-        proved=True,
-        part_of="lf.def3.2",
-    )
+row = new_row(
+    id="lf.prop3.1.3.sum",
+    source=Source("lf", "Proposition 3.1 (3), proof"),
+    verdict=Verdict.FALSE,
+    printed=printed_sum,
+    calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
+    proved=True,
+    part_of="lf.def3.2",
 )
 
 

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _tables
 
 
@@ -22,13 +22,11 @@ _EQUAL_SPREAD = tuple(
 _WITH_SPREAD = tuple(name for name, (cell, _) in _tables.TABLE_1.items() if cell.spread())
 
 
-row = Row(
-    Claim(
-        id="lf.spread",
-        source=Source("lf", "Section 4, Table 1"),
-        verdict=Verdict.LOOSE,
-        proved=True,
-    )
+row = new_row(
+    id="lf.spread",
+    source=Source("lf", "Section 4, Table 1"),
+    verdict=Verdict.LOOSE,
+    proved=True,
 )
 
 

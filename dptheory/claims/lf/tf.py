@@ -2,7 +2,7 @@
 
 import math
 
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _privacy, _tables
 
 _FROZEN_STEPS = {
@@ -17,13 +17,11 @@ _FROZEN_STEPS = {
 }
 
 
-row = Row(
-    Claim(
-        id="lf.tf",
-        source=Source("lf", "Section 4, against appendix D"),
-        verdict=Verdict.FALSE,
-        proved=True,
-    )
+row = new_row(
+    id="lf.tf",
+    source=Source("lf", "Section 4, against appendix D"),
+    verdict=Verdict.FALSE,
+    proved=True,
 )
 
 

@@ -8,18 +8,16 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._freezing_times import Setting, enumerated, first_of, of_signs
 
-row = Row(
-    Claim(
-        id="lf.when_to_freeze",
-        source=Source("lf", "new, on Algorithm 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(freezing.best_layer_steps, freezing.best_freezing),
-        proved=True,
-    )
+row = new_row(
+    id="lf.when_to_freeze",
+    source=Source("lf", "new, on Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(freezing.best_layer_steps, freezing.best_freezing),
+    proved=True,
 )
 
 _HALF = Fraction(1, 2)

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _ranked_release as ranked
 from dptheory.privacy import gaussian_delta
 
@@ -51,14 +51,12 @@ def _once_slack(**point: float) -> float:
     return _account_slack(1, **point)
 
 
-row = Row(
-    Claim(
-        id="rf.alg2",
-        source=Source("rf", "Appendix C, Algorithm 2"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(privacy.combined_multiplier,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.alg2",
+    source=Source("rf", "Appendix C, Algorithm 2"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(privacy.combined_multiplier,),
+    proved=True,
 )
 
 

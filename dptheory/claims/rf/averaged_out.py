@@ -4,16 +4,14 @@ import itertools
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rf.averaged_out",
-        source=Source("rf", "section 3.2"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(convergence.fresh_mask_moments, convergence.epoch_mask_moments),
-        proved=True,
-    )
+row = new_row(
+    id="rf.averaged_out",
+    source=Source("rf", "section 3.2"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(convergence.fresh_mask_moments, convergence.epoch_mask_moments),
+    proved=True,
 )
 
 

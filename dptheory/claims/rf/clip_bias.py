@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._clipped_fractions import Point, clipped
 
 Law = tuple[tuple[Fraction, Point], ...]
@@ -66,16 +66,14 @@ _GAUSSIAN = tuple(
 )
 
 
-row = Row(
-    Claim(
-        id="rf.clip_bias",
-        source=Source("rf", "section 2.3"),
-        verdict=Verdict.FALSE,
-        kernel="rf/clip_bias.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(gradients.gaussian_clip_moments, gradients.clip),
-        proved=True,
-    )
+row = new_row(
+    id="rf.clip_bias",
+    source=Source("rf", "section 2.3"),
+    verdict=Verdict.FALSE,
+    kernel="rf/clip_bias.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(gradients.gaussian_clip_moments, gradients.clip),
+    proved=True,
 )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import drawn_masks
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -32,14 +32,12 @@ def _much_rarer_slack(dim: int, share: float, kept_energy: float, deviation: flo
     return _rarer_slack(dim, share, kept_energy, deviation, grad_norm) - 1e-3
 
 
-row = Row(
-    Claim(
-        id="rf.clip_probability",
-        source=Source("rf", "section 2.3"),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.clip_probability,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.clip_probability",
+    source=Source("rf", "section 2.3"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clip_probability,),
+    proved=True,
 )
 
 

@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rf.convergence",
-        source=Source("rf", "section 2.1, text after equation 5"),
-        verdict=Verdict.FALSE,
-        calculators=(gradients.clip,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.convergence",
+    source=Source("rf", "section 2.1, text after equation 5"),
+    verdict=Verdict.FALSE,
+    calculators=(gradients.clip,),
+    proved=True,
 )
 
 _SKEW = (((5, 0), Fraction(3, 8)), ((-3, 4), Fraction(5, 16)), ((-3, -4), Fraction(5, 16)))

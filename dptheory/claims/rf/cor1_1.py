@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks, drawn_masks
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
 
 Array = NDArray[np.float64]
@@ -28,16 +28,14 @@ def _masked_norm_draws(rng: np.random.Generator, n: int, dim: int, keep: int) ->
     return np.asarray(np.square(drawn_masks(rng, n, dim, keep) * u).sum(axis=1))
 
 
-row = Row(
-    Claim(
-        id="rf.cor1.1",
-        source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/cor1_1.v",
-        kernel_theorems=("printed_holds", "reading_is_false"),
-        calculators=(gradients.expected_masked_inner,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.cor1.1",
+    source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/cor1_1.v",
+    kernel_theorems=("printed_holds", "reading_is_false"),
+    calculators=(gradients.expected_masked_inner,),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Sizes = tuple[int, int, int, int]
 """Dimension, basis, samples, gradients."""
@@ -54,16 +54,14 @@ def _multiplied(dim: int, basis: int, samples: int, gradients: int, iterations: 
     return sum(map(math.prod, shapes))
 
 
-row = Row(
-    Claim(
-        id="rf.cost",
-        source=Source("rf", "section 4, Advantages of sparsity"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/cost.v",
-        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
-        calculators=(sparsification.projection_operations,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.cost",
+    source=Source("rf", "section 4, Advantages of sparsity"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/cost.v",
+    kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
+    calculators=(sparsification.projection_operations,),
+    proved=True,
 )
 
 

@@ -5,7 +5,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
 from dptheory import papers, sparsification
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf._cooling import counted_density, stated_density
 
 
@@ -43,14 +43,12 @@ def _density_as_printed(where: str, own_epochs: bool) -> Fraction:
     return _rounded(value, len(str(one.total_density).split(".")[1]))
 
 
-row = Row(
-    Claim(
-        id="rf.density",
-        source=Source("rf", "section 4, Tables 2 and 9"),
-        verdict=Verdict.HOLDS,
-        calculators=(sparsification.total_density, sparsification.freeze_rate),
-        proved=True,
-    )
+row = new_row(
+    id="rf.density",
+    source=Source("rf", "section 4, Tables 2 and 9"),
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.total_density, sparsification.freeze_rate),
+    proved=True,
 )
 
 

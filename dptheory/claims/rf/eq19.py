@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import approximate, exact, paired_cases, paired_max, spectrum
 
 Array = NDArray[np.float64]
@@ -39,16 +39,14 @@ def _reversed_skew_slack(dim: int, decay: float) -> float:
     return -1e-3 - _skew_slack(dim, decay)
 
 
-row = Row(
-    Claim(
-        id="rf.eq19",
-        source=Source("rf", "Appendix A", (19, 20)),
-        verdict=Verdict.CONDITIONAL,
-        printed=approximate,
-        calculators=(gradients.expected_max_quadratic_form,),
-        proved=True,
-        figure="expected_max",
-    )
+row = new_row(
+    id="rf.eq19",
+    source=Source("rf", "Appendix A", (19, 20)),
+    verdict=Verdict.CONDITIONAL,
+    printed=approximate,
+    calculators=(gradients.expected_max_quadratic_form,),
+    proved=True,
+    figure="expected_max",
 )
 
 

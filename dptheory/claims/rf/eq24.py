@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import PAIRED, approximate, gamma_max, spectrum
 
 Array = NDArray[np.float64]
@@ -32,14 +32,12 @@ def _stated_order(dim: int, decay: float, draws: int, sign: float = 1.0) -> bool
     return sign * (first - second) >= -1e-9 and second >= 1.0 - 1e-9
 
 
-row = Row(
-    Claim(
-        id="rf.eq24",
-        source=Source("rf", "Appendix A", (24,)),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.expected_max_quadratic_form,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.eq24",
+    source=Source("rf", "Appendix A", (24,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.expected_max_quadratic_form,),
+    proved=True,
 )
 
 

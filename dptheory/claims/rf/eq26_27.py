@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import sign_error
 
 
@@ -12,17 +12,15 @@ def printed_degenerate_bound(scale: int, sigma: Fraction, dim: int) -> Fraction:
     return scale + scale * sigma**2 * dim
 
 
-row = Row(
-    Claim(
-        id="rf.eq26-27",
-        source=Source("rf", "Appendix A", (26, 27)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/eq26_27.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_degenerate_bound,
-        calculators=(gradients.mse_lower_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.eq26-27",
+    source=Source("rf", "Appendix A", (26, 27)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/eq26_27.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_degenerate_bound,
+    calculators=(gradients.mse_lower_bound,),
+    proved=True,
 )
 
 

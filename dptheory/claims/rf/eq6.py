@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2, ncx2, norm
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _gaussian_moments
 from dptheory.claims.rf._batch_errors import BATCHES, FLAT, enumerated_mse, flat_breakdown, gaussian_errors, split_mse
 
@@ -120,15 +120,13 @@ def _over_root(u: float, freedom: int, shift: float) -> float:
     return float(ncx2.pdf(u, freedom, shift)) / math.sqrt(u)
 
 
-row = Row(
-    Claim(
-        id="rf.eq6",
-        source=Source("rf", "section 2.2", (6,)),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
-        proved=True,
-        figure="rf_signal_loss",
-    )
+row = new_row(
+    id="rf.eq6",
+    source=Source("rf", "section 2.2", (6,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
+    proved=True,
+    figure="rf_signal_loss",
 )
 
 

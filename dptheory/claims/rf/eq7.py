@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf._batch_errors import BATCHES, FLAT, enumerated_mse, flat_breakdown, gaussian_errors, split_mse
 
 Array = NDArray[np.float64]
@@ -34,15 +34,13 @@ def _uneven_breakdown() -> gradients.MseBreakdown:
     )
 
 
-row = Row(
-    Claim(
-        id="rf.eq7",
-        source=Source("rf", "section 2.2", (7,)),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
-        proved=True,
-        figure="rf_signal_loss",
-    )
+row = new_row(
+    id="rf.eq7",
+    source=Source("rf", "section 2.2", (7,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
+    proved=True,
+    figure="rf_signal_loss",
 )
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 
 def printed_split_quarter(grad_norm: float, bound: float, deviation_norm: float) -> float:
@@ -27,14 +27,12 @@ def _split_cases() -> Iterator[tuple[Fraction, Fraction, int, Fraction]]:
         yield (1 - z) * 5, z * 4, dim, z
 
 
-row = Row(
-    Claim(
-        id="rf.eq70",
-        source=Source("rf", "Appendix B", (70,)),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.symmetric_clip_lower_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.eq70",
+    source=Source("rf", "Appendix B", (70,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.symmetric_clip_lower_bound,),
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks, drawn_masks
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
 
 Array = NDArray[np.float64]
@@ -24,16 +24,14 @@ def _masked_inner_draws(rng: np.random.Generator, n: int, dim: int, keep: int) -
     return np.asarray((drawn_masks(rng, n, dim, keep) * u) @ v)
 
 
-row = Row(
-    Claim(
-        id="rf.lem1",
-        source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/lem1.v",
-        kernel_theorems=("printed_holds", "reading_is_false"),
-        calculators=(gradients.expected_masked_inner,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.lem1",
+    source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/lem1.v",
+    kernel_theorems=("printed_holds", "reading_is_false"),
+    calculators=(gradients.expected_masked_inner,),
+    proved=True,
 )
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
 
 Array = NDArray[np.float64]
@@ -33,16 +33,14 @@ def _attained(dim: int, keep: int, shape: str) -> float:
     return bounds.lower if shape == "one entry" else bounds.upper
 
 
-row = Row(
-    Claim(
-        id="rf.lem2",
-        source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
-        verdict=Verdict.LOOSE,
-        kernel="rf/lem2.v",
-        kernel_theorems=("printed_holds", "correction_holds"),
-        calculators=(gradients.mask_norm_bounds,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.lem2",
+    source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
+    verdict=Verdict.LOOSE,
+    kernel="rf/lem2.v",
+    kernel_theorems=("printed_holds", "correction_holds"),
+    calculators=(gradients.mask_norm_bounds,),
+    proved=True,
 )
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._clipped_fractions import Point, clipped
 
 Deviations = tuple[tuple[Fraction, Point], ...]
@@ -31,14 +31,12 @@ def _pushed_bias(entry: int, dim: int, keep: int, share: Fraction) -> Fraction:
     return with_first * entry * ((Fraction(1, 2) - share) - (Fraction(1, 2) + share))
 
 
-row = Row(
-    Claim(
-        id="rf.masked_bias",
-        source=Source("rf", "after Theorem 2"),
-        verdict=Verdict.HOLDS,
-        calculators=(gradients.clip,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.masked_bias",
+    source=Source("rf", "after Theorem 2"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clip,),
+    proved=True,
 )
 
 

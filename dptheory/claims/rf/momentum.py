@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, solve, squares
 
 Array = NDArray[np.float64]
@@ -40,18 +40,16 @@ def _long_run(mu: Fraction, steps: int) -> float:
     return float((steps + memory) / (1 - mu) ** 2)
 
 
-row = Row(
-    Claim(
-        id="rf.momentum",
-        source=Source("rf", "section 3.4"),
-        verdict=Verdict.FALSE,
-        kernel="rf/momentum.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_velocity_variance,
-        calculators=(convergence.velocity_variance, convergence.displacement_variance),
-        proved=True,
-        figure="momentum_noise",
-    )
+row = new_row(
+    id="rf.momentum",
+    source=Source("rf", "section 3.4"),
+    verdict=Verdict.FALSE,
+    kernel="rf/momentum.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_velocity_variance,
+    calculators=(convergence.velocity_variance, convergence.displacement_variance),
+    proved=True,
+    figure="momentum_noise",
 )
 
 

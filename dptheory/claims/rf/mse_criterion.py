@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 
 def printed_preference(full_mse: float, masked_mse: float) -> bool:
@@ -73,17 +73,15 @@ def _stated_gap(dim: int, kept: int, spread: int, size: int) -> float:
     return kept / dim * (1 - kept / dim) * found.full.second_moment
 
 
-row = Row(
-    Claim(
-        id="rf.mse_criterion",
-        source=Source("rf", "section 2.2"),
-        verdict=Verdict.FALSE,
-        kernel="rf/mse_criterion.v",
-        kernel_theorems=("reading_is_false",),
-        printed=printed_preference,
-        calculators=(gradients.clipped_gradient_mse,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.mse_criterion",
+    source=Source("rf", "section 2.2"),
+    verdict=Verdict.FALSE,
+    kernel="rf/mse_criterion.v",
+    kernel_theorems=("reading_is_false",),
+    printed=printed_preference,
+    calculators=(gradients.clipped_gradient_mse,),
+    proved=True,
 )
 
 

@@ -5,15 +5,13 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rf.never_updated",
-        source=Source("rf", "Appendix C; RS, Appendix I"),
-        verdict=Verdict.CONDITIONAL,
-        proved=True,
-    )
+row = new_row(
+    id="rf.never_updated",
+    source=Source("rf", "Appendix C; RS, Appendix I"),
+    verdict=Verdict.CONDITIONAL,
+    proved=True,
 )
 
 _Epochs = tuple[tuple[int, ...], ...]

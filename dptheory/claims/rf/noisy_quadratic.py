@@ -8,21 +8,19 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _noisy_runs
 from dptheory.claims.rf._noisy_runs import Direction, DrawnRuns
 from dptheory.claims.rf.scaling import excess_by_lyapunov
 from dptheory.convergence._noisy_quadratic import Schedule
 
-row = Row(
-    Claim(
-        id="rf.noisy_quadratic",
-        source=Source("rf", "new, on section 3.4"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.noisy_quadratic_loss,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.noisy_quadratic",
+    source=Source("rf", "new, on section 3.4"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.noisy_quadratic_loss,),
+    proved=True,
 )
 
 _F = Fraction

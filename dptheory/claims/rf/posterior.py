@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory.claims._draws import all_masks
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.gradients import posterior_freeze, relaxed_gradient_ratio
 
 Batch = tuple[tuple[int, ...], ...]
@@ -76,16 +76,14 @@ def _long_posterior(keep: int, what: str) -> float:
     return found.mean_square if what == "mean square" else float(found.mean @ (gradients[0] + gradients[1])) / 5
 
 
-row = Row(
-    Claim(
-        id="rf.posterior",
-        source=Source("rf", "Appendix G", tuple(range(71, 76))),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/posterior.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(posterior_freeze, relaxed_gradient_ratio),
-        proved=True,
-    )
+row = new_row(
+    id="rf.posterior",
+    source=Source("rf", "Appendix G", tuple(range(71, 76))),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/posterior.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(posterior_freeze, relaxed_gradient_ratio),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
 from dptheory.claims.rs._learning_rate import least_over_rates
 
@@ -40,16 +40,14 @@ def _fewer_steps_slack(rate: float, noise_multiplier: float) -> float:
     return (_more_steps_slack(rate, noise_multiplier) + 1) * (1 - rate) - 1
 
 
-row = Row(
-    Claim(
-        id="rf.raise_noise",
-        source=Source("rf", "section 2.2, after Fig. 1"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/raise_noise.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        calculators=(sparsification.tuned_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.raise_noise",
+    source=Source("rf", "section 2.2, after Fig. 1"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/raise_noise.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(sparsification.tuned_bound,),
+    proved=True,
 )
 
 

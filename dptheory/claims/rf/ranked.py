@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -53,19 +53,17 @@ def _share_cases() -> Iterator[tuple[float, float]]:
     yield from itertools.product((0.05, 0.3, 0.5, 0.9), (0.05, 1.0, 4.0))
 
 
-row = Row(
-    Claim(
-        id="rf.ranked",
-        source=Source("rf", "section 3.3, Appendix C; RS, Appendix I"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(
-            sparsification.captured_energy,
-            sparsification.signed_captured_energy,
-            sparsification.sparse_captured_energy,
-        ),
-        proved=True,
-        figure="ranked_energy",
-    )
+row = new_row(
+    id="rf.ranked",
+    source=Source("rf", "section 3.3, Appendix C; RS, Appendix I"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(
+        sparsification.captured_energy,
+        sparsification.signed_captured_energy,
+        sparsification.sparse_captured_energy,
+    ),
+    proved=True,
+    figure="ranked_energy",
 )
 
 

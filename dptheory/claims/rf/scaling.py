@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, solve
 
 
@@ -52,14 +52,12 @@ def _quadratic_cases() -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]
     yield Fraction(1, 10), Fraction(0), Fraction(1), Fraction(1)
 
 
-row = Row(
-    Claim(
-        id="rf.scaling",
-        source=Source("rf", "section 3.4, Appendix F; RS, Appendix H"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(convergence.displacement_mean, convergence.displacement_variance, convergence.stationary_excess),
-        proved=True,
-    )
+row = new_row(
+    id="rf.scaling",
+    source=Source("rf", "section 3.4, Appendix F; RS, Appendix H"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(convergence.displacement_mean, convergence.displacement_variance, convergence.stationary_excess),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Law = dict[tuple[int, ...], Fraction]
 
@@ -40,15 +40,13 @@ def amplified(truthful: Fraction, size: int) -> Fraction:
     return 1 + (truthful / (1 - truthful) - 1) / size
 
 
-row = Row(
-    Claim(
-        id="rf.shuffle",
-        source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/shuffle.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        proved=True,
-    )
+row = new_row(
+    id="rf.shuffle",
+    source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/shuffle.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    proved=True,
 )
 
 

@@ -1,7 +1,7 @@
 """rf.sigmas: do the printed noise multipliers keep the printed budgets?"""
 
 from dptheory import papers, privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _inversion
 
 PRINTED = {
@@ -88,15 +88,13 @@ def _most_by_inversion(epsilon: float, sigma: float, rate: float, factor: float)
     return fits <= _DELTA < exceeds
 
 
-row = Row(
-    Claim(
-        id="rf.sigmas",
-        source=Source("rf", "Tables 5 to 7 and 9"),
-        verdict=Verdict.LOOSE,
-        calculators=(privacy.epsilon_bounds, privacy.least_noise_multiplier, privacy.max_steps),
-        proved=True,
-        figure="accountants",
-    )
+row = new_row(
+    id="rf.sigmas",
+    source=Source("rf", "Tables 5 to 7 and 9"),
+    verdict=Verdict.LOOSE,
+    calculators=(privacy.epsilon_bounds, privacy.least_noise_multiplier, privacy.max_steps),
+    proved=True,
+    figure="accountants",
 )
 
 

@@ -3,17 +3,15 @@
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._cooling import counted_density, stated_density
 
-row = Row(
-    Claim(
-        id="rf.sparsity70",
-        source=Source("rf", "abstract, section 4, Table 1"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(sparsification.total_density,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.sparsity70",
+    source=Source("rf", "abstract, section 4, Table 1"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(sparsification.total_density,),
+    proved=True,
 )
 
 

@@ -13,7 +13,7 @@ from scipy.special import gammainc
 from scipy.stats import chi2, gamma
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import exact, gamma_max, paired_cases, paired_max, sign_error, spectrum
 
 Array = NDArray[np.float64]
@@ -99,22 +99,20 @@ def _equal_case(dim: int, n: int, what: str) -> float:
     return gradients.expected_max_quadratic_form([2.0] * dim, n)
 
 
-row = Row(
-    Claim(
-        id="rf.thm1",
-        source=Source("rf", "Theorem 1", (2, 25)),
-        verdict=Verdict.LOOSE,
-        printed=lambda trace, dim, noise_multiplier: gradients.mse_lower_bound(
-            trace=trace, dim=dim, noise_multiplier=noise_multiplier
-        ),
-        calculators=(
-            gradients.stationary_mse,
-            gradients.mse_lower_bound,
-            gradients.expected_max_quadratic_form,
-        ),
-        proved=True,
-        figure="expected_max",
-    )
+row = new_row(
+    id="rf.thm1",
+    source=Source("rf", "Theorem 1", (2, 25)),
+    verdict=Verdict.LOOSE,
+    printed=lambda trace, dim, noise_multiplier: gradients.mse_lower_bound(
+        trace=trace, dim=dim, noise_multiplier=noise_multiplier
+    ),
+    calculators=(
+        gradients.stationary_mse,
+        gradients.mse_lower_bound,
+        gradients.expected_max_quadratic_form,
+    ),
+    proved=True,
+    figure="expected_max",
 )
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _clipped_bounds as clipped
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
@@ -21,16 +21,14 @@ def _without_freeze(s: Settings) -> float:
     return _runs.theorem_bound(s, found, found.gap, None, 0.0).value
 
 
-row = Row(
-    Claim(
-        id="rf.thm2",
-        source=Source("rf", "Theorem 2", (4, 5, *range(40, 70))),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/thm2.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(convergence.dpsgd_bound, convergence.noise_term),
-        proved=True,
-    )
+row = new_row(
+    id="rf.thm2",
+    source=Source("rf", "Theorem 2", (4, 5, *range(40, 70))),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/thm2.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound, convergence.noise_term),
+    proved=True,
 )
 row.add(clipped.held_mask_check())
 row.add(clipped.poisson_check())

@@ -6,7 +6,7 @@ from fractions import Fraction
 from scipy.stats import norm
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _divisor
 
 
@@ -24,23 +24,21 @@ def printed_delta(epsilon: float, sampling_rate: float, noise_multiplier: float)
     return float(max(above, q * below * math.exp(epsilon)))
 
 
-row = Row(
-    Claim(
-        id="rs.alg1.divisor",
-        source=Source("rs", "Algorithm 1, lines 3 to 6"),
-        verdict=Verdict.FALSE,
-        kernel="rs/alg1_divisor.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_delta,
-        calculators=(
-            privacy.average_sensitivity,
-            privacy.divisor_kl,
-            privacy.divisor_renyi,
-            privacy.divisor_delta,
-            privacy.published_size_delta,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="rs.alg1.divisor",
+    source=Source("rs", "Algorithm 1, lines 3 to 6"),
+    verdict=Verdict.FALSE,
+    kernel="rs/alg1_divisor.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_delta,
+    calculators=(
+        privacy.average_sensitivity,
+        privacy.divisor_kl,
+        privacy.divisor_renyi,
+        privacy.divisor_delta,
+        privacy.published_size_delta,
+    ),
+    proved=True,
 )
 
 

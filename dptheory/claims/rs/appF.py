@@ -9,20 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
 
-row = Row(
-    Claim(
-        id="rs.appF",
-        source=Source("rs", "Appendix F, Figs 6 to 9"),
-        verdict=Verdict.FALSE,
-        calculators=(gradients.projected_skewness,),
-        proved=True,
-        figure="measured_deviations",
-    )
+row = new_row(
+    id="rs.appF",
+    source=Source("rs", "Appendix F, Figs 6 to 9"),
+    verdict=Verdict.FALSE,
+    calculators=(gradients.projected_skewness,),
+    proved=True,
+    figure="measured_deviations",
 )
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa_fields, _large_kappa
 
 
@@ -18,23 +18,21 @@ def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
     return max(0.0, 1.0 - delta_c / delta_sigma)
 
 
-row = Row(
-    Claim(
-        id="rs.appG",
-        source=Source("rs", "Appendix G", (114, 116)),
-        verdict=Verdict.FALSE,
-        kernel="rs/appG.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_optimal_rate,
-        calculators=(
-            sparsification.relative_bound,
-            sparsification.optimal_rate,
-            sparsification.optimal_rate_flat,
-            sparsification.best_rate,
-        ),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.appG",
+    source=Source("rs", "Appendix G", (114, 116)),
+    verdict=Verdict.FALSE,
+    kernel="rs/appG.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_optimal_rate,
+    calculators=(
+        sparsification.relative_bound,
+        sparsification.optimal_rate,
+        sparsification.optimal_rate_flat,
+        sparsification.best_rate,
+    ),
+    proved=True,
+    figure="tradeoff",
 )
 
 

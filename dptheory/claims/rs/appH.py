@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, squares
 from dptheory.claims.rf.momentum import printed_velocity_variance
 
@@ -21,23 +21,21 @@ def printed_adam_variance(noise_std: float, mu: float, steps: int) -> float:
     return (1 - mu) ** 2 * printed_velocity_variance(noise_std, mu, steps)
 
 
-row = Row(
-    Claim(
-        id="rs.appH",
-        source=Source("rs", "Appendix H", tuple(range(117, 124))),
-        verdict=Verdict.FALSE,
-        kernel="rs/appH.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_adam_variance,
-        calculators=(
-            convergence.velocity_variance,
-            convergence.displacement_variance,
-            convergence.adam_velocity_variance,
-            convergence.adam_corrected_variance,
-        ),
-        proved=True,
-        figure="momentum_noise",
-    )
+row = new_row(
+    id="rs.appH",
+    source=Source("rs", "Appendix H", tuple(range(117, 124))),
+    verdict=Verdict.FALSE,
+    kernel="rs/appH.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_adam_variance,
+    calculators=(
+        convergence.velocity_variance,
+        convergence.displacement_variance,
+        convergence.adam_velocity_variance,
+        convergence.adam_corrected_variance,
+    ),
+    proved=True,
+    figure="momentum_noise",
 )
 
 

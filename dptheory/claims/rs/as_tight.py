@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.as_tight",
-        source=Source("rs", "section 4, text after equation 15", (15,)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/as_tight.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        calculators=(convergence.dpsgd_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.as_tight",
+    source=Source("rs", "section 4, text after equation 15", (15,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/as_tight.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound,),
+    proved=True,
 )
 
 

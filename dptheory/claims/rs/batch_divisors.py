@@ -9,17 +9,15 @@ from scipy import integrate
 
 from dptheory import convergence
 from dptheory.claims._poisson import size_law
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.batch_divisors",
-        source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.drawn_size_factor,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.batch_divisors",
+    source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.drawn_size_factor,),
+    proved=True,
 )
 
 

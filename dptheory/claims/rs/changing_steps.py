@@ -6,19 +6,17 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _worst_case
 from dptheory.claims.rs._changing_runs import LARGE, SMALL, Schedule
 
-row = Row(
-    Claim(
-        id="rs.changing_steps",
-        source=Source("rs", "new, on Theorem 3.2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.noisy_sgd_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.changing_steps",
+    source=Source("rs", "new, on Theorem 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.noisy_sgd_bound,),
+    proved=True,
 )
 
 

@@ -5,20 +5,18 @@ import itertools
 import math
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs._clipped_steps import LATTICE, RUNS, LatticeRun, Recursion
 
-row = Row(
-    Claim(
-        id="rs.clipped_steps",
-        source=Source("rs", "new, on Theorem 3.5"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.dpsgd_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.clipped_steps",
+    source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.dpsgd_bound,),
+    proved=True,
 )
 
 

@@ -7,17 +7,15 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.sparsification import _costs
 
-row = Row(
-    Claim(
-        id="rs.communication",
-        source=Source("rs", "section 5; RF, section 4"),
-        verdict=Verdict.HOLDS,
-        calculators=(sparsification.communication,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.communication",
+    source=Source("rs", "section 5; RF, section 4"),
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.communication,),
+    proved=True,
 )
 
 

@@ -8,19 +8,17 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case
 from dptheory.claims.rs._noisy_runs import NoisyRun
 
-row = Row(
-    Claim(
-        id="rs.cooled_masks",
-        source=Source("rs", "new, on Theorem 3.2 and section 4.1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.plain_mean_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.cooled_masks",
+    source=Source("rs", "new, on Theorem 3.2 and section 4.1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.plain_mean_bound,),
+    proved=True,
 )
 
 

@@ -7,21 +7,19 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _budget_at_scale
 from dptheory.claims.rs._budget_at_scale import printed_noise
 
-row = Row(
-    Claim(
-        id="rs.cor_c11",
-        source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
-        verdict=Verdict.FALSE,
-        kernel="rs/cor_c11.v",
-        kernel_theorems=("printed_is_false",),
-        printed=printed_noise,
-        calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
-        proved=True,
-    )
+row = new_row(
+    id="rs.cor_c11",
+    source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
+    verdict=Verdict.FALSE,
+    kernel="rs/cor_c11.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_noise,
+    calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 
 def printed_coordinates(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps: int) -> int:
@@ -14,17 +14,15 @@ def printed_coordinates(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps:
     return sum(masks[-1])
 
 
-row = Row(
-    Claim(
-        id="rs.epoch_mask",
-        source=Source("rs", "section 4.2; RF, section 3.2"),
-        verdict=Verdict.FALSE,
-        kernel="rs/epoch_mask.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        printed=printed_coordinates,
-        calculators=(convergence.coasting_distance,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.epoch_mask",
+    source=Source("rs", "section 4.2; RF, section 3.2"),
+    verdict=Verdict.FALSE,
+    kernel="rs/epoch_mask.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_coordinates,
+    calculators=(convergence.coasting_distance,),
+    proved=True,
 )
 
 

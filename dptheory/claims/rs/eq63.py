@@ -3,17 +3,15 @@
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.eq63",
-        source=Source("rs", "Appendix B.3", (63,)),
-        verdict=Verdict.FALSE,
-        kernel="rs/eq63.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        proved=True,
-    )
+row = new_row(
+    id="rs.eq63",
+    source=Source("rs", "Appendix B.3", (63,)),
+    verdict=Verdict.FALSE,
+    kernel="rs/eq63.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    proved=True,
 )
 
 

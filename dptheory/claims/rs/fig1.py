@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import betaincinv
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 Batch = tuple[tuple[int, ...], ...]
@@ -22,18 +22,16 @@ def printed_noise_ratio(dim: int, keep: int) -> float:
     return math.sqrt(keep / dim)
 
 
-row = Row(
-    Claim(
-        id="rs.fig1",
-        source=Source("rs", "section 1.1, Fig. 1c and 1d"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/fig1.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        printed=printed_noise_ratio,
-        calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
-        proved=True,
-        figure="noise_norm_ratio",
-    )
+row = new_row(
+    id="rs.fig1",
+    source=Source("rs", "section 1.1, Fig. 1c and 1d"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/fig1.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_noise_ratio,
+    calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
+    proved=True,
+    figure="noise_norm_ratio",
 )
 
 

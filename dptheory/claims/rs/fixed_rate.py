@@ -4,19 +4,17 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
 
-row = Row(
-    Claim(
-        id="rs.fixed_rate",
-        source=Source("rs", "new, on Theorem 3.5"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(sparsification.least_kappa,),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.fixed_rate",
+    source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.least_kappa,),
+    proved=True,
+    figure="tradeoff",
 )
 
 

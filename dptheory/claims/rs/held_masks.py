@@ -6,18 +6,16 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case
 
-row = Row(
-    Claim(
-        id="rs.held_masks",
-        source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.held_mask_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.held_masks",
+    source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.held_mask_bound,),
+    proved=True,
 )
 
 

@@ -5,20 +5,18 @@ import math
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _momentum_runs as runs
 from dptheory.claims.rs import _worst_case
 from dptheory.claims.rs._held_waves import Wave
 
-row = Row(
-    Claim(
-        id="rs.held_steps",
-        source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.momentum_mask_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.held_steps",
+    source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.momentum_mask_bound,),
+    proved=True,
 )
 
 _WAVES = tuple(

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._draws import drawn_masks
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa_fields, _large_kappa
 from dptheory.claims.rs import _kappa_rows as rows
 from dptheory.claims.rs._kappa_cases import printed_kappa
@@ -20,16 +20,14 @@ from dptheory.claims.rs._kappa_cases import printed_kappa
 Array = NDArray[np.float64]
 
 
-row = Row(
-    Claim(
-        id="rs.kappa",
-        source=Source("rs", "new, on Lemma 3.3"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(sparsification.kappa,),
-        proved=True,
-        figure="kappa_rate",
-    )
+row = new_row(
+    id="rs.kappa",
+    source=Source("rs", "new, on Lemma 3.3"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.kappa,),
+    proved=True,
+    figure="kappa_rate",
 )
 
 

@@ -7,16 +7,14 @@ from functools import cache
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.larger_clip",
-        source=Source("rs", "section 6.1, item (ii), and Appendix J"),
-        verdict=Verdict.CONDITIONAL,
-        calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
-        proved=True,
-    )
+row = new_row(
+    id="rs.larger_clip",
+    source=Source("rs", "section 6.1, item (ii), and Appendix J"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
+    proved=True,
 )
 
 

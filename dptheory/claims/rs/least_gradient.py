@@ -8,18 +8,16 @@ import numpy as np
 from scipy import optimize
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _worst_case
 
-row = Row(
-    Claim(
-        id="rs.least_gradient",
-        source=Source("rs", "new, on Theorem 3.2"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.least_gradient_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.least_gradient",
+    source=Source("rs", "new, on Theorem 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.least_gradient_bound,),
+    proved=True,
 )
 
 

@@ -5,21 +5,19 @@ from fractions import Fraction
 
 from dptheory import convergence
 from dptheory.claims import _poisson
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _poisson_steps, _runs, _worst_case
 from dptheory.claims.rs._descent import certified, descent_slack, printed_descent, printed_of_run
 from dptheory.claims.rs._enumeration import BOTH, Settings
 
-row = Row(
-    Claim(
-        id="rs.lem3.1",
-        source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
-        verdict=Verdict.LOOSE,
-        printed=printed_descent,
-        calculators=(convergence.alignment_bound, convergence.batch_second_moment),
-        proved=True,
-    )
+row = new_row(
+    id="rs.lem3.1",
+    source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
+    verdict=Verdict.LOOSE,
+    printed=printed_descent,
+    calculators=(convergence.alignment_bound, convergence.batch_second_moment),
+    proved=True,
 )
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
 Vector = tuple[int | Fraction, ...]
 
@@ -17,15 +17,13 @@ def printed_split_bound(grad_norm: float, bound: float, deviation_norm: float) -
     return min(grad_norm, bound / 4) * grad_norm if deviation_norm < 3 * bound / 4 else 0.0
 
 
-row = Row(
-    Claim(
-        id="rs.lem3.2",
-        source=Source("rs", "Lemma 3.2", (7,)),
-        verdict=Verdict.LOOSE,
-        printed=printed_split_bound,
-        calculators=(gradients.symmetric_clip_lower_bound, gradients.clip),
-        proved=True,
-    )
+row = new_row(
+    id="rs.lem3.2",
+    source=Source("rs", "Lemma 3.2", (7,)),
+    verdict=Verdict.LOOSE,
+    printed=printed_split_bound,
+    calculators=(gradients.symmetric_clip_lower_bound, gradients.clip),
+    proved=True,
 )
 
 

@@ -4,21 +4,19 @@ import dataclasses
 
 from dptheory import convergence
 from dptheory.claims import _poisson
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _poisson_steps, _runs, _worst_case
 from dptheory.claims.rs._descent import certified, descent_slack, printed_noisy_descent, printed_of_run
 from dptheory.claims.rs._enumeration import Settings
 
-row = Row(
-    Claim(
-        id="rs.lem3.4",
-        source=Source("rs", "Lemma 3.4", (13, 78, 79, 80, 81, 82, 83, 84)),
-        verdict=Verdict.LOOSE,
-        printed=printed_noisy_descent,
-        calculators=(convergence.alignment_bound, convergence.batch_second_moment, convergence.noise_term),
-        proved=True,
-    )
+row = new_row(
+    id="rs.lem3.4",
+    source=Source("rs", "Lemma 3.4", (13, 78, 79, 80, 81, 82, 83, 84)),
+    verdict=Verdict.LOOSE,
+    printed=printed_noisy_descent,
+    calculators=(convergence.alignment_bound, convergence.batch_second_moment, convergence.noise_term),
+    proved=True,
 )
 
 

@@ -5,21 +5,19 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _loss_divisor
 from dptheory.claims.rs.alg1_divisor import printed_delta
 
 _OWN = {"add-remove": 1, "replace-one": 2}
 
-row = Row(
-    Claim(
-        id="rs.loss_divisor",
-        source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(privacy.weighted_mean_sensitivity,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.loss_divisor",
+    source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(privacy.weighted_mean_sensitivity,),
+    proved=True,
 )
 
 

@@ -6,19 +6,17 @@ from fractions import Fraction
 from scipy import optimize
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _momentum_runs as runs
 from dptheory.claims.rs import _worst_case
 
-row = Row(
-    Claim(
-        id="rs.momentum_masks",
-        source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.momentum_mask_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.momentum_masks",
+    source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.momentum_mask_bound,),
+    proved=True,
 )
 
 

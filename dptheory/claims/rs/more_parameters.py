@@ -3,15 +3,13 @@
 from fractions import Fraction
 
 from dptheory import papers
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.more_parameters",
-        source=Source("rs", "section 6.2, Table 2"),
-        verdict=Verdict.CONDITIONAL,
-        proved=True,
-    )
+row = new_row(
+    id="rs.more_parameters",
+    source=Source("rs", "section 6.2, Table 2"),
+    verdict=Verdict.CONDITIONAL,
+    proved=True,
 )
 
 

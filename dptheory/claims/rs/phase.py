@@ -8,24 +8,22 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dptheory import convergence, gradients, sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _phase_cases as cases
 from dptheory.claims.rs import _poisson_mixture as mixture
 
-row = Row(
-    Claim(
-        id="rs.phase",
-        source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(
-            sparsification.isotropic_kappa,
-            sparsification.largest_isotropic_kappa,
-            convergence.tuned_learning_rate,
-        ),
-        proved=True,
-        figure="masking_phases",
-    )
+row = new_row(
+    id="rs.phase",
+    source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        sparsification.isotropic_kappa,
+        sparsification.largest_isotropic_kappa,
+        convergence.tuned_learning_rate,
+    ),
+    proved=True,
+    figure="masking_phases",
 )
 
 _THIN = 1e-6

@@ -4,15 +4,13 @@ import itertools
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.rem1",
-        source=Source("rs", "Remark 1"),
-        verdict=Verdict.CONDITIONAL,
-        proved=True,
-    )
+row = new_row(
+    id="rs.rem1",
+    source=Source("rs", "Remark 1"),
+    verdict=Verdict.CONDITIONAL,
+    proved=True,
 )
 
 

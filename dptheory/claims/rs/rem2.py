@@ -4,20 +4,18 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of, printed_kappa
 
-row = Row(
-    Claim(
-        id="rs.rem2",
-        source=Source("rs", "Remark 2, abstract, sections 1.1 and 6.1"),
-        verdict=Verdict.FALSE,
-        kernel="rs/rem2.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        printed=printed_kappa,
-        calculators=(sparsification.kappa,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.rem2",
+    source=Source("rs", "Remark 2, abstract, sections 1.1 and 6.1"),
+    verdict=Verdict.FALSE,
+    kernel="rs/rem2.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_kappa,
+    calculators=(sparsification.kappa,),
+    proved=True,
 )
 
 

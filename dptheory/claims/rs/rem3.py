@@ -7,20 +7,18 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._learning_rate import least_over_rates
 
-row = Row(
-    Claim(
-        id="rs.rem3",
-        source=Source("rs", "Remark 3"),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/rem3.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        calculators=(sparsification.least_kappa, sparsification.tuned_bound),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.rem3",
+    source=Source("rs", "Remark 3"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/rem3.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(sparsification.least_kappa, sparsification.tuned_bound),
+    proved=True,
+    figure="tradeoff",
 )
 
 

@@ -10,18 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 
-row = Row(
-    Claim(
-        id="rs.split_free",
-        source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(sparsification.largest_split_free_kappa,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.split_free",
+    source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.largest_split_free_kappa,),
+    proved=True,
 )
 
 Array = NDArray[np.float64]

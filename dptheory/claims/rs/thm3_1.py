@@ -8,23 +8,21 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.privacy import gaussian_delta
 
 Rows = tuple[tuple[int, ...], ...]
 
 
-row = Row(
-    Claim(
-        id="rs.thm3.1",
-        source=Source("rs", "Theorem 3.1; RF, section 3"),
-        verdict=Verdict.HOLDS,
-        kernel="rs/thm3_1.v",
-        kernel_theorems=("part_holds", "correction_holds"),
-        calculators=(privacy.masked_sensitivity,),
-        proved=True,
-        figure="audit_claims",
-    )
+row = new_row(
+    id="rs.thm3.1",
+    source=Source("rs", "Theorem 3.1; RF, section 3"),
+    verdict=Verdict.HOLDS,
+    kernel="rs/thm3_1.v",
+    kernel_theorems=("part_holds", "correction_holds"),
+    calculators=(privacy.masked_sensitivity,),
+    proved=True,
+    figure="audit_claims",
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _held_mask, _noisy_runs, _worst_case
 
 
@@ -23,18 +23,16 @@ def printed_noisy_sgd(
     return (2 * smoothness * objective_gap / (1 - rate) + variance) / math.sqrt(steps)
 
 
-row = Row(
-    Claim(
-        id="rs.thm3.2",
-        source=Source("rs", "Theorem 3.2", (5, *range(25, 35))),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/thm3_2.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        printed=printed_noisy_sgd,
-        calculators=(convergence.noisy_sgd_bound, convergence.fresh_mask_moments, convergence.epoch_mask_moments),
-        proved=True,
-        figure="bound_recursion",
-    )
+row = new_row(
+    id="rs.thm3.2",
+    source=Source("rs", "Theorem 3.2", (5, *range(25, 35))),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/thm3_2.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_noisy_sgd,
+    calculators=(convergence.noisy_sgd_bound, convergence.fresh_mask_moments, convergence.epoch_mask_moments),
+    proved=True,
+    figure="bound_recursion",
 )
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Row, Source, Verdict
+from dptheory.claims._row import Source, Verdict, new_row
 from dptheory.claims.rs import _runs
 from dptheory.claims.rs._clipped_bounds import (
     equality_check,
@@ -12,14 +12,12 @@ from dptheory.claims.rs._clipped_bounds import (
 )
 from dptheory.claims.rs._enumeration import BOTH
 
-row = Row(
-    Claim(
-        id="rs.thm3.3",
-        source=Source("rs", "Theorem 3.3", (8,)),
-        verdict=Verdict.HOLDS,
-        calculators=(convergence.dpsgd_bound, convergence.alignment_bound),
-        proved=True,
-    )
+row = new_row(
+    id="rs.thm3.3",
+    source=Source("rs", "Theorem 3.3", (8,)),
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.dpsgd_bound, convergence.alignment_bound),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Row, Source, Verdict
+from dptheory.claims._row import Source, Verdict, new_row
 from dptheory.claims.rs import _runs
 from dptheory.claims.rs._clipped_bounds import (
     closed_range_check,
@@ -14,16 +14,14 @@ from dptheory.claims.rs._clipped_bounds import (
 )
 from dptheory.claims.rs._enumeration import Settings, two_point
 
-row = Row(
-    Claim(
-        id="rs.thm3.4",
-        source=Source("rs", "Theorem 3.4", (12,)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/thm3_4.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(convergence.dpsgd_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.thm3.4",
+    source=Source("rs", "Theorem 3.4", (12,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/thm3_4.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound,),
+    proved=True,
 )
 
 

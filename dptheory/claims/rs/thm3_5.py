@@ -1,7 +1,7 @@
 """rs.thm3.5: DP-SGD with random sparsification."""
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Source, Verdict
+from dptheory.claims._row import Range, Source, Verdict, new_row
 from dptheory.claims.rs import _runs
 from dptheory.claims.rs._clipped_bounds import (
     closed_range_check,
@@ -12,16 +12,14 @@ from dptheory.claims.rs._clipped_bounds import (
     terms_check,
 )
 
-row = Row(
-    Claim(
-        id="rs.thm3.5",
-        source=Source("rs", "Theorem 3.5", (14, 15, 85, 86, 87, 88, 89)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/thm3_5.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        calculators=(convergence.dpsgd_bound, convergence.noise_term),
-        proved=True,
-    )
+row = new_row(
+    id="rs.thm3.5",
+    source=Source("rs", "Theorem 3.5", (14, 15, 85, 86, 87, 88, 89)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/thm3_5.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound, convergence.noise_term),
+    proved=True,
 )
 
 

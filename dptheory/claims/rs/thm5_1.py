@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _attack_laws
 
 Vector = tuple[int, ...]
@@ -22,18 +22,16 @@ def printed_error_bound(k: Sequence[float], rate: float, sigma: float) -> float:
     return sigma**2 / ((1 - rate) * math.fsum(x * x for x in k))
 
 
-row = Row(
-    Claim(
-        id="rs.thm5.1",
-        source=Source("rs", "Theorem 5.1", (17, 99, 110, 111, 112)),
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/thm5_1.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        printed=printed_error_bound,
-        calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
-        proved=True,
-        figure="reconstruction_error",
-    )
+row = new_row(
+    id="rs.thm5.1",
+    source=Source("rs", "Theorem 5.1", (17, 99, 110, 111, 112)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/thm5_1.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_error_bound,
+    calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
+    proved=True,
+    figure="reconstruction_error",
 )
 
 

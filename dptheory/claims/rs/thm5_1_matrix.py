@@ -12,26 +12,24 @@ from scipy.integrate import quad
 from scipy.stats import chi2
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _attack_laws
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
 
 
-row = Row(
-    Claim(
-        id="rs.thm5.1.matrix",
-        source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(
-            sparsification.matrix_expected_error,
-            sparsification.matrix_error_lower_bound,
-            sparsification.gaussian_matrix_error,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="rs.thm5.1.matrix",
+    source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        sparsification.matrix_expected_error,
+        sparsification.matrix_error_lower_bound,
+        sparsification.gaussian_matrix_error,
+    ),
+    proved=True,
 )
 
 

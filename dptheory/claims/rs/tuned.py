@@ -8,23 +8,21 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dptheory import convergence, sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import spread_of
 from dptheory.claims.rs._learning_rate import least_over_rates
 
 Ratio = Callable[[float, float, float], float]
 
 
-row = Row(
-    Claim(
-        id="rs.tuned",
-        source=Source("rs", "new, on Theorem 3.5"),
-        ours=True,
-        verdict=Verdict.HOLDS,
-        calculators=(sparsification.tuned_bound, sparsification.least_kappa_tuned),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.tuned",
+    source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.tuned_bound, sparsification.least_kappa_tuned),
+    proved=True,
+    figure="tradeoff",
 )
 
 
