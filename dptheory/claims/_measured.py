@@ -4,12 +4,14 @@ import functools
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dptheory import papers
 from dptheory.claims._answer import answer_to
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._prose import Prose
+
+if TYPE_CHECKING:
+    from dptheory.papers import Table
 
 _KEYS = {"title", "label", "statement", "table", "reported", "figure"}
 
@@ -50,31 +52,39 @@ def _printed(id: str, table: str | None) -> Reported:
     if id in _TOLD:
         yield from _TOLD[id]()
     elif table is not None:
-        yield from papers.table(table).quoted()
+        yield from _table(table).quoted()
+
+
+def _table(name: str) -> "Table":
+    from dptheory import papers  # with its calculators no part of looking up another claim
+
+    return papers.table(name)
 
 
 def _on_par() -> Reported:
-    cells = papers.table("gep.table3")
+    cells = _table("gep.table3")
     return ((name, cells.cell(name).quoted) for name in (f"{one}, epsilon 0.1" for one in ("GP", "B-GEP", "GEP")))
 
 
 def _with_changes() -> Reported:
     """Accuracies with the printed differences to GP."""
-    changes = papers.table("gep.table1-change")
-    return ((cell.name, f"{cell.quoted} ({changes.cell(cell.name).text})") for cell in papers.table("gep.table1").cells)
+    changes = _table("gep.table1-change")
+    return ((cell.name, f"{cell.quoted} ({changes.cell(cell.name).text})") for cell in _table("gep.table1").cells)
 
 
 def _hours_and_seconds() -> Reported:
     """Of each method the whole run, then a batch."""
-    cells = papers.table("gip.table2").cells
+    cells = _table("gip.table2").cells
     for hours, batch in zip(cells[::2], cells[1::2], strict=True):
         yield hours.key("method"), f"{hours.quoted} {hours.key('column')}, {batch.quoted} a batch"
 
 
 def _with_freeze_rates() -> Reported:
     """The accuracies of each row, then the freeze rate, which is a setting."""
+    from dptheory import papers
+
     rates = {(one.model, one.epsilon): one.number("drop_rate") for one in papers.settings("rf")}
-    for cell in papers.table("rf.table1").cells:
+    for cell in _table("rf.table1").cells:
         yield cell.name, cell.quoted
         if cell.key("column") == "random freeze":
             approach, epsilon = cell.key("approach"), cell.key("epsilon")

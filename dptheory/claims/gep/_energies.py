@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from dptheory.claims.gep._mechanism import Way
 
@@ -58,5 +58,5 @@ def least_by_search(dim: int, k: int, worst: Callable[[float], float], mu: float
     def energy(log_t: float) -> float:
         return (k + q * math.exp(log_t)) * worst(math.exp(log_t)) / mu**2
 
-    found = minimize_scalar(energy, bounds=(-40.0, 40.0), method="bounded", options={"xatol": 1e-9})
+    found = scipy.optimize.minimize_scalar(energy, bounds=(-40.0, 40.0), method="bounded", options={"xatol": 1e-9})
     return float(found.fun)

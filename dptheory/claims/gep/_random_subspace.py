@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 Array = NDArray[np.float64]
 
@@ -18,4 +18,4 @@ def lost_energy(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -
 
 def kept_law(dim: int, k: int) -> Any:
     """Share of energy that a random subspace keeps."""
-    return beta(k / 2, (dim - k) / 2)
+    return scipy.stats.beta(k / 2, (dim - k) / 2)

@@ -4,8 +4,8 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
@@ -22,7 +22,7 @@ def _binned(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> ND
 
 
 def _bins(dim: int, subspace_dim: int) -> Array:
-    law = beta((dim - subspace_dim) / 2, subspace_dim / 2)
+    law = scipy.stats.beta((dim - subspace_dim) / 2, subspace_dim / 2)
     return np.asarray(np.diff(law.cdf(np.linspace(0, 1, 11))))
 
 

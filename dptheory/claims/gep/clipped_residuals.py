@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dptheory import embedding
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -215,7 +215,9 @@ def _found(law: str, dim: int, n: int, mu: float) -> dict[str, float]:
             s, b = parts(clip)
             return float(3.0 * (b + math.sqrt(s * s + 4 * b * s / 3 + b * b)))
 
-        inside = minimize_scalar(real, bounds=(0.0, float(rows.max())), method="bounded", options={"xatol": 1e-12}).x
+        inside = scipy.optimize.minimize_scalar(
+            real, bounds=(0.0, float(rows.max())), method="bounded", options={"xatol": 1e-12}
+        ).x
         clip = float(min((0.0, inside, *rows.tolist()), key=real))
         s, b = parts(clip)
         steps = max(1, round(6.0 / math.sqrt(s * s + 4 * b * s / 3 + b * b)))

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from dptheory import embedding
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -34,7 +34,7 @@ def _least_tail(sizes: tuple[int, ...], k: int) -> float:
         weights = np.exp(x - x.max())
         return float((p * weights.sum() / (k * weights)).sum())
 
-    return float(minimize(tail, np.zeros(p.size), method="BFGS", options={"gtol": 1e-9}).fun)
+    return float(scipy.optimize.minimize(tail, np.zeros(p.size), method="BFGS", options={"gtol": 1e-9}).fun)
 
 
 def _square_root_wrong_slack(first: float, second: float, third: float) -> float:

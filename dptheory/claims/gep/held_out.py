@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from dptheory import embedding
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -41,7 +40,7 @@ def _misses(chance: float, count: int, failure: float, bound: str) -> float:
     found = [_found(_lengths(count, int(n), 0.0), _CLIP, failure) for n in held]
     least = np.array([getattr(one, bound) for one in found])
     truth = chance * (_CLIP**2 if bound == "energy_bound" else 1.0)
-    return float(binom.pmf(held, count, chance)[least < truth * (1 - 1e-12)].sum())
+    return float(scipy.stats.binom.pmf(held, count, chance)[least < truth * (1 - 1e-12)].sum())
 
 
 _ATOMS = ((2.0, 0.0, 0.0), (0.5, 1.0, 0.0), (0.1, -0.4, 0.3), (0.0, 1.5, 0.7))
@@ -86,7 +85,7 @@ def _worst_shift(chance: float, distance: float, kind: str) -> float:
 
     best = chance
     for target in targets:
-        share = brentq(lambda s, to=target: far(s, to) - distance, 0.0, 1.0, xtol=1e-14)
+        share = scipy.optimize.brentq(lambda s, to=target: far(s, to) - distance, 0.0, 1.0, xtol=1e-14)
         best = max(best, float(((1 - share) * law + share * target)[:3].sum()))
     return best
 

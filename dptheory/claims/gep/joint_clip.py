@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._energies import least_by_search
@@ -27,7 +27,7 @@ def _least_joint_energy(dim: int, k: int, clip: float, share: float, mu: float) 
 def _worst_case(clip: float, share: float, noise: SplitNoise) -> float:
     """Largest a^2/s1^2 + b^2/s2^2 by linear programming over x = a^2, y = b^2."""
     weights = -(np.array([clip / noise.embedding_std, clip / noise.residual_std]) ** 2)
-    found = linprog(weights, A_ub=[[1.0, 1.0]], b_ub=[1.0], bounds=[(0.0, None), (0.0, share**2)])
+    found = scipy.optimize.linprog(weights, A_ub=[[1.0, 1.0]], b_ub=[1.0], bounds=[(0.0, None), (0.0, share**2)])
     return math.sqrt(-float(found.fun))
 
 

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.integrate import quad
+import scipy
 
 from dptheory import embedding, privacy
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -23,7 +23,7 @@ def _divergence(order: float, *shifts: float) -> float:
     """Renyi divergence of products of N(shift, 1) from products of N(0, 1), factor by factor by quadrature."""
 
     def one(shift: float) -> float:
-        value, _ = quad(
+        value, _ = scipy.integrate.quad(
             lambda x: math.exp(-order * (x - shift) ** 2 / 2 - (1 - order) * x * x / 2) / math.sqrt(2 * math.pi),
             order * shift - 12,
             order * shift + 12,

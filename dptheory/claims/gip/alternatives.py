@@ -5,9 +5,9 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import erf, erfc
-from scipy.stats import norm
 
 from dptheory import pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -48,8 +48,8 @@ def _released_error(rng: np.random.Generator, n: int, dim: int, keep: int, noise
 
 def _top_gain(share: float) -> float:
     """2 a phi(a): what top-k keeps beyond random-k, a share of |g|^2."""
-    a = float(norm.isf(share / 2))
-    return 2 * a * float(norm.pdf(a))
+    a = float(scipy.stats.norm.isf(share / 2))
+    return 2 * a * float(scipy.stats.norm.pdf(a))
 
 
 def _exact_gain(dim: int, keep: int) -> float:
@@ -95,7 +95,7 @@ def _sizes_divergence(order: float, rho: float, clip: float) -> float:
     """D_order of noisy sizes (|g| = 5 C in one entry) with and without an example that adds C, both ways by quadrature."""
     noise = pruning.magnitude_noise(rho) * clip
     grid = np.linspace(-12.0, 12.0, 4001) * noise * (1 + order) + 5 * clip
-    first, second = norm.logpdf(grid, 6 * clip, noise), norm.logpdf(grid, 5 * clip, noise)
+    first, second = scipy.stats.norm.logpdf(grid, 6 * clip, noise), scipy.stats.norm.logpdf(grid, 5 * clip, noise)
     logs = (order * p + (1 - order) * q for p, q in ((first, second), (second, first)))
     return max((float(np.logaddexp.reduce(found)) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
 
@@ -132,7 +132,7 @@ def _small_gains(
     signal = math.sqrt(2 / math.pi) * sigma_g / clip / _top_gain(k)
     return {
         "mallows": 2 * k * (1 - k) * dim / (dim - 1) * math.sqrt(rho / (2 * keep * groups)),
-        "magnitude": float(norm.pdf(norm.isf(k))) * math.sqrt(2 * rho) * signal,
+        "magnitude": float(scipy.stats.norm.pdf(scipy.stats.norm.isf(k))) * math.sqrt(2 * rho) * signal,
         "gumbel": (1 - k) * -math.log1p(-k) * 2 * math.sqrt(rho / keep) * signal,
         "released": (sigma_g / (clip * noise)) ** 2,
     }[name]

@@ -5,11 +5,9 @@ from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import simpson
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln
-from scipy.stats import binom, norm
 
 from dptheory import gradients, pruning
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
@@ -39,16 +37,18 @@ def _counted_gain(dim: int, keep: int, theta: float) -> float:
 
 def _break_even_gain(k: float) -> float:
     """rho at which the ratio is 1, by root finding."""
-    return float(brentq(lambda rho: _asymptotic_ratio(k, rho) - 1, 0.0, 10.0, xtol=1e-15))
+    return float(scipy.optimize.brentq(lambda rho: _asymptotic_ratio(k, rho) - 1, 0.0, 10.0, xtol=1e-15))
 
 
 def _landmarks(name: str) -> float:
     """The least break-even rho, where it lies, and the k below which it exceeds 1."""
-    least = minimize_scalar(_break_even_gain, bounds=(0.3, 0.9), method="bounded", options={"xatol": 1e-10})
+    least = scipy.optimize.minimize_scalar(
+        _break_even_gain, bounds=(0.3, 0.9), method="bounded", options={"xatol": 1e-10}
+    )
     return {
         "least": float(least.fun),
         "at k": float(least.x),
-        "impossible below": float(brentq(lambda k: _break_even_gain(k) - 1, 0.005, 0.1)),
+        "impossible below": float(scipy.optimize.brentq(lambda k: _break_even_gain(k) - 1, 0.005, 0.1)),
     }[name]
 
 
@@ -111,8 +111,8 @@ def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, the
 def _top_share(dim: int, keep: int) -> float:
     """S of ``dim`` normal entries: d E[x^2; fewer than K of the others are larger], by quadrature over x."""
     x = np.linspace(0.0, 12.0, 200_001)
-    kept = 2 * norm.pdf(x) * x * x * binom.cdf(keep - 1, dim - 1, 2 * norm.sf(x))
-    return float(simpson(kept, x=x))
+    kept = 2 * scipy.stats.norm.pdf(x) * x * x * scipy.stats.binom.cdf(keep - 1, dim - 1, 2 * scipy.stats.norm.sf(x))
+    return float(scipy.integrate.simpson(kept, x=x))
 
 
 def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups: int) -> float:
@@ -221,12 +221,12 @@ def _(dim: int, keep: int, method: _error.Method, groups: int) -> Sides:
 
 
 @row.equal((1.0, 0.5, 3), (2.0, 2.0, 1))
-def _(norm: float, kept: float, keep: int) -> Sides:
+def _(length: float, kept: float, keep: int) -> Sides:
     """cosine without noise"""
     return (
-        pruning.pruned_cosine(grad_norm=norm, retained_norm=kept, keep=keep, noise_std=0.0),
-        kept / norm,
-        pruning.pruned_cosine(grad_norm=norm, retained_norm=kept, keep=keep, noise_std=norm),
+        pruning.pruned_cosine(grad_norm=length, retained_norm=kept, keep=keep, noise_std=0.0),
+        kept / length,
+        pruning.pruned_cosine(grad_norm=length, retained_norm=kept, keep=keep, noise_std=length),
     )
 
 

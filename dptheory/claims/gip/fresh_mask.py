@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import privacy
@@ -60,7 +60,7 @@ def _by_quadrature(energy: float, epsilon: float) -> float:
         return max(0.0, math.exp(-((x - mu) ** 2) / 2) - math.exp(epsilon - x * x / 2)) / math.sqrt(2 * math.pi)
 
     edge = epsilon / mu + mu / 2
-    return float(quad(gap, edge, edge + mu + 12, epsabs=0, epsrel=1e-12, limit=200)[0])
+    return float(scipy.integrate.quad(gap, edge, edge + mu + 12, epsabs=0, epsrel=1e-12, limit=200)[0])
 
 
 def _cases() -> Iterator[tuple[float, float, int, int]]:

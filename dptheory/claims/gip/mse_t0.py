@@ -3,7 +3,7 @@
 import math
 from functools import partial
 
-from scipy.stats import norm
+import scipy
 
 from dptheory import pruning
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
@@ -70,8 +70,8 @@ def _() -> float:
 @row.equal((10**6, 10**5), (10**6, 5 * 10**5), (10**6, 9 * 10**5), tolerance=1e-4)
 def _(dim: int, keep: int) -> Sides:
     """limit of the gap"""
-    a = norm.isf(keep / dim / 2)
-    limit = keep / dim * (1 - keep / dim) * a / (2 * norm.pdf(a))
+    a = scipy.stats.norm.isf(keep / dim / 2)
+    limit = keep / dim * (1 - keep / dim) * a / (2 * scipy.stats.norm.pdf(a))
     gap = pruning.top_k_mse(dim, keep, sigma_g=1.0) - pruning.top_k_mse(dim, keep, sigma_g=1.0, method="asymptotic")
     return limit, gap, 2 * limit
 

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dptheory import privacy
@@ -24,7 +24,7 @@ def opposite_delta(scale: float, rate: float, epsilon: float) -> float:
         """log of the first density less that of what it must exceed, over N(0, 1); it rises in x."""
         return scale * x - scale**2 / 2 - float(np.logaddexp(epsilon - scale * x - scale**2 / 2, log_c))
 
-    edge = brentq(excess, -1e5, 1e5)
+    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
     return float(rate * (ndtr(scale - edge) - a * ndtr(-scale - edge) - c * ndtr(-edge)))
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -75,7 +75,7 @@ def _half_line(scale: float, against: float, still: float) -> float:
         return scale * x - scale**2 / 2 - float(np.logaddexp(math.log(against) - scale * x - scale**2 / 2, log_still))
 
     log_still = math.log(still) if still > 0 else -math.inf
-    edge = brentq(excess, -1e5, 1e5)
+    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
     return float(ndtr(scale - edge) - against * ndtr(-scale - edge) - still * ndtr(-edge))
 
 

@@ -5,11 +5,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.optimize import brentq
 from scipy.special import entr, expit, logsumexp, rel_entr
-from scipy.stats import norm
 
 from dptheory import pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -20,12 +18,14 @@ _CENTRE = math.sqrt(2 / math.pi)  # E|x|, x standard normal
 _SPREAD = math.sqrt(1 - 2 / math.pi)  # standard deviation of |x|
 _DIM = 10**6  # large enough for the limits of large groups
 _X = np.linspace(0.0, 12.0, 2401)
-_DENSITY = 2 * norm.pdf(_X) * np.r_[0.5, np.ones(2399), 0.5] * (_X[1] - _X[0])  # trapezoids: the density is even
+_DENSITY = (
+    2 * scipy.stats.norm.pdf(_X) * np.r_[0.5, np.ones(2399), 0.5] * (_X[1] - _X[0])
+)  # trapezoids: the density is even
 
 
 def _top_gain(share: float) -> float:
-    a = float(norm.isf(share / 2))
-    return 2 * a * float(norm.pdf(a))
+    a = float(scipy.stats.norm.isf(share / 2))
+    return 2 * a * float(scipy.stats.norm.pdf(a))
 
 
 def _bound(share: float, rho: float, length: float) -> float:
@@ -49,7 +49,7 @@ def _logistic(share: float, rho: float, length: float) -> float:
     """Share retained where every entry is kept on its own, with log-odds sqrt(8 rho) |g_j| / C - c."""
     rate = math.sqrt(8 * rho) * length / math.sqrt(_DIM)
     edge = 40 + 12 * rate
-    offset = brentq(lambda c: float(_DENSITY @ expit(rate * _X - c)) - share, -edge, edge, xtol=1e-13)
+    offset = scipy.optimize.brentq(lambda c: float(_DENSITY @ expit(rate * _X - c)) - share, -edge, edge, xtol=1e-13)
     return float(_DENSITY @ ((_X**2 - 1) * expit(rate * _X - offset))) / _top_gain(share)
 
 
@@ -63,12 +63,14 @@ def _primal(share: float, slope: float) -> tuple[float, float]:
         def integrand(x: float) -> float:
             p = chance(x, offset)
             nats = float(rel_entr(p, share) + rel_entr(1 - p, 1 - share))
-            return 2 * float(norm.pdf(x)) * (p, (x * x - 1) * p, nats)[of]
+            return 2 * float(scipy.stats.norm.pdf(x)) * (p, (x * x - 1) * p, nats)[of]
 
         edge = math.sqrt(max(1 + offset / slope, 0.01))
-        return float(quad(integrand, 0, 12, points=[edge, min(11.9, 1.1 * edge)], limit=200, epsabs=1e-13)[0])
+        return float(
+            scipy.integrate.quad(integrand, 0, 12, points=[edge, min(11.9, 1.1 * edge)], limit=200, epsabs=1e-13)[0]
+        )
 
-    offset = brentq(lambda c: mean(c, 0) - share, -40 - slope, 40 + 150 * slope, xtol=1e-13)
+    offset = scipy.optimize.brentq(lambda c: mean(c, 0) - share, -40 - slope, 40 + 150 * slope, xtol=1e-13)
     return mean(offset, 1), mean(offset, 2)
 
 
@@ -218,11 +220,11 @@ def _leading(share: float, length: float, name: str) -> float:
     """Bound over retained share at small budgets, items 3 to 5."""
     long = 1 + 1 / (_SPREAD * length)
     root = math.sqrt(share * (1 - share))
-    a = float(norm.isf(share / 2))
+    a = float(scipy.stats.norm.isf(share / 2))
     return {
-        "sizes": math.sqrt(math.pi - 2) * root / float(norm.pdf(norm.isf(share))) * long,
+        "sizes": math.sqrt(math.pi - 2) * root / float(scipy.stats.norm.pdf(scipy.stats.norm.isf(share))) * long,
         "logistic": math.sqrt(math.pi - 2) / (2 * root) * long,
-        "mallows": (_SPREAD * length + 1) / (a * float(norm.pdf(a)) * math.sqrt(2 * (1 - share))),
+        "mallows": (_SPREAD * length + 1) / (a * float(scipy.stats.norm.pdf(a)) * math.sqrt(2 * (1 - share))),
     }[name]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 
-from scipy.stats import binom
+import scipy
 
 from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -164,7 +164,9 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
     """delta of very many releases with d = 2: their losses are +-2 theta, so the sum is binomial."""
     up = 1 / (1 + math.exp(-2 * theta))
     least = math.floor((epsilon / (2 * theta) + count) / 2)  # more gains than this exceed epsilon
-    return float(binom.sf(least, count, up) - math.exp(epsilon) * binom.sf(least, count, 1 - up))
+    return float(
+        scipy.stats.binom.sf(least, count, up) - math.exp(epsilon) * scipy.stats.binom.sf(least, count, 1 - up)
+    )
 
 
 def _many(count: int, spread: float, epsilon: float) -> float:

@@ -5,10 +5,9 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import gammaincinv, ndtr
-from scipy.stats import nct, norm
 
 from dptheory import gradients
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -19,16 +18,16 @@ Array = NDArray[np.float64]
 
 def _noncentral_t(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
     """P(angle <= ``angle``) as an upper tail of noncentral t."""
-    return float(nct.sf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
+    return float(scipy.stats.nct.sf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
 
 
 def _noncentral_t_above(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
-    return float(nct.cdf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
+    return float(scipy.stats.nct.cdf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
 
 
 def _moment_by_quadrature(dim: int, snr: float, power: int, centre: float = 0.0) -> float:
     """E (angle - centre)^power in two or three dimensions."""
-    found = quad(
+    found = scipy.integrate.quad(
         lambda x: (x - centre) ** power * density_in_two_or_three(dim, snr, x),
         0,
         math.pi,
@@ -52,7 +51,7 @@ _EDGES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.1)
 def _normal_bin_law() -> Array:
     """Normal law with the asymptotic mean and variance."""
     angle = gradients.DistortionAngle(5, snr=2.0)
-    found = norm.cdf(_EDGES, angle.asymptotic_mean(), math.sqrt(angle.asymptotic_var()))
+    found = scipy.stats.norm.cdf(_EDGES, angle.asymptotic_mean(), math.sqrt(angle.asymptotic_var()))
     return np.diff(np.concatenate([[0.0], found, [1.0]]))
 
 

@@ -3,8 +3,7 @@
 import math
 from functools import partial
 
-from scipy.integrate import quad
-from scipy.stats import norm
+import scipy
 
 from dptheory import privacy
 from dptheory.claims._row import Sides, Source, Verdict, new_row
@@ -33,7 +32,13 @@ def _hockey_stick(epsilon: float, adaptive: bool) -> float:
         return float(frozen_without != frozen_with)
     crossing = epsilon + 0.5  # where the log of the ratio of the densities is epsilon
     return float(
-        quad(lambda x: norm.pdf(x, 1) - math.exp(epsilon) * norm.pdf(x, 0), crossing, 40, epsabs=1e-13, limit=200)[0]
+        scipy.integrate.quad(
+            lambda x: scipy.stats.norm.pdf(x, 1) - math.exp(epsilon) * scipy.stats.norm.pdf(x, 0),
+            crossing,
+            40,
+            epsabs=1e-13,
+            limit=200,
+        )[0]
     )
 
 

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from scipy.special import ndtr
-from scipy.stats import norm
 
 from dptheory import privacy
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -16,8 +16,8 @@ def _two_releases_by_grid(first: float, second: float, epsilon: float) -> float:
     """delta of two independent Gaussian releases of a sum that one example moves by 1, by a double integral."""
     u = np.linspace(-9.0, 9.0, 1401)
     x, y = first * (u + 0.5 / first)[:, None], second * (u + 0.5 / second)[None, :]
-    joined = norm.pdf(x, 1.0, first) * norm.pdf(y, 1.0, second)
-    without = norm.pdf(x, 0.0, first) * norm.pdf(y, 0.0, second)
+    joined = scipy.stats.norm.pdf(x, 1.0, first) * scipy.stats.norm.pdf(y, 1.0, second)
+    without = scipy.stats.norm.pdf(x, 0.0, first) * scipy.stats.norm.pdf(y, 0.0, second)
     step = float(u[1] - u[0]) ** 2 * first * second
     return float(np.maximum(joined - math.exp(epsilon) * without, 0.0).sum() * step)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import sparsification
@@ -46,7 +46,9 @@ def _share_by_integral(keep_share: float, snr: float, density: float, signed: bo
 
     corner = y * math.sqrt(density) / snr
     points = sorted(p for p in (-corner, corner) if abs(p) < 12)
-    return float(quad(integrand, -12, 12, points=points or None, limit=400, epsabs=1e-12, epsrel=1e-11)[0])
+    return float(
+        scipy.integrate.quad(integrand, -12, 12, points=points or None, limit=400, epsabs=1e-12, epsrel=1e-11)[0]
+    )
 
 
 def _share_cases() -> Iterator[tuple[float, float]]:

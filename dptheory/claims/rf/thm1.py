@@ -7,10 +7,9 @@ from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad, simpson
 from scipy.special import gammainc
-from scipy.stats import chi2, gamma
 
 from dptheory import gradients
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -36,7 +35,9 @@ def _ruben_max(eigenvalues: Sequence[float], n: int) -> float:
         return -math.expm1(n * math.log(below)) if 0.0 < below < 1.0 else float(below <= 0.0)
 
     top = max(eigenvalues) * (len(eigenvalues) + 2 * math.log(n) + 70)
-    return float(quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-10, points=[sum(eigenvalues)])[0])
+    return float(
+        scipy.integrate.quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-10, points=[sum(eigenvalues)])[0]
+    )
 
 
 _gauss_rule = cache(np.polynomial.legendre.leggauss)
@@ -49,10 +50,10 @@ def _two_level_max(half: int, ratio: float, n: int) -> float:
     x = np.linspace(max(0.0, mean - 8 * spread), mean + (12 + 0.01 * n**0.25) * spread + 80 * ratio, 600)
     points, weights = _gauss_rule(600)
     y = mean / (1 + ratio) * ratio + spread * 12 * points
-    law = gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
-    above = gamma.sf(x[:, None] - y, half, scale=2.0) @ law
+    law = scipy.stats.gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
+    above = scipy.stats.gamma.sf(x[:, None] - y, half, scale=2.0) @ law
     missed = -np.expm1(n * np.log1p(-np.minimum(above, 1 - 1e-16)))
-    return float(x[0] + simpson(missed, x=x))
+    return float(x[0] + scipy.integrate.simpson(missed, x=x))
 
 
 def _flat_max(dim: int, n: int) -> float:
@@ -86,8 +87,8 @@ def _chi_square_case(dim: int, n: int, what: str) -> float:
     middle, spread = float(dim), math.sqrt(2.0 * dim)
     low, high = max(0.0, middle - 12 * spread), middle + 60 * spread + 200
     x = np.linspace(low, high, 200_001)
-    gap = -np.expm1(n * chi2.logcdf(np.maximum(x, 1e-9), dim))
-    largest = 2.0 * (low + float(simpson(gap, x=x)))
+    gap = -np.expm1(n * scipy.stats.chi2.logcdf(np.maximum(x, 1e-9), dim))
+    largest = 2.0 * (low + float(scipy.integrate.simpson(gap, x=x)))
     return largest if what == "largest" else 2.0 * dim + dim * 1e-4 * largest
 
 

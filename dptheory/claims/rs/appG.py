@@ -5,8 +5,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import chi2
+import scipy
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
@@ -65,7 +64,7 @@ def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: 
     def bound(log_x: float) -> float:
         return (delta_c + math.exp(log_x) * gamma * delta_sigma) * math.exp(-exponent * log_x)
 
-    found = minimize_scalar(bound, bounds=(-30.0, 0.0), method="bounded", options={"xatol": 1e-10})
+    found = scipy.optimize.minimize_scalar(bound, bounds=(-30.0, 0.0), method="bounded", options={"xatol": 1e-10})
     return 0.0 if bound(0.0) <= found.fun else 1.0 - math.exp(found.x)
 
 
@@ -151,7 +150,7 @@ def _best_bound(clip: float, delta_c: float, noise_term: float, spread: float) -
 
     def part(kept: tuple[int, ...]) -> float:
         square = sum(float(_UNEVEN[j]) ** 2 for j in kept)
-        below = float(chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
+        below = float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
         return below * min(square, c * math.sqrt(square))
 
     def bound(keep: int) -> float:
@@ -205,8 +204,8 @@ def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, na
 
 def _masking_pays(spread: float) -> bool:
     """A gradient of norm far below c: some mask lowers U, by trying them; delta_c = 1, noise term 10, d = 4, C = 1."""
-    full = float(chi2.cdf((0.75 / spread) ** 2, 4))
-    gains = [float(chi2.cdf((0.75 / spread) ** 2, keep)) / full for keep in range(1, 5)]
+    full = float(scipy.stats.chi2.cdf((0.75 / spread) ** 2, 4))
+    gains = [float(scipy.stats.chi2.cdf((0.75 / spread) ** 2, keep)) / full for keep in range(1, 5)]
     bounds = [(1 + 10 * keep / 4) / (keep / 4 * gain) for keep, gain in enumerate(gains, 1)]
     return min(bounds[:3]) < bounds[3] * (1 - 1e-12)
 

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy import integrate
+import scipy
 
 from dptheory import convergence
 from dptheory.claims._poisson import size_law
@@ -52,7 +52,8 @@ def _(examples: int, rate: float) -> Sides:
 
         parts = [0.0, *(edge for edge in (1.0, 5.0, 20.0, 80.0, 300.0) if edge < mean), mean]
         total = sum(
-            integrate.quad(density, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts)
+            scipy.integrate.quad(density, a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
+            for a, b in itertools.pairwise(parts)
         )
         return float(mean**2 * total / (1 - empty))
 

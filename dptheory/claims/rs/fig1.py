@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import betaincinv
 
 from dptheory import gradients
@@ -40,7 +40,7 @@ def _ratio_by_angle(dim: int, keep: int) -> float:
 
     def integral(extra: int) -> float:
         return float(
-            quad(
+            scipy.integrate.quad(
                 lambda a: math.sin(a) ** (keep - 1 + extra) * math.cos(a) ** (dim - keep - 1), 0, math.pi / 2, epsabs=0
             )[0]
         )

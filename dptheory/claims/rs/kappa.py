@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._draws import drawn_masks
@@ -103,7 +103,9 @@ def _enumerated(below: Callable[[Sequence[int]], float], dim: int, keep: int, cl
 
 
 def _gaussian_enumerated(dim: int, keep: int, clip: float, spread: float) -> float:
-    return _enumerated(lambda kept: float(chi2.cdf((0.75 * clip / spread) ** 2, len(kept))), dim, keep, clip)
+    return _enumerated(
+        lambda kept: float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))), dim, keep, clip
+    )
 
 
 @row.equal(
@@ -176,7 +178,7 @@ def _descent_draws(rng: np.random.Generator, n: int) -> Array:
 def _descent(kappa: float) -> float:
     """kappa P h(w) |w|, with P from scipy's chi-square law."""
     size = float(np.linalg.norm(_gradient(_MC_DIM)))
-    below = float(chi2.cdf((0.75 * _MC_CLIP / _MC_SPREAD) ** 2, _MC_DIM))
+    below = float(scipy.stats.chi2.cdf((0.75 * _MC_CLIP / _MC_SPREAD) ** 2, _MC_DIM))
     return kappa * below * min(size, _MC_CLIP / 4) * size
 
 

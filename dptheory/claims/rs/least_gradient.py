@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from dptheory import convergence
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -140,7 +140,9 @@ def _(number: int, rate: float | str | None) -> Sides:
             return float((one["smoothness"] * one["objective_gap"] + n * noise) / (0.5 + n * (alpha + after)))
 
         longest = 1 / math.sqrt(1 - x * move * (2 - square * move))
-        best = optimize.minimize_scalar(value, bounds=(1.0, longest), method="bounded", options={"xatol": 1e-12}).fun
+        best = scipy.optimize.minimize_scalar(
+            value, bounds=(1.0, longest), method="bounded", options={"xatol": 1e-12}
+        ).fun
         return float(min(2 * one["smoothness"] * one["objective_gap"], best, value(1.0)))
 
     return found, searched, 1.01 * found

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from scipy import optimize
+import scipy
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
@@ -92,7 +92,7 @@ def _(gap: float, gamma: float, mu: float, steps: int, G: float, sigma: float) -
             cross = 2 * fast * G * mu / (1 - mu) * math.sqrt(kept * (kept + (1 - mu) * kick))
             return (2 - fast * G) * kept - 2 * gap / (fast * steps) - fast * G * kick - cross
 
-        kept = float(optimize.brentq(excess, 0.0, 1e12, xtol=1e-300, rtol=1e-13))
+        kept = float(scipy.optimize.brentq(excess, 0.0, 1e12, xtol=1e-300, rtol=1e-13))
         height = 2 * G * gap + (fast * G) ** 2 * (1 + mu) * (steps - 1) * kick
         lag = fast * G * mu / (1 - mu) * math.sqrt((1 - mu) * steps * kept + (1 - mu) * kick)
         return min(kept / x, (math.sqrt(height) + lag) ** 2)

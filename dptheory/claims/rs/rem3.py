@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
@@ -89,6 +89,8 @@ def _(x: Fraction, n: Fraction) -> Sides:
     """threshold of a fixed rate: where the bounds with and without the mask meet, by root finding"""
     return (
         sparsification.least_kappa(drop_rate=float(1 - x), delta_c=1.0, step_noise=float(n)),
-        lambda: float(brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)),
+        lambda: float(
+            scipy.optimize.brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)
+        ),
         x,
     )

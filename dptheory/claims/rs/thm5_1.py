@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
@@ -115,7 +115,7 @@ def _two_levels(dim: int, large: int) -> NDArray[np.float64]:
 def _two_level_mean(dim: int, large: int, keep: int) -> float:
     """E[1/X] for :func:`_two_levels`: the number of large entries kept is hypergeometric."""
     hits = np.arange(max(0, keep - (dim - large)), min(large, keep) + 1)
-    return float(hypergeom(dim, large, keep).pmf(hits) @ (1 / (keep + 8.0 * hits)))
+    return float(scipy.stats.hypergeom(dim, large, keep).pmf(hits) @ (1 / (keep + 8.0 * hits)))
 
 
 @row.equal((100, 7, 30), (10_000, 9_000, 2), (100_000, 100, 1000), (1_000_000, 200_000, 500_000), tolerance=1e-9)

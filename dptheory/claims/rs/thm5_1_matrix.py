@@ -7,9 +7,8 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -207,7 +206,11 @@ def _(unknowns: int, last: str, field: str) -> Sides:
 
 def _mean_reciprocal(freedom: int) -> float:
     """E 1/X for X chi-square, by quadrature over its root: the law of a diagonal entry of (K'K)^-1 with rows - unknowns + 1 degrees."""
-    return float(quad(lambda r: 2 * chi2.pdf(r * r, freedom) / r, 0.0, 12.0, epsabs=0, epsrel=1e-11)[0])
+    return float(
+        scipy.integrate.quad(lambda r: 2 * scipy.stats.chi2.pdf(r * r, freedom) / r, 0.0, 12.0, epsabs=0, epsrel=1e-11)[
+            0
+        ]
+    )
 
 
 @row.equal(

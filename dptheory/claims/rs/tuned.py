@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dptheory import convergence, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
@@ -157,7 +157,7 @@ def _small_gradient_slack(margin: float, keep: int, scale: float, noise_ratio: f
 
 def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
     """argmin of gap / (g T) + g slope over log g."""
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda log: gap / steps * math.exp(-log) + slope * math.exp(log),
         bounds=(-20, 20),
         method="bounded",
@@ -214,7 +214,7 @@ def _sharper_ratio(steps: int, bias: float | None) -> float:
 
         grid = np.linspace(-12.0, 0.0, 41)
         best = grid[np.argmin([bound(one) for one in grid])]
-        return float(minimize_scalar(bound, bounds=(best - 0.3, best + 0.3), method="bounded").fun)
+        return float(scipy.optimize.minimize_scalar(bound, bounds=(best - 0.3, best + 0.3), method="bounded").fun)
 
     return tuned(0.5, math.sqrt(0.5)) / tuned(0.0, 1.0)
 
