@@ -23,12 +23,12 @@ def test_ledger_page_is_fresh() -> None:
     assert (PROOFS / "README.md").read_text(encoding="utf-8") == claims.ledger_markdown(claims.all_claims()), STALE
 
 
-def test_the_page_of_what_a_kernel_checked_is_fresh() -> None:
-    expected = _kernel_table.kernel_markdown(claims.all_claims(), PROOFS)
-    assert (PROOFS / "kernel.md").read_text(encoding="utf-8") == expected, STALE
+def test_the_page_of_what_a_kernel_checked_counts_right() -> None:
+    assert _kernel_table.kernel_counts(claims.all_claims()) in (PROOFS / "kernel.md").read_text(encoding="utf-8")
     one = claims.get("rs.lem3.3")
-    shown = _kernel_table.kernel_markdown([one, claims.get("rs.kappa")], PROOFS)
-    assert "| all | 1 | 1 | 0 | 0 | 0 | 1 |" in shown and "Theorem printed_is_false : ~ printed." in shown
+    assert "| all | 1 | 1 | 0 | 0 | 0 | 1 |" in _kernel_table.kernel_counts([one, claims.get("rs.kappa")])
+    shown = _kernel_table.kernel_statements([one, claims.get("rs.kappa")], PROOFS)
+    assert "Theorem printed_is_false : ~ printed." in shown and "rs.kappa" not in shown
     assert one.kernel_says is not None and one.kernel_says[1:] in page_markdown(one)
     assert "ernel-checked" not in page_markdown(claims.get("rs.kappa"))
 
@@ -104,6 +104,7 @@ def test_a_page_has_what_its_verdict_asks_for(claim: Claim) -> None:
     assert next(line for line in top.splitlines() if line.startswith("**")) == (
         f"{_page_markdown.verdict_in_bold(claim)}{claim.summary}"
     )
+    assert claim.kernel is None or (PROOFS / "kernel" / claim.kernel).is_file()
     assert claim.part_of is None or f"The mistake is that of [`{claim.part_of}`](" in top
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     wanted = sections_of(claim, headings)

@@ -34,7 +34,7 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
         "`dptheory check ID` runs its checks. A claim's page has the whole statement, what is right where the print is not, and",
         "the proof. Per paper: what it argues, in the order of its labels, then what it measured, then our own results.",
         "[Our own results](new.md) stand on one page too, and what matters of a paper's mistakes in its erratum, two pages each.",
-        "[Checked by a proof kernel](kernel.md) shows the statements that Coq has checked, and how many.",
+        "[Checked by a proof kernel](kernel.md) says how many statements Coq has checked, and what that means.",
         "",
         "| verdict | meaning | rows |",
         "|---|---|---|",
@@ -62,10 +62,14 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
                 claim.verdict.name,
                 str(claim.source),
                 claim.summary or (claim.statement if claim.verdict is Verdict.EMPIRICAL else ""),
-                claim.answer.summary if claim.answer else claim.state,
+                claim.answer.summary if claim.answer else claim.state + _coq(claim),
             )
             lines.append(one_row(cells))
     return "\n".join(lines) + "\n"
+
+
+def _coq(claim: Claim) -> str:
+    return f", [Coq](kernel/{claim.kernel})" if claim.kernel else ""
 
 
 def one_row(cells: Iterable[str]) -> str:

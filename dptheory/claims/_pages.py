@@ -1,4 +1,4 @@
-"""Writing the few pages that are generated and kept: the ledger, our own results, the kernel's page, the errata's tables."""
+"""Writing the few pages that are generated and kept: the ledger, our own results, the errata's tables."""
 
 import os
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from pathlib import Path
 from dptheory import _validate
 from dptheory.claims._claim import PAPERS
 from dptheory.claims._errata import write_erratum
-from dptheory.claims._kernel_table import kernel_markdown
 from dptheory.claims._markdown import ledger_markdown
 from dptheory.claims._own_results import own_results_markdown
 from dptheory.claims._registry import all_claims
@@ -21,21 +20,19 @@ class WrittenPages:
     Attributes:
         ledger: the page of all claims, ``README.md``.
         own_results: the page of what no paper prints, ``new.md``.
-        kernel: the page of what Coq's kernel has checked, ``kernel.md``; None where the folder holds no Coq files.
         errata: the errata whose table was renewed.
     """
 
     ledger: Path
     own_results: Path
-    kernel: Path | None
     errata: tuple[Path, ...]
 
 
 def write_pages(directory: Path) -> WrittenPages:
     """Renew what is generated in the folder of the proof pages; what is written by hand stays.
 
-    The ledger and the page of our own results are written whole, and that of the kernel where there are Coq files; of the errata
-    that are there the table of verdicts, between its markers.
+    The ledger and the page of our own results are written whole; of the errata that are there the table of verdicts, between its
+    markers.
 
     Args:
         directory: folder of the proof pages, with a folder per paper.
@@ -55,10 +52,7 @@ def write_pages(directory: Path) -> WrittenPages:
     own_results, ledger = directory / "new.md", directory / "README.md"
     write_atomically(own_results, own_results_markdown(claims, directory))
     write_atomically(ledger, ledger_markdown(claims))
-    kernel = directory / "kernel.md" if (directory / "kernel").is_dir() else None
-    if kernel is not None:
-        write_atomically(kernel, kernel_markdown(claims, directory))
-    return WrittenPages(ledger=ledger, own_results=own_results, kernel=kernel, errata=tuple(errata.values()))
+    return WrittenPages(ledger=ledger, own_results=own_results, errata=tuple(errata.values()))
 
 
 def _folder(directory: object) -> Path:

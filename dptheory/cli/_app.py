@@ -159,7 +159,7 @@ def _show_report(report: claims.CheckReport) -> None:
 def write_pages(
     directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
 ) -> None:
-    """Regenerate what is generated in the proof pages: the ledger, our own results, the kernel's page, the errata's tables."""
+    """Regenerate what is generated in the proof pages: the ledger, our own results, the errata's tables."""
     with user_errors():
         claims.write_pages(directory)
 

@@ -13,6 +13,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 from dptheory.checks import Evidence, Kind
 from dptheory.claims import all_claims, page_markdown
+from dptheory.claims._kernel_table import kernel_statements
 
 
 def evidence_in(file: str | Path) -> dict[str, list[Evidence]]:
@@ -31,10 +32,15 @@ def evidence_in(file: str | Path) -> dict[str, list[Evidence]]:
     return found
 
 
+KERNEL = "proofs/kernel"
+
+
 def _whole(app: Sphinx, docname: str, source: list[str]) -> None:
     if claim := {f"proofs/{one.page.removesuffix('.md')}": one for one in all_claims()}.get(docname):
         known = evidence_in(app.config.evidence_file) if app.config.evidence_file else {}
         source[0] = page_markdown(claim, known.get(claim.id, ()))
+    elif docname == KERNEL:
+        source[0] += "\n" + kernel_statements(all_claims(), Path(app.srcdir) / "proofs")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
