@@ -56,9 +56,7 @@ def page_file(page: str) -> Path:
     for folder in page_folders():
         if (folder / page).is_file():
             return folder / page
-    raise ValueError(
-        f"the page proofs/{page} did not come with this installation: install the wheel, or the repository"
-    )
+    raise ValueError(f"the page proofs/{page} did not come with this installation, or was not written")
 
 
 def read_prose(page: str) -> Prose:

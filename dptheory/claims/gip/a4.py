@@ -6,7 +6,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._response import CHANCES, response
+from dptheory.claims.gip._gaussian import CHANCES, response
 
 
 def _conditioned_swap_law(dim: int, keep: int, chance: Fraction, swaps: int) -> float:

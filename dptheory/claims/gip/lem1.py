@@ -7,7 +7,7 @@ import numpy as np
 from dptheory import privacy
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _mixture
-from dptheory.claims.gip._values import RATES, gaussian_log_delta, values_curve
+from dptheory.claims.gip._mixture import RATES, gaussian_log_delta, values_curve
 
 
 def _reverse_half_slack(order: float, rate: float, sigma: float) -> float:

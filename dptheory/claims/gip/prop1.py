@@ -7,7 +7,7 @@ from fractions import Fraction
 from dptheory import privacy
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _mixture
-from dptheory.claims.gip._values import RATES, STEPS, gaussian_log_delta, values_curve
+from dptheory.claims.gip._mixture import RATES, STEPS, gaussian_log_delta, values_curve
 from dptheory.privacy import FreshMask
 
 

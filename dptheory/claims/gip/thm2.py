@@ -9,7 +9,7 @@ from dptheory import privacy
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite, _joint, _loss_at_scale, _mixture
 from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, model_of
-from dptheory.claims.gip._values import RATES, STEPS, values_curve
+from dptheory.claims.gip._mixture import RATES, STEPS, values_curve
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
 

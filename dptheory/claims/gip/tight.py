@@ -12,7 +12,7 @@ from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip._index_at_scale import model_of
-from dptheory.claims.gip._values import gaussian_log_delta
+from dptheory.claims.gip._mixture import gaussian_log_delta
 from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
 

@@ -3,12 +3,12 @@
 from fractions import Fraction
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.lf import _tables
+from dptheory.claims.lf import _privacy
 
 
 def _gain(setting: str) -> Fraction:
     """Percentage points that freezing adds to the median."""
-    without, frozen = (cell.number() for cell in _tables.TABLE_1[setting])
+    without, frozen = (cell.number() for cell in _privacy.TABLE_1[setting])
     return 100 * (frozen - without)
 
 
@@ -25,7 +25,7 @@ row = new_row(
 @row.equal(())
 def _() -> Sides:
     """largest difference in Table 1"""
-    return Fraction("1.5"), max(map(_gain, _tables.TABLE_1)), Fraction("1.3")
+    return Fraction("1.5"), max(map(_gain, _privacy.TABLE_1)), Fraction("1.3")
 
 
 @row.equal(("more",), ("none",))
@@ -33,6 +33,8 @@ def _(which: str) -> Sides:
     """settings that gain more than 1.3 points, and none"""
     return (
         Fraction({"more": 3, "none": 1}[which]),
-        Fraction(sum(gain > Fraction("1.3") if which == "more" else gain == 0 for gain in map(_gain, _tables.TABLE_1))),
+        Fraction(
+            sum(gain > Fraction("1.3") if which == "more" else gain == 0 for gain in map(_gain, _privacy.TABLE_1))
+        ),
         Fraction(0),
     )

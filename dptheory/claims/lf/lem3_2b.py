@@ -14,14 +14,16 @@ from dptheory.claims.lf._batches import (
     CANCELLING_ROOT,
     GROWING_LINE,
     IMPROVING,
+    LENGTHS,
     LINE,
     OBLIQUE,
     ORTHOGONAL,
     TURNING,
     Batch,
+    Block,
     dot,
+    in_blocks,
 )
-from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
 from dptheory.claims.lf.lem3_2a import exact_growth, growth_cases
 
 Array = NDArray[np.float64]

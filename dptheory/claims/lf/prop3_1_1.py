@@ -10,8 +10,17 @@ from numpy.typing import NDArray
 
 from dptheory import freezing
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, signed_square_cosine
-from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
+from dptheory.claims.lf._batches import (
+    IMPROVING,
+    LENGTHS,
+    LINE,
+    TURNING,
+    Batch,
+    Block,
+    Vector,
+    in_blocks,
+    signed_square_cosine,
+)
 
 Array = NDArray[np.float64]
 

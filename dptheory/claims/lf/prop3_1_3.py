@@ -16,8 +16,7 @@ from scipy.special import ndtr
 from dptheory import freezing, gradients
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import density_in_two_or_three
-from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
-from dptheory.claims.lf._blocks import Block
+from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, Block, dot
 from dptheory.gradients import DistortionAngle
 
 # Mean and variance of the angle gamma between u and s + z, z ~ N(0, I), by densities and quadrature: the second methods.

@@ -3,12 +3,12 @@
 from fractions import Fraction
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.lf import _tables
+from dptheory.claims.lf import _privacy
 
 
 def _change_of_spread(setting: str) -> Fraction:
     """-1, 0 or 1: smaller, equal or larger as printed with freezing."""
-    before, after = (cell.spread() for cell in _tables.TABLE_1[setting])
+    before, after = (cell.spread() for cell in _privacy.TABLE_1[setting])
     assert before is not None and after is not None
     if before == after:
         return Fraction(0)
@@ -19,7 +19,7 @@ _EQUAL_SPREAD = tuple(
     f"{data}, CNN, epsilon {epsilon}"
     for data, epsilon in (("MNIST", 2), ("MNIST", 3), ("FashionMNIST", 1), ("FashionMNIST", 3))
 )
-_WITH_SPREAD = tuple(name for name, (cell, _) in _tables.TABLE_1.items() if cell.spread())
+_WITH_SPREAD = tuple(name for name, (cell, _) in _privacy.TABLE_1.items() if cell.spread())
 
 
 row = new_row(

@@ -3,7 +3,7 @@
 import math
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.lf import _privacy, _tables
+from dptheory.claims.lf import _privacy
 
 _FROZEN_STEPS = {
     "MNIST, CNN, epsilon 1": 50,
@@ -25,7 +25,7 @@ row = new_row(
 )
 
 
-@row.equal(lambda: [(name,) for name in _tables.SETTINGS])
+@row.equal(lambda: [(name,) for name in _privacy.SETTINGS])
 def _(name: str) -> Sides:
     """steps left at the epochs of appendix D"""
     return _FROZEN_STEPS[name], lambda: math.floor(_privacy.frozen_steps(name)), 20

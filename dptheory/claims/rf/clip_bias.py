@@ -7,7 +7,7 @@ import numpy as np
 
 from dptheory import gradients
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rf._clipped_fractions import Point, clipped
+from dptheory.claims.rf._masked_vectors import Point, clipped
 
 Law = tuple[tuple[Fraction, Point], ...]
 _FIVE: Law = ((Fraction(3, 8), (5, 0)), (Fraction(5, 16), (-3, 4)), (Fraction(5, 16), (-3, -4)))

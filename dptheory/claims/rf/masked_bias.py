@@ -8,7 +8,7 @@ import numpy as np
 
 from dptheory import gradients
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rf._clipped_fractions import Point, clipped
+from dptheory.claims.rf._masked_vectors import Point, clipped
 
 Deviations = tuple[tuple[Fraction, Point], ...]
 _CANCELLING: Deviations = ((Fraction(2, 7), (5, 0)), (Fraction(5, 14), (-2, 3)), (Fraction(5, 14), (-2, -3)))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _held_mask, _noisy_runs, _worst_case
+from dptheory.claims.rs import _clipped_bounds, _noisy_runs, _worst_case
 
 
 def printed_noisy_sgd(
@@ -42,8 +42,8 @@ def _(steps: int, held: bool) -> Sides:
     return (
         not held,
         lambda: (
-            _held_mask.mean_square_gradient(steps, Fraction(1, round(steps**0.5)), held)
-            <= _held_mask.noisy_right_side(steps)
+            _clipped_bounds.mean_square_gradient(steps, Fraction(1, round(steps**0.5)), held)
+            <= _clipped_bounds.noisy_right_side(steps)
         ),
         True,
     )
