@@ -448,14 +448,14 @@ def _fixed_sharper_slack(**point: float) -> float:
 )
 def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_rate: float | None, dim: int) -> Sides:
     """the learning rate of the least bound, by golden section on dpsgd_bound"""
-    run = run(math.log10(steps), log_theta, noise_ratio, dim)
+    setting = run(math.log10(steps), log_theta, noise_ratio, dim)
     if sampling_rate is not None:
-        run |= {"sampling": "poisson", "sampling_rate": sampling_rate}
+        setting |= {"sampling": "poisson", "sampling_rate": sampling_rate}
 
     def least() -> float:
         def bound(log_rate: float) -> float:
             gamma = math.exp(log_rate)
-            return convergence.dpsgd_bound(**run, drop_rate=rate, learning_rate=gamma).value  # type: ignore[arg-type]
+            return convergence.dpsgd_bound(**setting, drop_rate=rate, learning_rate=gamma).value  # type: ignore[arg-type]
 
         grid = np.linspace(-25.0, 5.0, 121)
         best = float(grid[np.argmin([bound(float(one)) for one in grid])])
@@ -464,5 +464,5 @@ def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_ra
         )
         return math.exp(float(found.x))
 
-    found = convergence.tuned_learning_rate(**run, drop_rate=rate)  # type: ignore[arg-type]
+    found = convergence.tuned_learning_rate(**setting, drop_rate=rate)  # type: ignore[arg-type]
     return found, least, 1.01 * found
