@@ -85,7 +85,6 @@ def test_bad_input(name: str) -> None:
         *(("budget", value) for value in (0.0, -1.0, math.nan, "1", None, True, [1.0])),
         *(("seed", value) for value in (-1, 0.5, 10**19, "0", None, True, math.nan)),
         *(("patterns", value) for value in (["nothing.*"], [1], 3, math.nan)),
-        ("evidence", "yes"),
         *(("directory", value) for value in (3, None)),
     ],
     ids=str,
@@ -95,7 +94,7 @@ def test_the_whole_ledger_is_not_begun_with_bad_input(argument: str, value: obje
     for function, valid in (
         (claims.check_claims, run),
         (claims.demonstrate, {"budget": 10.0, "seed": 0}),
-        (claims.write_pages, {"directory": tmp_path, "evidence": True, **run}),
+        (claims.write_pages, {"directory": tmp_path}),
     ):
         if argument in valid:
             with pytest.raises((ValueError, TypeError), match=argument):

@@ -116,8 +116,6 @@ def _complaint(result: Result, name: str, option: str, value: str) -> str | None
         if value in NEVER
         else own | {p.opts[0].strip("-").replace("_", "-").replace("-", "[-_]") for p in LEAVES[name].params}
     )
-    if name == "pages" and value not in NEVER and "No such file or directory" in result.stderr:
-        return None  # the options are right, the folder holds no pages
     start = r"Error: (Invalid value for )?['\-\[]*"
     if option not in _PATHS and not any(re.match(start + one, result.stderr, re.IGNORECASE) for one in allowed):
         return f"does not name it: {result.stderr[:200]}"

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims import Claim
+from dptheory.claims._row import Kind, Range, Row, Sides, Source, Verdict
 
 
 def _row(printed: Callable[..., Any] | None = None) -> Row:
-    return Row(Claim("gip.x", "x", Source("gip", "Lemma 1"), "x", Verdict.FALSE, printed=printed))
+    return Row(Claim("gip.x", Source("gip", "Lemma 1"), Verdict.FALSE, printed=printed))
 
 
 def _uniform(rng: np.random.Generator, n: int, scale: float) -> Any:

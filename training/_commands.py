@@ -245,7 +245,7 @@ def answers(
 ) -> None:
     """Write what the results so far say of the papers' measured claims, by the rules in configs/answers.
 
-    `dptheory pages proofs --no-evidence` then brings it into the ledger.
+    `dptheory pages proofs` then brings it into the ledger.
 
     Example: [bold]dptheory answers[/bold]
     """

@@ -6,7 +6,9 @@ from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
 from dptheory.claims._find import Match, SearchResult, find
 from dptheory.claims._markdown import ledger_markdown
+from dptheory.claims._page_markdown import page_markdown
 from dptheory.claims._pages import WrittenPages, write_pages
+from dptheory.claims._prose import Prose
 from dptheory.claims._registry import all_claims, get, select
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Finding",
     "Match",
     "Measured",
+    "Prose",
     "SearchResult",
     "Source",
     "Verdict",
@@ -31,6 +34,7 @@ __all__ = [
     "find",
     "get",
     "ledger_markdown",
+    "page_markdown",
     "select",
     "write_pages",
 ]

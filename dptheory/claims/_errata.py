@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dptheory.claims._claim import Claim, Verdict
+from dptheory.claims._markdown import one_row
 from dptheory.claims._registry import all_claims
 from dptheory.files import write_atomically
 
@@ -54,7 +55,7 @@ def verdicts_markdown(paper: str, claims: Sequence[Claim], *, written: str) -> s
         lines += ["", "| the others | verdict | correction |", "|---|---|---|"]
     for claim in rest:
         cells = f"{_link(claim, paper)}, {claim.title}", claim.verdict.name, f"{claim.summary}{_part(claim)}"
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        lines.append(one_row(cells))
     return "\n".join(lines)
 
 

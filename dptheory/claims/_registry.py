@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from dptheory import _validate
 from dptheory.claims._claim import PAPERS, Claim, Verdict
+from dptheory.claims._measured import measured_claims
 from dptheory.claims._order import ledger_key
 from dptheory.claims._row import Row
 
@@ -26,7 +27,8 @@ def _ledger() -> dict[str, Claim]:
 
 
 def _of_paper(paper: str) -> Iterator[Claim]:
-    """Every module of the paper's package that does not start with an underscore is a claim."""
+    """Every module of the paper's package that does not start with an underscore is a claim; so is every measured row."""
+    yield from measured_claims(paper).values()
     package = importlib.import_module(f"dptheory.claims.{paper}")
     for found in pkgutil.iter_modules(package.__path__):
         if not found.name.startswith("_"):
@@ -39,12 +41,12 @@ def _in_module(name: str) -> Claim:
 
 
 def _in_own_file(id: str) -> Claim | None:
-    """The claim whose module is named like the id, loading no other."""
+    """The claim whose module is named like the id, or the measured row, loading no other."""
     paper, _, name = id.partition(".")
     if paper not in PAPERS or not re.fullmatch(r"[A-Za-z][\w.-]*", name, re.ASCII):
         return None
     module = f"dptheory.claims.{paper}.{re.sub('[.-]', '_', name)}"
-    claim = _in_module(module) if importlib.util.find_spec(module) else None
+    claim = _in_module(module) if importlib.util.find_spec(module) else measured_claims(paper).get(id)
     return claim if claim is not None and claim.id == id else None
 
 

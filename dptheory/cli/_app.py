@@ -155,28 +155,13 @@ def _show_report(report: claims.CheckReport) -> None:
         )
 
 
-@app.command("pages", epilog="Example: dptheory pages proofs 'gip.*' --workers 2")
+@app.command("pages", epilog="Example: dptheory pages proofs")
 def write_pages(
     directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
-    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims where none is given.")] = None,
-    evidence: Annotated[bool, typer.Option(help="Run the checks and write their evidence, too.")] = True,
-    budget: Budget = "60s",
-    seed: Seed = "0",
-    workers: Workers = 1,
 ) -> None:
-    """Regenerate what is generated in the proof pages: ledger, measured claims, our own results, errata, heads, evidence."""
+    """Regenerate what is generated in the proof pages: the ledger, our own results, the errata's tables."""
     with user_errors():
-        seconds, number = parse_budget(budget), parse_seed(seed)
-        with _executor(workers) as executor, _Bar() as bar:
-            claims.write_pages(
-                directory,
-                patterns=patterns or (),
-                evidence=evidence,
-                budget=seconds,
-                seed=number,
-                executor=executor,
-                watcher=bar,
-            )
+        claims.write_pages(directory)
 
 
 @app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
 from dptheory.checks import Evidence, Kind
-from dptheory.claims import _markdown, _page_head, _pages
+from dptheory.claims import _markdown
 from dptheory.cli import _app
 
 ROOT = Path(__file__).parents[2]
@@ -140,33 +140,13 @@ def test_output_is_quiet_and_whole_when_piped() -> None:
     assert "number of zeros" in done.stdout
 
 
-def test_pages_refresh_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = claims.get("gip.eq18")
-    monkeypatch.setattr(_pages, "all_claims", lambda *a: (row,) if len(a) < 2 else ())
-    page = tmp_path / "gip" / "eq18.md"
-    page.parent.mkdir()
-    page.write_text("before\n<!-- evidence:begin -->\nold\n<!-- evidence:end -->\nafter\n")
-    assert _run("pages", str(tmp_path), row.id).exit_code == 0
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("before\n") and text.endswith("after\n")
-    assert "| number of zeros |" in text and "old" not in text
-    assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    page.write_text("no markers")
-    failed = _run("pages", str(tmp_path), row.id)
-    assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
-
-
-def test_pages_renew_the_head_and_may_leave_the_evidence(tmp_path: Path) -> None:
-    page = tmp_path / "lf" / "lem2.1.md"
+def test_pages_refresh_what_is_generated(tmp_path: Path) -> None:
+    failed = _run("pages", str(tmp_path))
+    assert failed.exit_code == 2 and "directory must be the folder of the proof pages" in failed.stderr
     for paper in claims.PAPERS:
         (tmp_path / paper).mkdir()
-    evidence = "<!-- evidence:begin -->\nkept\n<!-- evidence:end -->\n"
-    page.write_text("<!-- row:begin -->\nold\n<!-- row:end -->\n\n## Proof\n" + evidence)
-    assert _run("pages", str(tmp_path), "lf.lem2.1", "--no-evidence").exit_code == 0
-    assert page.read_text() == _page_head.page_head(claims.get("lf.lem2.1")) + "\n\n## Proof\n" + evidence
-    page.write_text("<!-- row:begin -->\n" + evidence)
-    failed = _run("pages", str(tmp_path), "lf.lem2.1")
-    assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
+    assert _run("pages", str(tmp_path)).exit_code == 0
+    assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_claim_names_its_files() -> None:

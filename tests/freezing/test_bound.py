@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from dptheory import convergence, freezing, privacy
-from dptheory.claims.lf import _privacy, _tables, _testbed
+from dptheory.claims.lf import _privacy, _testbed
 from dptheory.claims.lf.lem3_1 import printed_bound
 
 POSITIVE = st.floats(1e-3, 1e3)
@@ -298,7 +298,7 @@ def test_the_accountant_of_the_freezing_times(order: int, rate: float, sigma: fl
 
 def test_budget_is_spent_at_the_last_affordable_step() -> None:
     orders = list(range(2, 65))
-    for one in _tables.SETTINGS.values():
+    for one in _privacy.SETTINGS.values():
         epsilon, sigma = one.number("epsilon"), one.number("noise_multiplier")
         batch, examples = one.whole("batch_size"), one.whole("train_size")
         steps = _privacy.affordable_steps(epsilon, sigma, batch, examples)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.claims import Verdict, all_claims, get
+from dptheory.claims._kernel_table import kernel_statements
 from dptheory.cli._tables import claims_json
 from proofs.kernel import __main__ as command
 from proofs.kernel import _coq
@@ -62,8 +63,8 @@ def test_the_list_of_claims_names_file_and_theorems() -> None:
 
 
 def test_a_doubt_of_a_file_is_on_the_page() -> None:
-    page = (_coq.FOLDER.parent / "kernel.md").read_text("utf-8")
-    assert "`rs.thm5.1`: the proof does not say which of the three it means." in page
+    shown = kernel_statements(all_claims(), _coq.FOLDER.parent)
+    assert "- `rs.thm5.1`: the proof does not say which of the three it means.\n" in shown
 
 
 def test_what_was_checked_is_what_the_rows_name() -> None:

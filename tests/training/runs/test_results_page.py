@@ -27,7 +27,7 @@ def page(folder: Path, *relations: str) -> str:
 def test_committed_files_are_fresh(tmp_path: Path) -> None:
     out, text = tmp_path / "answers.json", tmp_path / "results.md"
     counts = write_answers(ROOT / "proofs" / "results", out, text)
-    stale = "run `dptheory answers` and `dptheory pages proofs --no-evidence`"
+    stale = "run `dptheory answers` and `dptheory pages proofs`"
     assert (ROOT / "dptheory" / "claims" / "answers.json").read_text(encoding="utf-8") == out.read_text(
         encoding="utf-8"
     ), stale
