@@ -12,6 +12,13 @@ from dptheory.privacy import samplers as samplers
 from dptheory.privacy._accountant import delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds, ProbabilityBounds
 from dptheory.privacy._budgets import least_noise_multiplier, max_steps
+from dptheory.privacy._clipping_rules import (
+    COUNT_SHARE,
+    CountedNoise,
+    automatic_clip_sensitivity,
+    counted_noise,
+    layer_clip_sensitivity,
+)
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._composition_file import read_composition
 from dptheory.privacy._loss_divisor import weighted_mean_sensitivity
@@ -41,6 +48,7 @@ from dptheory.privacy.report._statement import PrivacyStatement, privacy_stateme
 from dptheory.privacy.report._statement_file import read_statement
 
 __all__ = [
+    "COUNT_SHARE",
     "DELTA",
     "MAX_STEPS",
     "NOISE",
@@ -48,6 +56,7 @@ __all__ = [
     "RATE",
     "AttackRisk",
     "Composition",
+    "CountedNoise",
     "EpsilonBounds",
     "FixedSizeStep",
     "FreshMask",
@@ -57,9 +66,11 @@ __all__ = [
     "PrivacyStatement",
     "ProbabilityBounds",
     "Step",
+    "automatic_clip_sensitivity",
     "average_sensitivity",
     "combined_multiplier",
     "conversion",
+    "counted_noise",
     "delta_bounds",
     "divisor_delta",
     "divisor_kl",
@@ -72,6 +83,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_rdp_epsilon",
     "gaussian_rdp_mu",
+    "layer_clip_sensitivity",
     "least_noise_beside",
     "least_noise_multiplier",
     "masked_sensitivity",

@@ -1,10 +1,12 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
 from dptheory.training.mechanisms._ablations import NoisySparsification, QuietLayers
+from dptheory.training.mechanisms._adaptive_clipping import AdaptiveClipping
 from dptheory.training.mechanisms._anchor_gradients import AnchorGradients
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from dptheory.training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
-from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms
+from dptheory.training.mechanisms._clipping import Clipping, FlatClipping, clip_factors, clipped_sum, sample_norms
+from dptheory.training.mechanisms._clipping_rules import AutomaticClipping, LayerClipping
 from dptheory.training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd
 from dptheory.training.mechanisms._gep import BiasedGep, Gep, GepJoint, GepOptimal
 from dptheory.training.mechanisms._index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
@@ -15,21 +17,26 @@ from dptheory.training.mechanisms._rates import Checked, Constant, Exponential, 
 from dptheory.training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
 
 __all__ = [
+    "AdaptiveClipping",
     "AnchorGradients",
     "AnchorSource",
+    "AutomaticClipping",
     "BatchSizeDivisor",
     "BiasedGep",
     "Checked",
     "ClippedSgd",
+    "Clipping",
     "Constant",
     "Contribution",
     "DpSgd",
     "Exponential",
+    "FlatClipping",
     "Gep",
     "GepJoint",
     "GepOptimal",
     "GradualCooling",
     "IndexPruning",
+    "LayerClipping",
     "LayerFreezing",
     "Linear",
     "Mechanism",

@@ -10,6 +10,7 @@ from dptheory.training.mechanisms._clipping import clip_factors, sample_norms, w
 from dptheory.training.mechanisms._dpsgd import DpSgd
 from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
 from dptheory.training.mechanisms._random_sparsification import RandomSparsification
+from dptheory.training.mechanisms._rates import Schedule
 
 
 class QuietLayers(DpSgd):
@@ -36,6 +37,7 @@ class QuietLayers(DpSgd):
     title = "DP-SGD without noise on the first layers (NOT PRIVATE)"
 
     def __init__(self, *, quiet: int, from_step: int) -> None:
+        super().__init__()
         self._count = _validate.integer("quiet", quiet, 1)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
@@ -90,6 +92,9 @@ class NoisySparsification(RandomSparsification):
     """
 
     title = "noisy SGD with random sparsification (NOT PRIVATE)"
+
+    def __init__(self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1) -> None:
+        super().__init__(drop_rate, seed, refresh_steps=refresh_steps)
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return weighted_sum(samples, clip_factors(sample_norms(samples, mask=self.mask), float("inf")), mask=self.mask)

@@ -48,16 +48,20 @@ class Contribution:
     Attributes:
         total: sums over the samples, in the mechanism's own shapes; totals of parts of a batch add up.
         nonfinite: samples whose gradient held NaN or infinity and counted as zero.
+        votes: sum over the samples of 1/2 where the clip left the gradient as it was, and of -1/2 where it was shortened; a zero
+            gradient and one that is not finite have none, so that a row of zeros for no sample moves nothing. None where a rule
+            changes all of them.
 
     Example: a sample that holds NaN adds nothing, and is counted.
         >>> import torch
         >>> from dptheory.training.mechanisms import DpSgd
         >>> DpSgd().contribute([torch.tensor([[0.3, 0.4], [float("nan"), 1.0]])], clip_norm=1.0)
-        Contribution(total=[tensor([0.3000, 0.4000])], nonfinite=1)
+        Contribution(total=[tensor([0.3000, 0.4000])], nonfinite=1, votes=0.5)
     """
 
     total: Tensors
     nonfinite: int
+    votes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ class UnnoisedVelocity(RankedSparsification):
     r"""The velocity takes the un-noised sum :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`, as printed; the ranking alone is noised.
 
     Args:
-        drop_rate, steps_per_epoch, seed: as for :class:`RankedSparsification`.
+        drop_rate, steps_per_epoch, seed, clipping: as for :class:`RankedSparsification`.
 
     Raises:
         TypeError: ``drop_rate`` is no schedule.
@@ -114,6 +114,7 @@ class TopKWithoutNoise(DpSgd):
     title = "top-k by private magnitudes (NOT PRIVATE)"
 
     def __init__(self, keep_share: float) -> None:
+        super().__init__()
         self._drop_rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:

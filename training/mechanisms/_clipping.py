@@ -6,10 +6,13 @@ samples rounds off comes on top, as in every implementation in float32; it is at
 it can differ between neighbouring data sets.
 """
 
+import abc
+
 import torch
+from opacus import GradSampleModule
 
 from dptheory.training.mechanisms._base import Contribution, Samples, Tensors
-from dptheory.training.per_example import as_gradients
+from dptheory.training.per_example import as_gradients, masked
 
 
 def sample_norms(samples: Samples, *, mask: Tensors | None = None) -> torch.Tensor:
@@ -74,17 +77,87 @@ def weighted_sum(samples: Samples, factors: torch.Tensor, *, mask: Tensors | Non
     return Contribution(as_gradients(samples).weighted_sum(factors, mask), int((factors == 0).sum()))
 
 
-def clipped_sum(samples: Samples, clip_norm: float, *, mask: Tensors | None = None) -> Contribution:
+class Clipping(abc.ABC):
+    """A rule: the factors by which the gradient of an example is scaled, one for each group of parameters.
+
+    Its guarantee, for every example: the scaled gradient has norm C at most over all groups together.
+
+    Example: a rule of one's own that leaves a margin.
+        >>> import torch
+        >>> from dptheory.training.mechanisms import Clipping, DpSgd, clip_factors
+        >>> class Cautious(Clipping):
+        ...     def factors(self, norms, clip_norm):
+        ...         return clip_factors(norms, 0.9 * clip_norm)
+        >>> DpSgd(clipping=Cautious()).contribute([torch.tensor([[3.0, 4.0]])], clip_norm=1.0).total
+        [tensor([0.5400, 0.7200])]
+    """
+
+    def attach(self, module: GradSampleModule) -> None:  # noqa: B027 -- most rules take all parameters together
+        """Called once, with the wrapped module."""
+
+    def groups(self, parameters: int) -> list[list[int]]:
+        """Numbers of the trained parameters that share a factor; each in one group. By default all of them."""
+        return [list(range(parameters))]
+
+    @abc.abstractmethod
+    def factors(self, norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
+        """Factors >= 0 of the gradients, shape (n, groups); 0 where a norm is not finite.
+
+        Args:
+            norms: of the groups of each example, shape (n, groups).
+            clip_norm: C.
+        """
+
+    def kept(self, factors: torch.Tensor) -> torch.Tensor | None:
+        """Which examples the rule leaves as they are, shape (n,), bool; None of a rule that changes all of them."""
+        return (factors >= 1).all(1)
+
+
+class FlatClipping(Clipping):
+    r"""The whole gradient is shortened to C where it is longer: :math:`g\min(1, C/|g|)`.
+
+    Source: GIP, Algorithm 2 (gip.alg2).
+
+    Example: a norm of 5 becomes 1; one of 0.5 stays.
+        >>> import torch
+        >>> from dptheory.training.mechanisms import FlatClipping
+        >>> FlatClipping().factors(torch.tensor([[5.0], [0.5]]), clip_norm=1.0)
+        tensor([[0.2000],
+                [1.0000]])
+    """
+
+    def factors(self, norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
+        return clip_factors(norms, clip_norm)
+
+
+FLAT = FlatClipping()
+
+
+def rule(clipping: Clipping) -> Clipping:
+    """What was given as one.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(clipping, Clipping):
+        raise TypeError(f"clipping must be a rule such as LayerClipping(), got {clipping!r}")
+    return clipping
+
+
+def clipped_sum(
+    samples: Samples, clip_norm: float, *, mask: Tensors | None = None, clipping: Clipping = FLAT
+) -> Contribution:
     r"""Sum over the samples of the masked gradients, each clipped: :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`.
 
     Args:
         samples: per-sample gradients, formed or not; tensors have shapes (n, \*parameter.shape), one n.
         clip_norm: C, > 0.
         mask: 0/1 tensors in the shapes of the parameters; None for ones.
+        clipping: the rule.
 
     Returns:
-        Sums in the shapes of the parameters, in float32 at least, and the number of samples with NaN or infinity, which
-        count as 0.
+        Sums in the shapes of the parameters, in float32 at least, the number of samples with NaN or infinity, which count as 0,
+        and how many more the clip left as they were than it shortened, halved.
 
     Raises:
         ValueError: another number of masks than of parameters.
@@ -100,4 +173,18 @@ def clipped_sum(samples: Samples, clip_norm: float, *, mask: Tensors | None = No
     gradients = as_gradients(samples)
     if mask is not None:  # numbers once, for norms and sums
         mask = [own.to(part.dtype) for own, part in zip(mask, gradients.parts, strict=True)]
-    return weighted_sum(gradients, clip_factors(sample_norms(gradients, mask=mask), clip_norm), mask=mask)
+    groups = clipping.groups(len(gradients))
+    masks = [None if mask is None else [mask[i] for i in group] for group in groups]
+    parts = [gradients.of(group) for group in groups]
+    found = [sample_norms(part, mask=own) for part, own in zip(parts, masks, strict=True)]
+    norms = torch.stack([one.to(gradients.dtype) for one in found], 1)
+    factors = clipping.factors(norms, clip_norm)
+    bad = (factors == 0).any(1)  # not finite in one group: the sample counts nothing in any
+    kept = clipping.kept(factors)
+    votes = None if kept is None else float((kept[~bad & (norms > 0).any(1)].double() - 0.5).sum())
+    factors = factors.masked_fill(bad[:, None], 0.0)
+    sums: dict[int, torch.Tensor] = {}
+    for place, group in enumerate(groups):
+        sums |= zip(group, parts[place].weighted_sum(factors[:, place]), strict=True)
+    total = [sums[i] for i in range(len(gradients))]
+    return Contribution(total if mask is None else masked(total, mask), int(bad.sum()), votes)

@@ -1,13 +1,29 @@
 """DP-SGD and its two ablations."""
 
+from opacus import GradSampleModule
+
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
-from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms, weighted_sum
+from dptheory.training.mechanisms._clipping import (
+    FLAT,
+    Clipping,
+    clip_factors,
+    clipped_sum,
+    rule,
+    sample_norms,
+    weighted_sum,
+)
 
 
 class DpSgd(Mechanism):
     r"""Clip every sample's gradient to C, add Gaussian noise to the sum: :math:`\sum_i \mathrm{clip}_C(g_i) + \sigma C z`.
 
     :math:`\mathrm{clip}_C(g) = g \min(1, C/|g|)`, z ~ N(0, I_d).
+
+    Args:
+        clipping: another rule than this one.
+
+    Raises:
+        TypeError: ``clipping`` is no rule.
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
@@ -21,8 +37,14 @@ class DpSgd(Mechanism):
 
     title = "DP-SGD"
 
+    def __init__(self, *, clipping: Clipping = FLAT) -> None:
+        self._clipping = rule(clipping)
+
+    def attach(self, module: GradSampleModule) -> None:
+        self._clipping.attach(module)
+
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm)
+        return clipped_sum(samples, clip_norm, clipping=self._clipping)
 
 
 class NoisySgd(DpSgd):
@@ -40,6 +62,9 @@ class NoisySgd(DpSgd):
     """
 
     title = "noisy SGD (NOT PRIVATE)"
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return weighted_sum(samples, clip_factors(sample_norms(samples), float("inf")))

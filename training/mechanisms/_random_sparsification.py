@@ -1,5 +1,6 @@
 """Random masks: before clipping (random sparsification) and after it (posterior freeze)."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from dptheory.privacy import FreshMask
 from dptheory.training._randomness import subset
 from dptheory.training._streams import MASKS, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
-from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
 from dptheory.training.mechanisms._rates import Checked, Schedule
 from dptheory.training.per_example import masked
 
@@ -63,9 +64,12 @@ class _Masked(Mechanism):
 
     public = ("masks, once they are used",)
 
-    def __init__(self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1) -> None:
+    def __init__(
+        self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1, clipping: Clipping = FLAT
+    ) -> None:
         self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
+        self._clipping = rule(clipping)
         self._stream = seed_stream(seed, MASKS)
         self.seeded = seed is not None
         self._step = 0
@@ -74,6 +78,7 @@ class _Masked(Mechanism):
 
     def attach(self, module: GradSampleModule) -> None:
         """See that the first mask keeps an entry."""
+        self._clipping.attach(module)
         kept_entries(
             dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._drop_rate(self._step)
         )
@@ -116,9 +121,10 @@ class RandomSparsification(_Masked):
             generator, as a secure run wants them.
         refresh_steps: steps for which a mask is kept, >= 1; the steps of an epoch for one mask per epoch. The convergence bound
             holds for 1 only.
+        clipping: the rule; what it clips is the masked gradient.
 
     Raises:
-        TypeError: ``drop_rate`` is no schedule.
+        TypeError: ``drop_rate`` is no schedule, or ``clipping`` no rule.
         ValueError: an argument outside its range; where it is attached or a step begins, a rate that keeps no entry.
 
     Source: RS, Algorithm 1; RF, Algorithm 1 (rs.alg1.divisor, rf.density).
@@ -136,7 +142,7 @@ class RandomSparsification(_Masked):
     title = "random sparsification"
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm, mask=self.mask)
+        return clipped_sum(samples, clip_norm, mask=self.mask, clipping=self._clipping)
 
 
 class PosteriorFreeze(_Masked):
@@ -148,9 +154,10 @@ class PosteriorFreeze(_Masked):
 
     Args:
         drop_rate, seed, refresh_steps: as for :class:`RandomSparsification`.
+        clipping: the rule; it clips the whole gradient, before the mask.
 
     Raises:
-        TypeError: ``drop_rate`` is no schedule.
+        TypeError: ``drop_rate`` is no schedule, or ``clipping`` no rule.
         ValueError: an argument outside its range; where it is attached or a step begins, a rate that keeps no entry.
 
     Source: RF, Appendix G (rf.posterior); GIP, Proposition 1 (gip.prop1).
@@ -168,8 +175,8 @@ class PosteriorFreeze(_Masked):
     title = "posterior freeze"
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        found = clipped_sum(samples, clip_norm)
-        return Contribution(masked(found.total, self.mask), found.nonfinite)
+        found = clipped_sum(samples, clip_norm, clipping=self._clipping)
+        return replace(found, total=masked(found.total, self.mask))
 
     def cost(self, noise_multiplier: float) -> StepCost:
         if self._refresh_steps > 1:  # a mask that is used again does not amplify

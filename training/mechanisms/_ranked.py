@@ -3,12 +3,13 @@
 from typing import Any
 
 import torch
+from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory.training._randomness import normal
 from dptheory.training._streams import RANKING, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
-from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
 from dptheory.training.mechanisms._rates import Checked, Schedule
 from dptheory.training.per_example import masked
 
@@ -57,9 +58,10 @@ class RankedSparsification(Mechanism):
         steps_per_epoch: steps between two rankings, >= 1.
         seed: of the noise of masked entries, which tells nothing about the data, 0 to 2^63 - 1; None for the operating system's
             generator.
+        clipping: the rule; what it clips is the masked gradient.
 
     Raises:
-        TypeError: ``drop_rate`` is no schedule.
+        TypeError: ``drop_rate`` is no schedule, or ``clipping`` no rule.
         ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
@@ -77,14 +79,20 @@ class RankedSparsification(Mechanism):
     title = "ranked sparsification"
     public = ("masks, once they are used",)
 
-    def __init__(self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None) -> None:
+    def __init__(
+        self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None, clipping: Clipping = FLAT
+    ) -> None:
         self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
+        self._clipping = rule(clipping)
         self._stream = seed_stream(seed, RANKING)
         self.seeded = seed is not None
         self._step = 0
         self._sums: Tensors = []
         self.mask: Tensors = []
+
+    def attach(self, module: GradSampleModule) -> None:
+        self._clipping.attach(module)
 
     @property
     def steps_summed(self) -> int:
@@ -103,7 +111,7 @@ class RankedSparsification(Mechanism):
         return [*self._sums, *self.mask]
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm, mask=self.mask)
+        return clipped_sum(samples, clip_norm, mask=self.mask, clipping=self._clipping)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         return masked(noised(total, noise_multiplier * clip_norm, noise), self.mask)
@@ -134,7 +142,7 @@ class RankedByTrueGradients(RankedSparsification):
     r"""The same with masks by the un-noised sums :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`: what a perfect ranking would do.
 
     Args:
-        drop_rate, steps_per_epoch, seed: as for :class:`RankedSparsification`.
+        drop_rate, steps_per_epoch, seed, clipping: as for :class:`RankedSparsification`.
 
     Raises:
         TypeError: ``drop_rate`` is no schedule.

@@ -1,0 +1,116 @@
+"""Rules that shorten the gradient of each example otherwise than by one clip: layer by layer, or to nearly one length."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from opacus import GradSampleModule
+from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
+
+from dptheory import _validate
+from dptheory.training.mechanisms._clipping import Clipping, clip_factors
+
+
+class LayerClipping(Clipping):
+    r"""Each layer has a clip of its own: :math:`g_l\min(1, C_l/|g_l|)`, :math:`C_l = C\sqrt{w_l/\sum w}`.
+
+    So :math:`\sum_l C_l^2 = C^2`, and all layers together are no longer than C. Of layers that are frozen or have no trained
+    parameters the share goes to the others, in proportion. A layer is a module that holds parameters of its own, or a parametrized
+    one; used without a model, every tensor is one.
+
+    Args:
+        shares: the w_l, in the order of :func:`layers`, each in [1e-15, 1e15]; None for equal ones.
+
+    Raises:
+        ValueError: an argument outside its range; where it is attached to a model, another number of shares than of layers.
+
+    Source: new (rs.layer_clip).
+
+    Example: two layers share the square of C = 5 as 16 to 9.
+        >>> import torch
+        >>> from dptheory.training.mechanisms import DpSgd, LayerClipping
+        >>> samples = [torch.tensor([[8.0, 0.0]]), torch.tensor([[0.0, 1.0]])]
+        >>> DpSgd(clipping=LayerClipping([16.0, 9.0])).contribute(samples, clip_norm=5.0).total
+        [tensor([4., 0.]), tensor([0., 1.])]
+    """
+
+    def __init__(self, shares: Sequence[float] | None = None) -> None:
+        self._shares = None if shares is None else _shares(shares)
+        self._layers: list[list[nn.Parameter]] | None = None
+
+    def attach(self, module: GradSampleModule) -> None:
+        found = list(_by_layer(module._module, set()))
+        if self._shares is not None and len(self._shares) != len(found):
+            raise ValueError(f"shares must be one for each of the {len(found)} layers, got {len(self._shares)}")
+        self._layers = found
+
+    def groups(self, parameters: int) -> list[list[int]]:
+        return [group for group in self._numbered(parameters) if group]
+
+    def factors(self, norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
+        trained = [bool(group) for group in self._numbered(norms.shape[1])]
+        shares = [1.0] * len(trained) if self._shares is None else self._shares
+        own = torch.tensor([share for share, is_trained in zip(shares, trained, strict=True) if is_trained])
+        clips = (clip_norm * (own.double() / own.double().sum()).sqrt()).tolist()
+        return torch.stack([clip_factors(norms[:, i], clip) for i, clip in enumerate(clips)], 1)
+
+    def _numbered(self, parameters: int) -> list[list[int]]:
+        """The numbers of the trained parameters of each layer; none of a layer without."""
+        if self._layers is None:
+            return [[i] for i in range(parameters)]
+        trained = sum(p.requires_grad for layer in self._layers for p in layer)
+        if trained != parameters:
+            raise ValueError(f"samples must be of the {trained} trained parameters of the model, got {parameters}")
+        places = iter(range(parameters))
+        return [[next(places) for p in layer if p.requires_grad] for layer in self._layers]
+
+
+class AutomaticClipping(Clipping):
+    r"""Each gradient is normalised, whatever its length: :math:`C g/(|g| + \gamma)`, shorter than C.
+
+    Small gradients count nearly as much as large ones. The step is the same for C and learning rate as for 1 and their product.
+
+    Args:
+        gamma: in [1e-15, 1e15], in the unit of the gradient; of the order of the gradients that should stay small.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: new (rs.automatic_clip).
+
+    Example: norms of 1 and 3 become 1/2 and 3/4.
+        >>> import torch
+        >>> from dptheory.training.mechanisms import AutomaticClipping, DpSgd
+        >>> samples = [torch.tensor([[1.0, 0.0], [0.0, 3.0]])]
+        >>> DpSgd(clipping=AutomaticClipping(gamma=1.0)).contribute(samples, clip_norm=1.0).total
+        [tensor([0.5000, 0.7500])]
+    """
+
+    def __init__(self, *, gamma: float = 0.01) -> None:
+        self._gamma = _validate.real("gamma", gamma, 1e-15, 1e15)
+
+    def factors(self, norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
+        found = clip_norm / (norms + self._gamma)
+        precise = torch.isfinite(norms) & (found >= torch.finfo(norms.dtype).tiny)  # as for clip_factors
+        return torch.where(precise, found, torch.zeros_like(found))
+
+    def kept(self, factors: torch.Tensor) -> torch.Tensor | None:
+        return None
+
+
+def _by_layer(module: nn.Module, seen: set[int]) -> Iterator[list[nn.Parameter]]:
+    """The parameters of each layer, each once, in the order of ``model.parameters()``."""
+    whole = is_parametrized(module)
+    own = [p for p in module.parameters(recurse=whole) if id(p) not in seen]
+    seen |= {id(p) for p in own}
+    if own:
+        yield own
+    for child in () if whole else module.children():
+        yield from _by_layer(child, seen)
+
+
+def _shares(shares: Sequence[float]) -> list[float]:
+    found = [_validate.real("shares", share, 1e-15, 1e15) for share in shares]
+    if not found:
+        raise ValueError("shares must be one for each layer, got none")
+    return found
