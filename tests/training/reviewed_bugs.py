@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -288,6 +289,53 @@ def clipped_by_the_largest_layer(patch: Patch) -> None:
         return torch.stack(squares).amax(0).sqrt().to(gradients.dtype)
 
     patch.setattr(_clipping, "sample_norms", norms)
+
+
+def layers_clipped_to_the_whole_clip(patch: Patch) -> None:
+    def factors(self, norms, clip_norm):
+        return torch.stack([_clipping.clip_factors(own, clip_norm) for own in norms.T], 1)
+
+    patch.setattr(m.LayerClipping, "factors", factors)
+
+
+def normalised_layer_by_layer(patch: Patch) -> None:
+    """Automatic clipping of each tensor to nearly C."""
+    patch.setattr(m.AutomaticClipping, "groups", lambda self, parameters: [[i] for i in range(parameters)])
+
+
+def count_without_noise(patch: Patch) -> None:
+    plain = m.AdaptiveClipping._noise
+    patch.setattr(m.AdaptiveClipping, "_noise", lambda self, sigma: replace(plain(self, sigma), count_std=0.0))
+
+
+def count_that_nothing_is_paid_for(patch: Patch) -> None:
+    """The sum has the noise that it has without a count beside it."""
+    plain = m.AdaptiveClipping._noise
+    patch.setattr(
+        m.AdaptiveClipping, "_noise", lambda self, sigma: replace(plain(self, sigma), gradient_multiplier=sigma)
+    )
+
+
+def count_of_zeros_and_ones(patch: Patch) -> None:
+    plain = m.DpSgd.contribute
+
+    def contribute(self, samples, clip):
+        found = plain(self, samples, clip)
+        return replace(found, votes=found.votes + len(samples[0]) / 2)
+
+    patch.setattr(m.DpSgd, "contribute", contribute)
+
+
+def zero_gradients_vote(patch: Patch) -> None:
+    """As a null record does not, and as the row of zeros that an empty batch has would."""
+    plain = m.DpSgd.contribute
+
+    def contribute(self, samples, clip):
+        found = plain(self, samples, clip)
+        zeros = sum(not any(one.any() for one in rows) for rows in zip(*samples, strict=True))
+        return replace(found, votes=found.votes + zeros / 2)
+
+    patch.setattr(m.DpSgd, "contribute", contribute)
 
 
 def mask_dropped_in_the_norm(patch: Patch) -> None:

@@ -99,12 +99,14 @@ class Step:
         released: how far the weights moved, times the expected batch size: the released sum, shape (d,).
         trained: 1 for the entries of tensors that were trained, 0 for the others.
         bases: what the mechanism shows of its subspace, one basis after the other; empty where it has none.
+        clips: the clip that the mechanism shows for this step, and the one for the next; where it moves its clip.
     """
 
     drawn: NDArray[np.int64]
     released: Array
     trained: Array
     bases: Array
+    clips: tuple[float, float] | None = None
 
     @property
     def kept(self) -> Array:
@@ -156,7 +158,15 @@ def pass_over(model: Board, mechanism: Mechanism, plan: Plan, made: Made, step: 
             given.append(names)
             moved = before - model.weights()
             if moved.any():
-                seen.append(Step(torch.cat(given).numpy(), moved * plan.batch_size, trained, bases(mechanism)))
+                seen.append(
+                    Step(
+                        torch.cat(given).numpy(),
+                        moved * plan.batch_size,
+                        trained,
+                        bases(mechanism),
+                        clips(mechanism, plan.clip_norm),
+                    )
+                )
                 given = []
     return seen
 
@@ -165,6 +175,12 @@ def bases(mechanism: Mechanism) -> Array:
     """The subspace of the step under way, flattened."""
     shown: list[torch.Tensor] = getattr(mechanism, "bases", [])
     return np.concatenate([np.zeros(0), *(basis.flatten().double().numpy() for basis in shown)])
+
+
+def clips(mechanism: Mechanism, clip_norm: float) -> tuple[float, float] | None:
+    """The clip of the step that was just made, and the next one."""
+    used: float | None = getattr(mechanism, "used", None)
+    return None if used is None else (used, mechanism.clip_of(clip_norm))  # type: ignore[attr-defined]
 
 
 def _adapted(rows: torch.Tensor, names: torch.Tensor, plan: Plan, step: int) -> torch.Tensor:

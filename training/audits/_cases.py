@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -28,6 +28,8 @@ GROUP, KEEP, THETA = 8, 4, 0.2
 SELECTION_SIGMA = 0.1
 """Of the order of what tells two magnitudes of a sum apart: with much more of it either would be chosen as often as the other."""
 RESIDUAL_CLIP = 0.8
+LAYER_SHARES = (1.0, 3.0, 2.0)
+GAMMA = 0.4
 SUBSPACE = 24
 RANKING_STEPS = 8
 STEPS = 24
@@ -35,6 +37,34 @@ STEPS = 24
 
 Choice = Callable[[Array, Array], tuple[float, float, float]]
 """From the clipped sum and the release to (count, its mean, its variance) of what tells whether entries are chosen as stated."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A count of the gradients no longer than the clip, which leaves with noise in every step, and moves the clip.
+
+    Attributes:
+        share: of the budget that the count takes.
+        rate, quantile, size: of the move of the clip; the last is the batch size that is expected.
+        longer: which of some gradients are longer than a clip.
+    """
+
+    share: float
+    rate: float
+    quantile: float
+    size: float
+    longer: Callable[[Array, float], NDArray[np.bool_]]
+
+    def votes(self, rows: Array, clip_norm: float) -> float:
+        """The count without noise."""
+        return float(np.sum(np.where(self.longer(rows, clip_norm), -0.5, 0.5)[rows.any(1)]))
+
+    def released(self, clips: tuple[float, float]) -> float:
+        """The count as anybody reads it from two clips."""
+        return self.size * (math.log(clips[0] / clips[1]) / self.rate + self.quantile - 0.5)
+
+    def std(self, noise_multiplier: float) -> float:
+        return noise_multiplier / (2 * math.sqrt(self.share))
 
 
 @dataclass(frozen=True)
@@ -53,6 +83,7 @@ class Case:
         choice: the law of its private choice of entries; None where it makes none.
         share: of the entries, that leave at step 0, 1, ...; None where it cannot be told beforehand.
         returns: entries that its mask has left out come back.
+        counted: its clip follows a noisy count.
         index: size of its groups and dispersion, where its choice of entries is drawn around the largest ones of each group.
     """
 
@@ -68,6 +99,7 @@ class Case:
     share: Callable[[int], float] | None = None
     returns: bool = False
     index: tuple[int, float] | None = None
+    counted: Counted | None = None
 
     def built(self, seed: int | None) -> Mechanism:
         """A new one, whose masks follow from the seed alone: who has the seed can tell them."""
@@ -76,7 +108,7 @@ class Case:
 
 def cases() -> tuple[Case, ...]:
     """The mechanisms that are private first, then those that are not, taken for what they might be mistaken for."""
-    return (*_sums(), *_embeddings(), *_selections(), *_broken())
+    return (*_sums(), *_rules(), *_embeddings(), *_selections(), *_broken())
 
 
 def _sums() -> list[Case]:
@@ -137,6 +169,82 @@ def _sums() -> list[Case]:
             lambda seed: m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3),
             _laws.whole,
             share=lambda step: 1.0 if step < 3 else sum(SIZES[1:]) / sum(SIZES),
+        ),
+    ]
+
+
+def _rules() -> list[Case]:
+    """Clipping by other rules, alone and with masks and frozen layers."""
+    half = m.Constant(0.5)
+    by_layer = _laws.by_layer(SIZES, LAYER_SHARES)
+    shares = np.asarray(LAYER_SHARES) / sum(LAYER_SHARES)
+
+    def longer(rows: Array, clip_norm: float) -> NDArray[np.bool_]:
+        return np.asarray(np.linalg.norm(rows, axis=1) > clip_norm)
+
+    def longer_somewhere(rows: Array, clip_norm: float) -> NDArray[np.bool_]:
+        layers = np.split(rows, np.cumsum(SIZES)[:-1], axis=1)
+        found = [longer(x, clip_norm * math.sqrt(w)) for x, w in zip(layers, shares, strict=True)]
+        return np.asarray(np.any(found, axis=0))
+
+    adaptive = Counted(share=0.2, rate=0.5, quantile=0.3, size=10.0, longer=longer)
+
+    def moving(inner: Mechanism) -> Mechanism:
+        return m.AdaptiveClipping(
+            inner,
+            expected_batch_size=adaptive.size,
+            quantile=adaptive.quantile,
+            clip_rate=adaptive.rate,
+            count_share=adaptive.share,
+        )
+
+    return [
+        Case(
+            "clipping by layer",
+            lambda seed: m.DpSgd(clipping=m.LayerClipping(LAYER_SHARES)),
+            by_layer,
+            share=_whole,
+        ),
+        Case(
+            "clipping by layer, masked",
+            lambda seed: m.RandomSparsification(half, seed, clipping=m.LayerClipping(LAYER_SHARES)),
+            _laws.by_layer(SIZES, LAYER_SHARES, masked=True),
+            fresh=True,
+            shown=mask,
+            share=_half,
+        ),
+        Case(
+            "clipping by layer, frozen",
+            lambda seed: m.LayerFreezing(m.DpSgd(clipping=m.LayerClipping(LAYER_SHARES)), frozen_layers=1, from_step=3),
+            by_layer,
+            share=lambda step: 1.0 if step < 3 else sum(SIZES[1:]) / sum(SIZES),
+        ),
+        Case(
+            "automatic clipping",
+            lambda seed: m.DpSgd(clipping=m.AutomaticClipping(gamma=GAMMA)),
+            _laws.automatic(GAMMA),
+            share=_whole,
+        ),
+        Case(
+            "adaptive clipping",
+            lambda seed: moving(m.DpSgd()),
+            _laws.at_its_clip(_laws.whole, adaptive.share),
+            share=_whole,
+            counted=adaptive,
+        ),
+        Case(
+            "adaptive clipping by layer",
+            lambda seed: moving(m.DpSgd(clipping=m.LayerClipping(LAYER_SHARES))),
+            _laws.at_its_clip(by_layer, adaptive.share),
+            share=_whole,
+            counted=replace(adaptive, longer=longer_somewhere),
+        ),
+        Case(
+            "adaptive clipping, masked",
+            lambda seed: moving(m.RandomSparsification(half, seed)),
+            _laws.at_its_clip(_laws.masked_then_clipped, adaptive.share),
+            share=_half,
+            counted=adaptive,
         ),
     ]
 

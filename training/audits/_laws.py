@@ -5,6 +5,7 @@ entry: independent and N(0, 1) if the mechanism does as it says, and NaN where i
 """
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -113,6 +114,52 @@ def masked_then_clipped(step: Step, rows: Array, clip_norm: float, noise_multipl
 def clipped_then_masked(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
     """Posterior freeze, and choices that do not look at the noise: mask * (sum of clip(gradient) + noise)."""
     return Gaussian(step.kept * clipped(rows, clip_norm).sum(0), noise_multiplier * clip_norm * step.kept)
+
+
+def clipped_by_layer(rows: Array, clips: Array, sizes: Sequence[int]) -> Array:
+    """Every row shortened layer by layer."""
+    layers = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+    return np.hstack([clipped(layer, clip) for layer, clip in zip(layers, clips, strict=True)])
+
+
+def by_layer(sizes: Sequence[int], shares: Sequence[float], masked: bool = False) -> LawOf:
+    """Clips of the layers whose squares are shares of that of the clip; what frozen layers had goes to the others.
+
+    Args:
+        sizes: entries of the layers.
+        shares: of them all.
+        masked: what a mask leaves is clipped.
+    """
+
+    def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
+        there = np.array([layer.any() for layer in np.split(step.trained, np.cumsum(sizes)[:-1])])
+        squares = np.asarray(shares) * there
+        left = step.kept if masked else step.trained
+        total = clipped_by_layer(rows * left, clip_norm * np.sqrt(squares / squares.sum()), sizes).sum(0)
+        return Gaussian(total, noise_multiplier * clip_norm * left)
+
+    return law
+
+
+def automatic(gamma: float) -> LawOf:
+    """Each gradient over its own norm and gamma, times the clip."""
+
+    def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return Gaussian((clip_norm * rows / (norms + gamma)).sum(0), noise_multiplier * clip_norm * step.trained)
+
+    return law
+
+
+def at_its_clip(inner: LawOf, share: float) -> LawOf:
+    """Another law at the clip of the step, with the noise that is left for the sum beside a count of this share of the budget."""
+
+    def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
+        if step.clips is None:
+            raise ValueError("the mechanism must show its clip")
+        return inner(step, rows, step.clips[0], noise_multiplier / math.sqrt(1 - share))
+
+    return law
 
 
 def largest_released(size: int, keep: int) -> LawOf:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory.training.audits import _board, _epsilons, _findings, _laws
-from dptheory.training.audits._cases import Case
+from dptheory.training.audits._cases import Case, Counted
 from dptheory.training.audits._findings import Finding
 
 Array = NDArray[np.float64]
@@ -27,6 +27,8 @@ def measure(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
     """Train once, and hold sampling, noise, masks and the account against what is stated."""
     trace = _board.train(case.built(None if plan.secure else seed), plan)
     found = [*sampling(trace), *release(case, trace), *account(case, trace), *schedule(case, trace)]
+    if case.counted is not None:
+        found += counts(case.counted, trace)
     if case.fresh:
         found += fresh_masks(trace)
     if case.shown is not None and not plan.secure:
@@ -137,6 +139,26 @@ def fresh_masks(trace: _board.Trace) -> list[Finding]:
     ]
 
 
+def counts(counted: Counted, trace: _board.Trace) -> list[Finding]:
+    """The noisy counts that the moves of the clip show, less the votes of the examples."""
+    plan, scores = trace.plan, []
+    for step in trace.seen:
+        rows, clips = plan.rows[step.drawn] * step.kept, _clips(step)
+        noise = counted.released(clips) - counted.votes(rows, clips[0])
+        scores.append(noise / counted.std(plan.noise_multiplier))
+    known = np.array(scores)
+    return [
+        _findings.spread("noise on the count", "the count that moves the clip has the stated noise", known),
+        _findings.normal("law of the noise on the count", "it is Gaussian with the stated standard deviation", known),
+    ]
+
+
+def _clips(step: _board.Step) -> tuple[float, float]:
+    if step.clips is None:
+        raise ValueError("the mechanism must show its clip")
+    return step.clips
+
+
 def _hypergeometric(size: int, marked: int, drawn: int) -> tuple[float, float]:
     """Mean and variance of the number of marked entries among those drawn."""
     share = marked / size
@@ -231,10 +253,12 @@ def sensitivity(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
     """
     whole = replace(plan, batch_size=len(plan.rows))
     stated = replace(whole, sampling_rate=1.0)
-    pairs = (
+    pairs: tuple[tuple[str, _board.Plan, _board.Plan], ...] = (
         ("zeroed", whole, whole.changed(_zeroed)),
         ("taken out", stated, stated.changed(lambda rows: rows[1:])),
     )
+    if case.counted is not None:  # later steps differ by the clip, which both worlds are to have alike
+        pairs = tuple((how, replace(one, epochs=1), replace(other, epochs=1)) for how, one, other in pairs)
     statement = "one example moves a release by 1 / sigma at most, in units of the noise"
     return [
         _findings.at_most(
@@ -261,5 +285,9 @@ def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) 
         law = case.law(step, plan.rows[step.drawn], plan.clip_norm, plan.noise_multiplier)
         if not isinstance(law, _laws.Gaussian):
             raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
-        moved.append(float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
+        square = float(np.nansum(law.in_noise(step.released - twin.released) ** 2))
+        if case.counted is not None:  # what leaves beside the sum
+            here, there = (case.counted.released(_clips(own)) for own in (step, twin))
+            square += ((here - there) / case.counted.std(plan.noise_multiplier)) ** 2
+        moved.append(math.sqrt(square))
     return max(moved)

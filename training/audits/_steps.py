@@ -138,10 +138,50 @@ def _noisy_sums() -> list[StepAudit]:
     fresh = partial(m.PosteriorFreeze, drop_rate, _SEED)
     scores = both_worlds(batch_of_five(_DIM), one_entry(_DIM, 0), _fresh_mask_scores)
     audits.append(StepAudit("posterior freeze, fresh masks", _claimed(fresh(), _DIM), True, "events", _SOME, scores))
+    longer = 2 * one_entry(_DIM, 0)  # votes that the clip is too small, and adds a whole C
+    scores = _counted_scores(batch_of_five(_DIM), longer)
+    audits.append(
+        StepAudit("adaptive clipping, sum and count", _claimed(_adaptive(), _DIM), True, "gaussian", _MORE, scores)
+    )
     two = partial(_two_epochs, ranked, _selection_batch(), _flipping_canary())
     scores = both_worlds(_selection_batch(), _flipping_canary(), two)
     audits.append(StepAudit("ranked sparsification, two epochs", _naive(2), True, "gaussian", _FEW, scores))
     return audits
+
+
+_COUNT_SHARE = 0.2
+
+
+def _adaptive() -> m.AdaptiveClipping:
+    return m.AdaptiveClipping(m.DpSgd(), expected_batch_size=5.0, clip_rate=1.0, count_share=_COUNT_SHARE)
+
+
+def _counted_scores(batch: torch.Tensor, canary: torch.Tensor) -> Callable[[int, Noise], tuple[Array, Array]]:
+    """Log-likelihood ratio of sum and count; the count is what the clip shows of it."""
+    stds = privacy.counted_noise(noise_multiplier=SIGMA, count_share=_COUNT_SHARE)
+    totals = []
+    for samples in (torch.cat([batch, canary[None]]), batch):
+        mechanism = _adaptive()
+        mechanism.begin_step([torch.zeros(_DIM)])
+        sums, votes = mechanism.contribute([samples], CLIP).total
+        totals.append((sums.double().numpy(), float(votes)))
+    (first, votes_with), (second, votes_without) = totals
+
+    def scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
+        found = np.empty(trials)
+        for i in range(trials):
+            mechanism = _adaptive()
+            mechanism.begin_step([torch.zeros(_DIM)])
+            total = mechanism.contribute([samples], CLIP).total
+            (released,) = mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)
+            mechanism.end_step([released], SIGMA * CLIP)
+            count = -5.0 * math.log(mechanism.clip_of(CLIP) / CLIP)
+            squares = (count - votes_without) ** 2 - (count - votes_with) ** 2
+            found[i] = log_ratio(released.double().numpy(), first, second, stds.gradient_multiplier)
+            found[i] += squares / (2 * stds.count_std**2)
+        return found
+
+    return both_worlds(batch, canary, scores)
 
 
 def _tiled_scores(make: Make, batch: torch.Tensor, canary: torch.Tensor) -> Callable[[int, Noise], tuple[Array, Array]]:

@@ -48,10 +48,12 @@ class LayerClipping(Clipping):
         return [group for group in self._numbered(parameters) if group]
 
     def factors(self, norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
-        trained = [bool(group) for group in self._numbered(norms.shape[1])]
+        groups = norms.shape[1]
+        trained = [True] * groups if self._layers is None else [_is_trained(layer) for layer in self._layers]
         shares = [1.0] * len(trained) if self._shares is None else self._shares
-        own = torch.tensor([share for share, is_trained in zip(shares, trained, strict=True) if is_trained])
-        clips = (clip_norm * (own.double() / own.double().sum()).sqrt()).tolist()
+        kept = [share for share, there in zip(shares, trained, strict=True) if there]
+        own = torch.tensor(kept, dtype=torch.float64)
+        clips = (clip_norm * (own / own.sum()).sqrt()).tolist()
         return torch.stack([clip_factors(norms[:, i], clip) for i, clip in enumerate(clips)], 1)
 
     def _numbered(self, parameters: int) -> list[list[int]]:
@@ -96,6 +98,10 @@ class AutomaticClipping(Clipping):
 
     def kept(self, factors: torch.Tensor) -> torch.Tensor | None:
         return None
+
+
+def _is_trained(layer: list[nn.Parameter]) -> bool:
+    return any(p.requires_grad for p in layer)
 
 
 def _by_layer(module: nn.Module, seen: set[int]) -> Iterator[list[nn.Parameter]]:
