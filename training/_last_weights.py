@@ -1,6 +1,7 @@
-"""The mean of the weights after the last steps of a training."""
+"""The mean of the weights after the steps of a training, over the last of them or exponential."""
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,29 +20,40 @@ def first_averaged(steps: int, average: float) -> int:
     return steps - max(1, round(average * steps))
 
 
+def _share(decay: float, count: int) -> float:
+    """Of the last of so many weights in their mean: 1 / (1 + d + ... + d^(n - 1))."""
+    return 1.0 / count if decay == 1.0 else (decay - 1.0) / math.expm1(count * math.log(decay))
+
+
 class LastWeights:
-    """The running mean of a network's trained weights.
+    r"""The running mean of a network's trained weights.
+
+    Of n weights that came in, :math:`\sum_t d^{n-t}w_t/\sum_t d^{n-t}`: their plain mean for d = 1, and for less the exponential
+    average, which is one from the first step on (no start at zero that would have to fade).
 
     It costs no privacy: every weight that goes into it was released already, as a function of the noisy gradients alone, and
     what is made of released values without a look at the data (post-processing) has their guarantee.
 
     Args:
         network: that is trained; it is not changed.
+        decay: d, in (0, 1].
     """
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, *, decay: float = 1.0) -> None:
+        self._decay = decay
         self._weights = {name: p for name, p in network.named_parameters() if p.requires_grad}
         self._means: dict[str, Tensor] = {}
         self.count = 0
 
     @torch.no_grad()
     def take(self) -> None:
-        """The weights as they are now come into the mean: m + (w - m) / n."""
+        """The weights as they are now come into the mean: m + (w - m) / (1 + d + ... + d^(n - 1))."""
         self.count += 1
         if self.count == 1:
             self._means = {name: p.detach().clone() for name, p in self._weights.items()}
             return
-        torch._foreach_lerp_(list(self._means.values()), list(self._weights.values()), 1.0 / self.count)
+        share = _share(self._decay, self.count)
+        torch._foreach_lerp_(list(self._means.values()), list(self._weights.values()), share)
 
     @torch.no_grad()
     def of(self, network: nn.Module) -> nn.Module:

@@ -78,7 +78,7 @@ def automatic_clip_sensitivity(
     return _own(adjacency) * clip * share
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CountedNoise:
     """Noise of a step that releases a count of its examples beside the sum of their gradients.
 
@@ -126,7 +126,7 @@ def counted_noise(*, noise_multiplier: float, count_share: float) -> CountedNois
     """
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, _LARGEST_NOISE)
     share = _validate.real("count_share", count_share, *COUNT_SHARE)
-    return CountedNoise(sigma / math.sqrt(1.0 - share), sigma / (2.0 * math.sqrt(share)))
+    return CountedNoise(gradient_multiplier=sigma / math.sqrt(1.0 - share), count_std=sigma / (2.0 * math.sqrt(share)))
 
 
 def _own(adjacency: str) -> float:

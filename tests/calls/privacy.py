@@ -146,6 +146,15 @@ CALLS: Calls = {
         call(batch_size=2, clip_norm=1.0, weight_ratio=3.0, adjacency="replace-one"),
         call(batch_size=50_000, clip_norm=1.0, weight_ratio=1000.0),
     ],
+    "dptheory.privacy.layer_clip_sensitivity": [
+        call(layer_clips=[3.0, 4.0], adjacency="replace-one"),
+        call(layer_clips=[1.0] * 1000),
+    ],
+    "dptheory.privacy.automatic_clip_sensitivity": [
+        call(clip_norm=2.0, gamma=0.5, largest_norm=1.0, adjacency="replace-one"),
+        call(clip_norm=1.0, gamma=0.01),
+    ],
+    "dptheory.privacy.counted_noise": [call(noise_multiplier=3.0, count_share=0.2)],
     "dptheory.privacy.published_size_delta": [
         call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
         dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),

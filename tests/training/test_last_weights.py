@@ -42,14 +42,29 @@ def test_the_mean_stands_in_for_the_weights_meanwhile() -> None:
     assert torch.equal(copy[0].weight, before["0.weight"]), "what is frozen is not averaged"  # type: ignore[index]
 
 
-def test_a_state_goes_on_bit_for_bit() -> None:
+def test_the_exponential_average_by_its_weights() -> None:
+    """One number after the other counts half as much as the next; and next to 1 it is the plain mean."""
+    model, values = network(), [1.0, 2.0, 6.0]
+    mean = LastWeights(model, decay=0.5)
+    moved(model, mean, values[:1])
+    assert mean.of(model)[1].weight.tolist() == [[1.0, 1.0]]  # type: ignore[index]
+    moved(model, mean, values[1:])
+    wanted = (0.25 * 1.0 + 0.5 * 2.0 + 6.0) / 1.75
+    assert mean.of(model)[1].weight.flatten().tolist() == pytest.approx([wanted] * 2, rel=3 * 2**-23)  # type: ignore[index]
+    slow = LastWeights(model, decay=1.0 - 1e-12)
+    moved(model, slow, values)
+    assert slow.of(model)[1].weight.flatten().tolist() == pytest.approx([3.0] * 2, rel=3 * 2**-23)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_a_state_goes_on_bit_for_bit(decay: float) -> None:
     model, values = network(), [0.1, 0.7, -0.3, 0.9]
-    whole = LastWeights(model)
+    whole = LastWeights(model, decay=decay)
     moved(model, whole, values)
-    first = LastWeights(model)
+    first = LastWeights(model, decay=decay)
     moved(model, first, values[:2])
     state = {"count": first.count, "weights": {k: v.clone() for k, v in first.state_dict()["weights"].items()}}
-    second = LastWeights(model)
+    second = LastWeights(model, decay=decay)
     second.load_state_dict(state)
     moved(model, second, values[2:])
     assert second.count == whole.count == 4

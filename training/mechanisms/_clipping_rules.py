@@ -1,14 +1,14 @@
 """Rules that shorten the gradient of each example otherwise than by one clip: layer by layer, or to nearly one length."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from opacus import GradSampleModule
 from torch import nn
-from torch.nn.utils.parametrize import is_parametrized
 
 from dptheory import _validate
 from dptheory.training.mechanisms._clipping import Clipping, clip_factors
+from dptheory.training.mechanisms._layer_freezing import layers, own_parameters
 
 
 class LayerClipping(Clipping):
@@ -39,7 +39,14 @@ class LayerClipping(Clipping):
         self._layers: list[list[nn.Parameter]] | None = None
 
     def attach(self, module: GradSampleModule) -> None:
-        found = list(_by_layer(module._module, set()))
+        seen: set[int] = set()
+        found = []
+        for layer in layers(module._module):
+            own = [
+                p for p in own_parameters(layer) if id(p) not in seen
+            ]  # one that two layers share is the first one's
+            seen |= {id(p) for p in own}
+            found.append(own)
         if self._shares is not None and len(self._shares) != len(found):
             raise ValueError(f"shares must be one for each of the {len(found)} layers, got {len(self._shares)}")
         self._layers = found
@@ -102,17 +109,6 @@ class AutomaticClipping(Clipping):
 
 def _is_trained(layer: list[nn.Parameter]) -> bool:
     return any(p.requires_grad for p in layer)
-
-
-def _by_layer(module: nn.Module, seen: set[int]) -> Iterator[list[nn.Parameter]]:
-    """The parameters of each layer, each once, in the order of ``model.parameters()``."""
-    whole = is_parametrized(module)
-    own = [p for p in module.parameters(recurse=whole) if id(p) not in seen]
-    seen |= {id(p) for p in own}
-    if own:
-        yield own
-    for child in () if whole else module.children():
-        yield from _by_layer(child, seen)
 
 
 def _shares(shares: Sequence[float]) -> list[float]:

@@ -1,10 +1,11 @@
 """Layer freezing: from some step on, some layers, mostly the first, are no longer trained, clipped or noised."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from opacus import GradSampleModule
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from dptheory import _validate
 from dptheory.training._streams import Stream
@@ -13,6 +14,8 @@ from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, S
 
 def layers(model: nn.Module) -> list[nn.Module]:
     """The modules of a model that hold parameters of their own, in the order of registration, which is from input to output.
+
+    A parametrized one (weight standardisation, weight norm) is one layer with all that its weights are made of.
 
     Args:
         model: any module.
@@ -28,7 +31,22 @@ def layers(model: nn.Module) -> list[nn.Module]:
         >>> layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)))
         [Linear(in_features=3, out_features=4, bias=True), Linear(in_features=4, out_features=2, bias=True)]
     """
-    return [m for m in model.modules() if next(m.parameters(recurse=False), None) is not None]
+    return list(_layers(model, set()))
+
+
+def _layers(module: nn.Module, seen: set[int]) -> Iterator[nn.Module]:
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    if next(own_parameters(module), None) is not None:
+        yield module
+    for child in () if is_parametrized(module) else module.children():
+        yield from _layers(child, seen)
+
+
+def own_parameters(layer: nn.Module) -> Iterator[nn.Parameter]:
+    """Those that the layer holds itself, and what parametrized ones are made of."""
+    return layer.parameters(recurse=is_parametrized(layer))
 
 
 def first_parameters(model: nn.Module, count: int) -> list[nn.Parameter]:
@@ -60,7 +78,7 @@ def _count_or_numbers(value: int | list[int] | tuple[int, ...], most: int | None
 def _parameters(model: nn.Module, numbers: Sequence[int]) -> list[nn.Parameter]:
     """The parameters of these layers; the first has the number 1."""
     found = layers(model)
-    return [p for number in numbers for p in found[number - 1].parameters(recurse=False)]
+    return [p for number in numbers for p in own_parameters(found[number - 1])]
 
 
 def freeze(parameters: Sequence[nn.Parameter]) -> None:

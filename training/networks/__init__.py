@@ -14,11 +14,13 @@ from dptheory.training.networks._paper_networks import (
     wrn_16_4,
 )
 from dptheory.training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
+from dptheory.training.networks._weight_standardisation import StandardisedWeight, standardise_weights
 
 __all__ = [
     "IMAGE_SHAPE",
     "SCATTERED_SHAPE",
     "SCATTERING_INPUT",
+    "StandardisedWeight",
     "dp_cnn",
     "layer_slices",
     "linear_probe",
@@ -33,5 +35,6 @@ __all__ = [
     "scattering_linear",
     "small_colour_cnn",
     "small_tanh_cnn",
+    "standardise_weights",
     "wrn_16_4",
 ]

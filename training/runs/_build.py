@@ -12,7 +12,7 @@ from dptheory.pruning import theta_for_budget
 from dptheory.training import _argument_ranges, mechanisms
 from dptheory.training._streams import LABELS, derived
 from dptheory.training.data import NAMES, Images
-from dptheory.training.mechanisms import AnchorGradients, Mechanism, Schedule, layers
+from dptheory.training.mechanisms import AnchorGradients, Clipping, Mechanism, Schedule, layers
 from dptheory.training.runs._config import RunConfig
 
 _MOST_ITERATIONS = 1000
@@ -127,6 +127,49 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     return built
 
 
+CLIPPINGS = ("flat", "by-layer", "automatic", "adaptive")
+"""Rules that the argument ``clipping`` of a mechanism can name."""
+
+
+def _clipping(clipping: Mapping[str, Any]) -> tuple[Clipping, dict[str, Any]]:
+    """The rule that a table names, and the arguments that are left."""
+    arguments = dict(clipping)
+    name = _validate.choice("mechanism.clipping.name", arguments.pop("name", "flat"), CLIPPINGS)
+    if name == "by-layer":
+        return mechanisms.LayerClipping(arguments.pop("shares", None)), arguments
+    if name == "automatic":
+        return mechanisms.AutomaticClipping(
+            **{key: arguments.pop(key) for key in ("gamma",) if key in arguments}
+        ), arguments
+    return mechanisms.FlatClipping(), arguments
+
+
+def _clipped(
+    setting: MechanismSetting, clipping: Mapping[str, Any] | None, build: Callable[[Clipping], Mechanism]
+) -> Mechanism:
+    """A mechanism with the rule of the table ``clipping``, whose "name" is one of :data:`CLIPPINGS`: flat where there is none.
+
+    With "adaptive" the mechanism stands within adaptive clipping; its argument ``by_layer`` has the clip that moves shared by layers.
+    """
+    if not isinstance(clipping, Mapping | None):
+        raise ValueError(f"clipping must be a table with a name and arguments, got {_validate.shown(clipping)}")
+    table = dict(clipping or {})
+    rule, left = _clipping(table)
+    if table.get("name") != "adaptive":
+        if left:
+            raise ValueError(f"clipping must be a table of the arguments of its rule, got {', '.join(left)} too")
+        return build(rule)
+    inner = (
+        mechanisms.LayerClipping()
+        if _validate.flag("mechanism.clipping.by_layer", left.pop("by_layer", False))
+        else rule
+    )
+    unknown = [key for key in left if key not in ("quantile", "clip_rate", "count_share")]
+    if unknown:
+        raise ValueError(f"clipping must be a table of the arguments of its rule, got {', '.join(unknown)} too")
+    return mechanisms.AdaptiveClipping(build(inner), expected_batch_size=setting.run.batch_size, **left)
+
+
 def _sparsification_rate(setting: MechanismSetting, drop_rate: float, cooling_epochs: int) -> Schedule:
     _validate.real("mechanism.drop_rate", drop_rate, 0.0, 1.0, ends="[)")
     _validate.integer("mechanism.cooling_epochs", cooling_epochs, 0)
@@ -143,8 +186,8 @@ def _refresh_steps(setting: MechanismSetting, refreshes_per_epoch: int) -> int:
     return 1 if times == 0 else setting.steps_per_epoch // times
 
 
-def _dp_sgd(setting: MechanismSetting) -> Mechanism:
-    return mechanisms.DpSgd()
+def _dp_sgd(setting: MechanismSetting, clipping: Mapping[str, Any] | None = None) -> Mechanism:
+    return _clipped(setting, clipping, lambda rule: mechanisms.DpSgd(clipping=rule))
 
 
 def _noisy_sgd(setting: MechanismSetting) -> Mechanism:
@@ -156,11 +199,18 @@ def _clipped_sgd(setting: MechanismSetting) -> Mechanism:
 
 
 def _random_sparsification(
-    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: MechanismSetting,
+    drop_rate: float,
+    cooling_epochs: int = 0,
+    refreshes_per_epoch: int = 0,
+    clipping: Mapping[str, Any] | None = None,
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RandomSparsification(
-        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
+    steps = _refresh_steps(setting, refreshes_per_epoch)
+    return _clipped(
+        setting,
+        clipping,
+        lambda rule: mechanisms.RandomSparsification(schedule, setting.seed, refresh_steps=steps, clipping=rule),
     )
 
 
@@ -174,11 +224,18 @@ def _noisy_sparsification(
 
 
 def _posterior_freeze(
-    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    setting: MechanismSetting,
+    drop_rate: float,
+    cooling_epochs: int = 0,
+    refreshes_per_epoch: int = 0,
+    clipping: Mapping[str, Any] | None = None,
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.PosteriorFreeze(
-        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
+    steps = _refresh_steps(setting, refreshes_per_epoch)
+    return _clipped(
+        setting,
+        clipping,
+        lambda rule: mechanisms.PosteriorFreeze(schedule, setting.seed, refresh_steps=steps, clipping=rule),
     )
 
 
@@ -190,9 +247,17 @@ def _random_k(
     return mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed)
 
 
-def _ranked(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+def _ranked(
+    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, clipping: Mapping[str, Any] | None = None
+) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RankedSparsification(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
+    return _clipped(
+        setting,
+        clipping,
+        lambda rule: mechanisms.RankedSparsification(
+            schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed, clipping=rule
+        ),
+    )
 
 
 def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
@@ -200,12 +265,22 @@ def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooli
     return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
-def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int | list[int] = 0) -> Mechanism:
+def _layer_freezing(
+    setting: MechanismSetting,
+    after: float,
+    frozen_layers: int | list[int] = 0,
+    clipping: Mapping[str, Any] | None = None,
+) -> Mechanism:
     """``after``: share of the run; ``frozen_layers``: number of layers, 0 for the lower half, or the numbers themselves."""
     chosen = (
         _numbered(setting, frozen_layers) if isinstance(frozen_layers, list | tuple) else _lower(setting, frozen_layers)
     )
-    return mechanisms.LayerFreezing(mechanisms.DpSgd(), frozen_layers=chosen, from_step=_first_step(setting, after))
+    step = _first_step(setting, after)
+    return _clipped(
+        setting,
+        clipping,
+        lambda rule: mechanisms.LayerFreezing(mechanisms.DpSgd(clipping=rule), frozen_layers=chosen, from_step=step),
+    )
 
 
 def _quiet_layers(setting: MechanismSetting, after: float, frozen_layers: int = 0) -> Mechanism:

@@ -204,7 +204,9 @@ def write_statement(run: "Run", folder: Path) -> None:
     found = run.optimizer.statement(run.config.delta, seeds=seeds)
     if run.mean is not None and run.mean.count:
         # The guarantee is of all weights of all steps: a function of them alone, as their mean, has it too.
-        averaged = f"the mean of the weights after the last {run.mean.count} steps, which costs nothing more"
+        decay, count = run.config.average_decay, run.mean.count
+        named = f"exponential average, decay {decay:g}," if decay else "mean"
+        averaged = f"the {named} of the weights after the last {count} steps, which costs nothing more"
         found = replace(found, output=f"{found.output}; {averaged}")
     write_atomically(folder / STATEMENT, found.markdown())
     write_atomically(folder / STATEMENT_JSON, found.json())

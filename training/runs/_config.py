@@ -115,7 +115,11 @@ class RunConfig:
         unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
             one that takes so many of them as auxiliary images, or that was planned on them.
         average: share of the steps, in [0, 1], the last ones, whose weights are averaged; 0 for none. The mean is judged and saved
-            beside the last weights. It costs no privacy: all of these weights count as released.
+            beside the last weights. It costs no privacy: all of these weights count as released, and what is made of released
+            values without another look at the data (post-processing) has their guarantee.
+        average_decay: in [0, 1), the exponential average of the weights after all steps, each of which counts so many times what
+            the next one does; 0 for none. Judged, saved and free of cost as that of ``average``, with which it does not go.
+        standardised_weights: convolution layers work with standardised weights, see :func:`standardise_weights`; free of cost too.
 
     Raises:
         ValueError: a value outside its range, or values that do not go together.
@@ -145,6 +149,8 @@ class RunConfig:
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
     unjudged: int = 0
     average: float = 0.0
+    average_decay: float = 0.0
+    standardised_weights: bool = False
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -154,11 +160,17 @@ class RunConfig:
             self,
             epochs=_epochs(self.epochs),
             average=_validate.real("average", self.average, 0.0, 1.0),
+            average_decay=_validate.real("average_decay", self.average_decay, 0.0, 1.0, ends="[)"),
             max_grad_norm=_argument_ranges.clip("max_grad_norm", self.max_grad_norm),
             delta=_validate.real("delta", self.delta, 1e-15, 0.1),
             seed=_argument_ranges.seed("seed", self.seed),
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
         )
+        _validate.flag("standardised_weights", self.standardised_weights)
+        if self.average and self.average_decay:
+            raise ValueError(
+                f"average_decay must be 0 with average = {self.average}, got {self.average_decay}: a run has one average"
+            )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if self.optimizer.decay and self.epochs < 2:
             raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
@@ -194,9 +206,9 @@ class RunConfig:
             _validate.choice("model", self.model, MODELS)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; ``unjudged``, ``average`` and the optimizer's schedule and decay only where there are some."""
+        """Plain values, as in TOML; averages, standardised weights, ``unjudged``, schedule and decay only where there are some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
-        for name in ("unjudged", "average", "inputs"):
+        for name in ("unjudged", "average", "average_decay", "standardised_weights", "inputs"):
             if not plain[name]:
                 del plain[name]
         if self.optimizer.schedule == "constant":

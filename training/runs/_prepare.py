@@ -24,7 +24,7 @@ from dptheory.training.engine import (
     SecureBatches,
     attach,
 )
-from dptheory.training.networks import SCATTERING_INPUT
+from dptheory.training.networks import SCATTERING_INPUT, standardise_weights
 from dptheory.training.runs import _build, _model
 from dptheory.training.runs._config import RunConfig
 from dptheory.training.runs._features import kept_features
@@ -59,7 +59,7 @@ class Run:
         seconds: of this epoch so far.
         spent: whether the budget stopped it.
         rows: metrics of the epochs so far.
-        mean: of the weights after the last steps, where the configuration asks for it.
+        mean: of the weights after the steps, where the configuration asks for it.
     """
 
     config: RunConfig
@@ -161,7 +161,8 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
         batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
     out = max(auxiliary.used, config.unjudged)
     test = Images(test.name, test.pixels[out:], test.labels[out:])
-    mean = LastWeights(model) if config.average else None
+    averaged = config.average or config.average_decay
+    mean = LastWeights(model, decay=config.average_decay or 1.0) if averaged else None
     return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
 
 
@@ -187,8 +188,10 @@ def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> fl
 def _network(config: RunConfig, train: Images) -> nn.Module:
     seed = stream(config.seed, _WEIGHTS)
     if is_own(config.model):
-        return own_network(config.model, seed=seed)
-    return _model.build_model(config.model, features=train.pixels[0].numel(), seed=seed)
+        found = own_network(config.model, seed=seed)
+    else:
+        found = _model.build_model(config.model, features=train.pixels[0].numel(), seed=seed)
+    return standardise_weights(found) if config.standardised_weights else found
 
 
 def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch.device) -> None:

@@ -137,7 +137,7 @@ def one_step(run: Run) -> tuple[float, int]:
                 f"physical_batch_size must fit into memory, got {run.config.physical_batch_size}: take a smaller one, the "
                 "result is the same"
             ) from None
-    if run.mean is not None and run.step >= first_averaged(run.steps, run.config.average):
+    if run.mean is not None and run.step >= first_averaged(run.steps, run.config.average or 1.0):
         run.mean.take()
     run.step += 1
     return loss_sum, len(indices)

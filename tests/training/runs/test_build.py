@@ -269,3 +269,62 @@ def test_groups_leave_frozen_tensors_out() -> None:
     assert runs.parameter_groups(frozen, "blocks") == [[0], [1, 2]] and runs.parameter_groups(frozen, "none") == [
         [0, 1, 2]
     ]
+
+
+def clipped_run(clipping: Any, **mechanism: Any) -> Any:
+    table = {
+        "data": "excerpt", "model": "small-cnn", "epochs": 2, "batch_size": 500, "max_grad_norm": 1.0, "noise_multiplier": 4.0,
+        "mechanism": {"name": "dp-sgd", "clipping": clipping} | mechanism,
+    }  # fmt: skip
+    return runs.prepare(runs.from_dict(table), torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"name": "dp-sgd"},
+        {"name": "random-sparsification", "drop_rate": 0.5},
+        {"name": "posterior-freeze", "drop_rate": 0.5},
+        {"name": "ranked-sparsification", "drop_rate": 0.5},
+        {"name": "layer-freezing", "after": 0.25},
+    ],
+    ids=lambda one: one["name"],
+)
+@pytest.mark.parametrize(
+    "clipping",
+    [
+        {"name": "by-layer"},
+        {"name": "automatic", "gamma": 0.1},
+        {"name": "adaptive", "quantile": 0.4, "clip_rate": 0.3, "count_share": 0.02, "by_layer": True},
+    ],
+    ids=lambda one: one["name"],
+)
+def test_runs_clip_by_another_rule(clipping: dict[str, Any], mechanism: dict[str, Any]) -> None:
+    run = clipped_run(clipping, **mechanism)
+    plain = clipped_run({"name": "flat"}, **mechanism)
+    for one in (run, plain):
+        runs.one_step(one)
+        runs.one_step(one)
+    assert run.optimizer.epsilon(1e-5) == plain.optimizer.epsilon(1e-5)
+    weights, others = (torch.cat([p.detach().flatten() for p in one.model.parameters()]) for one in (run, plain))
+    assert not torch.equal(weights, others)
+    if clipping["name"] == "adaptive":
+        found = run.optimizer.mechanism
+        assert (found._size, found._quantile, found._rate, found._share) == (500, 0.4, 0.3, 0.02)
+        assert found.clip_of(1.0) != 1.0
+
+
+@pytest.mark.parametrize(
+    ("clipping", "name"),
+    [
+        ("adaptive", "clipping"),
+        ({"name": "layers"}, "mechanism.clipping.name"),
+        ({"name": "automatic", "quantile": 0.5}, "clipping"),
+        ({"name": "adaptive", "gamma": 0.5}, "clipping"),
+        ({"name": "adaptive", "by_layer": 1}, "mechanism.clipping.by_layer"),
+        ({"name": "by-layer", "shares": [1.0]}, "shares"),
+    ],
+)
+def test_clipping_is_a_table_of_a_rule(clipping: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^(mechanism\.)?{name} must"):
+        clipped_run(clipping)

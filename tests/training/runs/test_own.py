@@ -13,7 +13,7 @@ from torch import nn
 
 from dptheory.convergence import SCHEDULES
 from dptheory.training import runs
-from dptheory.training.runs import STATE, from_dict, own_network, own_records, train, write_statement
+from dptheory.training.runs import STATE, from_dict, own_network, own_records, prepare, train, write_statement
 
 CPU = torch.device("cpu")
 NETWORKS = """
@@ -121,10 +121,29 @@ def test_without_an_average_nothing_of_it_is_kept(tmp_path: Path) -> None:
     assert "average" not in saved(tmp_path / "run") and "average" not in config(average=0.0).as_dict()
 
 
+def test_the_exponential_average_is_of_all_steps_and_stated(tmp_path: Path) -> None:
+    weights: list[torch.Tensor] = []
+    run = prepare(config(average=0.0, average_decay=0.75), CPU)
+    while run.step < run.steps:
+        runs.one_step(run)
+        weights.append(run.model[0].weight.detach().double().clone())  # type: ignore[index]
+    factors = [0.75 ** (run.steps - 1 - step) for step in range(run.steps)]
+    wanted = sum(f * w for f, w in zip(factors, weights, strict=True)) / sum(factors)
+    assert run.mean is not None and run.mean.count == run.steps == 12
+    found = run.mean.state_dict()["weights"]["0.weight"].double()
+    torch.testing.assert_close(found, wanted, rtol=12 * 2**-23, atol=12 * 2**-23)  # a rounding a step
+    write_statement(run, tmp_path)
+    said = json.loads((tmp_path / "statement.json").read_text())["output"]
+    assert "exponential average, decay 0.75, of the weights after the last 12 steps" in said
+
+
+@pytest.mark.parametrize("kind", [{}, {"average": 0.0, "average_decay": 0.9}], ids=["last", "exponential"])
 @pytest.mark.parametrize("stop", [3, 9], ids=["before the average", "within it"])
-def test_a_run_that_goes_on_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+def test_a_run_that_goes_on_has_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int, kind: dict[str, float]
+) -> None:
     """Weights, mean and losses, with dropout and a falling rate."""
-    train(config(), CPU, tmp_path / "whole", resume=False)
+    train(config(**kind), CPU, tmp_path / "whole", resume=False)
     steps = 0
 
     def stopping() -> bool:
@@ -135,9 +154,9 @@ def test_a_run_that_goes_on_has_the_same_bits(tmp_path: Path, monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(runs._train, "interrupts_between_steps", _always(stopping))
         with pytest.raises(KeyboardInterrupt):
-            train(config(), CPU, tmp_path / "parts", resume=False)
+            train(config(**kind), CPU, tmp_path / "parts", resume=False)
     torch.rand(7)  # a process of its own would have another random state
-    train(config(), CPU, tmp_path / "parts", resume=True)
+    train(config(**kind), CPU, tmp_path / "parts", resume=True)
     whole, parts = saved(tmp_path / "whole"), saved(tmp_path / "parts")
     for key in ("model", "average", "step", "losses"):
         assert alike(whole[key], parts[key]), key
@@ -246,6 +265,9 @@ def test_what_holds_no_records_is_refused_in_one_line(kind: str) -> None:
         ({"data": "other.npz"}, "other.npz"),
         ({"inputs": "unit"}, "inputs"),
         ({"average": 1.5}, "average"),
+        ({"average_decay": 1.0, "average": 0.0}, "average_decay"),
+        ({"average_decay": 0.5}, "average_decay"),
+        ({"standardised_weights": 1}, "standardised_weights"),
         ({"epochs": 0.0}, "epochs"),
         ({"optimizer": {"schedule": "falling"}}, "optimizer.schedule"),
         ({"optimizer": {"schedule": "linear", "decay": 0.5}, "epochs": 2}, "optimizer.decay"),
