@@ -14,13 +14,12 @@ from dptheory.training.networks._paper_networks import (
     wrn_16_4,
 )
 from dptheory.training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
-from dptheory.training.networks._weight_standardisation import StandardisedWeight, standardise_weights
+from dptheory.training.networks._weight_standardisation import standardise_weights
 
 __all__ = [
     "IMAGE_SHAPE",
     "SCATTERED_SHAPE",
     "SCATTERING_INPUT",
-    "StandardisedWeight",
     "dp_cnn",
     "layer_slices",
     "linear_probe",

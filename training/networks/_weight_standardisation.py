@@ -17,7 +17,7 @@ class StandardisedWeight(nn.Module):
 
     Example: two channels of two weights each.
         >>> import torch
-        >>> from dptheory.training.networks import StandardisedWeight
+        >>> from dptheory.training.networks._weight_standardisation import StandardisedWeight
         >>> StandardisedWeight()(torch.tensor([[3.0, 1.0], [-5.0, 5.0]])).round(decimals=3)
         tensor([[ 0.7070, -0.7070],
                 [-0.7070,  0.7070]])

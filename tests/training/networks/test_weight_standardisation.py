@@ -10,7 +10,8 @@ from torch.nn.utils.parametrize import remove_parametrizations
 from dptheory.training import mechanisms as m
 from dptheory.training.engine import attach
 from dptheory.training.mechanisms import layers
-from dptheory.training.networks import StandardisedWeight, resnet20, standardise_weights
+from dptheory.training.networks import resnet20, standardise_weights
+from dptheory.training.networks._weight_standardisation import StandardisedWeight
 from dptheory.training.runs import from_dict, prepare, train
 
 

@@ -100,6 +100,8 @@ def test_arguments_and_defaults() -> None:
     for name, builder in runs.BUILDERS.items():
         _, *parameters = inspect.signature(builder).parameters.values()
         found[name] = {p.name: None if p.default is p.empty else p.default for p in parameters}
+    clipped = {name for name, taken in found.items() if "clipping" in taken and taken.pop("clipping") is None}
+    assert clipped == {"dp-sgd", "random-sparsification", "posterior-freeze", "ranked-sparsification", "layer-freezing"}
     assert found == DEFAULTS
     assert isinstance(runs.build_mechanism(setting(), {}), m.DpSgd)  # also where no name is given
 
@@ -239,7 +241,7 @@ def test_ranges(name: str, argument: str, others: dict[str, Any], good: list[Any
 
 
 def test_unknown_arguments_name_those_there_are() -> None:
-    for name, says in (("random-k", "there are keep_share"), ("dp-sgd", "it takes none")):
+    for name, says in (("random-k", "there are keep_share"), ("noisy-sgd", "it takes none")):
         with pytest.raises(ValueError, match=rf"mechanism '{name}' has no argument x, y; {says}"):
             made(name, x=1, y=2)
     says = r"^mechanism 'random-k': missing a required argument: 'keep_share'; its arguments are keep_share"
