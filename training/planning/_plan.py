@@ -38,7 +38,7 @@ from dptheory.training.planning._theory import predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
 from dptheory.training.planning._workers import Run, runner, workers
 
-CLIP_SHARES = (0.03, 0.1, 0.3)
+CLIP_SHARES = (0.003, 0.03, 0.1, 0.3)
 """Clips, in medians of the gradients' norms at the start, which training makes shorter."""
 LEAST_SECONDS = 100.0
 """Of planning, where no time is given: all pilots of a small network on two cores."""
