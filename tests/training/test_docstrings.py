@@ -372,7 +372,7 @@ def test_what_has_no_arguments() -> None:
     assert (
         _parameters(Quiet)
         == _parameters(dptheory.training.data.DataFileError)
-        == _parameters(PUBLIC["mechanisms.DpSgd"])
+        == _parameters(PUBLIC["mechanisms.NoisySgd"])
         == []
     )
     assert "optimizer" in _parameters(PUBLIC["engine.DistributedMechanismOptimizer"])

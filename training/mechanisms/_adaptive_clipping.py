@@ -36,10 +36,10 @@ class AdaptiveClipping(Mechanism):
         TypeError: ``inner`` is no mechanism.
         ValueError: an argument outside its range; in the first step, a mechanism that does not tell how many gradients it left.
 
-    Source: new (rs.adaptive_clip).
+    Source: new, on RS, Algorithm 1 (rs.adaptive_clip).
 
     Example: all three gradients are shorter than the clip, which falls; the step costs what the noise multiplier says.
-        >>> import torch
+        >>> import math, torch
         >>> from dptheory.training.mechanisms import AdaptiveClipping, DpSgd
         >>> mechanism = AdaptiveClipping(DpSgd(), expected_batch_size=3, quantile=0.5, clip_rate=0.2)
         >>> mechanism.begin_step([torch.zeros(2)])

@@ -82,6 +82,8 @@ class Clipping(abc.ABC):
 
     Its guarantee, for every example: the scaled gradient has norm C at most over all groups together.
 
+    Source: new, on RS, Algorithm 1 (rs.clip_descent).
+
     Example: a rule of one's own that leaves a margin.
         >>> import torch
         >>> from dptheory.training.mechanisms import Clipping, DpSgd, clip_factors

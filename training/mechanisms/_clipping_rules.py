@@ -24,7 +24,7 @@ class LayerClipping(Clipping):
     Raises:
         ValueError: an argument outside its range; where it is attached to a model, another number of shares than of layers.
 
-    Source: new (rs.layer_clip).
+    Source: new, on RS, Algorithm 1 (rs.layer_clip).
 
     Example: two layers share the square of C = 5 as 16 to 9.
         >>> import torch
@@ -85,7 +85,7 @@ class AutomaticClipping(Clipping):
     Raises:
         ValueError: an argument outside its range.
 
-    Source: new (rs.automatic_clip).
+    Source: new, on RS, Algorithm 1 (rs.automatic_clip).
 
     Example: norms of 1 and 3 become 1/2 and 3/4.
         >>> import torch

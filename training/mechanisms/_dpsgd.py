@@ -76,6 +76,12 @@ class NoisySgd(DpSgd):
 class ClippedSgd(DpSgd):
     r"""Clipping without noise, to see what noise costs: :math:`\sum_i \mathrm{clip}_C(g_i)`. Not private: its cost is infinite.
 
+    Args:
+        clipping: another rule than this one.
+
+    Raises:
+        TypeError: ``clipping`` is no rule.
+
     Source: RS, Fig. 3, "clipping alone" (rs.fig3).
 
     Example: a gradient of norm 5 is clipped to norm 1 and released as it is.
