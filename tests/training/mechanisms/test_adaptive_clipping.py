@@ -205,3 +205,13 @@ def test_what_the_report_says_is_public() -> None:
 def test_a_state_of_no_number_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^moved must"):
         adaptive().load_state_dict({"moved": math.nan, "inner": {}})
+
+
+def test_every_process_takes_the_clip_of_the_first() -> None:
+    """The optimizer writes the first process's over what is shared, after a step has begun."""
+    mechanism = adaptive()
+    step(mechanism)
+    mechanism.begin_step([torch.zeros(2)])
+    mechanism.shared()[0].fill_(math.log(2.0))
+    mechanism.contribute([ROWS], CLIP)
+    assert mechanism.used == pytest.approx(2 * CLIP, rel=1e-15)
