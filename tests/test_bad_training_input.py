@@ -21,7 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 _NOT_PUBLIC = re.compile(r"dptheory\.training\.benchmarks")
 _LEFT_OUT = re.compile(
     r"dptheory\.training\.(mechanisms\.[a-z]\w*"  # functions that mechanisms share
-    r"|mechanisms\.\w+\.(attach|belong|leave|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured|streams)"
+    r"|mechanisms\.\w+\.(attach|belong|leave|check_clip|begin_step|shared|contribute|release|end_step|cost|seeded|secured|streams"
+    r"|factors|groups|kept|clip_of)"
     r"|per_example\..*"  # what mechanisms are handed, and the hooks that leave it: tests/training/per_example
     r"|[\w.]+\.(state_dict|load_state_dict|save_checkpoint|load_checkpoint)"  # what the optimizer calls, and checkpoints
     r"|mechanisms\.(AnchorSource|Schedule|Checked|Noise|Contribution|Mechanism|StepCost)(\..*)?"

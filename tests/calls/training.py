@@ -83,8 +83,9 @@ def _first_steps(schedule: m.Schedule) -> list[float]:
     return [schedule(step) for step in (0, 1, 1000)]
 
 
-_MASKED = _mechanism(drop_rate=m.Constant(0.5), seed=0, refresh_steps=1)
-_RANKED = _mechanism(drop_rate=m.Constant(0.5), steps_per_epoch=2, seed=0)
+_UNCLIPPED = _mechanism(drop_rate=m.Constant(0.5), seed=0, refresh_steps=1)
+_MASKED = _mechanism(drop_rate=m.Constant(0.5), seed=0, refresh_steps=1, clipping=m.FlatClipping())
+_RANKED = _mechanism(drop_rate=m.Constant(0.5), steps_per_epoch=2, seed=0, clipping=m.FlatClipping())
 _EMBEDDING = _mechanism(
     anchor_gradients=_anchors, subspace_dim=2, residual_clip=0.5, groups=_GROUPS, seed=0, iterations=1
 )
@@ -151,15 +152,15 @@ CALLS: Calls = {
     "dptheory.training.mechanisms.GradualCooling": [used(_first_steps, final_drop_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
     "dptheory.training.mechanisms.Linear": [used(_first_steps, start=0.1, end=0.9, steps=10)],
     "dptheory.training.mechanisms.Exponential": [used(_first_steps, start=0.1, end=0.9, steps=10)],
-    "dptheory.training.mechanisms.DpSgd": _mechanism(),
+    "dptheory.training.mechanisms.DpSgd": _mechanism(clipping=m.FlatClipping()),
     "dptheory.training.mechanisms.NoisySgd": _mechanism(),
-    "dptheory.training.mechanisms.ClippedSgd": _mechanism(),
+    "dptheory.training.mechanisms.ClippedSgd": _mechanism(clipping=m.FlatClipping()),
     "dptheory.training.mechanisms.RandomSparsification": _MASKED,
     "dptheory.training.mechanisms.PosteriorFreeze": _MASKED,
     "dptheory.training.mechanisms.RankedSparsification": _RANKED,
     "dptheory.training.mechanisms.RankedByTrueGradients": _RANKED,
     "dptheory.training.mechanisms.UnnoisedVelocity": _RANKED,
-    "dptheory.training.mechanisms.NoisySparsification": _MASKED,
+    "dptheory.training.mechanisms.NoisySparsification": _UNCLIPPED,
     "dptheory.training.mechanisms.QuietLayers": [call(quiet=1, from_step=0)],
     "dptheory.training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, drop_rate=0.5, seed=0),
     "dptheory.training.mechanisms.TopKWithoutNoise": _mechanism(keep_share=0.5),
@@ -168,6 +169,12 @@ CALLS: Calls = {
         selection_multiplier=1.0, keep_share=m.Constant(0.5), group_size=4
     ),
     "dptheory.training.mechanisms.TopKOfReleased": _mechanism(keep_share=m.Constant(0.5), group_size=4),
+    "dptheory.training.mechanisms.AdaptiveClipping": [
+        call(inner=m.DpSgd(), expected_batch_size=3.0, quantile=0.5, clip_rate=0.2, count_share=0.01),
+    ],
+    "dptheory.training.mechanisms.AutomaticClipping": [call(gamma=0.5)],
+    "dptheory.training.mechanisms.FlatClipping": [call()],
+    "dptheory.training.mechanisms.LayerClipping": [call(shares=[1.0, 2.0])],
     "dptheory.training.mechanisms.LayerFreezing": [
         call(inner=m.DpSgd(), frozen_layers=1, from_step=0),
     ],
@@ -211,7 +218,7 @@ CALLS: Calls = {
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
-            unjudged=3, average=0.5,
+            unjudged=3, average=0.5, average_decay=0.0, standardised_weights=False,
         ),
     ],
     "dptheory.training.engine.generator_noise": [
@@ -223,6 +230,7 @@ CALLS: Calls = {
     "dptheory.training.networks.mlp": [dear(seed=0)],
     "dptheory.training.networks.dp_cnn": [dear(seed=0)],
     "dptheory.training.networks.resnet20": [dear(seed=0)],
+    "dptheory.training.networks.standardise_weights": [call(model=Fresh(lambda: torch.nn.Conv2d(1, 2, 3)))],
     "dptheory.training.networks.wrn_16_4": [dear(seed=0)],
     "dptheory.training.networks.scattering_cnn": [dear(seed=0)],
     "dptheory.training.networks.scattering_linear": [dear(seed=0)],

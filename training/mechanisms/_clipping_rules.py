@@ -112,7 +112,7 @@ def _is_trained(layer: list[nn.Parameter]) -> bool:
 
 
 def _shares(shares: Sequence[float]) -> list[float]:
-    found = [_validate.real("shares", share, 1e-15, 1e15) for share in shares]
-    if not found:
-        raise ValueError("shares must be one for each layer, got none")
-    return found
+    found = _validate.finite("shares", shares)
+    if found.ndim != 1 or not found.size or not ((found >= 1e-15) & (found <= 1e15)).all():
+        raise ValueError(f"shares must be a number in [1e-15, 1e+15] for each layer, got {_validate.shown(shares)}")
+    return [float(share) for share in found]
