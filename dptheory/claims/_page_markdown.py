@@ -56,7 +56,7 @@ def opening(claim: Claim) -> str:
 
 def verdict_in_bold(claim: Claim) -> str:
     """How the paragraph begins that gives a claim's verdict."""
-    return f"**{claim.verdict.name}** ({'proved on this page' if claim.proved else 'observed, not proved'}): "
+    return f"**{claim.judgement}** ({'proved on this page' if claim.proved else 'observed, not proved'}): "
 
 
 def _neighbours(claim: Claim) -> list[str]:

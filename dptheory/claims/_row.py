@@ -29,9 +29,9 @@ from dptheory.checks import (
 from dptheory.checks._certificate import Problem
 from dptheory.checks._law import OutcomeSampler
 from dptheory.checks._mean import Sampler
-from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._claim import Claim, Severity, Source, Verdict
 
-__all__ = ["Kind", "Number", "Range", "Row", "Sides", "Source", "Verdict", "new_row"]
+__all__ = ["Kind", "Number", "Range", "Row", "Severity", "Sides", "Source", "Verdict", "new_row"]
 
 Cases = Callable[[], Iterable[tuple[Any, ...]]]
 Compared = Sides | tuple[Number, Number | Callable[[], Number]]

@@ -11,19 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from dptheory.checks import Evidence
-from dptheory.claims import Claim, SearchResult, Verdict
+from dptheory.claims import Answer, Claim, SearchResult, Verdict
 
 COLOURS = {
     Verdict.HOLDS: "green",
     Verdict.LOOSE: "cyan",
     Verdict.CONDITIONAL: "yellow",
     Verdict.FALSE: "red",
+    Verdict.NOT_SHOWN: "magenta",
     Verdict.EMPIRICAL: "blue",
 }
 
 
 _NARROW = 60
-_SHORT = {"CONDITIONAL": "COND.", "EMPIRICAL": "EMP.", "function": "func", "argument": "arg", "letter": "sign"}
+_SHORT = {"CONDITIONAL": "COND.", "EMPIRICAL": "EMP.", "NOT_SHOWN": "NOT_S", "function": "func", "argument": "arg", "letter": "sign"}
 
 
 def claim_lines(claims: Sequence[Claim], width: int) -> Iterator[Text]:
@@ -32,7 +33,10 @@ def claim_lines(claims: Sequence[Claim], width: int) -> Iterator[Text]:
     for claim in claims:
         what = claim.title if width < _NARROW else f"{claim.source.label}: {claim.title}"
         mark = _mark(claim.verdict.name, claim.verdict, width)
-        yield _cut(Text.assemble(f"{claim.id:<{ids}} ", mark, f" {what}"), width)
+        severity = f" {claim.severity.name.lower():<10}" if claim.severity else f" {'':<10}"
+        if width < _NARROW:
+            severity = ""
+        yield _cut(Text.assemble(f"{claim.id:<{ids}} ", mark, severity, f" {what}"), width)
 
 
 def match_lines(result: SearchResult, width: int) -> Iterator[Text]:
@@ -74,6 +78,7 @@ def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
         ("Conditions", [f"- {condition}" for condition in claim.conditions]),
         ("Instead", [claim.correction] if claim.correction else []),
         ("Where the print errs", [claim.printed_error] if claim.printed_error else []),
+        ("The paper's side", [claim.paper_side] if claim.paper_side else []),
         ("For a user", [claim.for_users] if claim.for_users else []),
         ("Checks", [f"{check.name} ({check.kind.value})" for check in claim.checks]),
         ("Reported", [f"{what}: {value}" for what, value in claim.reported]),
@@ -111,9 +116,11 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
             "key_points": list(claim.key_points),
             "statement": claim.statement,
             "verdict": claim.verdict.name,
+            "severity": claim.severity.name if claim.severity else None,
             "conditions": list(claim.conditions),
             "correction": claim.correction,
             "printed_error": claim.printed_error,
+            "paper_side": claim.paper_side,
             "ours": claim.ours,
             "for_users": claim.for_users,
             "calculators": list(claim.calculator_names),
@@ -125,10 +132,15 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
             "page": f"proofs/{claim.page}",
             "figure": f"proofs/figures/{claim.figure}.png" if claim.figure else None,
             "reported": dict(claim.reported),
-            "answer": asdict(claim.answer) if claim.answer else None,
+            "answer": _answer_json(claim.answer) if claim.answer else None,
         }
         for claim in claims
     ]
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    """The answer as plain data, its state in the two words that say what was seen, and where."""
+    return {**asdict(answer), "state": answer.seen, "setting": answer.setting}
 
 
 def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:

@@ -3,7 +3,7 @@
 import math
 
 from dptheory import pruning
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip.cor1 import printed_beta
 
@@ -27,6 +27,7 @@ row = new_row(
     id="gip.beta_values",
     source=Source("gip", "Corollary 1 and Appendix B.1"),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="gip/beta_values.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_beta,

@@ -10,7 +10,7 @@ from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of, printed_
 row = new_row(
     id="rs.rem2",
     source=Source("rs", "Remark 2, abstract, sections 1.1 and 6.1"),
-    verdict=Verdict.FALSE,
+    verdict=Verdict.CONDITIONAL,
     kernel="rs/rem2.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_kappa,
