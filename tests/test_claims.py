@@ -56,6 +56,7 @@ def test_rows_are_complete(claim: Claim) -> None:
         assert claim.state in ("confirmed", "not confirmed", "not run")
         return
     assert claim.checks
+    assert (claim.severity is not None) is (claim.verdict is Verdict.FALSE)
     if claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL):
         assert claim.correction and (claim.verdict is Verdict.FALSE or claim.conditions)
     if claim.part_of:
