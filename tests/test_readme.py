@@ -264,6 +264,21 @@ def test_the_noise_for_a_budget_is_the_least_to_one_millionth() -> None:
         assert run.scaled(factor).epsilon(1e-5).upper <= 1.0 < run.scaled(factor * (1 - 1e-6)).epsilon(1e-5).lower
 
 
+def test_how_many_statements_have_which_verdict() -> None:
+    rows = [one for one in claims.all_claims() if not one.ours and one.verdict is not claims.Verdict.EMPIRICAL]
+    count = {verdict: sum(one.verdict is verdict for one in rows) for verdict in claims.Verdict}
+    severe = {severity: sum(one.severity is severity for one in rows) for severity in claims.Severity}
+    true = count[claims.Verdict.HOLDS] + count[claims.Verdict.LOOSE]
+    said = " ".join(README.split())
+    assert f"Of {len(rows)} statements that the papers argue, {true} are true as printed" in said
+    assert f"(HOLDS, and {count[claims.Verdict.LOOSE]} LOOSE," in said
+    assert f"{count[claims.Verdict.CONDITIONAL]} need a condition that is not stated (CONDITIONAL)" in said
+    assert f"of {count[claims.Verdict.NOT_SHOWN]} the argument does not carry (NOT_SHOWN)" in said
+    assert f"and {count[claims.Verdict.FALSE]} are FALSE: {severe[claims.Severity.SERIOUS]} with what is built on them" in said
+    assert f"{severe[claims.Severity.REPAIRABLE]} where a corrected statement serves" in said
+    assert f"{severe[claims.Severity.SLIP]} slips of the pen" in said
+
+
 # --- measured claims ----------------------------------------------------------------------------------------------------
 
 

@@ -66,11 +66,15 @@ def head_count(rows: Sequence[Claim]) -> str:
     true = counts[Verdict.HOLDS] + counts[Verdict.LOOSE]
     loose = f" ({counts[Verdict.LOOSE]} of them LOOSE)" if counts[Verdict.LOOSE] else ""
     by_severity = {one: sum(claim.severity is one for claim in rows) for one in reversed(Severity)}
-    false = ", ".join(f"{count} {one.name.lower()}" for one, count in by_severity.items() if count)
+    false = ", ".join(f"{count} {_plural(one, count)}" for one, count in by_severity.items() if count)
     return (
         f"of {len(rows)} statements {true} are true as printed{loose}, {counts[Verdict.CONDITIONAL]} CONDITIONAL, "
         f"{counts[Verdict.NOT_SHOWN]} NOT_SHOWN and {counts[Verdict.FALSE]} FALSE" + (f" ({false})" if false else "")
     )
+
+
+def _plural(severity: Severity, count: int) -> str:
+    return "slips" if severity is Severity.SLIP and count > 1 else severity.name.lower()
 
 
 def _gravity(claim: Claim) -> int:

@@ -26,13 +26,16 @@ class LayerSteps:
     """When to freeze each layer, with the losses above their least values.
 
     Attributes:
-        frozen_after_step: of each layer, the first number of steps after which it is best frozen: 0 is never trained. ``steps``,
+        frozen_after_step: of each layer, the number of steps after which it is best frozen: 0 is never trained. ``steps``,
             never frozen, where freezing takes off no more than rounding.
+        first_step, last_step: the ends of the run of steps around it whose losses rounding cannot tell from the least.
         value: expected loss of each layer at the end, if it is frozen then.
         all_trained: expected loss of each layer at the end, if it is never frozen.
     """
 
     frozen_after_step: tuple[int, ...]
+    first_step: tuple[int, ...]
+    last_step: tuple[int, ...]
     value: tuple[float, ...]
     all_trained: tuple[float, ...]
 
@@ -44,12 +47,15 @@ class BestFreezing:
     Attributes:
         frozen_layers: 0 where freezing does not pay.
         frozen_after_step: the number of steps before they are frozen; the steps of the run where none is.
+        first_step, last_step: the ends of the run of steps around it whose losses rounding cannot tell from the least.
         value: expected loss at the end, of all layers together.
         all_trained: the same if nothing is frozen.
     """
 
     frozen_layers: int
     frozen_after_step: int
+    first_step: int
+    last_step: int
     value: float
     all_trained: float
 
@@ -144,8 +150,11 @@ def best_layer_steps(
     losses = (parts.walked(1.0, tau**2) / (2 * parts.curvature)).sum(axis=2)
     never = losses[-1] <= losses.min(axis=0) * (1 + _ROUNDING)
     best = np.where(never, len(parts.rates), losses.argmin(axis=0))
+    ends = [_indistinguishable(losses[:, layer], int(best[layer]), parts) for layer in range(len(best))]
     return LayerSteps(
         frozen_after_step=tuple(best.tolist()),
+        first_step=tuple(first for first, _ in ends),
+        last_step=tuple(last for _, last in ends),
         value=tuple(np.where(never, losses[-1], losses.min(axis=0)).tolist()),
         all_trained=tuple(losses[-1].tolist()),
     )
@@ -219,11 +228,37 @@ def best_freezing(
         values[step] = np.where(trained, at_end, now[step]).sum(axis=1)
     all_trained = float(now[-1].sum())
     if not values.size or values.min() * (1 + _ROUNDING) >= all_trained:
-        return BestFreezing(frozen_layers=0, frozen_after_step=steps, value=all_trained, all_trained=all_trained)
+        return BestFreezing(
+            frozen_layers=0,
+            frozen_after_step=steps,
+            first_step=steps,
+            last_step=steps,
+            value=all_trained,
+            all_trained=all_trained,
+        )
     after, layer = divmod(int(values.argmin()), layers - 1)
+    first, last = _indistinguishable(values[:, layer], after, parts)
     return BestFreezing(
-        frozen_layers=layer + 1, frozen_after_step=after, value=float(values.min()), all_trained=all_trained
+        frozen_layers=layer + 1,
+        frozen_after_step=after,
+        first_step=first,
+        last_step=last,
+        value=float(values.min()),
+        all_trained=all_trained,
     )
+
+
+def _indistinguishable(losses: Array, best: int, parts: _Parts) -> tuple[int, int]:
+    """The ends of the run of steps around the best one whose losses could be the least, had they not been rounded.
+
+    No term is negative, so that the relative error of a loss is at most its roundings: eight for a step of the recursion and one
+    for each part that is added. Two losses that differ by less than both their errors cannot be told apart.
+    """
+    roundings = 8 * len(parts.rates) + parts.sizes.size
+    alike = losses <= losses[best] * (1 + 2 * roundings * np.finfo(float).eps)
+    apart = np.flatnonzero(~alike)
+    before, after = apart[apart < best], apart[apart > best]
+    return int(before[-1]) + 1 if before.size else 0, int(after[0]) - 1 if after.size else len(losses) - 1
 
 
 def _shares(clips: Array, layer_norms: ArrayLike | None) -> Array:

@@ -1,5 +1,6 @@
 """When to freeze: limits, ties, what a schedule and parts mean, bad input."""
 
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -91,3 +92,63 @@ def test_bad_input(name: str, value: Any, message: str) -> None:
     good = RUN | {"layer_sizes": [9, 9], "gradient_norms": [1.0, 1.0]}
     with pytest.raises(ValueError, match=message):
         freezing.best_freezing(**good | {name: value})
+
+
+def _losses_in_eighty_digits(frozen_layer: int, *, steps: int, square: str, curvature: list[str], clip: list[str]) -> list[Decimal]:
+    """The loss at the end by the step of freezing the first layers, as the module's head writes the recursion; nothing is clipped."""
+    with localcontext() as context:
+        context.prec = 80
+        rate, sigma, batch = Decimal("0.1"), Decimal("1.5"), Decimal(1024)
+        sizes = [Decimal(200_000), Decimal(150_000), Decimal(50_000)]
+        curves, clips = [Decimal(one) for one in curvature], [Decimal(one) for one in clip]
+
+        def after(found: Decimal, layer: int, clip_norm: Decimal) -> Decimal:
+            moved = rate * curves[layer]
+            return (1 - moved) ** 2 * found + moved**2 * sizes[layer] * (sigma * clip_norm / batch) ** 2
+
+        losses, now = [], [Decimal(square)] * 3
+        for step in range(steps + 1):
+            end = list(now)
+            for _ in range(steps - step):
+                end = [after(q, i, clips[frozen_layer]) if i >= frozen_layer else q for i, q in enumerate(end)]
+            losses.append(sum(q / (2 * curve) for q, curve in zip(end, curves, strict=True)))
+            now = [after(q, i, clips[0]) for i, q in enumerate(now)]
+        return losses
+
+
+def test_where_the_least_is_flat_the_run_of_steps_that_rounding_cannot_tell_apart_holds_the_true_one() -> None:
+    """The page's example: doubles put the least at one step, eighty digits at another one of the same run."""
+    found = freezing.best_freezing(
+        [200_000, 150_000, 50_000],
+        gradient_norms=[0.5, 0.5, 0.5],
+        curvature=[2.0, 1.0, 0.5],
+        learning_rate=0.1,
+        steps=500,
+        clip_norm=[1.0, 0.8, 0.5],
+        noise_multiplier=1.5,
+        batch_size=1024,
+    )
+    losses = _losses_in_eighty_digits(
+        found.frozen_layers, steps=500, square="0.25", curvature=["2", "1", "0.5"], clip=["1", "0.8", "0.5"]
+    )
+    true = losses.index(min(losses))
+    assert found.first_step <= found.frozen_after_step <= found.last_step
+    assert found.first_step <= true == 103 <= found.last_step < 500
+    spread = max(losses[found.first_step : found.last_step + 1]) / min(losses) - 1
+    assert 0 < spread < Decimal("1e-11")
+
+
+def test_where_the_least_is_sharp_the_run_is_one_step() -> None:
+    one = freezing.best_layer_steps(
+        [[100, 900]],
+        gradient_norms=[[3.0, 0.0]],
+        curvature=[[1.0, 0.05]],
+        learning_rate=0.2,
+        steps=100,
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        batch_size=20,
+    )
+    assert one.first_step == one.frozen_after_step == one.last_step == (16,)
+    flat = freezing.best_layer_steps([9, 9], gradient_norms=[9.0, 9.0], **RUN | {"learning_rate": 0.9, "steps": 999})
+    assert max(flat.first_step) < 500 and flat.last_step == (999, 999)
