@@ -339,7 +339,10 @@ def test_the_head_counts_by_the_scale() -> None:
         whole, *parts = map(int, re.findall(r"(\d+) (?=statements|are true|CONDITIONAL|NOT_SHOWN|FALSE)", head))
         assert whole == sum(parts) == len(rows)
         names = [claim.verdict.name for claim in rows]
-        assert parts == [names.count("HOLDS") + names.count("LOOSE"), *map(names.count, ("CONDITIONAL", "NOT_SHOWN", "FALSE"))]
+        assert parts == [
+            names.count("HOLDS") + names.count("LOOSE"),
+            *map(names.count, ("CONDITIONAL", "NOT_SHOWN", "FALSE")),
+        ]
         assert sum(map(int, re.findall(r"(\d+) (?:slip|repairable|serious)", head))) == names.count("FALSE")
     one = [claims.get("rf.lem2"), claims.get("rs.thm3.3"), claims.get("gip.eq18")]
     assert _errata.head_count(one) == (
@@ -349,7 +352,11 @@ def test_the_head_counts_by_the_scale() -> None:
 
 def test_an_erratum_begins_with_what_stands() -> None:
     firsts = {paper: _written(paper).split("new.md) ")[1].split(": ")[0] for paper in claims.PAPERS}
-    assert [paper for paper, first in firsts.items() if not re.fullmatch(r"The (core|method)( of the privacy)? stands", first)] == []
+    assert [
+        paper
+        for paper, first in firsts.items()
+        if not re.fullmatch(r"The (core|method)( of the privacy)? stands", first)
+    ] == []
 
 
 def test_an_erratum_without_its_markers_is_refused(tmp_path: Path) -> None:

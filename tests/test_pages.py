@@ -82,7 +82,12 @@ _MUST_CORRECT = (Verdict.CONDITIONAL, Verdict.FALSE, Verdict.NOT_SHOWN)
 def sections_of(claim: Claim, headings: list[str]) -> list[str]:
     """The sections that the verdict asks for, in their order; those that a page may leave out only where it has them."""
     correction = _CORRECTION[claim.verdict]
-    may = ["Key points", "Where the print errs", "The paper's side", *([] if claim.verdict in _MUST_CORRECT else [correction])]
+    may = [
+        "Key points",
+        "Where the print errs",
+        "The paper's side",
+        *([] if claim.verdict in _MUST_CORRECT else [correction]),
+    ]
     shown = ["Figure"] if claim.figure else []
     proof = ["Proof", *(["Counterexample"] if claim.verdict in _MUST_CORRECT else []), "Use instead", *shown]
     order = ["Key points", "Statement", correction, "Conditions", "Where the print errs", "The paper's side", *proof]

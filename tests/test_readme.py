@@ -274,7 +274,10 @@ def test_how_many_statements_have_which_verdict() -> None:
     assert f"(HOLDS, and {count[claims.Verdict.LOOSE]} LOOSE," in said
     assert f"{count[claims.Verdict.CONDITIONAL]} need a condition that is not stated (CONDITIONAL)" in said
     assert f"of {count[claims.Verdict.NOT_SHOWN]} the argument does not carry (NOT_SHOWN)" in said
-    assert f"and {count[claims.Verdict.FALSE]} are FALSE: {severe[claims.Severity.SERIOUS]} with what is built on them" in said
+    assert (
+        f"and {count[claims.Verdict.FALSE]} are FALSE: {severe[claims.Severity.SERIOUS]} with what is built on them"
+        in said
+    )
     assert f"{severe[claims.Severity.REPAIRABLE]} where a corrected statement serves" in said
     assert f"{severe[claims.Severity.SLIP]} slips of the pen" in said
 

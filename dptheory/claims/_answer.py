@@ -129,7 +129,7 @@ class Answer:
         """
         if self.state == NOT_RUN:
             return NOT_RUN
-        outcomes = {part.outcome for part in (*self.findings, *self.measured)}
+        outcomes = {one.outcome for one in self.findings} | {one.outcome for one in self.measured}
         if outcomes == {HOLDS}:
             return "seen"
         if outcomes == {OPPOSITE}:

@@ -42,7 +42,13 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
     for verdict in Verdict:
         count = sum(claim.verdict is verdict for claim in claims)
         lines.append(f"| {verdict.name} | {verdict.value} | {count} |")
-    lines += ["", "A FALSE row has a severity, which says what falls with it.", "", "| severity | meaning | rows |", "|---|---|---|"]
+    lines += [
+        "",
+        "A FALSE row has a severity, which says what falls with it.",
+        "",
+        "| severity | meaning | rows |",
+        "|---|---|---|",
+    ]
     for severity in Severity:
         count = sum(claim.severity is severity for claim in claims)
         lines.append(f"| {severity.name} | {severity.value} | {count} |")

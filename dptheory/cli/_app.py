@@ -65,7 +65,9 @@ Seed = Annotated[str, typer.Option(help="A whole number >= 0, or 'random' for a 
 @app.command("claims", epilog="Example: dptheory claims --paper gip --verdict false")
 def list_claims(
     paper: Annotated[str | None, typer.Option(help=f"One of {', '.join(claims.PAPERS)}.")] = None,
-    verdict: Annotated[str | None, typer.Option(help="HOLDS, LOOSE, CONDITIONAL, FALSE, NOT_SHOWN or EMPIRICAL.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option(help="HOLDS, LOOSE, CONDITIONAL, FALSE, NOT_SHOWN or EMPIRICAL.")
+    ] = None,
     format: Annotated[
         Format, typer.Option(help="table for reading, md for proofs/README.md, json for programs.")
     ] = Format.TABLE,

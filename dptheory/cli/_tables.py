@@ -24,7 +24,14 @@ COLOURS = {
 
 
 _NARROW = 60
-_SHORT = {"CONDITIONAL": "COND.", "EMPIRICAL": "EMP.", "NOT_SHOWN": "NOT_S", "function": "func", "argument": "arg", "letter": "sign"}
+_SHORT = {
+    "CONDITIONAL": "COND.",
+    "EMPIRICAL": "EMP.",
+    "NOT_SHOWN": "NOT_S",
+    "function": "func",
+    "argument": "arg",
+    "letter": "sign",
+}
 
 
 def claim_lines(claims: Sequence[Claim], width: int) -> Iterator[Text]:

@@ -94,7 +94,9 @@ def test_bad_input(name: str, value: Any, message: str) -> None:
         freezing.best_freezing(**good | {name: value})
 
 
-def _losses_in_eighty_digits(frozen_layer: int, *, steps: int, square: str, curvature: list[str], clip: list[str]) -> list[Decimal]:
+def _losses_in_eighty_digits(
+    frozen_layer: int, *, steps: int, square: str, curvature: list[str], clip: list[str]
+) -> list[Decimal]:
     """The loss at the end by the step of freezing the first layers, as the module's head writes the recursion; nothing is clipped."""
     with localcontext() as context:
         context.prec = 80

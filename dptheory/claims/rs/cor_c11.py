@@ -171,7 +171,9 @@ BUDGETS = tuple(
 
 row = new_row(
     id="rs.cor_c11",
-    source=Source("rs", "sentence before Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
+    source=Source(
+        "rs", "sentence before Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))
+    ),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
     kernel="rs/cor_c11.v",
