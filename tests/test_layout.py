@@ -40,7 +40,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
 TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"{TRAINING}.{room}" for room in rooms)
     for rooms in (
-        ("_argument_ranges", "_machine", "_last_weights"),
+        ("_argument_ranges", "_json_lines", "_machine", "_last_weights"),
         ("_streams", "_randomness", "data", "per_example"),
         ("mechanisms", "networks"),
         ("engine",),
@@ -334,7 +334,6 @@ TESTED_IN = {
     "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
     "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
     "dptheory.training._probe_command": "training/test_command_line.py",
-    "dptheory.training.planning._json_lines": "training/planning/test_evidence.py",
     "dptheory.training.planning._norms": "training/planning/test_pilot.py",
     "dptheory.training.planning._point": "training/planning/test_choice.py",
     "dptheory.training.planning._ranges": "training/planning/test_choice.py",

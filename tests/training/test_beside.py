@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import statistics
+from functools import cache
 from typing import Any
 
 import pytest
@@ -35,17 +36,22 @@ def measured(instrument: str, arm: str, kind: str) -> list[list[dict[str, Any]]]
 
 
 def arms(instrument: str, seed: int) -> dict[str, Any]:
-    text = (RESULTS / "instruments" / f"{instrument}_seed={seed}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)["arms"]
+    found: dict[str, Any] = lines("instruments")[f"{instrument}_seed={seed}"]["arms"]
     return found
+
+
+@cache
+def lines(study: str) -> dict[str, dict[str, Any]]:
+    """By the names of runs."""
+    text = (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8")
+    return {one["run"]: one for one in map(json.loads, text.splitlines())}
 
 
 def accuracies(study: str, phase: str, arm: str) -> dict[str, float]:
     """In percent, after the last epoch, by seed."""
-    files = sorted((RESULTS / study).glob(f"{phase}_{arm}_seed=*.json"))
-    assert files, (study, phase, arm)
-    read = {one.stem.rsplit("=", 1)[1]: json.loads(one.read_text(encoding="utf-8")) for one in files}
-    return {seed: 100 * one["epochs"]["test_accuracy"][-1] for seed, one in read.items()}
+    named = sorted(name for name in lines(study) if name.startswith(f"{phase}_{arm}_seed="))
+    assert named, (study, phase, arm)
+    return {name.rsplit("=", 1)[1]: 100 * lines(study)[name]["epochs"]["test_accuracy"][-1] for name in named}
 
 
 def paired(study: str, phases: tuple[str, ...], arm: str, against: str) -> tuple[list[float], list[float]]:
@@ -104,9 +110,7 @@ def test_how_many_layers_are_frozen() -> None:
     assert plain[1] < 85.5 and plain[2] < 86.2
     assert two.high < 0 and three.high < 0
     sigmas = [
-        json.loads((RESULTS / "freezing" / f"{phase}_dp-sgd_seed={seed}.json").read_text(encoding="utf-8"))[
-            "noise_multiplier"
-        ]
+        lines("freezing")[f"{phase}_dp-sgd_seed={seed}"]["noise_multiplier"]
         for phase, seed in zip(budgets, (100, 200, 300), strict=True)
     ]
     assert "so that sigma is {:.2f}, {:.2f} and {:.2f}".format(*sigmas) in differs("lf.table1")
@@ -308,8 +312,7 @@ def test_cosines_at_the_end() -> None:
 
 def test_seeds_that_are_the_same_run() -> None:
     def epochs(arm: str, seed: int) -> Any:
-        text = (RESULTS / "index_pruning" / f"final_{arm}_seed={seed}.json").read_text(encoding="utf-8")
-        return json.loads(text)["epochs"]["test_accuracy"]
+        return lines("index_pruning")[f"final_{arm}_seed={seed}"]["epochs"]["test_accuracy"]
 
     same = sum(epochs("index-pruning", seed) == epochs("index-pruning-1000", seed) for seed in range(16))
     assert f"in {same} of the 16 seeds" in BESIDE["gip.table5", "index_pruning"]
@@ -328,9 +331,7 @@ def test_freezing_on_handcrafted_features() -> None:
     assert f"has {cnn:.1f} percent with the CNN" in text and f"and {plain:.1f} with the linear model" in text
     printed = papers.table("rf.table1").cell("Handcrafted CNN, epsilon 3.0, baseline").text
     assert f"where the paper has {printed.split()[0]}," in text
-    sigma = json.loads((RESULTS / "handcrafted" / "final_dp-sgd_seed=0.json").read_text(encoding="utf-8"))[
-        "noise_multiplier"
-    ]
+    sigma = lines("handcrafted")["final_dp-sgd_seed=0"]["noise_multiplier"]
     assert f"75 steps with batches of 2000 in place of 500 with 8000, sigma = {sigma:.2f} in place of 5.65" in differs(
         "rf.table1"
     )

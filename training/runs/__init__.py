@@ -12,7 +12,7 @@ from dptheory.training.runs._comparisons import ComparisonResult, compare
 from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from dptheory.training.runs._forecast_table import ratio_of_gains
 from dptheory.training.runs._instruments import Instrument, Measuring, read_instrument
-from dptheory.training.runs._measured import path_of as instrument_path
+from dptheory.training.runs._measured import write_measured
 from dptheory.training.runs._model import build_model, build_optimizer
 from dptheory.training.runs._own import own_network, own_records
 from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
@@ -62,7 +62,6 @@ __all__ = [
     "equivalence",
     "from_dict",
     "images_of",
-    "instrument_path",
     "metrics",
     "one_step",
     "own_network",
@@ -85,5 +84,6 @@ __all__ = [
     "sweep",
     "train",
     "write_answers",
+    "write_measured",
     "write_statement",
 ]

@@ -8,15 +8,15 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import Answer, Measured
-from dptheory.training import _argument_ranges
+from dptheory.training.runs import _results
 from dptheory.training.runs._instruments import Instrument
-from dptheory.training.runs._results import Result, read_entries
+from dptheory.training.runs._results import Result
 from dptheory.training.runs._tables import listed, only, said
 
 FindMeasured = Callable[[str, int], Result | None]
 """The result of an instrument, by its name and a seed; None where there is none that counts."""
 
-FOLDER = "instruments"
+FILE = "instruments"
 
 
 @dataclass(frozen=True)
@@ -69,43 +69,58 @@ class AskedOfInstrument:
     corrected: str = ""
 
 
-def path_of(folder: Path, *, name: str, seed: int) -> Path:
-    """Where the result of an instrument and a seed lies.
+def path_of(folder: Path) -> Path:
+    """Where the results of the instruments lie."""
+    return _results.path_of(folder, FILE)
+
+
+def run_name(instrument: str, seed: int) -> str:
+    """Of the runs of an instrument and a seed."""
+    return f"{instrument}_seed={seed}"
+
+
+def read(path: Path) -> dict[str, Result]:
+    """The measurements in a file, by the names of their runs; none where there is no file.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    return _results.read(path, "an instrument", ("quantities", "code", "arms"))
+
+
+def write_measured(folder: Path, result: Result) -> Path:
+    """Add the measurements of an instrument and a seed to the results; they stand for earlier ones.
 
     Args:
         folder: of all results.
-        name: of the instrument.
-        seed: one of its seeds.
+        result: with the keys "instrument" and "seed", and what was measured.
 
     Returns:
-        Path of the JSON file.
+        Path of the file.
 
     Raises:
-        ValueError: a seed outside 0..2^63 - 1.
+        ValueError: a number that JSON does not have.
+        OSError: the file cannot be written.
 
-    Example: a file per instrument and seed.
+    Example: all instruments share a file.
+        >>> import tempfile
         >>> from pathlib import Path
-        >>> from dptheory.training.runs import instrument_path
-        >>> instrument_path(Path("results"), name="masks", seed=0).as_posix()
-        'results/instruments/masks_seed=0.json'
+        >>> from dptheory.training.runs import write_measured
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_measured(Path(folder), {"instrument": "masks", "seed": 0}).name
+        'instruments.jsonl'
     """
-    return folder / FOLDER / f"{name}_seed={_argument_ranges.seed('seed', seed)}.json"
-
-
-def read(path: Path) -> Result | None:
-    """The measurements in a file; None where there is none.
-
-    Raises:
-        ValueError: the file holds none.
-    """
-    return read_entries(path, "an instrument", ("quantities", "code", "arms"))
+    path = path_of(folder)
+    _results.write(path, run_name(result["instrument"], result["seed"]), result)
+    return path
 
 
 def committed(folder: Path) -> FindMeasured:
     """The results that count: those of code that differs from its commit are none."""
+    kept = read(path_of(folder))
 
     def found(name: str, seed: int) -> Result | None:
-        result = read(path_of(folder, name=name, seed=seed))
+        result = kept.get(run_name(name, seed))
         return None if result is None or result["code"].get("dirty") else result
 
     return found
@@ -169,7 +184,7 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
         beside=asked.beside if done else "",
         measured=measured if done else (),
         reported=tuple((name, numbers[name]) for name in asked.reported),
-        files=tuple(path_of(folder, name=instrument.name, seed=seed).as_posix() for seed in instrument.seeds)
+        files=tuple(f"{path_of(folder).as_posix()}: {run_name(instrument.name, seed)}" for seed in instrument.seeds)
         if done
         else (),
         command=command(instrument),

@@ -25,9 +25,8 @@ class PlannedRun:
 
     @property
     def name(self) -> str:
-        """Of its result file; what an earlier phase chose is not part of it."""
-        point = (f"{key.rsplit('.', 1)[-1]}={value:g}" for key, value in self.point.items())
-        return "_".join((self.phase, self.arm, *point, f"seed={self.config.seed}"))
+        """In its study; what an earlier phase chose is not part of it."""
+        return _results.run_name(phase=self.phase, arm=self.arm, point=self.point, seed=self.config.seed)
 
 
 Find = Callable[[PlannedRun], Result | None]

@@ -1,4 +1,4 @@
-"""Result files: one per run, with everything that it depends on; the same on every repetition but for the times."""
+"""Results: a file of lines per study, a line per run, with all that it depends on; on every repetition the same but for the times."""
 
 import importlib.metadata
 import json
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from dptheory.files import write_atomically
+from dptheory.training._json_lines import JsonLines
 
 _PACKAGES = ("training", "dptheory")
+_NAME = "run"
+"""The key of a line that names its run."""
 _GUESSING = 0.2
 """An accuracy below twice that of guessing one of ten classes is that of a run that has diverged."""
 
@@ -121,55 +123,47 @@ def require_folder(results: Path) -> None:
         raise ValueError(f"results must be a folder that there is (of the repository's root), got {str(results)!r}")
 
 
-def path_of(folder: Path, study: str, run: str) -> Path:
-    """Where the result of a run lies."""
-    return folder / study / f"{run}.json"
+def path_of(folder: Path, study: str) -> Path:
+    """Where the results of a study lie."""
+    return folder / f"{study}.jsonl"
 
 
-def write(path: Path, result: Result) -> None:
-    """Write a result, the lists of its epochs on one line each.
+def run_name(*, phase: str, arm: str, point: Mapping[str, Any], seed: int) -> str:
+    """Of a run in its study: what an earlier phase chose is not part of it."""
+    values = (f"{key.rsplit('.', 1)[-1]}={value:g}" for key, value in point.items())
+    return "_".join((phase, arm, *values, f"seed={seed}"))
+
+
+def write(path: Path, name: str, result: Result) -> None:
+    """Add the result of a run to those of its study; it stands for an earlier one of that name.
 
     Raises:
+        ValueError: it holds a number that JSON does not have.
         OSError: the file cannot be written.
     """
-    inner = {key: value for key, value in result.items() if key not in ("epochs", "seconds")}
-    lines = json.dumps(inner, indent=1, allow_nan=False).removesuffix("\n}")
-    for key in ("epochs", "seconds"):
-        rows = ",\n".join(
-            f"  {json.dumps(name)}: {json.dumps(row, allow_nan=False)}" for name, row in result[key].items()
-        )
-        lines += f",\n {json.dumps(key)}: {{\n{rows}\n }}"
-    write_atomically(path, lines + "\n}\n")
+    JsonLines(path).add({_NAME: name, **result}, allow_nan=False)
 
 
-def read(path: Path) -> Result | None:
-    """The result of a run in a file; None where there is none.
-
-    Raises:
-        ValueError: the file is no result.
-    """
-    return read_entries(path, "a run", ("config", "epochs", "code", "diverged"))
-
-
-def read_entries(path: Path, whose: str, keys: tuple[str, ...]) -> Result | None:
-    """The result in a file; None where there is none.
+def read(
+    path: Path, whose: str = "a run", keys: tuple[str, ...] = ("config", "epochs", "code", "diverged")
+) -> dict[str, Result]:
+    """The results in a file by the names of their runs, the last one of each; none where there is no file.
 
     Args:
         path: of the file.
-        whose: result it is, in words.
-        keys: that it must have.
+        whose: results they are, in words.
+        keys: that each must have.
 
     Raises:
-        ValueError: the file is no result.
+        ValueError: a line is no result.
     """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no result of {whose}: {error}") from None
-    if not isinstance(found, dict) or not set(keys) <= found.keys():
-        raise ValueError(f"{path} is no result of {whose}: it lacks {', '.join(keys[:-1])} or {keys[-1]}")
+    found: dict[str, Result] = {}
+    for number, line in enumerate(JsonLines(path).lines(), 1):
+        lacking = [key for key in (_NAME, *keys) if key not in line]
+        if lacking:
+            raise ValueError(f"{path} must hold results of {whose}, got line {number} without {', '.join(lacking)}")
+        result = dict(line)
+        found[result.pop(_NAME)] = result
     return found
 
 

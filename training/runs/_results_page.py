@@ -26,7 +26,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     """Write what the results say: for the ledger as JSON, for readers as a page, for the pictures as JSON beside the page.
 
     Args:
-        results: folder of the result files, a folder per study.
+        results: folder of the results, a file per study.
         out: the JSON file.
         page: the Markdown page.
 
@@ -84,7 +84,7 @@ some of it does not hold. Of a comparison "the opposite" was found, or it is "op
 number of an instrument "fails" where no seed keeps it, be it by little, and is "open" where some do. In what a setting differs
 is written with the results at hand; of the three seeds of an instrument two were added when the first was known.
 
-Every number comes from the files of `proofs/results`. `dptheory rerun FILE` makes one of them again, by the code of the
+Every number comes from the files of `proofs/results`, a line a run. `dptheory rerun FILE RUN` makes one again, by the code of the
 commit that it names, and says what came out otherwise.
 
 Results of networks with a pooling that were trained by the code between 554e4a09 and 5542f772 are withdrawn: convolutions behind
@@ -273,7 +273,9 @@ def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, 
     yield from ("", f"Cost: {study.cost}")
     versions = ", ".join(f"`{one[:12]}`" for one in far.versions)
     yield from (
-        ("", f"Result files: `{_verdicts.COMMITTED.as_posix()}/{study.name}`, made by {versions}.") if versions else ()
+        ("", f"Results: `{_results.path_of(_verdicts.COMMITTED, study.name).as_posix()}`, made by {versions}.")
+        if versions
+        else ()
     )
 
 

@@ -40,19 +40,20 @@ class Places:
     results: Path = RESULTS
     state: Path = STATE
 
-    def result(self, study: Study, run: PlannedRun) -> Path:
-        """The result file of a run."""
-        return _results.path_of(self.results, study.name, run.name)
+    def file(self, study: Study) -> Path:
+        """The results of a study."""
+        return _results.path_of(self.results, study.name)
 
     def folder(self, study: Study, run: PlannedRun) -> Path:
         """Where a run under way keeps its state."""
         return self.state / study.name / run.name
 
     def find(self, study: Study) -> plans.Find:
-        """Results of the study's runs; a file of another configuration is none."""
+        """Results of the study's runs, as they are now; one of another configuration is none."""
+        kept = _results.read(self.file(study))
 
         def found(run: PlannedRun) -> Result | None:
-            result = _results.read(self.result(study, run))
+            result = kept.get(run.name)
             same = result is not None and _results.of_configuration(result, run.config.as_dict())
             return result if same else None
 
@@ -66,7 +67,7 @@ class Standing:
     Attributes:
         plan: all its runs, as far as they are decided.
         finished: names of those with a result.
-        stale: names of those whose file is of another configuration: they are made again.
+        stale: names of those whose result is of another configuration: they are made again.
         running: names of those that some process has now.
         epochs: that are done, of finished runs and of those under way.
         epochs_in_all: of all runs, those that are not decided yet included.
@@ -143,7 +144,7 @@ def standing(study: Study, places: Places) -> Standing:
     return Standing(
         plan=plan,
         finished=frozenset(finished),
-        stale=frozenset(run.name for run in rest if places.result(study, run).exists()),
+        stale=frozenset(run.name for run in rest) & _results.read(places.file(study)).keys(),
         running=frozenset(run.name for run in rest if taken(places.folder(study, run))),
         epochs=sum(run.config.epochs for run in plan.runs if run.name in finished)
         + sum(_processes.epochs_done(places.folder(study, run)) for run in rest),
@@ -279,6 +280,6 @@ def _task(study: Study, places: Places, run: PlannedRun, device: str, allow_dirt
         config=run.config.as_dict(),
         device=device,
         folder=str(places.folder(study, run).resolve()),
-        result=str(places.result(study, run).resolve()),
+        result=str(places.file(study).resolve()),
         allow_dirty=allow_dirty,
     )

@@ -18,7 +18,7 @@ from dptheory.training.runs._study import Study
 from dptheory.training.runs._sweep import Places
 
 COMMITTED = Path("proofs/results")
-"""Where the result files are, as the pages name them."""
+"""Where the results are, as the pages name them."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Progress:
 
 
 def committed(study: Study, folder: Path) -> Find:
-    """The results of a study that count: each file is read once, and those of code that differs from its commit are none."""
+    """The results of a study that count: those of code that differs from its commit are none."""
     find, seen = Places(results=folder).find(study), dict[str, Result | None]()
 
     def found(run: PlannedRun) -> Result | None:
-        if run.name not in seen:
+        if run.name not in seen:  # comparing configurations takes a while
             result = find(run)
             seen[run.name] = None if result is None or result["code"].get("dirty") else result
         return seen[run.name]
@@ -146,8 +146,9 @@ def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
 
 
 def _files(asked: Asked, find: Find) -> Iterator[str]:
-    """Patterns of the result files of all arms compared."""
+    """File and names of the results of all arms compared."""
     study = asked.study
+    path = _results.path_of(COMMITTED, study.name).as_posix()
     seen: dict[str, int] = {}
     for comparison in dict.fromkeys(condition.comparison for condition in asked.conditions):
         found = _comparisons.compare(study, comparison, find)
@@ -155,6 +156,5 @@ def _files(asked: Asked, find: Find) -> Iterator[str]:
             continue
         for phase in map(study.phase, comparison.phases):
             for arm in (found.arm, found.against):
-                path = _results.path_of(COMMITTED, study.name, f"{phase.name}_{arm}_seed=*")
-                seen[path.as_posix()] = len(phase.seeds)
-    yield from (f"{pattern} ({count} files)" for pattern, count in seen.items())
+                seen[f"{phase.name}_{arm}_seed=*"] = len(phase.seeds)
+    yield from (f"{path}: {pattern} ({count} runs)" for pattern, count in seen.items())

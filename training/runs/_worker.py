@@ -26,12 +26,12 @@ class Task:
     """What a worker needs to know; plain values, as it goes to other processes and machines.
 
     Attributes:
-        study, phase, arm, point: what the result file says about where it belongs.
+        study, phase, arm, point: what the result says about where it belongs.
         config: of the run.
         device: "auto", "cpu" or "cuda".
         folder: for checkpoint, lock and log while the run is under way.
-        result: path of the result file.
-        allow_dirty: whether code that differs from its commit may make _results.
+        result: path of the results of the study, to which this one is added.
+        allow_dirty: whether code that differs from its commit may make results.
     """
 
     study: str
@@ -44,13 +44,18 @@ class Task:
     result: str
     allow_dirty: bool = False
 
+    @property
+    def name(self) -> str:
+        """Of the run in its study."""
+        return _results.run_name(phase=self.phase, arm=self.arm, point=self.point, seed=self.config["seed"])
+
     def finished(self) -> bool:
         """Whether there is a result of this very configuration.
 
         Raises:
-            ValueError: the file is no result.
+            ValueError: the file holds something else than results.
         """
-        found = _results.read(Path(self.result))
+        found = _results.read(Path(self.result)).get(self.name)
         return found is not None and _results.of_configuration(found, self.config)
 
 
@@ -73,7 +78,7 @@ def make(task: Task) -> None:
     code = _results.code_version()
     if not task.allow_dirty:
         _results.refuse_dirty(code)
-    device, folder, target = pick_device(task.device), Path(task.folder), Path(task.result)
+    device, folder = pick_device(task.device), Path(task.folder)
     with only_here(folder):
         if task.finished():
             return
@@ -97,10 +102,9 @@ def make(task: Task) -> None:
         seconds = {"epochs": epochs.pop("seconds")}
         epochs["epsilon"] = _results.settled(epochs["epsilon"])
         where = {key: value for key, value in asdict(task).items() if key in ("study", "phase", "arm", "point")}
-        for left in target.parent.glob(f".{target.name}.*"):  # of a worker killed while it wrote
-            left.unlink()
         _results.write(
-            target,
+            Path(task.result),
+            task.name,
             where
             | found
             | {"seed": run.config.seed, "diverged": _results.has_diverged(epochs), "code": code}

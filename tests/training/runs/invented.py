@@ -1,7 +1,9 @@
 """A study whose results no run has made, so that what is planned, answered and shown is known beforehand."""
 
 import copy
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dptheory.training.runs._plan import Find, PlannedRun
@@ -69,3 +71,11 @@ def find_by(accuracy: Accuracy) -> Find:
         return None if found is None else result(run, found)
 
     return find
+
+
+def forget(path: Path, name: str) -> None:
+    """Take the results of a run out of a file."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    left = [line for line in lines if json.loads(line)["run"] != name]
+    assert len(left) < len(lines), name
+    path.write_text("".join(left), encoding="utf-8")

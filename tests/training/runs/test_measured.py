@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dptheory.claims import Answer, Measured
-from dptheory.training.runs import _measured, _verdicts, read_instrument
+from dptheory.training.runs import _measured, _verdicts, read_instrument, write_measured
 from dptheory.training.runs._instruments import HOME
 from dptheory.training.runs._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
 from dptheory.training.runs._rules import Rule
@@ -31,14 +31,14 @@ def asked(**bounds: float) -> AskedOfInstrument:
 
 def written(folder: Path, *values: float | None, code: dict[str, Any] | None = None) -> Path:
     for seed, value in enumerate(values):
-        path = path_of(folder, name="masks", seed=seed)
-        path.parent.mkdir(exist_ok=True)
         result = {
+            "instrument": "masks",
+            "seed": seed,
             "quantities": {"least_mse_gain": value},
             "code": code or {"commit": "c0ffee", "dirty": False},
             "arms": {},
         }
-        path.write_text(json.dumps(result))
+        write_measured(folder, result)
     return folder
 
 
@@ -60,8 +60,8 @@ def test_states(tmp_path: Path, values, bounds: dict[str, float], relation: str,
     assert found.measured == (Measured(quantity="gain", values=values, relation=relation, outcome=outcome),)
     assert (found.state, found.instrument, found.study, found.reason) == (state, "masks", None, "")
     assert found.files == (
-        "proofs/results/instruments/masks_seed=0.json",
-        "proofs/results/instruments/masks_seed=1.json",
+        "proofs/results/instruments.jsonl: masks_seed=0",
+        "proofs/results/instruments.jsonl: masks_seed=1",
     )
     assert found.reported == (("MSE, dense minus frozen", "positive"),)
     assert found.command == "dptheory instrument masks" and found.cost == MASKS.cost
@@ -77,12 +77,9 @@ def test_a_seed_less_and_code_that_nobody_can_find_are_no_answer(tmp_path: Path)
         assert (found.state, found.measured, found.files) == ("not run", (), ())
         assert found.reason == "instrument masks has seeds to go" and found.command
     assert _verdicts.claim_answer("rf.fig1", rule, {}).state == "not run"
-    path_of(tmp_path, name="masks", seed=0).write_text("{}")
-    with pytest.raises(ValueError, match="is no result of an instrument: it lacks"):
-        committed(tmp_path)("masks", 0)
-    path_of(tmp_path, name="masks", seed=0).write_text("{")
-    with pytest.raises(ValueError, match="is no result of an instrument"):
-        committed(tmp_path)("masks", 0)
+    path_of(tmp_path).write_text('{"run": "masks_seed=0", "code": {}, "arms": {}}\n')
+    with pytest.raises(ValueError, match=r"instruments\.jsonl must hold results of an instrument, .*quantities"):
+        committed(tmp_path)
 
 
 def test_what_was_asked_after_the_results_stands_beside_them_alone(tmp_path: Path) -> None:
@@ -134,12 +131,13 @@ def test_wrong_rules_are_refused() -> None:
 
 
 def test_committed_results_are_those_of_their_instruments() -> None:
-    """Each file holds what its instrument measures, at its steps and with its options' names."""
+    """Each line holds what its instrument measures, at its steps and with its options' names."""
     folder = Path(__file__).parents[3] / "proofs" / "results"
-    for path in sorted((folder / _measured.FOLDER).glob("*.json")):
-        name, seed = path.stem.split("_seed=")
-        instrument, result = read_instrument(name), committed(folder)(name, int(seed))
-        assert result is not None and int(seed) in instrument.seeds, path.name
+    find = committed(folder)
+    for run in _measured.read(path_of(folder)):
+        name, seed = run.split("_seed=")
+        instrument, result = read_instrument(name), find(name, int(seed))
+        assert result is not None and int(seed) in instrument.seeds, run
         assert tuple(result["quantities"]) == instrument.quantities
         assert set(result["arms"]) == set(instrument.arms)
         for one in instrument.measurings:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dptheory.training.runs import _processes, _worker
+from dptheory.training.runs import _processes, _results, _worker
 from dptheory.training.runs._processes import BUSY, DONE, FAILED, STOPPED, Ending, in_fresh_process
 from dptheory.training.runs._worker import Task
 
@@ -19,12 +19,12 @@ KILLED = -signal.SIGKILL
 
 
 def a_task(folder: Path) -> Task:
-    return Task("s", "p", "a", {}, {"seed": 1}, "cpu", str(folder / "state"), str(folder / "result.json"))
+    return Task("s", "p", "a", {}, {"seed": 1}, "cpu", str(folder / "state"), str(folder / "result.jsonl"))
 
 
 def finish(task: Task) -> None:
     whole = {"config": dict(task.config), "epochs": {}, "code": {}, "diverged": False}
-    Path(task.result).write_text(json.dumps(whole))
+    _results.write(Path(task.result), task.name, whole)
 
 
 def epochs(task: Task, count: int) -> None:
@@ -98,7 +98,7 @@ def test_a_stop_that_nobody_asked_for_is_a_death(monkeypatch: pytest.MonkeyPatch
 def test_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, told: bool, result: bool, wanted: Ending
 ) -> None:
-    wanted = dataclasses.replace(wanted, message=wanted.message.format(result=tmp_path / "result.json"))
+    wanted = dataclasses.replace(wanted, message=wanted.message.format(result=tmp_path / "result.jsonl"))
     assert ending(monkeypatch, tmp_path, (code, 1), told=told, result=result) == (wanted, 1)
 
 

@@ -1,4 +1,4 @@
-"""Result files: what they hold, which are refused, and which code they name."""
+"""Results: what they hold, which are refused, and which code they name."""
 
 import importlib.metadata
 import json
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dptheory.training.runs import _results
+from dptheory.training.runs._rules import read_studies
 
 ROW: dict[str, Any] = {
     "config": {"seed": 3}, "code": {"dirty": False}, "diverged": False,
@@ -17,54 +18,61 @@ ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "new folder" / "a.json"
-    _results.write(path, ROW)
-    assert _results.read(path) == ROW
-    lines = path.read_text().split("\n")
-    assert '  "epoch": [1, 2, 3],' in lines and '  "test_accuracy": [0.25, 0.75, 0.5]' in lines  # a list on one line
-    assert ' "diverged": false,' in lines and '  "seed": 3' in lines and lines[-1] == ""
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "study.jsonl"
+    other = ROW | {"config": {"seed": 4}}
+    _results.write(path, "one", ROW)
+    _results.write(path, "other", other)
+    assert _results.read(path) == {"one": ROW, "other": other}
+    assert [json.loads(line)["run"] for line in path.read_text().splitlines()] == ["one", "other"]
+
+
+def test_a_later_result_of_a_run_stands_for_an_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    for name, seed in (("one", 3), ("other", 4), ("one", 5)):
+        _results.write(path, name, ROW | {"config": {"seed": seed}})
+    assert {name: row["config"]["seed"] for name, row in _results.read(path).items()} == {"one": 5, "other": 4}
 
 
 @pytest.mark.parametrize("place", ["outside", "epochs", "seconds"])
 def test_no_number_that_json_does_not_have(tmp_path: Path, place: str) -> None:
     bad = ROW | ({"config": {"a": math.nan}} if place == "outside" else {place: {"epochs": [math.inf]}})
     with pytest.raises(ValueError, match="JSON"):
-        _results.write(tmp_path / "a.json", bad)
+        _results.write(tmp_path / "study.jsonl", "one", bad)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"{", "is no result of a run: Expecting"),
-        (b"\xff\xfe", "is no result of a run: 'utf-8' codec"),
-        (b"[]", "is no result of a run: it lacks config, epochs, code or diverged"),
-        (b"3", "is no result of a run: it lacks"),
-        *(
-            (json.dumps({k: v for k, v in ROW.items() if k != key}).encode(), "is no result of a run: it lacks config")
-            for key in ("config", "epochs", "code", "diverged")
-        ),
-    ],
-)
-def test_damaged_files_are_refused(tmp_path: Path, content: bytes, says: str) -> None:
-    path = tmp_path / "a.json"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=says) as refused:
+@pytest.mark.parametrize("lacking", ["run", "config", "epochs", "code", "diverged"])
+def test_a_line_that_is_no_result_is_refused(tmp_path: Path, lacking: str) -> None:
+    path = tmp_path / "study.jsonl"
+    _results.write(path, "one", ROW)
+    line = {key: value for key, value in (ROW | {"run": "other"}).items() if key != lacking}
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    with pytest.raises(ValueError, match=rf"study\.jsonl .* 2 .*{lacking}$"):
         _results.read(path)
-    assert str(refused.value).startswith(str(path))
 
 
-def test_four_entries_make_a_result_and_no_file_is_none(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    assert _results.read(path) is None
+def test_four_entries_make_a_result_and_no_file_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    assert _results.read(path) == {}
     four = {key: ROW[key] for key in ("config", "epochs", "code", "diverged")}
-    path.write_text(json.dumps(four))
-    assert _results.read(path) == four
+    _results.write(path, "one", four)
+    assert _results.read(path) == {"one": four}
 
 
-def test_a_result_lies_in_the_folder_of_its_study() -> None:
-    assert _results.path_of(Path("results"), "study", "run") == Path("results/study/run.json")
+def test_a_study_has_a_file_and_a_run_its_name() -> None:
+    assert _results.path_of(Path("results"), "study") == Path("results/study.jsonl")
+    named = _results.run_name(phase="p", arm="a-b", point={"optimizer.learning_rate": 0.50, "epochs": 2}, seed=7)
+    assert named == "p_a-b_learning_rate=0.5_epochs=2_seed=7"
+
+
+def test_committed_results_have_the_names_of_their_runs() -> None:
+    folder = Path(__file__).parents[3] / "proofs" / "results"
+    for path in (_results.path_of(folder, name) for name in read_studies() if (folder / f"{name}.jsonl").exists()):
+        for name, row in _results.read(path).items():
+            place = {key: row[key] for key in ("phase", "arm", "point")}
+            assert name == _results.run_name(**place, seed=row["config"]["seed"]) and row["study"] == path.stem
 
 
 def test_accuracies_at_the_last_and_at_the_best_epoch() -> None:

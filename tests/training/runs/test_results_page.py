@@ -61,7 +61,7 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |" in text
     details = text.split("## What was asked and found")[1].split("## Corrected")[0].split()
     assert " ".join(details) == f"- [`rs.table2`](rs/empirical.md), not run. {asked('higher').question}"
-    assert "Tuned" not in text and "Result files" not in text and "| difference |" not in text and "![" not in text
+    assert "Tuned" not in text and "Results: `" not in text and "| difference |" not in text and "![" not in text
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_answer_is_the_main_comparison_in_a_sentence(tmp_path: Path, gain: f
     row = next(line for line in text.splitlines() if line.startswith("| masked - plain (main) | final | 16 |"))
     assert len(row.split(" | ")) == 8 and row.endswith("|  | 0, 0 |")
     assert "Tuned: final, plain: optimizer.learning_rate = 0.5 (at the end of the grid), optimizer.momentum = 0" in text
-    assert "Result files: `proofs/results/invented`, made by `c0ffee`." in text and "88 of 88 runs, of " in text
+    assert "Results: `proofs/results/invented.jsonl`, made by `c0ffee`." in text and "88 of 88 runs, of " in text
 
 
 def test_the_sentence_says_what_the_margin_says(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What decides about a claim: each has its rule, each rule a comparison that its study makes, and wrong ones are refused."""
 
 import dataclasses
-import json
+import fnmatch
 import math
 import re
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.training.runs import _comparisons, _rules, _verdicts
+from dptheory.training.runs import _comparisons, _results, _rules, _verdicts
 from dptheory.training.runs._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
 from dptheory.training.runs._statistics import Difference
 from dptheory.training.runs._study import Comparison
@@ -143,7 +143,7 @@ def test_wrong_words_are_refused(home: Path, text: str, says: str) -> None:
 def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
     text = " ".join(read_contradicted(STUDIES)["cause"].split())
     study, results = STUDIES["cause"], _rules.HOME.parents[1] / "proofs" / "results"
-    find = _verdicts.committed(study, results)
+    find, rows = _verdicts.committed(study, results), _results.read(results / "cause.jsonl")
 
     def last(phases: tuple[str, ...], arm: str) -> Difference:
         made = _comparisons.compare(study, Comparison(phases, arm, arm.split("-")[0]), find)
@@ -157,9 +157,9 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
     assert f"open ({most.mean:.2f}, {most.low:.2f} to {most.high:.2f})" in text
 
     def accuracies(name: str) -> list[float]:
-        files = sorted((results / "cause").glob(name))
-        assert len(files) == 4, name
-        return [json.loads(one.read_text(encoding="utf-8"))["epochs"]["test_accuracy"][-1] for one in files]
+        made = fnmatch.filter(rows, name)
+        assert len(made) == 4, name
+        return [rows[one]["epochs"]["test_accuracy"][-1] for one in made]
 
     cells = {one.name: one.arms for one in study.phases if not one.name.endswith("no-clip")}
     assert len(cells) == 8 and "noise-4-large-clip" in cells

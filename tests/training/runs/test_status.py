@@ -34,7 +34,7 @@ def written(folder: Path, wanted: Study, names: Any) -> Places:
     places = Places(results=folder / "results", state=folder / "state")
     for run in plans.plan(wanted, find_by(accuracy)).runs:
         if names(run):
-            _results.write(places.result(wanted, run), dict(result(run, accuracy(run))) | {"seconds": {}})
+            _results.write(places.file(wanted), run.name, dict(result(run, accuracy(run))) | {"seconds": {}})
     return places
 
 
@@ -68,7 +68,7 @@ def test_how_far_it_is(tmp_path: Path) -> None:
     runs = {run.name: run for run in plans.plan(wanted, lambda run: None).runs}
     stale = runs["tuning_masked_learning_rate=1_momentum=0_seed=101"]
     other = result(dataclasses.replace(stale, config=dataclasses.replace(stale.config, epochs=9)), 0.5)
-    _results.write(places.result(wanted, stale), dict(other) | {"seconds": {}})
+    _results.write(places.file(wanted), stale.name, dict(other) | {"seconds": {}})
     under_way = places.folder(wanted, runs[lacking])
     (under_way / "run").mkdir(parents=True)
     (under_way / "run" / "metrics.csv").write_text("epoch\n1\n")
@@ -93,7 +93,7 @@ def test_the_smallest_value_lies_at_the_end_of_the_grid_too(tmp_path: Path) -> N
     for run in plans.plan(wanted, lambda run: None).runs:
         if run.phase == "tuning":
             one = result(run, 0.9 if (run.point[RATE], run.point["delta"]) == (1.0, 1e-5) else 0.5)
-            _results.write(places.result(wanted, run), dict(one) | {"seconds": {}})
+            _results.write(places.file(wanted), run.name, dict(one) | {"seconds": {}})
     assert f"final, plain: {RATE} = 1 (at the end of the grid), delta = 1e-05\n" in printed(wanted, places)
 
 

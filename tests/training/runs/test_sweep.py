@@ -1,7 +1,6 @@
 """Sweeps: which runs are made, what their files hold, and that nothing is lost, mixed up or made twice."""
 
 import copy
-import json
 import os
 import random
 import signal
@@ -112,7 +111,8 @@ def swept(places: Places, wanted: Study, **options) -> tuple[Outcome, list[str]]
 
 def files(places: Places) -> dict[str, dict]:
     """All results but for the times."""
-    found = {p.name: json.loads(p.read_text()) for p in sorted(places.results.rglob("*.json"))}
+    (path,) = places.results.iterdir()
+    found = {name: dict(row) for name, row in _results.read(path).items()}
     assert all(set(f.pop("seconds")) == {"epochs"} for f in found.values())
     return found
 
@@ -132,7 +132,7 @@ def test_every_run_is_made_once(made) -> None:
     places, outcome, names = made
     assert outcome.complete and not outcome.failed
     assert len(names) == len(set(names)) == 12 + 24 + 16 == outcome.standing.runs_in_all
-    assert set(files(places)) == {f"{name}.json" for name in names}
+    assert set(files(places)) == set(names)
     assert outcome.standing.epochs == outcome.standing.epochs_in_all == 2 * 36 + 3 * 16
     assert names.index("final_dp-sgd_seed=0") < names.index("again_dp-sgd_seed=20")
     again, remade = swept(places, study())
@@ -145,29 +145,29 @@ def test_rates_and_winner_are_those_of_the_results(made) -> None:
     for arm in ("dp-sgd", "sparse"):
         means = {}
         for rate, shown in ((1e-4, "0.0001"), (0.5, "0.5"), (50.0, "50")):
-            rows = [found[f"tuning_{arm}_learning_rate={shown}_seed={seed}.json"] for seed in (100, 101)]
+            rows = [found[f"tuning_{arm}_learning_rate={shown}_seed={seed}"] for seed in (100, 101)]
             means[rate] = sum(r["epochs"]["test_accuracy"][-1] for r in rows) / 2
         best = max(means, key=lambda rate: (round(means[rate], 9), -rate))
         phase = wanted.phase("final")
         assert plans.chosen(wanted, phase, arm, places.find(wanted)) == {"optimizer.learning_rate": best}
-        assert found[f"final_{arm}_seed=3.json"]["config"]["optimizer"] == {
+        assert found[f"final_{arm}_seed=3"]["config"]["optimizer"] == {
             "name": "sgd", "learning_rate": best, "momentum": 0.5, "weight_decay": 0.0,
         }  # fmt: skip
-    same = (found[f"final_{arm}_seed=3.json"]["config"]["optimizer"] for arm in ("dp-sgd", "partition"))
+    same = (found[f"final_{arm}_seed=3"]["config"]["optimizer"] for arm in ("dp-sgd", "partition"))
     assert next(same) == next(same)
-    last = found["again_sparse_seed=20.json"]["config"]
+    last = found["again_sparse_seed=20"]["config"]
     assert (last["epochs"], last["mechanism"]) == (3, SPARSE | {"cooling_epochs": 3})
 
 
 def test_a_file_holds_all_that_its_run_depends_on(made) -> None:
     places, _, _ = made
-    row = files(places)["final_sparse_seed=3.json"]
+    row = files(places)["final_sparse_seed=3"]
     assert (row["study"], row["phase"], row["arm"], row["seed"]) == ("tiny", "final", "sparse", 3)
     assert row["config"]["seed"] == 3 and row["noise_multiplier"] == 1.0 and row["device"].startswith("cpu (")
     assert row["code"] == _results.code_version() and {"torch", "numpy", "python"} < set(row["versions"])
     assert row["privacy"]["epsilon"] == row["epochs"]["epsilon"][-1] > 0 and row["privacy"]["steps"] == 8
     assert row["epochs"]["epoch"] == [1, 2] and len(row["epochs"]["test_accuracy"]) == 2
-    partition = files(places)["final_partition_seed=3.json"]["privacy"]
+    partition = files(places)["final_partition_seed=3"]["privacy"]
     assert partition["sampling_rate"] == 1.0 and partition["epsilon"] > 2 * row["privacy"]["epsilon"]
 
 
@@ -197,7 +197,7 @@ def test_a_changed_study_takes_no_stale_file(made, tmp_path: Path) -> None:
     assert compare(second, second.comparisons[0], places.find(second)) is None
     _, remade = swept(places, second)
     assert sorted(remade) == sorted(now.stale)
-    assert files(places)["final_sparse_seed=0.json"]["config"]["mechanism"]["drop_rate"] == 0.6
+    assert files(places)["final_sparse_seed=0"]["config"]["mechanism"]["drop_rate"] == 0.6
 
 
 def test_answers_are_paired_and_count_comparisons(made) -> None:
@@ -208,12 +208,12 @@ def test_answers_are_paired_and_count_comparisons(made) -> None:
     for accuracy, measured in ((lambda row: row[-1], found[0].last), (max, found[0].best)):
         means = {}
         for arm in ("sparse", "dp-sgd"):
-            accuracies = [rows[f"final_{arm}_seed={seed}.json"]["epochs"]["test_accuracy"] for seed in range(8)]
+            accuracies = [rows[f"final_{arm}_seed={seed}"]["epochs"]["test_accuracy"] for seed in range(8)]
             means[arm] = sum(100 * accuracy(row) for row in accuracies) / 8
         assert measured.mean == pytest.approx(means["sparse"] - means["dp-sgd"])
     assert found[0].adjusted_p == min(1.0, 3 * found[0].last.sign_flip_p) and found[0].comparisons == 3
     assert (found[2].arm, found[2].against) == ("sparse", "dp-sgd")
-    wild = [rows[f"tuning_dp-sgd_learning_rate=0.0001_seed={s}.json"] for s in (100, 101)]
+    wild = [rows[f"tuning_dp-sgd_learning_rate=0.0001_seed={s}"] for s in (100, 101)]
     assert [r["diverged"] for r in wild] == [r["epochs"]["test_accuracy"][-1] < 0.2 for r in wild]
 
 
@@ -250,7 +250,7 @@ class Scripted(Executor):
 
     def submit(self, function, task: Task, *rest) -> Future:
         assert function is in_fresh_process
-        name, future = Path(task.result).stem, Future()
+        name, future = task.name, Future()
         self.given.append((name, task, rest))
         self.under_way.append((name, task, future))
         self.most = max(self.most, len(self.under_way))
@@ -263,7 +263,9 @@ class Scripted(Executor):
         ending = self.ends.get(name, [Ending(_processes.DONE)]).pop(0)
         if ending.kind == _processes.DONE:
             row = {"config": dict(task.config), "code": {}, "diverged": False, "seconds": {}}
-            _results.write(Path(task.result), row | {"epochs": {"test_accuracy": [0.5], "train_loss": [1.0]}})
+            _results.write(
+                Path(task.result), task.name, row | {"epochs": {"test_accuracy": [0.5], "train_loss": [1.0]}}
+            )
         future.set_result(ending)
         return {future}, set(futures) - {future}
 
@@ -309,7 +311,7 @@ def test_what_a_run_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert (task.study, task.phase, task.arm, task.point, task.device) == ("tiny", "final", "sparse", {}, "cpu")
     assert task.config["seed"] == 0 and task.config["mechanism"] == SPARSE and task.allow_dirty is True
     assert task.folder == str(tmp_path.resolve() / "here/state/tiny/final_sparse_seed=0")
-    assert task.result == str(tmp_path.resolve() / "here/results/tiny/final_sparse_seed=0.json")
+    assert task.result == str(tmp_path.resolve() / "here/results/tiny.jsonl") and task.name == name
     executor, _ = scripted(monkeypatch, Path("there"), {}, device="auto")
     assert executor.given[0][1].device == "auto" and executor.given[0][2] == (None,)
     assert scripted(monkeypatch, Path("elsewhere"), {}, hours=0.0)[0].given == []  # at the very end of the time
@@ -404,8 +406,8 @@ def test_how_far_a_study_is(tmp_path: Path) -> None:
     runs = {run.name: run for run in plans.plan(wanted, lambda run: None).runs}
     row = {"code": {}, "diverged": False, "seconds": {}, "epochs": {"test_accuracy": [0.5]}}
     for name in NAMES[:3]:
-        _results.write(places.result(wanted, runs[name]), row | {"config": runs[name].config.as_dict()})
-    _results.write(places.result(wanted, runs[NAMES[4]]), row | {"config": runs[NAMES[5]].config.as_dict()})
+        _results.write(places.file(wanted), name, row | {"config": runs[name].config.as_dict()})
+    _results.write(places.file(wanted), NAMES[4], row | {"config": runs[NAMES[5]].config.as_dict()})
     table = places.folder(wanted, runs[NAMES[6]]) / "run" / "metrics.csv"
     table.parent.mkdir(parents=True)
     table.write_text("epoch\n1\n")
@@ -433,7 +435,7 @@ def one_task(folder: Path, epochs: int = 3) -> Task:
     run = plans.plan(wanted, places.find(wanted)).runs[0]
     return Task(
         "tiny", run.phase, run.arm, dict(run.point), run.config.as_dict(), "cpu",
-        str(places.folder(wanted, run)), str(places.result(wanted, run)), True,
+        str(places.folder(wanted, run)), str(places.file(wanted)), True,
     )  # fmt: skip
 
 
@@ -749,7 +751,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert left.exit_code == 75 and "runs are left" in left.stderr
     none = CliRunner().invoke(app, ["sweep", "none.toml"])
     assert none.exit_code == 2 and "configs/studies/masking.toml" in " ".join(none.stderr.split())
-    (tmp_path / "r" / "tiny").mkdir(parents=True)
-    (tmp_path / "r" / "tiny" / "only_dp-sgd_seed=0.json").write_text("{")
+    (tmp_path / "r").mkdir(parents=True)
+    (tmp_path / "r" / "tiny.jsonl").write_text("{}\n")
     bad = CliRunner().invoke(app, ["sweep", *names, "--status"])
-    assert bad.exit_code == 2 and "is no result of a run" in " ".join(bad.stderr.split())
+    assert bad.exit_code == 2 and "must hold results of a run" in " ".join(bad.stderr.split())

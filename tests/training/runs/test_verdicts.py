@@ -1,6 +1,7 @@
-"""What results say of a claim: invented ones in a folder drive every state, and one file less is no answer."""
+"""What results say of a claim: invented ones in a folder drive every state, and one run less is no answer."""
 
 import dataclasses
+import fnmatch
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from dptheory.training.runs._plan import PlannedRun
 from dptheory.training.runs._rules import Asked, Condition, Rule
 from dptheory.training.runs._study import Study
 from dptheory.training.runs._sweep import Places
-from tests.training.runs.invented import Accuracy, find_by, result, study
+from tests.training.runs.invented import Accuracy, find_by, forget, result, study
 
 WANTED = dataclasses.replace(study(), answers=("rs.table2",))
 CELL = "CIFAR10, DP-CNN (d = 550K), epsilon 1.0, difference"
@@ -41,7 +42,7 @@ def written(folder: Path, gain: Mapping[str, float], code: Mapping[str, object] 
     places, accuracy = Places(results=folder), accuracies(gain)
     for run in plans.plan(WANTED, find_by(accuracy)).runs:
         made = dict(result(run, accuracy(run) or 0.0)) | {"seconds": {}}
-        _results.write(places.result(WANTED, run), made | {"code": code or {"commit": "c0ffee", "dirty": False}})
+        _results.write(places.file(WANTED), run.name, made | {"code": code or {"commit": "c0ffee", "dirty": False}})
     return folder
 
 
@@ -66,13 +67,13 @@ def test_confirmed(tmp_path: Path) -> None:
     assert (twin.relation, twin.outcome, twin.confidence) == ("within 0.5 of 0", "holds", 0.9)
     assert found.reported == ((CELL, "+2.6 points"),)
     assert found.files == (
-        "proofs/results/invented/final_masked_seed=*.json (16 files)",
-        "proofs/results/invented/final_plain_seed=*.json (16 files)",
-        "proofs/results/invented/final_twin_seed=*.json (16 files)",
+        "proofs/results/invented.jsonl: final_masked_seed=* (16 runs)",
+        "proofs/results/invented.jsonl: final_plain_seed=* (16 runs)",
+        "proofs/results/invented.jsonl: final_twin_seed=* (16 runs)",
     )
     for pattern in found.files:
-        name, count = pattern.removeprefix("proofs/results/").split(" ", 1)
-        assert len(list(tmp_path.glob(name))) == int(count.split()[0].strip("("))
+        path, names, count, _ = pattern.removeprefix("proofs/results/").split()
+        assert len(fnmatch.filter(_results.read(tmp_path / path.strip(":")), names)) == int(count.strip("("))
     assert found.command == "dptheory sweep configs/studies/invented.toml"
     assert found.cost == "88 runs, 224 epochs. Nothing."
 
@@ -124,9 +125,9 @@ def test_why_a_question_was_corrected_goes_with_the_answer(tmp_path: Path) -> No
     "missing",
     ["final_plain_seed=0", "final_masked_seed=15", "tuning_masked_learning_rate=2_momentum=0_seed=101"],
 )
-def test_a_file_less_is_no_answer(tmp_path: Path, missing: str) -> None:
+def test_a_run_less_is_no_answer(tmp_path: Path, missing: str) -> None:
     folder = written(tmp_path, {"masked": 2.0})
-    (folder / "invented" / f"{missing}.json").unlink()
+    forget(folder / "invented.jsonl", missing)
     found = answered(folder, asked("higher", "equal"))
     assert (found.state, found.findings, found.files) == ("not run", (), ())
     assert found.reason == "study invented has runs to go" and found.command and found.cost
@@ -134,7 +135,7 @@ def test_a_file_less_is_no_answer(tmp_path: Path, missing: str) -> None:
 
 def test_one_comparison_alone_decides_nothing(tmp_path: Path) -> None:
     folder = written(tmp_path, {"masked": 2.0})
-    (folder / "invented" / "final_twin_seed=3.json").unlink()
+    forget(folder / "invented.jsonl", "final_twin_seed=3")
     assert answered(folder, asked("higher")).state == "confirmed"
     assert answered(folder, asked("higher", "equal")).state == "not run"
 
@@ -153,7 +154,7 @@ def test_the_nearest_study_with_results_decides(tmp_path: Path) -> None:
     assert (found.study, found.state) == ("invented", "confirmed")
     assert [(one.study, one.state) for one in found.others] == [("near", "not run")]
     assert found.others[0].command == "dptheory sweep configs/studies/near.toml --device cuda"
-    (folder / "invented").rename(folder / "near")
+    (folder / "invented.jsonl").rename(folder / "near.jsonl")
     found = answered(folder, *both)
     assert (found.study, found.state) == ("near", "not confirmed") and found.others[0].study == "invented"
     found = answered(folder / "none", *both)
@@ -164,7 +165,7 @@ def test_the_winner_has_its_name(tmp_path: Path) -> None:
     again = Asked(WANTED, "?", "-", (CELL,), (Condition(WANTED.comparisons[2], "higher"),))
     found = answered(written(tmp_path, {"twin": 1.0}), again)
     assert found.findings[0].comparison == "twin - plain (again)"
-    assert found.files[0] == "proofs/results/invented/again_twin_seed=*.json (8 files)"
+    assert found.files[0] == "proofs/results/invented.jsonl: again_twin_seed=* (8 runs)"
 
 
 def test_without_a_study_there_are_reason_and_command() -> None:
@@ -176,18 +177,18 @@ def test_progress(tmp_path: Path) -> None:
     folder = written(tmp_path, {})
     far = _verdicts.progress(WANTED, _verdicts.committed(WANTED, folder))
     assert (far.runs, far.runs_in_all, far.versions, str(far)) == (88, 88, ("c0ffee",), "88 of 88 runs")
-    (folder / "invented" / "again_plain_seed=50.json").unlink()
+    forget(folder / "invented.jsonl", "again_plain_seed=50")
     assert str(_verdicts.progress(WANTED, _verdicts.committed(WANTED, folder))) == "87 of 88 runs so far"
 
 
-def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, read = written(tmp_path, {}), list[Path]()
     whole = _results.read
     monkeypatch.setattr(_results, "read", lambda path: (read.append(path), whole(path))[1])
     find = _verdicts.committed(WANTED, folder)
     for _ in range(2):
         _verdicts.progress(WANTED, find)
-    assert len(read) == len(set(read)) == 88
+    assert read == [folder / "invented.jsonl"]
 
 
 def test_json_keeps_everything(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def small_and_clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_task(folder: Path, **changes: Any) -> Task:
     config = tiny_config(**{"model": "linear-probe", "batch_size": 60, "epochs": 2} | changes).as_dict()
-    return Task("s", "p", "a", {"x": 1}, config, "cpu", str(folder / "state"), str(folder / "results" / "r.json"))
+    return Task("s", "p", "a", {"x": 1}, config, "cpu", str(folder / "state"), str(folder / "results" / "r.jsonl"))
 
 
 def test_results_of_changed_code_are_not_wanted_by_default() -> None:
@@ -45,16 +45,13 @@ def test_results_of_changed_code_are_not_wanted_by_default() -> None:
 def test_a_result_and_nothing_else_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    task, kept = a_task(tmp_path), tmp_path / "results" / ".other.json.x"
+    task = a_task(tmp_path)
     assert task.finished() is False
-    kept.parent.mkdir()
-    kept.touch()
-    (tmp_path / "results" / ".r.json.abc").touch()  # of a worker killed while it wrote
     _worker.make(task)
     assert asked == [1] and task.finished()
-    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == [".other.json.x", "r.json"]
+    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["r.jsonl"]
     assert sorted(p.name for p in (tmp_path / "state").iterdir()) == [".run.lock", "task.json"]
-    found = json.loads(Path(task.result).read_text())
+    found = _results.read(Path(task.result))["p_a_x=1_seed=5"]
     rest = {"mechanism", "noise_multiplier", "budget_spent", "training_images", "test_images", "privacy"}
     assert found.keys() - rest == {
         "study", "phase", "arm", "point", "config", "seed", "diverged", "code", "device", "versions", "epochs", "seconds",
@@ -80,7 +77,7 @@ def test_code_that_differs_from_its_commit_is_asked_for(monkeypatch: pytest.Monk
         _worker.make(a_task(tmp_path))
     task = dataclasses.replace(a_task(tmp_path, epochs=1), allow_dirty=True)
     _worker.make(task)
-    assert json.loads(Path(task.result).read_text())["code"]["dirty"] is True
+    assert _results.read(Path(task.result))[task.name]["code"]["dirty"] is True
 
 
 def test_a_run_without_a_step_makes_no_result(tmp_path: Path) -> None:
