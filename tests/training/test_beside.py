@@ -4,13 +4,14 @@ import itertools
 import json
 import math
 import statistics
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import pytest
 
 from dptheory import claims, embedding, papers, privacy
-from dptheory.training.runs import Difference, paired_difference, ratio_of_gains
+from dptheory.training.runs import Difference, paired_difference
 from dptheory.training.runs._rules import HOME, read_contradicted, read_rules, read_studies
 from dptheory.training.runs._statistics import rounded
 
@@ -58,6 +59,12 @@ def paired(study: str, phases: tuple[str, ...], arm: str, against: str) -> tuple
     one, other = ([accuracies(study, phase, name) for phase in phases] for name in (arm, against))
     assert [a.keys() for a in one] == [b.keys() for b in other]
     return [x for a in one for x in a.values()], [x for b in other for x in b.values()]
+
+
+def ratio_of_gains(one: Mapping[str, float], other: Mapping[str, float], kind: str) -> tuple[float, float]:
+    """The worth of a step of the one method over that of the other, and its standard error to first order."""
+    value, base = one[kind] / other[kind], other[kind]
+    return value, math.hypot(one[f"{kind}_error"], value * other[f"{kind}_error"]) / base
 
 
 def effect(found: Difference) -> str:
@@ -411,7 +418,7 @@ def test_one_run_without_a_subspace_that_fits() -> None:
 def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
     page = (RESULTS.parent / "website" / "sharp_edges.md").read_text(encoding="utf-8")
     text = " ".join(page.split("**A forecast of one step is none of a run.**")[1].split("\n\n")[0].split())
-    dense = arms("forecast-freezing", 0)["dp-sgd"]
+    dense = lines("forecasts")["forecast-freezing_seed=0"]["arms"]["dp-sgd"]
     middle, end = (row["methods"] for row in dense["measured"]["forecast"][1:])
     last = dense["steps_per_epoch"] * dense["config"]["epochs"] - 1
     assert [row["step"] for row in dense["measured"]["forecast"][1:]] == [120, last]
@@ -438,7 +445,7 @@ def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
 
 def _worth_of_embedding() -> tuple[str, str, str]:
     """Of a step of GEP in steps of GP at start, middle and end of the study's run: isotropic, curved, that with errors."""
-    gp = arms("forecast-embedding", 0)["dp-sgd"]
+    gp = lines("forecasts")["forecast-embedding_seed=0"]["arms"]["dp-sgd"]
     rows = gp["measured"]["forecast"]
     last = gp["steps_per_epoch"] * gp["config"]["epochs"] - 1
     assert [row["step"] for row in rows] == [0, 90, last]
@@ -470,7 +477,7 @@ def test_what_contradicts_the_forecast_of_masking() -> None:
     interval = f"{plain.low:.2f} to {plain.high:.2f}; p = {p:.3f} by signs, {count * p:.2f} corrected"
     assert f"and {plain.mean:.2f} above DP-SGD ({interval}), less than the point" in text and plain.high < 1
     assert f"ends {held.mean:.2f} points below ({held.low:.2f} to {held.high:.2f})" in text and held.low > 0
-    _, *moments = arms("forecast-masking", 0)["dp-sgd"]["measured"]["forecast"]
+    _, *moments = lines("forecasts")["forecast-masking_seed=0"]["arms"]["dp-sgd"]["measured"]["forecast"]
     masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
     flat, bent = (
         [ratio_of_gains(row["methods"][mask], row["methods"]["dp-sgd"], kind)[0] for row in moments for mask in masks]
@@ -531,7 +538,7 @@ def test_what_the_readme_says_of_scaling() -> None:
 
 def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
     text = " ".join(read_contradicted(read_studies())["freezing"].split())
-    _, *moments = arms("forecast-freezing", 0)["dp-sgd"]["measured"]["forecast"]
+    _, *moments = lines("forecasts")["forecast-freezing_seed=0"]["arms"]["dp-sgd"]["measured"]["forecast"]
     (one, at_one), (two, at_two) = (
         ratio_of_gains(row["methods"]["freezing"], row["methods"]["dp-sgd"], "curved") for row in moments
     )

@@ -47,7 +47,6 @@ CHECKS_NOTHING = {
     "networks.layer_slices": "any module",
     "runs.build_optimizer": "its configuration has been checked",
     "runs.metrics": "a run that was prepared",
-    "runs.ratio_of_gains": "what a file of instruments holds",
     "runs.Lines": "parts of a sweep",
     "probe.to_dict": "a result",
     "probe.fit_table": "a result",

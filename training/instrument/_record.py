@@ -13,7 +13,7 @@ import torch
 from dptheory import _validate
 from dptheory.training import _argument_ranges
 from dptheory.training._machine import device_name, versions
-from dptheory.training.instrument import _captured, _forecast, _inversion, _masked, _releases, _signals, _subspaces
+from dptheory.training.instrument import _captured, _inversion, _masked, _releases, _signals, _subspaces
 from dptheory.training.instrument._quantities import QUANTITIES
 from dptheory.training.instrument._view import View
 from dptheory.training.runs import (
@@ -44,7 +44,6 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "projection": _subspaces.projection,
     "residuals": _subspaces.residuals,
     "inversion": _inversion.inversion,
-    "forecast": _forecast.forecast,
 }
 """What can be measured, by the names of the tables [measure.*]."""
 

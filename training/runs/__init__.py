@@ -10,7 +10,6 @@ from dptheory.training.runs._build import (
 from dptheory.training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
 from dptheory.training.runs._comparisons import ComparisonResult, compare
 from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
-from dptheory.training.runs._forecast_table import ratio_of_gains
 from dptheory.training.runs._instruments import Instrument, Measuring, read_instrument
 from dptheory.training.runs._measured import write_measured
 from dptheory.training.runs._model import build_model, build_optimizer
@@ -70,7 +69,6 @@ __all__ = [
     "parameter_groups",
     "pick_device",
     "prepare",
-    "ratio_of_gains",
     "read_config",
     "read_instrument",
     "read_study",

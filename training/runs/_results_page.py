@@ -12,7 +12,6 @@ from dptheory.files import write_atomically
 from dptheory.training.runs import _claims_section, _comparisons, _measured, _results, _rules, _verdicts
 from dptheory.training.runs import _plan as plans
 from dptheory.training.runs._comparisons import ComparisonResult
-from dptheory.training.runs._forecast_table import AGREES, CONTRADICTS, HEAD, KINDS, ForecastRow, forecast_rows
 from dptheory.training.runs._instruments import read_instruments
 from dptheory.training.runs._markdown import table
 from dptheory.training.runs._measured import FindMeasured, nothing_measured
@@ -115,8 +114,6 @@ def results_page(
     for name, text in contradicted.items():
         lines += [f"- [{name}](#study-{name}): {text}", ""]
     lines += _contradictions(studies, forecasts, finds)
-    rows = list(forecast_rows(studies, finds, measured))
-    lines += _signs(rows)
     lines += ["", "## The studies", ""]
     lines += table(
         ("study", "question", "answer to its main comparison", "runs"),
@@ -134,7 +131,6 @@ def results_page(
     lines += ["", "## What was asked and found", "", *_claims_section.details(answers)]
     lines += ["", "## Corrected questions", "", *_claims_section.corrected(answers)]
     lines += ["", "## Instrumented runs", "", *_instrumented(answers, measured)]
-    lines += ["", "## Forecast against measured", "", *_forecast(rows)]
     for name, study in studies.items():
         lines += ["", *_study(study, forecasts[name], answers, finds[name])]
     return "\n".join(lines) + "\n"
@@ -212,39 +208,6 @@ def _instrumented(answers: Mapping[str, Answer], measured: FindMeasured) -> Iter
         versions = ", ".join(dict.fromkeys(f"`{_results.version(result)[:12]}`" for result in done))
         rows.append((f"`{name}`", one.title, claims, f"`{_measured.command(one)}`", seconds or "not run", versions))
     yield from table(("instrument", "what", "claims", "command", "CPU time by seed", "made by"), iter(rows))
-
-
-def _signs(rows: list[ForecastRow]) -> Iterator[str]:
-    """How often the moments of single steps forecast the sign of a difference."""
-    counts = {kind: Counter(row.signs[kind] for row in rows if row.signs) for kind in KINDS}
-    if not any(counts.values()):
-        return
-    yield ""
-    yield (
-        "Signs that the [worth of single steps](#forecast-against-measured) forecasts, of the differences that are told apart "
-        "from 0 (those of a study rest on the gradients of one run, and share arms):"
-    )
-    yield ""
-    for kind, number in counts.items():
-        against = ", ".join(f"{row.study}: {row.difference}" for row in rows if row.signs.get(kind) == CONTRADICTS)
-        yield (
-            f"- {kind}: {number[AGREES]} agree, {number[CONTRADICTS]} contradict{f' ({against})' if against else ''}"
-        )
-
-
-def _forecast(rows: list[ForecastRow]) -> Iterator[str]:
-    yield (
-        "What a step is worth at the weights of one DP-SGD run in the study's setting, by the gradients of test images: "
-        "max(0, E<w, g>)² over E|g|² (the gain of the best rate where the curvature is the same everywhere) and over E[g'Hg] "
-        "(with the real one), of the one arm over the other. Above 1 the one is expected to be better. Masks are at their "
-        "final rates and drawn for each step: one step of a mask that is held has the same law. Beside each is its standard "
-        "error; a number within two of them of 1 forecasts nothing. A moment has none where the step of the other arm does "
-        "not descend on average, where E[g'Hg] is not positive, or where an arm of the study freezes nothing yet. The sign is "
-        "that of the median of the logarithms of the moments that forecast something (of two, their geometric mean), and open "
-        "where none does or the measured interval holds 0."
-    )
-    yield ""
-    yield from table(HEAD, (row.cells for row in rows)) if rows else iter(("No forecast has been run.",))
 
 
 def _study(study: Study, forecast: tuple[Condition, ...], answers: Mapping[str, Answer], find: Find) -> Iterator[str]:

@@ -30,7 +30,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "spectrum": {"rows": 10},
     "projection": {"dims": [2], "anchors": 10, "other": "excerpt"},
     "residuals": {"dim": 2, "anchors": 10, "other": "excerpt", "rows": 10},
-    "forecast": {"methods": {"masked": {"mechanism": SPARSE}}, "draws": 2, "curved": 5},
     "inversion": {"images": 2, "drop_rates": [0.5], "noise_std": 0.0, "iterations": 2, "smoothing": 0.0},
 }
 

@@ -9,7 +9,6 @@ import pytest
 
 from dptheory import claims
 from dptheory.training.runs import _results_page, _verdicts, write_answers
-from dptheory.training.runs._forecast_table import ForecastRow
 from dptheory.training.runs._rules import Condition, Rule
 from tests.training.runs.test_verdicts import CELL, WANTED, asked, written
 
@@ -76,22 +75,6 @@ def test_head_of_a_study(tmp_path: Path, title: str, answers: tuple[str, ...], h
     finds = {"invented": _verdicts.committed(study, tmp_path)}
     text = _results_page.results_page({"invented": study}, {"invented": ()}, {}, finds)
     assert f"\n{heading}\n" in text and said in text
-
-
-def test_signs_that_single_steps_forecast() -> None:
-    def row(arm: str = "a", **signs: str) -> ForecastRow:
-        return ForecastRow("x", f"{arm} - b (c)", "rate 1", {}, "+1.00 [+0.50, +1.50]" if signs else None, signs)
-
-    rows = [
-        row(isotropic="agrees", curved="contradicts"), row(isotropic="agrees", curved="agrees"),
-        row("d", isotropic="contradicts", curved="contradicts"), row(isotropic="open", curved="open"), row(),
-    ]  # fmt: skip
-    assert list(_results_page._signs([row()])) == []
-    assert list(_results_page._signs(rows))[-2:] == [
-        "- isotropic: 2 agree, 1 contradict (x: d - b (c))",
-        "- curved: 1 agree, 2 contradict (x: a - b (c), x: d - b (c))",
-    ]
-    assert list(_results_page._signs(rows[1:2]))[-1] == "- curved: 1 agree, 0 contradict"
 
 
 def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:

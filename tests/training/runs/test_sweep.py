@@ -89,7 +89,7 @@ class Here(Executor):
 
     def submit(self, function, task: Task, deadline) -> Future:
         assert function is in_fresh_process
-        self.made.append(Path(task.result).stem)
+        self.made.append(task.name)
         future: Future = Future()
         try:
             _worker.make(task)
