@@ -150,16 +150,16 @@ def sweep(
     """
     from rich.console import Console
 
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     try:
         with user_errors():
-            wanted, places = runs.read_study(study), runs.Places(results=results, state=state)
+            wanted, places = studies.read_study(study), studies.Places(results=results, state=state)
             if status:
-                runs.show(wanted, places, console_for_output())
+                studies.show(wanted, places, console_for_output())
                 return
-            with runs.Lines(Console(stderr=True), runs.standing(wanted, places)) as lines:
-                outcome = runs.sweep(
+            with studies.Lines(Console(stderr=True), studies.standing(wanted, places)) as lines:
+                outcome = studies.sweep(
                     wanted,
                     places=places,
                     workers=workers,
@@ -198,13 +198,14 @@ def instrument(
     """
     import torch
 
-    from dptheory.training import runs
+    from dptheory.training import studies
     from dptheory.training.instrument import measure
+    from dptheory.training.runs import pick_device
 
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
     with user_errors(**_OPTIONS):
-        chosen = runs.pick_device(device)
-        for wanted in [runs.read_instrument(name) for name in names]:
+        chosen = pick_device(device)
+        for wanted in [studies.read_instrument(name) for name in names]:
             for one in wanted.seeds if seed is None else (seed,):
                 path = measure(wanted, seed=one, folder=results, device=chosen, allow_dirty=allow_dirty)
                 typer.echo(f"{path}: {wanted.name}, seed {one}")
@@ -222,13 +223,13 @@ def rerun(
     """
     from rich.console import Console
 
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     try:
         with user_errors():
-            about = f"making {run} again; it took {runs.seconds_taken(path, run):.0f} s"
+            about = f"making {run} again; it took {studies.seconds_taken(path, run):.0f} s"
             with Console(stderr=True).status(about):
-                found = runs.rerun(path, run)
+                found = studies.rerun(path, run)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     for line in (*found.machine, *found.changed):
@@ -250,10 +251,10 @@ def answers(
 
     Example: [bold]dptheory answers[/bold]
     """
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     with user_errors():
-        written = runs.write_answers(results, out, page)
+        written = studies.write_answers(results, out, page)
         for state, count in sorted(written.items()):
             typer.echo(f"{count} {state}")
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dptheory import claims, embedding, papers, privacy
-from dptheory.training.runs import Difference, paired_difference
-from dptheory.training.runs._rules import HOME, read_contradicted, read_rules, read_studies
-from dptheory.training.runs._statistics import rounded
+from dptheory.training.studies import Difference, paired_difference
+from dptheory.training.studies._rules import HOME, read_contradicted, read_rules, read_studies
+from dptheory.training.studies._statistics import rounded
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
 RULES = read_rules(read_studies())

@@ -25,7 +25,7 @@ from torch.func import functional_call, grad, vmap
 from dptheory.privacy import gaussian_epsilon, weighted_mean_sensitivity
 from dptheory.training._json_lines import JsonLines
 from dptheory.training._machine import versions
-from dptheory.training.runs import code_that_counts
+from dptheory.training.studies import code_that_counts
 
 RESULTS = Path("proofs/results/loss_divisor.jsonl")
 SEEDS = (0, 1, 2)

@@ -16,16 +16,8 @@ from dptheory.training._machine import device_name, versions
 from dptheory.training.instrument import _captured, _inversion, _masked, _releases, _signals, _subspaces
 from dptheory.training.instrument._quantities import QUANTITIES
 from dptheory.training.instrument._view import View
-from dptheory.training.runs import (
-    Instrument,
-    Run,
-    accuracy,
-    code_that_counts,
-    metrics,
-    one_step,
-    prepare,
-    write_measured,
-)
+from dptheory.training.runs import Run, accuracy, metrics, one_step, prepare
+from dptheory.training.studies import Instrument, code_that_counts, write_measured
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "norms": _masked.norms,
@@ -117,7 +109,7 @@ def measure(
     """Train all arms of an instrument with one seed, and write what was measured.
 
     Args:
-        instrument: of :func:`dptheory.training.runs.read_instrument`.
+        instrument: of :func:`dptheory.training.studies.read_instrument`.
         seed: one of its seeds.
         folder: of the results.
         device: where to train.

@@ -15,7 +15,8 @@ from dptheory.training import runs
 from dptheory.training._machine import versions
 from dptheory.training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
 from dptheory.training.instrument._record import measured_arm, watched
-from dptheory.training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
+from dptheory.training.runs import Run, _prepare
+from dptheory.training.studies import Instrument, Measuring, _instruments, _results, read_instrument
 from tests.training.tiny import tiny_load
 
 CPU = torch.device("cpu")

@@ -12,8 +12,9 @@ from dptheory import privacy
 from dptheory.training import runs as runs
 from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
-from dptheory.training.runs import RunConfig, Study, _prepare, from_dict, prepare, read_study
+from dptheory.training.runs import RunConfig, _prepare, from_dict, prepare
 from dptheory.training.runs._train import one_step
+from dptheory.training.studies import Study, read_study
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
