@@ -40,7 +40,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
 TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"{TRAINING}.{room}" for room in rooms)
     for rooms in (
-        ("_argument_ranges", "_json_lines", "_machine", "_last_weights", "_toml"),
+        ("_argument_ranges", "_json_lines", "_locks", "_machine", "_last_weights", "_toml"),
         ("_streams", "_randomness", "data", "per_example"),
         ("mechanisms", "networks"),
         ("engine",),

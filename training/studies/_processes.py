@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dptheory.training._locks import taken
 from dptheory.training.studies import _worker
-from dptheory.training.studies._locks import taken
 from dptheory.training.studies._worker import Task
 
 _MOST_DEATHS = 10

@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from dptheory import _validate
+from dptheory.training._locks import taken
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies import _processes, _results
-from dptheory.training.studies._locks import taken
 from dptheory.training.studies._plan import Plan, PlannedRun
 from dptheory.training.studies._processes import Ending, in_fresh_process
 from dptheory.training.studies._results import Result

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dptheory.files import write_atomically
+from dptheory.training._locks import only_here
 from dptheory.training._machine import device_name, versions
 from dptheory.training.studies import _results
-from dptheory.training.studies._locks import only_here
 
 FAILED, STOPPED, BUSY = 1, 130, 75
 """Exit codes: an error that would come again; told to stop, with the state saved; another process has this run."""

@@ -108,8 +108,13 @@ def test_the_code_is_that_of_the_checkout_that_holds_it(tmp_path: Path, monkeypa
     git(tmp_path, "commit", "-m", "first")
     commit, *trees = git(tmp_path, "rev-parse", "HEAD", "HEAD:training", "HEAD:dptheory").split()
     clean = {"commit": commit, "trees": dict(zip(("training", "dptheory"), trees, strict=True)), "dirty": False}
+    (tmp_path / "proofs").mkdir()
+    (tmp_path / "proofs" / "study.jsonl").write_text("{}")  # results change no run
     assert _results.code_version() == clean
     assert _results.code_version(tmp_path / "training") == packaged
+    (tmp_path / "training" / "new.py").touch()
+    assert _results.code_version() == clean | {"dirty": True}
+    (tmp_path / "training" / "new.py").unlink()
     (tmp_path / "dptheory" / "a.py").write_text("changed")
     assert _results.code_version() == clean | {"dirty": True}
     with pytest.raises(ValueError, match="commit it, or say --allow-dirty"):

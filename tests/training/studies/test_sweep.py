@@ -1,6 +1,5 @@
 """Sweeps: which runs are made, what their files hold, and that nothing is lost, mixed up or made twice."""
 
-import copy
 import os
 import random
 import signal
@@ -17,11 +16,11 @@ from typer.testing import CliRunner
 from dptheory.claims import all_claims
 from dptheory.cli import app
 from dptheory.training import runs as runs
+from dptheory.training._locks import only_here, taken
 from dptheory.training.runs import _prepare, _train
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies import _processes, _results, _sweep, _worker
 from dptheory.training.studies._comparisons import compare
-from dptheory.training.studies._locks import only_here, taken
 from dptheory.training.studies._processes import Ending, in_fresh_process
 from dptheory.training.studies._study import Study, read_study, study_from_dict
 from dptheory.training.studies._sweep import Outcome, Places, Watcher, standing, sweep
@@ -66,20 +65,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 def study(**changes) -> Study:
     return study_from_dict("tiny", TABLE | changes)
-
-
-def changed(path: str, value) -> dict:
-    """The table with one value, at a path such as "base.epochs", set; None takes it out."""
-    table = copy.deepcopy(TABLE)
-    *inner, last = path.split(".")
-    part = table
-    for name in inner:
-        part = part[int(name) if name.isdigit() else name]
-    if value is None:
-        part.pop(last)
-    else:
-        part[last] = value
-    return table
 
 
 class Here(Executor):
@@ -216,14 +201,6 @@ def test_answers_are_paired_and_count_comparisons(made) -> None:
     assert (found[2].arm, found[2].against) == ("sparse", "dp-sgd")
     wild = [rows[f"tuning_dp-sgd_learning_rate=0.0001_seed={s}"] for s in (100, 101)]
     assert [r["diverged"] for r in wild] == [r["epochs"]["test_accuracy"][-1] < 0.2 for r in wild]
-
-
-@pytest.mark.parametrize(
-    ("loss", "accuracy", "diverged"),
-    [(1.0, 0.2, False), (1.0, 0.19, True), (None, 0.9, True), (float("nan"), 0.9, True)],
-)
-def test_diverged(loss, accuracy: float, diverged: bool) -> None:
-    assert _results.has_diverged({"train_loss": [0.1, loss], "test_accuracy": [0.9, accuracy]}) is diverged
 
 
 def test_a_run_that_fails_is_named_and_tried_again(tmp_path: Path) -> None:
@@ -440,13 +417,6 @@ def one_task(folder: Path, epochs: int = 3) -> Task:
     )  # fmt: skip
 
 
-def test_epsilon_is_written_to_twelve_digits() -> None:
-    sums = (5.469448522651016, 5.4694485226510166)  # of two processes
-    assert [_results.settled({"a": [one, None], "b": "x", "c": {"d": one}}) for one in sums] == 2 * [
-        {"a": [5.46944852265, None], "b": "x", "c": {"d": 5.46944852265}}
-    ]
-
-
 class Killed(BaseException):
     """Ends a run as kill -9 does: nothing is saved on the way."""
 
@@ -646,80 +616,6 @@ def test_studies_that_come_with_the_package(path: Path) -> None:
     assert named & ids, "the forecast names the claims that it rests on"
     plan = plans.plan(found, lambda run: None)
     assert len({run.name for run in plan.runs}) == len(plan.runs)
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
-
-
-def test_code_that_differs_from_its_commit_makes_no_results(tmp_path: Path) -> None:
-    for name in ("training", "dptheory", "proofs"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.py").write_text("1")
-    git(tmp_path, "init")
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-m", "first")
-    first = _results.code_version(tmp_path)
-    _results.refuse_dirty(first)
-    assert len(first["commit"]) == 40 and set(first["trees"]) == {"training", "dptheory"} and not first["dirty"]
-    (tmp_path / "proofs" / "result.json").write_text("{}")
-    assert _results.code_version(tmp_path) == first
-    (tmp_path / "training" / "new.py").write_text("2")
-    with pytest.raises(ValueError, match="differs from its commit; commit it, or say --allow-dirty"):
-        _results.refuse_dirty(_results.code_version(tmp_path))
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-m", "second")
-    second = _results.code_version(tmp_path)
-    assert second["commit"] != first["commit"] and second["trees"]["training"] != first["trees"]["training"]
-    assert second["trees"]["dptheory"] == first["trees"]["dptheory"] and not second["dirty"]
-    assert set(_results.code_version(tmp_path / "proofs")) == {"package"}
-    (tmp_path / ".git" / "HEAD").write_text("nothing")
-    with pytest.raises(OSError, match="git status failed"):
-        _results.code_version(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "says"),
-    [
-        ("title", None, "title must say something"),
-        ("forecast", " ", "forecast must say something"),
-        ("colour", 1, "no key colour"),
-        ("device", "tpu", "device must be one of"),
-        ("base", {}, "base must be a table"),
-        ("base.epochs", 0, "epochs must be an integer"),
-        ("base.lr", 1, "no key lr"),
-        ("arms.a_b", {}, "arms must be named by letters"),
-        ("arms.winner", {}, "arms must be named by"),
-        ("arms.sparse", 3, "arms.sparse must be a table of changes"),
-        ("phases.tuning.seeds", [1, 1], "phases.tuning.seeds must be different seeds"),
-        ("phases.tuning.seeds", None, "phases.tuning.seeds must be different seeds"),
-        ("phases.tuning.seeds", {"count": 0}, r"phases.tuning.seeds.count must be an integer in 1..10000, got 0"),
-        ("phases.tuning.arms", ["none"], "phases.tuning.arms must be one of 'dp-sgd'"),
-        ("phases.tuning.vary", {"optimizer.learning_rate": [2.0, 1.0]}, "values in rising order"),
-        ("phases.tuning.tuned_by", "final", "phases.tuning.tuned_by must be one of"),
-        ("phases.final.seeds", [100, *range(7)], "phases.final.seeds must be new ones, got some of phase 'tuning'"),
-        ("phases.final.tuned_as", {}, "phases.final.tuned_by must be a phase with the same arms"),
-        ("phases.final.vary", {"epochs": [1]}, "phases.final.vary must be left out"),
-        ("phases.again.winner_among", ["dp-sgd"], "phases.again.winner_among must be arms of 'final'"),
-        (
-            "phases.again.seeds",
-            {"first": 7, "count": 8},
-            "phases.again.seeds must be new ones, got some of phase 'final'",
-        ),
-        ("phases.again.per_arm", {"none": {}}, "phases.again.per_arm must be one of"),
-        ("comparisons.0.main", False, "comparisons must have one with main = true, got 0"),
-        ("comparisons.0.arm", "winner", "comparisons.arm must be one of"),
-        ("comparisons.0.phases", ["tuning"], "comparisons.phases must be phases without a grid"),
-        ("comparisons.0.phases", ["final", "final"], "must have different seeds"),
-        ("comparisons.0.kind", "equivalence", "at least 16 pairs for equivalence, got 8"),
-        ("phases.again.seeds", {"first": 20, "count": 7}, "at least 8 pairs for difference, got 7"),
-        ("comparisons.0.margin", -1, r"comparisons.margin must be a number in \(0, 100\]"),
-    ],
-)
-def test_refuses_studies(path: str, value, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        study_from_dict("tiny", changed(path, value))
 
 
 @pytest.mark.parametrize(

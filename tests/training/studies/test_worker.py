@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from dptheory.training import runs
+from dptheory.training._locks import only_here
 from dptheory.training._machine import versions
 from dptheory.training.runs import CSV, STATE, _prepare
 from dptheory.training.studies import _results, _worker
-from dptheory.training.studies._locks import only_here
 from dptheory.training.studies._worker import Task
 from tests.training.tiny import tiny_config, tiny_load
 

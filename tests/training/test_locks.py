@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dptheory.training.studies._locks import LOCK, only_here, taken
+from dptheory.training._locks import LOCK, only_here, taken
 
 
 def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
