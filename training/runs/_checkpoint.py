@@ -47,7 +47,7 @@ def locked(folder: Path) -> Iterator[None]:
                     f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out"
                 )
             except OSError as error:
-                refusal = OSError(f"out={folder} must be a folder that can be made and written to: {error.strerror}")
+                refusal = OSError(f"out={folder} must be a folder, or one that can be made: {error.strerror}")
         if engine.summed(refusal is not None, engine.communicating()) > 0:  # so that no process waits for the first
             raise refusal or ValueError(f"out={folder} was refused to the first process")
         yield
