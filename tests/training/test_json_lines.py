@@ -1,5 +1,6 @@
 """A file that grows by lines: whole ones are kept, whatever happens while another is written, and by several processes at once."""
 
+import fcntl
 import json
 import multiprocessing
 from multiprocessing.synchronize import Event
@@ -55,10 +56,24 @@ def test_a_number_that_json_does_not_have(tmp_path: Path) -> None:
     assert held.lines() == [{"a": float("inf")}]
 
 
+def test_who_is_in_the_middle_of_a_line_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks cut off before the lock is had may be whole after it."""
+    path = tmp_path / "file.jsonl"
+    path.write_bytes(TEXT[:9])
+
+    def flock(file: object, how: int) -> None:
+        assert how == fcntl.LOCK_EX
+        path.write_bytes(TEXT + b"\n")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    JsonLines(path).add({"b": 2})
+    assert JsonLines(path).lines() == [LINE, {"b": 2}]
+
+
 def _many(path: Path, name: str, start: Event) -> None:
     start.wait()
-    for number in range(40):
-        JsonLines(path).add({"name": name, "number": number, "long": name * 5000})
+    for number in range(10):
+        JsonLines(path).add({"name": name, "number": number, "long": name * 20_000})
 
 
 def test_several_processes_add_and_one_reads(tmp_path: Path) -> None:
@@ -79,4 +94,4 @@ def test_several_processes_add_and_one_reads(tmp_path: Path) -> None:
     assert seen == sorted(seen)
     for name in "abc":
         own = [line for line in found if line["name"] == name]
-        assert [line["number"] for line in own] == list(range(40)) and {line["long"] for line in own} == {name * 5000}
+        assert [line["number"] for line in own] == list(range(10)) and {line["long"] for line in own} == {name * 20_000}
