@@ -40,11 +40,12 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
 TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"{TRAINING}.{room}" for room in rooms)
     for rooms in (
-        ("_argument_ranges", "_machine", "_last_weights"),
+        ("_argument_ranges", "_json_lines", "_locks", "_machine", "_last_weights", "_toml"),
         ("_streams", "_randomness", "data", "per_example"),
         ("mechanisms", "networks"),
         ("engine",),
         ("runs",),
+        ("studies",),
         ("probe", "audits", "instrument", "planning"),
         ("validate", "benchmarks", "_probe_command", "_plan_command"),
         ("_commands",),
@@ -334,7 +335,6 @@ TESTED_IN = {
     "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
     "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
     "dptheory.training._probe_command": "training/test_command_line.py",
-    "dptheory.training.planning._json_lines": "training/planning/test_evidence.py",
     "dptheory.training.planning._norms": "training/planning/test_pilot.py",
     "dptheory.training.planning._point": "training/planning/test_choice.py",
     "dptheory.training.planning._ranges": "training/planning/test_choice.py",

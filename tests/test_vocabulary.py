@@ -20,7 +20,8 @@ from dptheory.cli._joining import _loaded, joining
 from dptheory.privacy import least_noise_multiplier
 from dptheory.pruning import top_k_mse
 from dptheory.training.probe import MeasureSettings, measure
-from dptheory.training.runs import BUILDERS, _rules, _study
+from dptheory.training.runs import BUILDERS
+from dptheory.training.studies import _rules, _study
 from tests.calls.walk import callables, modules
 from tests.every import every
 

@@ -136,7 +136,7 @@ def sweep(
     status: Annotated[
         bool, typer.Option("--status", help="only say how far it is, and what the results so far say")
     ] = False,
-    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
+    results: Annotated[Path, typer.Option(help="folder for the results")] = Path("proofs/results"),
     state: Annotated[Path, typer.Option(help="folder for the state of runs under way")] = Path("sweep-state"),
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
@@ -150,16 +150,16 @@ def sweep(
     """
     from rich.console import Console
 
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     try:
         with user_errors():
-            wanted, places = runs.read_study(study), runs.Places(results=results, state=state)
+            wanted, places = studies.read_study(study), studies.Places(results=results, state=state)
             if status:
-                runs.show(wanted, places, console_for_output())
+                studies.show(wanted, places, console_for_output())
                 return
-            with runs.Lines(Console(stderr=True), runs.standing(wanted, places)) as lines:
-                outcome = runs.sweep(
+            with studies.Lines(Console(stderr=True), studies.standing(wanted, places)) as lines:
+                outcome = studies.sweep(
                     wanted,
                     places=places,
                     workers=workers,
@@ -187,7 +187,7 @@ def instrument(
         int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
-    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
+    results: Annotated[Path, typer.Option(help="folder for the results")] = Path("proofs/results"),
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
     ] = False,
@@ -198,36 +198,38 @@ def instrument(
     """
     import torch
 
-    from dptheory.training import runs
+    from dptheory.training import studies
     from dptheory.training.instrument import measure
+    from dptheory.training.runs import pick_device
 
     torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
     with user_errors(**_OPTIONS):
-        chosen = runs.pick_device(device)
-        for wanted in [runs.read_instrument(name) for name in names]:
+        chosen = pick_device(device)
+        for wanted in [studies.read_instrument(name) for name in names]:
             for one in wanted.seeds if seed is None else (seed,):
                 path = measure(wanted, seed=one, folder=results, device=chosen, allow_dirty=allow_dirty)
-                typer.echo(str(path))
+                typer.echo(f"{path}: {wanted.name}, seed {one}")
 
 
 def rerun(
-    path: Annotated[Path, typer.Argument(help="result file, of a study's run or of an instrument")],
+    path: Annotated[Path, typer.Argument(help="file of results, of a study's runs or of instruments")],
+    run: Annotated[str, typer.Argument(help="name of one of them, the entry 'run' of its line")],
 ) -> None:
-    """Make a result file again, by the code of the commit that it names, and say what came out otherwise.
+    """Make a result again, by the code of the commit that it names, and say what came out otherwise.
 
-    The same seed and code give the same file on the CPU, but for the times. Ends with code 1 where anything differs.
+    The same seed and code give the same result on the CPU, but for the times. Ends with code 1 where anything differs.
 
-    Example: [bold]dptheory rerun proofs/results/instruments/inversion_seed=0.json[/bold]
+    Example: [bold]dptheory rerun proofs/results/instruments.jsonl inversion_seed=0[/bold]
     """
     from rich.console import Console
 
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     try:
         with user_errors():
-            about = f"making {path.name} again; it took {runs.seconds_taken(path):.0f} s"
+            about = f"making {run} again; it took {studies.seconds_taken(path, run):.0f} s"
             with Console(stderr=True).status(about):
-                found = runs.rerun(path)
+                found = studies.rerun(path, run)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     for line in (*found.machine, *found.changed):
@@ -239,7 +241,7 @@ def rerun(
 
 
 def answers(
-    results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
+    results: Annotated[Path, typer.Option(help="folder of the results")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),
     page: Annotated[Path, typer.Option(help="Markdown page of all studies")] = Path("proofs/results.md"),
 ) -> None:
@@ -249,10 +251,10 @@ def answers(
 
     Example: [bold]dptheory answers[/bold]
     """
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     with user_errors():
-        written = runs.write_answers(results, out, page)
+        written = studies.write_answers(results, out, page)
         for state, count in sorted(written.items()):
             typer.echo(f"{count} {state}")
 

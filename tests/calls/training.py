@@ -200,9 +200,9 @@ CALLS: Calls = {
     ],
     "dptheory.training.engine.PartitionBatches": [used(lambda one: one.batch(0), train_size=100, batch_size=10, seed=0)],
     "dptheory.training.engine.PartitionBatches.batch": [call(self=PartitionBatches(train_size=100, batch_size=10, seed=0), **_BATCH)],
-    "dptheory.training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
-    "dptheory.training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
-    "dptheory.training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
+    "dptheory.training.studies.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
+    "dptheory.training.studies.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
+    "dptheory.training.studies.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
     "dptheory.training.runs.OptimizerConfig": [
         call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, schedule="constant", decay=0.0),
     ],

@@ -4,14 +4,16 @@ import itertools
 import json
 import math
 import statistics
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
 
 from dptheory import claims, embedding, papers, privacy
-from dptheory.training.runs import Difference, paired_difference, ratio_of_gains
-from dptheory.training.runs._rules import HOME, read_contradicted, read_rules, read_studies
-from dptheory.training.runs._statistics import rounded
+from dptheory.training.studies import Difference, paired_difference
+from dptheory.training.studies._rules import HOME, read_contradicted, read_rules, read_studies
+from dptheory.training.studies._statistics import rounded
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
 RULES = read_rules(read_studies())
@@ -35,23 +37,34 @@ def measured(instrument: str, arm: str, kind: str) -> list[list[dict[str, Any]]]
 
 
 def arms(instrument: str, seed: int) -> dict[str, Any]:
-    text = (RESULTS / "instruments" / f"{instrument}_seed={seed}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)["arms"]
+    found: dict[str, Any] = lines("instruments")[f"{instrument}_seed={seed}"]["arms"]
     return found
+
+
+@cache
+def lines(study: str) -> dict[str, dict[str, Any]]:
+    """By the names of runs."""
+    text = (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8")
+    return {one["run"]: one for one in map(json.loads, text.splitlines())}
 
 
 def accuracies(study: str, phase: str, arm: str) -> dict[str, float]:
     """In percent, after the last epoch, by seed."""
-    files = sorted((RESULTS / study).glob(f"{phase}_{arm}_seed=*.json"))
-    assert files, (study, phase, arm)
-    read = {one.stem.rsplit("=", 1)[1]: json.loads(one.read_text(encoding="utf-8")) for one in files}
-    return {seed: 100 * one["epochs"]["test_accuracy"][-1] for seed, one in read.items()}
+    named = sorted(name for name in lines(study) if name.startswith(f"{phase}_{arm}_seed="))
+    assert named, (study, phase, arm)
+    return {name.rsplit("=", 1)[1]: 100 * lines(study)[name]["epochs"]["test_accuracy"][-1] for name in named}
 
 
 def paired(study: str, phases: tuple[str, ...], arm: str, against: str) -> tuple[list[float], list[float]]:
     one, other = ([accuracies(study, phase, name) for phase in phases] for name in (arm, against))
     assert [a.keys() for a in one] == [b.keys() for b in other]
     return [x for a in one for x in a.values()], [x for b in other for x in b.values()]
+
+
+def ratio_of_gains(one: Mapping[str, float], other: Mapping[str, float], kind: str) -> tuple[float, float]:
+    """The worth of a step of the one method over that of the other, and its standard error to first order."""
+    value, base = one[kind] / other[kind], other[kind]
+    return value, math.hypot(one[f"{kind}_error"], value * other[f"{kind}_error"]) / base
 
 
 def effect(found: Difference) -> str:
@@ -104,9 +117,7 @@ def test_how_many_layers_are_frozen() -> None:
     assert plain[1] < 85.5 and plain[2] < 86.2
     assert two.high < 0 and three.high < 0
     sigmas = [
-        json.loads((RESULTS / "freezing" / f"{phase}_dp-sgd_seed={seed}.json").read_text(encoding="utf-8"))[
-            "noise_multiplier"
-        ]
+        lines("freezing")[f"{phase}_dp-sgd_seed={seed}"]["noise_multiplier"]
         for phase, seed in zip(budgets, (100, 200, 300), strict=True)
     ]
     assert "so that sigma is {:.2f}, {:.2f} and {:.2f}".format(*sigmas) in differs("lf.table1")
@@ -308,8 +319,7 @@ def test_cosines_at_the_end() -> None:
 
 def test_seeds_that_are_the_same_run() -> None:
     def epochs(arm: str, seed: int) -> Any:
-        text = (RESULTS / "index_pruning" / f"final_{arm}_seed={seed}.json").read_text(encoding="utf-8")
-        return json.loads(text)["epochs"]["test_accuracy"]
+        return lines("index_pruning")[f"final_{arm}_seed={seed}"]["epochs"]["test_accuracy"]
 
     same = sum(epochs("index-pruning", seed) == epochs("index-pruning-1000", seed) for seed in range(16))
     assert f"in {same} of the 16 seeds" in BESIDE["gip.table5", "index_pruning"]
@@ -328,9 +338,7 @@ def test_freezing_on_handcrafted_features() -> None:
     assert f"has {cnn:.1f} percent with the CNN" in text and f"and {plain:.1f} with the linear model" in text
     printed = papers.table("rf.table1").cell("Handcrafted CNN, epsilon 3.0, baseline").text
     assert f"where the paper has {printed.split()[0]}," in text
-    sigma = json.loads((RESULTS / "handcrafted" / "final_dp-sgd_seed=0.json").read_text(encoding="utf-8"))[
-        "noise_multiplier"
-    ]
+    sigma = lines("handcrafted")["final_dp-sgd_seed=0"]["noise_multiplier"]
     assert f"75 steps with batches of 2000 in place of 500 with 8000, sigma = {sigma:.2f} in place of 5.65" in differs(
         "rf.table1"
     )
@@ -410,7 +418,7 @@ def test_one_run_without_a_subspace_that_fits() -> None:
 def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
     page = (RESULTS.parent / "website" / "sharp_edges.md").read_text(encoding="utf-8")
     text = " ".join(page.split("**A forecast of one step is none of a run.**")[1].split("\n\n")[0].split())
-    dense = arms("forecast-freezing", 0)["dp-sgd"]
+    dense = lines("forecasts")["forecast-freezing_seed=0"]["arms"]["dp-sgd"]
     middle, end = (row["methods"] for row in dense["measured"]["forecast"][1:])
     last = dense["steps_per_epoch"] * dense["config"]["epochs"] - 1
     assert [row["step"] for row in dense["measured"]["forecast"][1:]] == [120, last]
@@ -437,7 +445,7 @@ def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
 
 def _worth_of_embedding() -> tuple[str, str, str]:
     """Of a step of GEP in steps of GP at start, middle and end of the study's run: isotropic, curved, that with errors."""
-    gp = arms("forecast-embedding", 0)["dp-sgd"]
+    gp = lines("forecasts")["forecast-embedding_seed=0"]["arms"]["dp-sgd"]
     rows = gp["measured"]["forecast"]
     last = gp["steps_per_epoch"] * gp["config"]["epochs"] - 1
     assert [row["step"] for row in rows] == [0, 90, last]
@@ -469,7 +477,7 @@ def test_what_contradicts_the_forecast_of_masking() -> None:
     interval = f"{plain.low:.2f} to {plain.high:.2f}; p = {p:.3f} by signs, {count * p:.2f} corrected"
     assert f"and {plain.mean:.2f} above DP-SGD ({interval}), less than the point" in text and plain.high < 1
     assert f"ends {held.mean:.2f} points below ({held.low:.2f} to {held.high:.2f})" in text and held.low > 0
-    _, *moments = arms("forecast-masking", 0)["dp-sgd"]["measured"]["forecast"]
+    _, *moments = lines("forecasts")["forecast-masking_seed=0"]["arms"]["dp-sgd"]["measured"]["forecast"]
     masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
     flat, bent = (
         [ratio_of_gains(row["methods"][mask], row["methods"]["dp-sgd"], kind)[0] for row in moments for mask in masks]
@@ -530,7 +538,7 @@ def test_what_the_readme_says_of_scaling() -> None:
 
 def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
     text = " ".join(read_contradicted(read_studies())["freezing"].split())
-    _, *moments = arms("forecast-freezing", 0)["dp-sgd"]["measured"]["forecast"]
+    _, *moments = lines("forecasts")["forecast-freezing_seed=0"]["arms"]["dp-sgd"]["measured"]["forecast"]
     (one, at_one), (two, at_two) = (
         ratio_of_gains(row["methods"]["freezing"], row["methods"]["dp-sgd"], "curved") for row in moments
     )

@@ -19,6 +19,7 @@ import dptheory.training._probe_command
 import dptheory.training.audits
 import dptheory.training.probe
 import dptheory.training.runs
+import dptheory.training.studies
 import dptheory.training.validate
 from dptheory.cli import app
 from dptheory.training.probe import MeasureSettings, ProbeResult, Record, measure
@@ -326,12 +327,14 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         failed, complete = ends[len(asked) - 1]
         return SimpleNamespace(failed=failed, complete=complete)
 
-    monkeypatch.setattr(dptheory.training.runs, "sweep", swept)
+    monkeypatch.setattr(dptheory.training.studies, "sweep", swept)
     monkeypatch.setattr(
-        dptheory.training.runs, "standing", lambda study, places: asked_standing.append((study.name, places)) or start
+        dptheory.training.studies,
+        "standing",
+        lambda study, places: asked_standing.append((study.name, places)) or start,
     )
     asked_standing: list[Any] = []
-    places = dptheory.training.runs.Places(results=Path("a"), state=Path("b"))
+    places = dptheory.training.studies.Places(results=Path("a"), state=Path("b"))
     done = CliRunner().invoke(app, STUDY)
     assert (done.exit_code, done.output) == (0, "")
     watcher = asked[0][1].pop("watcher")
@@ -349,12 +352,12 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_status_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(dptheory.training.runs, "show", lambda *given: asked.append(given))
+    monkeypatch.setattr(dptheory.training.studies, "show", lambda *given: asked.append(given))
     assert call(*STUDY, "--status") == (0, "")
     ((study, places, console),) = asked
     assert (study.name, places, console.stderr) == (
         "masking",
-        dptheory.training.runs.Places(results=Path("a"), state=Path("b")),
+        dptheory.training.studies.Places(results=Path("a"), state=Path("b")),
         False,
     )
 
@@ -363,7 +366,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dptheory.training.runs, "sweep", interrupted)
+    monkeypatch.setattr(dptheory.training.studies, "sweep", interrupted)
     found = CliRunner().invoke(app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; the same command goes on\n")
 
@@ -371,7 +374,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
 def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        dptheory.training.runs, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
+        dptheory.training.studies, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
     )
     assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "1 confirmed\n2 not run\n")
     assert asked == [(Path("a"), Path("b"), Path("c"))]

@@ -21,7 +21,7 @@ from tests.examples import complaints, parsed, sources_with_examples
 
 ROOT = Path(__file__).parents[2]
 LEDGER = {claim.id for claim in all_claims()}
-ROOMS = ("audits", "data", "engine", "instrument", "mechanisms", "networks", "probe", "runs", "validate")
+ROOMS = ("audits", "data", "engine", "instrument", "mechanisms", "networks", "probe", "runs", "studies", "validate")
 
 
 def _public() -> dict[str, Any]:
@@ -49,8 +49,7 @@ CHECKS_NOTHING = {
     "networks.layer_slices": "any module",
     "runs.build_optimizer": "its configuration has been checked",
     "runs.metrics": "a run that was prepared",
-    "runs.ratio_of_gains": "what a file of instruments holds",
-    "runs.Lines": "parts of a sweep",
+    "studies.Lines": "parts of a sweep",
     "probe.to_dict": "a result",
     "probe.fit_table": "a result",
     "probe.row_table": "a result",
@@ -151,16 +150,16 @@ WITHOUT_EXAMPLE = {
     "probe.Record": "a part of what run_probe gives",
     "probe.Row": "a part of what measure gives",
     "probe.write_figure": "drawing takes seconds",
-    "runs.ComparisonResult": "what compare gives",
-    "runs.Difference": "what paired_difference gives",
-    "runs.Equivalence": "what equivalence gives",
+    "studies.ComparisonResult": "what compare gives",
+    "studies.Difference": "what paired_difference gives",
+    "studies.Equivalence": "what equivalence gives",
     "runs.MechanismSetting": "what build_mechanism takes, and shows its use",
-    "runs.Measuring": "a part of what read_instrument gives",
-    "runs.Outcome": "what sweep gives",
+    "studies.Measuring": "a part of what read_instrument gives",
+    "studies.Outcome": "what sweep gives",
     "runs.Run": "what prepare gives",
-    "runs.Standing": "what standing gives",
+    "studies.Standing": "what standing gives",
     "runs.Step": "what dp_sgd gives",
-    "runs.Study": "what study_from_dict gives",
+    "studies.Study": "what study_from_dict gives",
     "validate.LinearGradient": "what linear_gradient gives",
     "validate.Snapshot": "what snapshots gives",
     "validate.linear_attack": "takes its budget of seconds to decide",

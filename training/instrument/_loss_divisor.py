@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from dptheory.files import write_atomically
 from dptheory.privacy import gaussian_epsilon, weighted_mean_sensitivity
+from dptheory.training._json_lines import JsonLines
 from dptheory.training._machine import versions
-from dptheory.training.runs import code_that_counts
+from dptheory.training.studies import code_that_counts
 
-RESULTS = Path("proofs/results/loss_divisor")
+RESULTS = Path("proofs/results/loss_divisor.jsonl")
 SEEDS = (0, 1, 2)
 BATCH, POOL = 64, 256
 CLIPS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -353,11 +353,10 @@ def _bound(part: dict[str, Any], size: int, adjacency: str) -> float:
 
 def main() -> None:
     code = code_that_counts(allow_dirty=False)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in SEEDS:
         found = measure_loss_divisor(seed) | {"code": code}
         rounded = json.loads(json.dumps(found), parse_float=lambda text: float(f"{float(text):.6g}"))
-        write_atomically(RESULTS / f"seed={seed}.json", json.dumps(rounded, indent=1) + "\n")
+        JsonLines(RESULTS).add({"run": f"seed={seed}", **rounded}, allow_nan=False)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Runs that are measured on the way, and the result file of a seed."""
+"""Runs that are measured on the way, and the result of a seed."""
 
 import functools
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -12,22 +11,13 @@ from typing import Any
 import torch
 
 from dptheory import _validate
-from dptheory.files import write_atomically
 from dptheory.training import _argument_ranges
 from dptheory.training._machine import device_name, versions
-from dptheory.training.instrument import _captured, _forecast, _inversion, _masked, _releases, _signals, _subspaces
+from dptheory.training.instrument import _captured, _inversion, _masked, _releases, _signals, _subspaces
 from dptheory.training.instrument._quantities import QUANTITIES
 from dptheory.training.instrument._view import View
-from dptheory.training.runs import (
-    Instrument,
-    Run,
-    accuracy,
-    code_that_counts,
-    instrument_path,
-    metrics,
-    one_step,
-    prepare,
-)
+from dptheory.training.runs import Run, accuracy, metrics, one_step, prepare
+from dptheory.training.studies import Instrument, code_that_counts, write_measured
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "norms": _masked.norms,
@@ -46,7 +36,6 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "projection": _subspaces.projection,
     "residuals": _subspaces.residuals,
     "inversion": _inversion.inversion,
-    "forecast": _forecast.forecast,
 }
 """What can be measured, by the names of the tables [measure.*]."""
 
@@ -120,14 +109,14 @@ def measure(
     """Train all arms of an instrument with one seed, and write what was measured.
 
     Args:
-        instrument: of :func:`dptheory.training.runs.read_instrument`.
+        instrument: of :func:`dptheory.training.studies.read_instrument`.
         seed: one of its seeds.
         folder: of the results.
         device: where to train.
         allow_dirty: also with code that differs from its commit; such a result decides nothing.
 
     Returns:
-        Path of the result file, which is replaced if it is there.
+        Path of the results, which have this one at the end; it stands for an earlier one of this seed.
 
     Raises:
         ValueError: another seed, code that differs from its commit, or a configuration that does not fit together.
@@ -147,30 +136,15 @@ def measure(
         "quantities": {name: QUANTITIES[name](arms) for name in instrument.quantities},
         "arms": arms,
     }
-    path = instrument_path(folder, name=instrument.name, seed=seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, to_json(result | {"cpu_seconds": round(time.process_time() - began)}))
-    return path
+    return write_measured(folder, rounded(result | {"cpu_seconds": round(time.process_time() - began)}))
 
 
-def to_json(result: Mapping[str, Any]) -> str:
-    """The result with six digits but for its configuration, a line per measurement."""
-    plain = _plain(result)
-    arms = plain.pop("arms")
-    for arm, table in arms.items():  # as it was given
+def rounded(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result with six digits but for its configurations, and None for what is no number."""
+    plain: dict[str, Any] = _plain(dict(result))
+    for arm, table in plain["arms"].items():  # as it was given
         table.update({key: result["arms"][arm][key] for key in ("config", "noise_multiplier") if key in table})
-    text = json.dumps(plain, indent=1, allow_nan=False).removesuffix("\n}")
-    blocks = []
-    for arm, table in arms.items():
-        head = json.dumps({key: value for key, value in table.items() if key != "measured"}, allow_nan=False)[:-1]
-        kinds = (
-            f"   {json.dumps(kind)}: [\n    "
-            + ",\n    ".join(json.dumps(row, allow_nan=False, separators=(",", ":")) for row in rows)
-            + "\n   ]"
-            for kind, rows in table["measured"].items()
-        )
-        blocks.append(f'  {json.dumps(arm)}: {head}, "measured": {{\n' + ",\n".join(kinds) + "\n  }}")
-    return text + ',\n "arms": {\n' + ",\n".join(blocks) + "\n }\n}\n"
+    return plain
 
 
 @functools.singledispatch

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from dptheory.training.planning._json_lines import JsonLines, Line
+from dptheory.training._json_lines import JsonLines, Line
 from dptheory.training.planning._pilot import Job, Outcome, Score
 
 _BEGINS = '{"plan": "'

@@ -10,10 +10,10 @@ from typing import Any
 from dptheory import _validate
 from dptheory.convergence import SCHEDULES
 from dptheory.training import _argument_ranges
+from dptheory.training._toml import only, read_toml
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._own import is_file, is_own
-from dptheory.training.runs._tables import only, read_toml
 
 MODELS = (
     "small-cnn",

@@ -11,10 +11,11 @@ from opacus.grad_sample import GradSampleModule
 from torch import nn
 
 from dptheory.privacy import weighted_mean_sensitivity
+from dptheory.training._json_lines import JsonLines
 from dptheory.training.instrument import _loss_divisor as measuring
 
 ROOT = Path(__file__).parents[3]
-RESULTS = sorted((ROOT / measuring.RESULTS).glob("*.json"))
+RESULTS = {line["run"]: line for line in JsonLines(ROOT / measuring.RESULTS).lines()}
 _BATCH = 4
 _ROUNDING = 1 + 1e-5
 """Of six digits, twice."""
@@ -101,9 +102,9 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_what_was_measured_is_within_the_bound_and_beyond_what_is_counted_on(path: Path) -> None:
-    found = json.loads(path.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("run", RESULTS)
+def test_what_was_measured_is_within_the_bound_and_beyond_what_is_counted_on(run: str) -> None:
+    found = RESULTS[run]
     broken = set()
     for case, part in _rows(found):
         ends = [end for of in ("batch", "pool") for end in part["weights"][of]]
@@ -125,12 +126,12 @@ def test_what_was_measured_is_within_the_bound_and_beyond_what_is_counted_on(pat
 
 def test_the_page_has_what_was_measured() -> None:
     page = (ROOT / "proofs" / "rs" / "loss_divisor.md").read_text(encoding="utf-8")
-    table = measuring.page_table([json.loads(path.read_text(encoding="utf-8")) for path in RESULTS])
+    table = measuring.page_table(list(RESULTS.values()))
     assert "\n".join(table) in page and len(table) == 2 + 8
 
 
-def test_every_seed_has_its_file() -> None:
-    assert [path.stem for path in RESULTS] == [f"seed={seed}" for seed in measuring.SEEDS]
+def test_every_seed_has_its_line() -> None:
+    assert list(RESULTS) == [f"seed={seed}" for seed in measuring.SEEDS]
 
 
 def test_a_measurement_repeats_and_has_the_form_of_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +141,6 @@ def test_a_measurement_repeats_and_has_the_form_of_the_files(monkeypatch: pytest
     monkeypatch.setattr(measuring, "_MODULES", ("json", "textwrap"))
     found, again = (measuring.measure_loss_divisor(1, steps=1, tuning_steps=1) for _ in range(2))
     assert json.dumps(found) == json.dumps(again)
-    held = json.loads(RESULTS[0].read_text(encoding="utf-8"))
-    assert {*found, "code"} == set(held)
+    held = RESULTS["seed=0"]
+    assert {*found, "code", "run"} == set(held)
     assert [(case, sorted(part)) for case, part in _rows(found)] == [(case, sorted(part)) for case, part in _rows(held)]

@@ -15,7 +15,8 @@ from dptheory.training import runs
 from dptheory.training._machine import versions
 from dptheory.training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
 from dptheory.training.instrument._record import measured_arm, watched
-from dptheory.training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
+from dptheory.training.runs import Run, _prepare
+from dptheory.training.studies import Instrument, Measuring, _instruments, _results, read_instrument
 from tests.training.tiny import tiny_load
 
 CPU = torch.device("cpu")
@@ -30,7 +31,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "spectrum": {"rows": 10},
     "projection": {"dims": [2], "anchors": 10, "other": "excerpt"},
     "residuals": {"dim": 2, "anchors": 10, "other": "excerpt", "rows": 10},
-    "forecast": {"methods": {"masked": {"mechanism": SPARSE}}, "draws": 2, "curved": 5},
     "inversion": {"images": 2, "drop_rates": [0.5], "noise_std": 0.0, "iterations": 2, "smoothing": 0.0},
 }
 
@@ -85,7 +85,7 @@ def test_a_watched_run_is_the_run(mechanism: dict[str, Any], monkeypatch: pytest
         kind: [0, 1, 3] for kind in MEASUREMENTS
     }
     again = measured_arm(wanted, "arm", seed=4, device=CPU) if mechanism is SPARSE else found
-    assert _record.to_json({"arms": {"arm": again}}) == _record.to_json({"arms": {"arm": found}})
+    assert _record.rounded({"arms": {"arm": again}}) == _record.rounded({"arms": {"arm": found}})
 
 
 def test_an_arm_is_trained_no_further_than_it_is_measured() -> None:
@@ -117,8 +117,9 @@ def test_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="the code differs from its commit"):
         measure(wanted, seed=4, folder=tmp_path, device=CPU)
     path = measure(wanted, seed=4, folder=tmp_path, device=CPU, allow_dirty=True)
-    assert path == tmp_path / "instruments" / "masks_seed=4.json"
+    assert path == tmp_path / "instruments.jsonl"
     found = json.loads(path.read_text())
+    assert found["run"] == "masks_seed=4"
     assert found["code"] == {"commit": "c0ffee", "dirty": True} and found["seed"] == 4 and found["examples"] == 20
     assert (found["versions"], found["device"]) == (versions(), "cpu")
     arm = found["arms"]["dp-sgd"]
@@ -134,9 +135,9 @@ def test_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numbers_that_json_has_not_are_null() -> None:
     arm = {"y": 1.0, "config": {"x": 1 / 3}, "measured": {"k": [{"z": math.inf}]}}
-    text = _record.to_json({"a": math.nan, "b": [1 / 3, 2, True], "arms": {"x": arm}})
+    found = _record.rounded({"a": math.nan, "b": [1 / 3, 2, True], "arms": {"x": arm}})
     wanted = {"y": 1.0, "config": {"x": 1 / 3}, "measured": {"k": [{"z": None}]}}
-    assert json.loads(text) == {"a": None, "b": [0.333333, 2, True], "arms": {"x": wanted}}
+    assert found == {"a": None, "b": [0.333333, 2, True], "arms": {"x": wanted}}
 
 
 def test_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ from dptheory import privacy
 from dptheory.training import runs as runs
 from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
-from dptheory.training.runs import RunConfig, Study, _prepare, from_dict, prepare, read_study
+from dptheory.training.runs import RunConfig, _prepare, from_dict, prepare
 from dptheory.training.runs._train import one_step
+from dptheory.training.studies import Study, read_study
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -142,13 +143,10 @@ def test_entries_that_a_step_of_the_study_of_index_pruning_keeps() -> None:
 
 def test_index_pruning_at_two_budgets_often_makes_the_same_run() -> None:
     """As the study says."""
-    folder = Path(__file__).parents[3] / "proofs" / "results" / "index_pruning"
+    path = Path(__file__).parents[3] / "proofs" / "results" / "index_pruning.jsonl"
+    rows = {row["run"]: row["epochs"]["test_accuracy"] for row in map(json.loads, path.read_text().splitlines())}
     one, other = (
-        [
-            json.loads((folder / f"final_{arm}_seed={seed}.json").read_text())["epochs"]["test_accuracy"]
-            for seed in range(16)
-        ]
-        for arm in ("index-pruning", "index-pruning-1000")
+        [rows[f"final_{arm}_seed={seed}"] for seed in range(16)] for arm in ("index-pruning", "index-pruning-1000")
     )
     assert sum(a == b for a, b in zip(one, other, strict=True)) >= 8
 
