@@ -38,7 +38,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.(Rerun|rerun|seconds_taken)"  # tests/training/runs/test_rerun.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts|ratio_of_gains)|instrument\.measure"
-    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/instrument
+    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
     r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
