@@ -15,7 +15,7 @@ from dptheory import _validate
 from dptheory.files import write_atomically
 from dptheory.training import _argument_ranges
 from dptheory.training._machine import device_name, versions
-from dptheory.training.measure import _captured, _forecast, _inversion, _masked, _releases, _signals, _subspaces
+from dptheory.training.measure import _captured, _inversion, _masked, _releases, _signals, _subspaces
 from dptheory.training.measure._quantities import QUANTITIES
 from dptheory.training.measure._view import View
 from dptheory.training.runs import (
@@ -46,7 +46,6 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "projection": _subspaces.projection,
     "residuals": _subspaces.residuals,
     "inversion": _inversion.inversion,
-    "forecast": _forecast.forecast,
 }
 """What can be measured, by the names of the tables [measure.*]."""
 
