@@ -6,10 +6,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtr
-from scipy.stats import chi2, ncx2
 
 from dptheory.checks._evidence import Evidence, Kind, stream
 from dptheory.checks._mean import SIGMAS, chunk_size, chunks
@@ -140,7 +139,7 @@ def pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
 
 def power(outcomes: int) -> tuple[float, float]:
     """The critical chi-square (a false alarm as rare as 5 sigma), and the noncentrality that is missed as rarely."""
-    critical = float(chi2.isf(_FALSE_ALARM, outcomes - 1))
+    critical = float(scipy.stats.chi2.isf(_FALSE_ALARM, outcomes - 1))
     return critical, _least_noncentrality(critical, outcomes - 1)
 
 
@@ -151,4 +150,8 @@ def draws_for(outcomes: int, resolution: float) -> int:
 
 def _least_noncentrality(critical: float, freedom: int) -> float:
     """Noncentrality at which chi-square stays below ``critical`` as rarely as a false alarm happens."""
-    return float(brentq(lambda nc: float(ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, 1e-9, 100 * critical))
+    return float(
+        scipy.optimize.brentq(
+            lambda nc: float(scipy.stats.ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, 1e-9, 100 * critical
+        )
+    )

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import betainccinv, rel_entr
 
 from dptheory import _validate
@@ -97,5 +97,7 @@ def _largest_mean(share: float, nats: float) -> float:
 
     most = 1.0 - math.ulp(1.0)
     return (
-        1.0 if excess(most) <= 0 else share + (1.0 - share) * float(brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
+        1.0
+        if excess(most) <= 0
+        else share + (1.0 - share) * float(scipy.optimize.brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
     )
