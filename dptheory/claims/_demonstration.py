@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dptheory import papers, pruning
 from dptheory.claims._checking import CheckReport, check_claims
 from dptheory.claims._claim import Verdict
 from dptheory.claims._registry import all_claims
@@ -87,6 +86,7 @@ def demonstrate(*, budget: float = 20.0, seed: int = 0) -> Demonstration:
 
 
 def _bought() -> list[BoughtSelection]:
+    from dptheory import papers, pruning  # not with the ledger, which is asked for one row
     from dptheory.claims.gip.budget import PAPER_GROUP, PAPER_GROUPS, PAPER_KEEP, PAPER_STEPS
 
     sigma = papers.setting("gip.wrn-16-4.eps1").number("noise_multiplier")

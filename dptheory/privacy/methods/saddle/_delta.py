@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods._closed_forms import participation_delta
@@ -163,11 +163,13 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     if epsilon >= largest:
         return 0.0, 0.0
     z = np.linspace(-16.0, 8.0, 481)
-    log_chance = sum(step.count * log_ndtr(-z) for step in steps)
+    log_chance = sum(step.count * scipy.special.log_ndtr(-z) for step in steps)
     gap = epsilon - largest * (1 - 4e-15)
     for step in steps:
         odds = math.log(step.sampling_rate) - math.log1p(-step.sampling_rate)
-        gap = gap + step.count * np.log1p(np.exp(odds + log_ndtr(-z - step.shift) - log_ndtr(-z))) * (1 + 1e-12)
+        gap = gap + step.count * np.log1p(
+            np.exp(odds + scipy.special.log_ndtr(-z - step.shift) - scipy.special.log_ndtr(-z))
+        ) * (1 + 1e-12)
     low = float((np.exp(log_chance) * -np.expm1(np.minimum(gap, 0.0))).max()) * (1 - 1e-12)
     return low, min(high, -math.expm1(epsilon - largest) * (1 + 1e-12))
 
