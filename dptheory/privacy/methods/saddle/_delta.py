@@ -12,12 +12,11 @@ import numpy as np
 import scipy
 
 from dptheory.privacy._bounds import Unresolved
+from dptheory.privacy._parts import unsampled_mu
 from dptheory.privacy.methods._closed_forms import participation_delta
-from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.gaussian._bracket import gaussian_bracket
 from dptheory.privacy.methods.saddle._line import MOST, Line, line_at
 from dptheory.privacy.methods.saddle._measures import Product, bands, law, least_point, log_chernoff, output, split
-from dptheory.privacy.methods.saddle._moments import StepLoss
 from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cut, saddle_at
 
 WIDEST = 1e-4
@@ -133,12 +132,7 @@ def largest_loss(steps: Losses) -> float:
 
 def gaussian_mu(steps: Losses) -> float | None:
     """Losses without sampling are one Gaussian mechanism."""
-    return None if any(step.sampling_rate < 1.0 for step in steps) else unsampled_mu(steps)
-
-
-def unsampled_mu(steps: Losses) -> float:
-    size = 2.0 if steps[0].direction == "replace" else 1.0
-    return size * math.sqrt(math.fsum(step.count * step.shift**2 for step in steps))
+    return None if any(step.sampling_rate < 1.0 for step in steps) else unsampled_mu(steps, steps[0].direction)
 
 
 def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
@@ -154,9 +148,9 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     It is close with little noise, where most outputs give the largest loss.
     """
     if len(steps) == steps[0].count == 1:
-        low, high = Loss(steps[0].direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta_bounds(epsilon)
+        low, high = steps[0].delta_bounds(epsilon)
         return low, high + _LEAST
-    high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
+    high = gaussian_bracket(unsampled_mu(steps, steps[0].direction), epsilon)[1]
     largest = largest_loss(steps)
     if largest == math.inf:
         return 0.0, high
@@ -268,12 +262,8 @@ def _band_lines(steps: Losses, epsilon: float) -> Lines:
 
 def _far_cut(steps: Losses, epsilon: float) -> Losses:
     """Without outputs far beyond the one whose loss is epsilon."""
-    by_one = sum(step.count * one_step_delta(step, epsilon) for step in steps)  # delta, where one output makes it out
+    by_one = sum(step.count * step.delta(epsilon) for step in steps)  # delta, where one output makes it out
     return cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)
-
-
-def one_step_delta(step: StepLoss, epsilon: float) -> float:
-    return Loss(step.direction, step.noise_multiplier, step.sampling_rate).delta(epsilon)
 
 
 def _small_part(usual: Product, epsilon: float, rest: float) -> Line | Chernoff:
