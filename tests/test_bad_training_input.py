@@ -37,12 +37,12 @@ _LEFT_OUT = re.compile(
     r"|studies\.write_answers"  # tests/training/studies/test_results_page.py
     r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_rerun.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
-    r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step|instrument\.measure"
-    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/instrument
+    r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step"
+    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
-    r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
-    r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `dptheory validate`
+    r"|measure\.(measure_instrument|run_probe|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
+    r"|measure\.(ValidateSettings\.stream|attack|linear_attack|prepare|snapshots|validate|validate_images|LinearGradient)(\..*)?"  # parts of its commands
     r"|runs\.(images_of|own_network|own_records)"  # what files of the user's hold: tests/training/runs/test_own.py
     r"|planning\.(plan|Shipped\.records|Synthetic\.records)"  # tests/training/planning/test_plan.py
     r"|planning\.(Choice|MethodGain|Point|PrivateTuning|Range)(\..*)?"  # what a plan answers

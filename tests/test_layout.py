@@ -1,16 +1,15 @@
-"""Rooms and floors: which package may import which, what is private, how long a module may be, and the mirror in tests/."""
+"""Rooms and floors: which package may import which, what is private, and the mirror in tests/."""
 
-import ast
 import importlib
 import pkgutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+import grimp
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 import dptheory
 
@@ -19,66 +18,23 @@ TOPS = ("dptheory", "figures")
 TRAINING = "dptheory.training"
 """Imported under this name, which no folder of a user hides; the folder itself is ``training/``."""
 
-FLOORS: tuple[frozenset[str], ...] = tuple(
-    frozenset(f"dptheory.{room}" for room in rooms)
-    for rooms in (
-        ("_adjacency", "_rounding", "_validate", "errors", "files"),
-        ("_vectors", "checks"),
-        ("gradients", "convergence"),
-        ("pruning", "freezing"),
-        ("sparsification", "privacy"),
-        ("embedding",),
-        ("papers",),
-        ("planning",),
-        ("claims",),
-        ("cli",),
-        ("__main__",),
-    )
-)
-"""The rooms of the theory, the lowest first: a room imports from floors below its own alone."""
 
-TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
-    frozenset(f"{TRAINING}.{room}" for room in rooms)
-    for rooms in (
-        ("_argument_ranges", "_json_lines", "_locks", "_machine", "_last_weights", "_toml"),
-        ("_streams", "_randomness", "data", "per_example"),
-        ("mechanisms", "networks"),
-        ("engine",),
-        ("runs",),
-        ("studies",),
-        ("probe", "audits", "instrument", "planning"),
-        ("validate", "benchmarks", "_probe_command", "_plan_command"),
-        ("_commands",),
-    )
-)
+def _modules() -> dict[str, Path]:
+    """Dotted name and path of every module; rglob does not follow the link ``dptheory/training``."""
+    folders = [ROOT / "dptheory", ROOT / "dptheory/training", ROOT / "figures"]
+    paths = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.py")]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): ROOT / path for path in paths}
 
 
-def modules(top: str) -> Iterator[tuple[str, Path]]:
-    """Dotted name and path of every module of a package."""
-    folder = ROOT / top
-    through_the_link = folder / "training"  # which rglob leaves out
-    for path in sorted([*folder.rglob("*.py"), *through_the_link.rglob("*.py")]):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+ALL = _modules()
 
 
-def imports(name: str, path: Path) -> set[str]:
-    """Modules of the project that a module imports, anywhere in it: each as far as it is a file or a folder."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name} imports relatively"
-            assert node.module is not None
-            found |= {f"{node.module}.{alias.name}" if _exists(node.module, alias.name) else node.module
-                      for alias in node.names}  # fmt: skip
-    return {one for one in found if one.split(".")[0] in TOPS}
-
-
-def _exists(module: str, name: str) -> bool:
-    path = ROOT / Path(*module.split("."), name)
-    return path.is_dir() or path.with_suffix(".py").is_file()
+@cache
+def arrows() -> frozenset[tuple[str, str]]:
+    """Who imports whom, anywhere in a module."""
+    graph = grimp.build_graph(*TOPS, cache_dir=None)
+    assert set(graph.modules) == set(ALL)
+    return frozenset((name, one) for name in ALL for one in graph.find_modules_directly_imported_by(name))
 
 
 def room(module: str) -> str:
@@ -86,40 +42,17 @@ def room(module: str) -> str:
     return ".".join(module.split(".")[: 3 if module.startswith(TRAINING) else 2])
 
 
-ALL = {name: path for top in TOPS for name, path in modules(top)}
+def test_rooms_import_from_lower_floors_alone() -> None:
+    """The contracts of pyproject.toml."""
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == EXIT_STATUS_SUCCESS
 
 
-@cache
-def arrows() -> frozenset[tuple[str, str]]:
-    """Who imports whom."""
-    return frozenset((name, one) for name, path in ALL.items() for one in imports(name, path))
-
-
-def test_the_theory_knows_neither_training_nor_figures_and_figures_know_no_training() -> None:
-    crossing = {a for a in arrows() if not a[0].startswith(TRAINING) and a[1].startswith(TRAINING)}
-    assert {a for a in crossing if a[0].startswith(("dptheory", "figures"))} == set()
-    assert {a for a in arrows() if a[0].startswith("dptheory") and a[1].startswith("figures")} == set()
-
-
-@pytest.mark.parametrize("floors", [FLOORS, TRAINING_FLOORS], ids=["dptheory", "training"])
-def test_rooms_import_from_lower_floors_alone(floors: tuple[frozenset[str], ...]) -> None:
-    level = {one: floor for floor, rooms in enumerate(floors) for one in rooms}
-    inside = next(iter(level)).rpartition(".")[0]
-    known = {room(name) for name in ALL if room(name).rpartition(".")[0] == inside} - {TRAINING}
-    assert known == set(level), "every room has its floor, and every floor its rooms"
-    wrong = {
-        (name, one)
-        for name, one in arrows()
-        if {room(name), room(one)} <= set(level) and room(name) != room(one) and level[room(name)] <= level[room(one)]
-    }
-    assert wrong == set()
-
-
-def test_no_calculator_imports_a_claim() -> None:
-    """Said by the floors; here once more without them."""
-    above = {"dptheory.claims", "dptheory.cli", "dptheory.__main__"}
-    below = {a for a in arrows() if a[0].startswith("dptheory.") and not a[0].startswith(TRAINING)}
-    assert {a for a in below if room(a[1]) in above and room(a[0]) not in above} == set()
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Also inside functions; a package stands for its ``__init__``, which imports its files and which they do not import."""
+    below = {name: {one for who, one in arrows() if who == name} for name in ALL}
+    while leaves := {name for name, needs in below.items() if not needs & set(below)}:
+        below = {name: needs for name, needs in below.items() if name not in leaves}
+    assert {(name, one) for name, needs in below.items() for one in needs & set(below)} == set()
 
 
 OPEN_DOORS = {"dptheory.privacy.epsilon"}
@@ -153,22 +86,6 @@ def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() ->
     private = {a for a in arrows() if room(a[0]) != room(a[1]) and "._" in a[1].removeprefix(room(a[1]))}
     allowed = {a for a in private if room(a[0]) == "dptheory.claims" or a[1] in _SHARED_PRINTING}
     assert private - allowed == set()
-
-
-def test_no_files_of_privacy_import_each_other_in_a_circle() -> None:
-    """Also inside functions; a package stands for its ``__init__``, which imports its files and which they do not import."""
-    below = {name: {one for who, one in arrows() if who == name} for name in ALL if room(name) == "dptheory.privacy"}
-    while leaves := {name for name, needs in below.items() if not needs & set(below)}:
-        below = {name: needs for name, needs in below.items() if name not in leaves}
-    assert below == {}
-
-
-def test_nothing_reported_comes_from_other_accountants() -> None:
-    """PRV and PLD are second opinions: their room is imported by nobody in the accountant."""
-    references = "dptheory.privacy.methods.references"
-    assert {a for a in arrows() if room(a[0]) == "dptheory.privacy" and a[1].startswith(references)} <= {
-        a for a in arrows() if a[0].startswith(references)
-    }
 
 
 def test_every_public_module_is_reached_after_import_dptheory() -> None:
@@ -318,7 +235,7 @@ TESTED_IN = {
     "dptheory.training.data._files": "training/data/test_images.py",
     "dptheory.training.data._formats": "training/data/test_images.py",
     "dptheory.training.engine._noise": "training/mechanisms/test_mechanisms.py",
-    "dptheory.training.engine._uncopied": "training/engine/test_optimizer_state.py",
+    "dptheory.training.engine._uncopied": "training/test_optimizer_state.py",
     "dptheory.training.engine._privacy_report": "training/engine/test_private.py",
     "dptheory.training.engine._sample_gradients": "training/engine/test_optimizer.py",
     "dptheory.training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
@@ -333,24 +250,22 @@ TESTED_IN = {
     "dptheory.training.per_example._table": "training/per_example/test_per_example.py",
     "dptheory.training.networks._mlp": "training/networks/test_paper_networks.py",
     "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
-    "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
-    "dptheory.training._probe_command": "training/test_command_line.py",
+    "dptheory.training.planning._judged": "training/planning/test_pilot.py",
+    "dptheory.training.planning._mixtures": "training/planning/test_simulated.py",
     "dptheory.training.planning._norms": "training/planning/test_pilot.py",
     "dptheory.training.planning._point": "training/planning/test_choice.py",
     "dptheory.training.planning._ranges": "training/planning/test_choice.py",
     "dptheory.training.planning._theory": "training/planning/test_plan.py",
     "dptheory.training.planning._workers": "training/planning/test_plan.py",
-    "dptheory.training.probe._figure": "training/test_training_figures.py",
-    "dptheory.training.probe._gradient_shape": "training/probe/test_measurement.py",
-    "dptheory.training.validate._figure": "training/test_training_figures.py",
-    "dptheory.training.validate._report": "training/validate/test_run.py",
-    "dptheory.training.validate._rows_angles": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_attack": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_clipping": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_embedding": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_mse": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_pruning": "training/validate/test_rows.py",
-    "dptheory.training.validate._snapshot": "training/validate/test_run.py",
+    "dptheory.training._measure_commands": "training/test_command_line.py",
+    "dptheory.training.measure._figures": "training/test_training_figures.py",
+    "dptheory.training.measure._rows_angles": "training/measure/test_rows.py",
+    "dptheory.training.measure._rows_attack": "training/measure/test_rows.py",
+    "dptheory.training.measure._rows_clipping": "training/measure/test_rows.py",
+    "dptheory.training.measure._rows_embedding": "training/measure/test_rows.py",
+    "dptheory.training.measure._rows_mse": "training/measure/test_rows.py",
+    "dptheory.training.measure._rows_pruning": "training/measure/test_rows.py",
+    "dptheory.training.measure._snapshot": "training/measure/test_validation.py",
 }
 """Modules without a test file of their name, and the file in tests/ that holds them: they are parts of its subject."""
 

@@ -19,7 +19,7 @@ from dptheory import cli, privacy
 from dptheory.cli._joining import _loaded, joining
 from dptheory.privacy import least_noise_multiplier
 from dptheory.pruning import top_k_mse
-from dptheory.training.probe import MeasureSettings, measure
+from dptheory.training.measure import MeasureSettings, measure_gradient
 from dptheory.training.runs import BUILDERS
 from dptheory.training.studies import _rules, _study
 from tests.calls.walk import callables, modules
@@ -175,7 +175,7 @@ def test_keys_of_configurations_are_in_the_glossary() -> None:
 def test_quantities_of_the_probe_are_in_the_glossary() -> None:
     settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
     rng = np.random.default_rng(0)
-    found = {row.quantity for row in measure(rng.normal(size=512), {"all": slice(0, 512)}, settings, rng).rows}
+    found = {row.quantity for row in measure_gradient(rng.normal(size=512), {"all": slice(0, 512)}, settings, rng)[1]}
     assert len(found) >= 9 and sorted(found - NAMES) == []
 
 

@@ -12,7 +12,7 @@ from dptheory.cli._unicode_math import unicode_text
 
 def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
     """Verdict, title, place and reason; then the sections, and what can be typed or opened."""
-    colour = f"bold {COLOURS[claim.verdict]}"
+    colour = f"bold {COLOURS[claim.verdict.name]}"
     _print(console, Text.assemble((claim.verdict.name, colour), f": {claim.verdict.value} ({claim.state})"))
     _print(console, Text(f"{claim.id}: {claim.title}", "bold"))
     place = "our own result, " if claim.ours else ""

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, gammaln
 
 from dptheory import _validate
 
@@ -190,7 +190,7 @@ def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0
     rank = _validate.integer("rank", rank, 1, _MOST_ANCHORS)
     anchors = _validate.integer("anchors", anchors, 0, _MOST_ANCHORS)
     zero = _validate.real("zero_probability", zero_probability, 0.0, 1.0, ends="[)")
-    return 0.0 if anchors < rank else float(betaincc(anchors - rank + 1, rank, zero))
+    return 0.0 if anchors < rank else float(scipy.special.betaincc(anchors - rank + 1, rank, zero))
 
 
 def residual_bound(
@@ -348,7 +348,7 @@ def _half_step(count: int) -> float:
     if count == 0:
         return 0.0
     if count < _SERIES_FROM:
-        return math.exp(float(gammaln((count + 1) / 2) - gammaln(count / 2)))
+        return math.exp(float(scipy.special.gammaln((count + 1) / 2) - scipy.special.gammaln(count / 2)))
     x = 1 / count
     return math.sqrt(count / 2) * (1 + x * (-1 / 4 + x * (1 / 32 + x * (5 / 128 - x * 21 / 2048))))
 

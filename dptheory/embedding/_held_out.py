@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
-from scipy.special import betainccinv, rel_entr
 
 from dptheory import _validate
 
@@ -82,7 +81,7 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
 
 def _largest_chance(clipped: int, count: int, failure: float) -> float:
     """The chance with which so few are clipped with probability ``failure``."""
-    found = 1.0 if clipped == count else float(betainccinv(clipped + 1, count - clipped, failure))
+    found = 1.0 if clipped == count else float(scipy.special.betainccinv(clipped + 1, count - clipped, failure))
     return 1.0 if math.isnan(found) else found  # next to 1, where the inversion finds no number
 
 
@@ -93,7 +92,7 @@ def _largest_mean(share: float, nats: float) -> float:
 
     def excess(odds: float) -> float:
         other = share + (1.0 - share) * odds
-        return float(rel_entr(share, other)) - (1.0 - share) * math.log1p(-odds) - nats
+        return float(scipy.special.rel_entr(share, other)) - (1.0 - share) * math.log1p(-odds) - nats
 
     most = 1.0 - math.ulp(1.0)
     return (

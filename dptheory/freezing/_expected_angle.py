@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
 
@@ -52,7 +52,7 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     if bias_angle > math.pi / 2:
         return math.pi - expected_angle(dim, snr=snr, bias_angle=math.pi - bias_angle)
     if dim == 1:
-        return math.pi * float(ndtr(-snr))
+        return math.pi * float(scipy.special.ndtr(-snr))
     if math.isinf(snr):
         return bias_angle
     if dim == 2:
@@ -72,4 +72,4 @@ def _tail_integral(scale: Array, start: float) -> Array:
     reach = np.hypot(math.sin(start), _WIDTHS / np.maximum(scale, 1e-300))
     half = 0.5 * (np.arcsin(np.minimum(reach, 1.0)) - start)
     t = start + half[:, None] * (nodes + 1.0)
-    return np.asarray(np.maximum(half, 0.0) * (ndtr(-scale[:, None] * np.sin(t)) @ weights))
+    return np.asarray(np.maximum(half, 0.0) * (scipy.special.ndtr(-scale[:, None] * np.sin(t)) @ weights))

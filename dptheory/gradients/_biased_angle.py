@@ -8,8 +8,8 @@ independent of g, with density proportional to sin^{d-3} on [0, pi]; in the plan
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
 from dptheory.gradients import _angle_law
@@ -58,7 +58,7 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     if dim == 1:
         if bias_angle not in (0.0, math.pi):
             raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
-        return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
+        return math.pi**2 * float(scipy.special.ndtr(snr) * scipy.special.ndtr(-snr))
     if math.isinf(snr):
         return 0.0
     return shift_moments(dim, snr, min(bias_angle, math.pi - bias_angle))[1]

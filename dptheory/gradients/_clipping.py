@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
 from dptheory.gradients import _clipped_line
@@ -142,7 +142,7 @@ def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm:
     if dim == 1:
         return _clipped_line.clip_chance(grad_norm, deviation, clip_norm)
     if _is_thin(grad_norm, dim, deviation, clip_norm):
-        return float(ndtr(-_thin_cut(grad_norm, dim, deviation, clip_norm)))
+        return float(scipy.special.ndtr(-_thin_cut(grad_norm, dim, deviation, clip_norm)))
     return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((clip_norm / deviation) ** 2)[1])
 
 
@@ -269,7 +269,7 @@ def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -
     across = (dim - 1) * min(1.0, bound / max(grad_norm, 0.5 * bound)) ** 2
     if abs(cut) > _REACH:
         return deviation**2 * (across + float(cut > 0.0))
-    inside, density = float(ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    inside, density = float(scipy.special.ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
     mean, square = cut * (1.0 - inside) - density, inside - cut * density + cut * cut * (1.0 - inside)
     return deviation**2 * (across + square - mean * mean)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from dptheory import _validate
 
@@ -116,7 +115,11 @@ class _SubsetSum:
         log_ratio = float(self.counts @ change) - self.keep * (s - s0)
         at_zero = _tossed(np.array([self.dim]), np.array([self.keep / self.dim]), self.keep, 0.0)
         empty = self._all_tails(s, t) if self.drop_zero else 0.0
-        return math.exp(log_ratio) * _tossed(self.counts, expit(s - t * self.levels), self.keep, empty) / at_zero
+        return (
+            math.exp(log_ratio)
+            * _tossed(self.counts, scipy.special.expit(s - t * self.levels), self.keep, empty)
+            / at_zero
+        )
 
     def _all_tails(self, s: float, t: float) -> float:
         """Minus the logarithm of the probability that no non-zero level is tossed."""
@@ -126,7 +129,7 @@ class _SubsetSum:
         """s = log z at which the mean number of heads (given one of a non-zero level, where zero is left out) is keep."""
 
         def excess(s: float) -> float:
-            heads = expit(s - t * self.levels) * self.counts
+            heads = scipy.special.expit(s - t * self.levels) * self.counts
             if not self.drop_zero:
                 return float(heads.sum()) - self.keep
             tails = self._all_tails(s, t)

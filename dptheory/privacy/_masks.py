@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtr, chdtrc, ndtr, xlog1py, xlogy
-from scipy.special import gammaln as log_gamma
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
@@ -162,7 +161,7 @@ def divisor_delta(*, epsilon: float, batch_size: int, other_batch_size: int, kee
     tau = (2.0 * epsilon + keep * log_ratio) / math.expm1(log_ratio)
     if tau <= 0.0:  # rho < 1 and epsilon above the largest loss
         return 0.0
-    law = chdtrc if log_ratio > 0 else chdtr
+    law = scipy.special.chdtrc if log_ratio > 0 else scipy.special.chdtr
     first, second = float(law(keep, tau)), float(law(keep, math.exp(log_ratio) * tau))
     return max(0.0, first - math.exp(epsilon) * second)
 
@@ -303,8 +302,12 @@ def _likely_sizes(count: int, rate: float) -> Array:
 
 
 def _binomial(size: Array, count: int, rate: float) -> Array:
-    logs = log_gamma(count + 1.0) - log_gamma(size + 1.0) - log_gamma(count - size + 1.0)
-    weights = np.exp(logs + xlogy(size, rate) + xlog1py(count - size, -rate))
+    logs = (
+        scipy.special.gammaln(count + 1.0)
+        - scipy.special.gammaln(size + 1.0)
+        - scipy.special.gammaln(count - size + 1.0)
+    )
+    weights = np.exp(logs + scipy.special.xlogy(size, rate) + scipy.special.xlog1py(count - size, -rate))
     return np.asarray(weights / weights.sum())
 
 
@@ -314,7 +317,9 @@ def _excess(level: float, weight: Array, shift: float) -> Array:
         return np.maximum(weight - level, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         cut = np.log(level / weight) / shift  # where w L = level, from the middle of the two means
-    return np.asarray(np.maximum(weight * ndtr(shift / 2 - cut) - level * ndtr(-shift / 2 - cut), 0.0))
+    return np.asarray(
+        np.maximum(weight * scipy.special.ndtr(shift / 2 - cut) - level * scipy.special.ndtr(-shift / 2 - cut), 0.0)
+    )
 
 
 def _shortfall(level: float, weight: Array, shift: float) -> Array:
@@ -325,4 +330,6 @@ def _shortfall(level: float, weight: Array, shift: float) -> Array:
         return np.maximum(level - weight, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         cut = np.log(level / weight) / shift
-    return np.asarray(np.maximum(level * ndtr(cut + shift / 2) - weight * ndtr(cut - shift / 2), 0.0))
+    return np.asarray(
+        np.maximum(level * scipy.special.ndtr(cut + shift / 2) - weight * scipy.special.ndtr(cut - shift / 2), 0.0)
+    )

@@ -2,7 +2,9 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dptheory import _validate
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, RATE, Direction
@@ -284,7 +286,19 @@ def chance(steps: Steps) -> float:
     return min(1.0, -math.expm1(log_never) * (1 + 1e-15))
 
 
-def unsampled_mu(steps: Steps, direction: Direction) -> float:
+class Noisy(Protocol):
+    """Steps that are alike, as far as their noise goes: those of a run, or their losses."""
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of the noise over the clipping norm."""
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+
+
+def unsampled_mu(steps: Iterable[Noisy], direction: Direction) -> float:
     """mu of the Gaussian mechanism that reveals every record in every step."""
     size = 2.0 if direction == "replace" else 1.0
     return size * math.sqrt(math.fsum(step.count / step.noise_multiplier / step.noise_multiplier for step in steps))

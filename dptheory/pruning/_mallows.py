@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from dptheory import _validate
 
@@ -98,7 +97,7 @@ class SubsetMallows:
         mode = int(np.count_nonzero(ratios > 0))
         left = -np.cumsum(ratios[:mode][::-1])[::-1]
         log_weights = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
-        return np.asarray(log_weights - logsumexp(log_weights))
+        return np.asarray(log_weights - scipy.special.logsumexp(log_weights))
 
     def swap_pmf(self) -> NDArray[np.float64]:
         """P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,).
@@ -159,7 +158,7 @@ class SubsetMallows:
         y = tilt * x
         with np.errstate(divide="ignore"):  # a tilt so small that y underflows
             log_terms = log_pmf + np.log(np.abs(x)) + np.maximum(y, 0.0) + np.log(-np.expm1(-np.abs(y)))
-        return min(1.0, float(np.exp(logsumexp(log_terms))) / uniform_mean)
+        return min(1.0, float(np.exp(scipy.special.logsumexp(log_terms))) / uniform_mean)
 
     def epsilon(self, distance: int) -> float:
         """Exact pure-DP epsilon for two references at Hamming distance ``distance``: theta * distance.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
 from dptheory.pruning._error import noise_mse, random_k_mse, retained_gain, top_k_gain
@@ -95,7 +94,7 @@ def magnitude_gain(*, keep_share: float, noise_ratio: float) -> float:
         >>> round(magnitude_gain(keep_share=0.1, noise_ratio=1.0), 3)
         0.513
     """
-    return _gain(keep_share, noise_ratio, lambda x: np.asarray(ndtr(x)))
+    return _gain(keep_share, noise_ratio, lambda x: np.asarray(scipy.special.ndtr(x)))
 
 
 def gumbel_gain(*, keep_share: float, noise_ratio: float) -> float:

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainc
 
 from dptheory import _validate, _vectors
 from dptheory.gradients import kept_entries
@@ -325,7 +325,7 @@ def _few_masks(dim: int, keep: int, masks: int) -> bool:
 
 def _gaussian_probability(dim: int, spread: float) -> float:
     """P for xi ~ N(0, spread^2 I) and threshold 1."""
-    return float(gammainc(dim / 2, 0.5 / spread / spread)) if spread > 0.0 else 1.0
+    return float(scipy.special.gammainc(dim / 2, 0.5 / spread / spread)) if spread > 0.0 else 1.0
 
 
 def _log_gaussian_gain(dim: int, keep: int, spread: float) -> float:
@@ -341,7 +341,7 @@ def _log_gaussian_gain(dim: int, keep: int, spread: float) -> float:
 
 def _log_gammainc(shape: float, point: float) -> float:
     """Logarithm of the regularised lower incomplete gamma function; its power series where that underflows."""
-    value = float(gammainc(shape, point))
+    value = float(scipy.special.gammainc(shape, point))
     if value > 1e-290:
         return math.log(value)
     terms = 50 + math.ceil(40.0 / (1.0 - point / (shape + 1.0)))

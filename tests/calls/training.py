@@ -21,7 +21,7 @@ from dptheory.training.engine import (
     PrivacyEngine,
     SecureBatches,
 )
-from dptheory.training.probe import MeasureSettings
+from dptheory.training.measure import MeasureSettings
 from dptheory.training.runs import DpSgdSettings, OptimizerConfig
 from tests.calls import Call, Calls, Fresh, call, dear, used
 
@@ -232,17 +232,17 @@ CALLS: Calls = {
     "dptheory.training.runs.DpSgdSettings": [call(**_SETTINGS)],
     "dptheory.training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
     "dptheory.training.runs.pick_device": [call(wanted="cpu")],
-    "dptheory.training.probe.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
-    "dptheory.training.probe.measure": [
+    "dptheory.training.measure.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
+    "dptheory.training.measure.measure_gradient": [
         dear(
             gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
             settings=MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0),
             rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
-    "dptheory.training.probe.spread_steps": [call(steps=20, count=5)],
-    "dptheory.training.validate.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
-    "dptheory.training.validate.ValidateSettings": [
+    "dptheory.training.measure.spread_steps": [call(steps=20, count=5)],
+    "dptheory.training.measure.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
+    "dptheory.training.measure.ValidateSettings": [
         call(training=DpSgdSettings(**_SETTINGS), drop_rate=0.5, keep_shares=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
              anchors=256, window=10, draws=50),
     ],

@@ -217,8 +217,6 @@ def test_where_delta_covers_that_the_record_takes_part_no_noise_is_asked_for(
         assert privacy.least_noise_multiplier(epsilon=1.0, **run, **variant) == 0.05  # type: ignore[arg-type]
         found = privacy.epsilon_bounds(noise_multiplier=0.05, **run, **variant)  # type: ignore[arg-type]
         assert (found.lower, found.upper, found.method) == (0.0, 0.0, "participations")
-    answer = privacy.answers.noise_for_budget(epsilon=1.0, **run)  # type: ignore[arg-type]
-    assert answer.noise_multiplier == 0.05 and answer.bounds.upper == 0.0
 
 
 def test_noise_where_delta_nearly_covers_that_the_record_takes_part() -> None:

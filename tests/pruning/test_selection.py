@@ -5,13 +5,12 @@ import math
 
 import numpy as np
 import pytest
-import typer
 from scipy.integrate import quad
 from scipy.stats import norm
 from typer.testing import CliRunner
 
 from dptheory import pruning
-from dptheory.cli._index import index
+from dptheory.cli import app
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9])
@@ -109,10 +108,22 @@ def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_command() -> None:
-    app = typer.Typer()
-    app.command()(index)
     run = CliRunner().invoke
-    common = ["--dim", "64", "--keep", "6", "--epsilon", "1", "--steps", "10", "--groups", "3", "--json"]
+    common = [
+        "privacy",
+        "index",
+        "--dim",
+        "64",
+        "--keep",
+        "6",
+        "--epsilon",
+        "1",
+        "--steps",
+        "10",
+        "--groups",
+        "3",
+        "--json",
+    ]
     plain = json.loads(run(app, common).output)
     assert plain["theta, basic composition"] < plain["theta, exact composition"]
     joint = json.loads(run(app, [*common, "--sampling-rate", "0.1", "--noise-multiplier", "4"]).output)

@@ -12,12 +12,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.privacy import DELTA
-from dptheory.training import _argument_ranges, engine, mechanisms, networks, probe, runs
+from dptheory.training import _argument_ranges, engine, measure, mechanisms, networks, runs
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import own_generator
 from dptheory.training._streams import simulation
+from dptheory.training.measure import ValidateSettings
 from dptheory.training.runs import DpSgdSettings, sampling_rate
-from dptheory.training.validate import ValidateSettings
 from tests.named import by_name
 
 Make = Callable[[Any], object]
@@ -25,7 +25,7 @@ HALF = m.Constant(0.5)
 SGD = DpSgdSettings(steps=13, batch_size=5, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=1.0, seed=0)
 SETTINGS = ValidateSettings(SGD)
 RUN = runs.RunConfig(data="excerpt", model="small-cnn", epochs=1, batch_size=1, max_grad_norm=1.0, noise_multiplier=1.0)
-GRADIENTS = probe.MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0)
+GRADIENTS = measure.MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0)
 LAYER = nn.Linear(2, 1)
 PIXELS = torch.zeros(3, 2)
 MOST = 10**9
@@ -123,8 +123,8 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     ("small_tanh_cnn", networks.small_tanh_cnn, 0, 2**64 - 1),
     ("mlp", networks.mlp, 0, 2**64 - 1),
     ("linear_probe.features", lambda v: networks.linear_probe(0, features=v), 1, None),
-    ("spread_steps.steps", lambda v: probe.spread_steps(v, count=2), 1, MOST),
-    ("spread_steps.count", lambda v: probe.spread_steps(9, count=v), 2, 10_000),
+    ("spread_steps.steps", lambda v: measure.spread_steps(v, count=2), 1, MOST),
+    ("spread_steps.count", lambda v: measure.spread_steps(9, count=v), 2, 10_000),
     ("sampling_rate.batch_size", lambda v: sampling_rate(batch_size=v, train_size=7), 1, 7),
     ("sampling_rate.images", lambda v: sampling_rate(batch_size=1, train_size=v), 1, MOST),
     ("PoissonBatches.train_size", lambda v: engine.PoissonBatches(train_size=v, sampling_rate=0.5, seed=0), 1, MOST),

@@ -17,14 +17,14 @@ from dptheory.training import make_private
 from dptheory.training import mechanisms as m
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
+from dptheory.training.measure import LinearGradient, Moment, Result, Row, ValidateSettings
+from dptheory.training.measure import _report as report_of
+from dptheory.training.measure import _snapshot as snapshot_of
+from dptheory.training.measure import _validation as validate_of
 from dptheory.training.networks import small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, _checkpoint
 from dptheory.training.runs import _prepare as prepare_of
 from dptheory.training.runs import _train as run_of
-from dptheory.training.validate import LinearGradient, Moment, Row, ValidateSettings, Validation
-from dptheory.training.validate import _report as report_of
-from dptheory.training.validate import _run as validate_of
-from dptheory.training.validate import _snapshot as snapshot_of
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -490,7 +490,7 @@ def test_a_validation_of_given_images(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[0][0] is train and torch.equal(asked[0][1], test.pixels) and asked[0][2:] == (SETTINGS, CPU)
     assert asked[1] == "synchronized"
     moments = tuple((name, SETTINGS.stream(number)) for number, name in enumerate("abc"))
-    assert found == Validation(
+    assert found == Result(
         data="excerpt",
         train_images=TRAIN,
         test_images=TEST,
@@ -512,7 +512,7 @@ def test_the_report_of_a_validation(tmp_path: Path) -> None:
     import json
 
     moment = Moment(name="end", step=4, batch_size=9, rows=rows(), notes=("a note",))
-    result = Validation(
+    result = Result(
         data="excerpt",
         train_images=120,
         test_images=60,
@@ -525,11 +525,10 @@ def test_the_report_of_a_validation(tmp_path: Path) -> None:
         "excerpt", 120, 60, "cpu", 0.5
     ]  # fmt: skip
     assert plain["settings"] == dataclasses.asdict(SETTINGS)
-    assert plain["moments"][0] == {"moment": "end", "step": 4, "batch_size": 9, "notes": ["a note"]}
+    assert plain["moments"][0] == {"moment": "end", "step": 4, "batch_size": 9, "notes": ["a note"], "fit": None}
     assert len(plain["rows"]) == 8 and plain["rows"][0]["ratio"] == 1.05 and plain["rows"][2]["within"] is False
-    assert plain["rows"][1] == {"moment": "end", "step": 4, "ratio": None, "within": True} | dataclasses.asdict(
-        rows()[1]
-    )
+    derived = {"ratio": None, "within": True, "standard_errors_off": None}
+    assert plain["rows"][1] == {"moment": "end", "step": 4} | derived | dataclasses.asdict(rows()[1])
     report_of.write_json(result, CPU, tmp_path / "a.json")
     text = (tmp_path / "a.json").read_text()
     assert json.loads(text) == json.loads(json.dumps(plain)) and text.startswith('{\n "data"') and text.endswith("}\n")
@@ -545,12 +544,13 @@ def test_the_report_of_a_validation(tmp_path: Path) -> None:
     assert columns["measured"] == ["", "2.1", "1.235e+04", "", "9", "9"]
     assert columns["SE"] == ["", "0.1", "-", "", "-", "-"]
     assert columns["ratio"] == ["", "1.05", "-", "", "2.25", "2.25"]
+    assert columns["SE off"] == ["", "+1.0", "-", "", "-", "-"]
     assert columns[""] == ["", "", "", "", "*", "*"]
     assert columns["rests on"] == ["", "-", "rf.eq6", "", "-", "rf.eq7"]
     assert [row.style for row in table.rows] == [None, None, None, None, "red", None]
     assert [row.end_section for row in table.rows] == [False, False, True, False, False, False]
-    assert [column.justify for column in table.columns] == ["left", "left", *["right"] * 5, "left", "left"]
-    assert [column.no_wrap for column in table.columns] == [False, False, *[True] * 7]
+    assert [column.justify for column in table.columns] == ["left", "left", *["right"] * 6, "left", "left"]
+    assert [column.no_wrap for column in table.columns] == [False, False, *[True] * 8]
     assert str(table.caption) == "rf.eq6: deviations\nrf.eq7: flat\na note" and table.caption_justify == "left"
     assert table.title_justify == "left"
     assert str(table.title) == "end: step 4, batch of 9; * off by more than 5 SE and the prediction's error"

@@ -67,7 +67,7 @@ class Synthetic:
         >>> from dptheory.training.planning import Synthetic
         >>> features, labels = Synthetic(shape=(1, 28, 28), classes=10).records(seed=0)
         >>> features.shape, labels.max()
-        (torch.Size([1000, 1, 28, 28]), tensor(9))
+        (torch.Size([6000, 1, 28, 28]), tensor(9))
     """
 
     shape: tuple[int, ...]

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
 
 from dptheory import _validate
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
@@ -254,7 +254,9 @@ def _count(scores: Array, thresholds: Array, event: str) -> Array:
 
 def _lower(count: Array, trials: int, level: float) -> Array:
     """Clopper-Pearson: a probability below this gives so many hits with chance ``level`` at most."""
-    return np.asarray(np.where(count > 0, betaincinv(np.maximum(count, 1.0), trials - count + 1.0, level), 0.0))
+    return np.asarray(
+        np.where(count > 0, scipy.special.betaincinv(np.maximum(count, 1.0), trials - count + 1.0, level), 0.0)
+    )
 
 
 def _upper(count: Array, trials: int, level: float) -> Array:
@@ -264,6 +266,6 @@ def _upper(count: Array, trials: int, level: float) -> Array:
 def _evidence(p: Array, q: Array, delta: float, method: str) -> Array:
     """What the rates prove: epsilon, or mu; -inf where nothing. q > 0 always."""
     if method == "gaussian":
-        return np.asarray(ndtri(p) - ndtri(q))
+        return np.asarray(scipy.special.ndtri(p) - scipy.special.ndtri(q))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.maximum(p - delta, 0.0)) - np.log(q))

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
@@ -124,7 +124,7 @@ def joint_rdp(
         log_moments = (i - 1.0) * groups * renyi_curve(law, i) + i * (i - 1.0) / 2.0 / sigma / sigma
         # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
         log_excess = log_moments + np.log(-np.expm1(-log_moments))
-    log_factorials = gammaln(np.arange(1.0, float(order.max()) + 2.0))
+    log_factorials = scipy.special.gammaln(np.arange(1.0, float(order.max()) + 2.0))
     values = [_log_mean(int(a), rate, log_excess, log_factorials) / (a - 1.0) for a in order.ravel()]
     return np.array(values).reshape(order.shape)
 
