@@ -12,6 +12,7 @@ import typer
 
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
+from dptheory.errors import ArgumentError
 from dptheory.training._plan_command import plan as plan
 from dptheory.training._probe_command import probe as probe
 
@@ -275,9 +276,12 @@ def audit(
 
 def _require_a_step(done: "Run") -> None:
     if done.step == 0:
-        raise ValueError(
-            f"epsilon must afford a step, got {done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: "
-            "take a larger budget, more noise or smaller batches"
+        raise ArgumentError(
+            "epsilon",
+            "afford a step",
+            done.config.epsilon,
+            got=f"{done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: take a "
+            "larger budget, more noise or smaller batches",
         )
 
 
@@ -309,4 +313,4 @@ def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Numbe
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
         wanted = "whole numbers" if kind is int else "numbers"
-        raise ValueError(f"{name} must be {wanted} separated by commas, got {text!r}") from None
+        raise ArgumentError(name, f"be {wanted} separated by commas", text) from None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import _angle_law
 
 Array = NDArray[np.float64]
@@ -57,7 +58,7 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if dim == 1:
         if bias_angle not in (0.0, math.pi):
-            raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
+            raise ArgumentError("bias_angle", "be 0 or pi in one dimension", bias_angle)
         return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
     if math.isinf(snr):
         return 0.0

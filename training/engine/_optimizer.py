@@ -7,6 +7,7 @@ import torch
 from opacus.optimizers import DPOptimizer
 
 from dptheory import _validate, privacy
+from dptheory.errors import ArgumentError
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
@@ -95,16 +96,23 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
         noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
         if 0.0 < noise_multiplier < SMALLEST:
-            raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")
+            raise ArgumentError("noise_multiplier", f"be 0 or at least {SMALLEST:g}", noise_multiplier)
         clip = _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST)
         secure = _validate.flag("secure", secure)
         if generator is not None and not isinstance(generator, torch.Generator):
-            raise ValueError(f"noise_generator must be a torch.Generator or None, got {generator!r}")
+            raise ArgumentError("noise_generator", "be a torch.Generator or None", generator)
         if secure and generator is not None:
-            raise ValueError("noise_generator must be None with secure=True: cryptographic noise cannot be repeated")
+            raise ArgumentError(
+                "noise_generator",
+                "be None with secure=True",
+                generator,
+                then=": cryptographic noise cannot be repeated",
+            )
         if secure and mechanism.seeded:
-            raise ValueError(
-                "mechanism must draw its masks from the operating system's generator with secure=True: build it with seed=None"
+            raise ArgumentError(
+                "mechanism",
+                "draw its masks from the operating system's generator with secure=True: build it with seed=None",
+                mechanism,
             )
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)

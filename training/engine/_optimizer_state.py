@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dptheory.errors import ArgumentError
+
 if TYPE_CHECKING:
     from dptheory.training.engine._optimizer import MechanismOptimizer
 
@@ -27,7 +29,9 @@ def check(state: dict[str, Any]) -> None:
     """
     missing = [key for key in _KEYS if key not in state]
     if missing:
-        raise ValueError(f"state_dict must be one of this optimizer, got one without {', '.join(missing)}")
+        raise ArgumentError(
+            "state_dict", "be one of this optimizer", ", ".join(missing), got=f"one without {', '.join(missing)}"
+        )
 
 
 def take_over(optimizer: "MechanismOptimizer", state: dict[str, Any]) -> None:

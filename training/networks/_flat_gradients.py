@@ -7,6 +7,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _MEAN_CHUNK = 1000
 
@@ -146,4 +147,4 @@ def loss_hessian(
 
 def _alike(pixels: torch.Tensor, labels: torch.Tensor) -> None:
     if len(pixels) != len(labels):
-        raise ValueError(f"labels must be as many as the {len(pixels)} pixels, got {len(labels)}")
+        raise ArgumentError("labels", f"be as many as the {len(pixels)} pixels", len(labels))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dptheory.errors import ArgumentError
 from dptheory.training.runs import _measured, _processes, _results
 from dptheory.training.runs._results import Result
 from dptheory.training.runs._worker import Task
@@ -95,8 +96,8 @@ def rerun(path: Path) -> Rerun:
     before = _read(path)
     commit = before["code"].get("commit")
     if commit is None or before["code"]["dirty"]:
-        raise ValueError(
-            f"path must be of a result whose code is a commit, got {str(path)!r}, made by {before['code']}"
+        raise ArgumentError(
+            "path", "be of a result whose code is a commit", str(path), then=f", made by {before['code']}"
         )
     with tempfile.TemporaryDirectory(prefix="rerun-") as folder:
         code, out = Path(folder) / "code", Path(folder) / "out"
@@ -120,7 +121,7 @@ def _read(path: Path) -> Result:
             continue
         if found is not None:
             return found
-    raise ValueError(f"path must be that of a result file, got {str(path)!r}")
+    raise ArgumentError("path", "be that of a result file", str(path))
 
 
 def _check_out(commit: str, folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 
 _PACKAGES = ("training", "dptheory")
@@ -118,7 +119,7 @@ def require_folder(results: Path) -> None:
         ValueError: there is no such folder.
     """
     if not results.is_dir():
-        raise ValueError(f"results must be a folder that there is (of the repository's root), got {str(results)!r}")
+        raise ArgumentError("results", "be a folder that there is (of the repository's root)", str(results))
 
 
 def path_of(folder: Path, study: str, run: str) -> Path:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load
 from dptheory.training.networks import IMAGE_SHAPE
@@ -124,7 +125,7 @@ def validate_images(train: Images, test: Images, settings: ValidateSettings, dev
     """
     for images in (train, test):
         if tuple(images.pixels.shape[1:]) != IMAGE_SHAPE:
-            raise ValueError(f"images must have the shape {IMAGE_SHAPE}, got {tuple(images.pixels.shape[1:])}")
+            raise ArgumentError("images", f"have the shape {IMAGE_SHAPE}", tuple(images.pixels.shape[1:]))
     trainer = prepare(train, test.pixels, settings, device)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         training = progress.add_task("training", total=settings.training.steps)
