@@ -3,7 +3,6 @@
 import reprlib
 from typing import Any
 
-
 _LONGEST = 160  # characters of a value in a message
 _REPR = reprlib.Repr()
 _REPR.maxother = _REPR.maxstring = _REPR.maxlong = _LONGEST
@@ -43,6 +42,14 @@ class ArgumentError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:  # errors cross processes: rebuilt from the message and the attributes
         return self.__class__.__new__, (self.__class__, *self.args), vars(self)
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is not of the kind that is asked for.
+
+    Attributes:
+        argument, value: as for :class:`ArgumentError`.
+    """
 
 
 class ConditionError(ArgumentError):

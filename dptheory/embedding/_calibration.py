@@ -220,10 +220,10 @@ def noise_ratio_excess(
 
 
 def sampled_epsilon(*, epsilon: float, sampling_rate: float) -> float:
-    r"""epsilon of one step on records that are each drawn with probability ``sampling_rate``: log(1 + q (e^epsilon - 1)), at
-    delta q.
+    r"""Epsilon of one step on records that are each drawn with probability q = ``sampling_rate``, at delta q.
 
-    If a step is (epsilon, delta)-differentially private on all records, it is (this, q delta)-differentially private on the
+    It is log(1 + q (e^epsilon - 1)).     If a step is (epsilon, delta)-differentially private on all records, it is
+    (this, q delta)-differentially private on the
     drawn ones, where a record is added or removed and who was drawn is not told.
 
     Args:

@@ -157,8 +157,9 @@ class DistortionAngle:
         return np.minimum(law.above(moved.ravel()), 1.0).reshape(angle.shape)
 
     def quantile(self, probability: float) -> float:
-        r"""The angle below which the noisy vector stays with this probability, by bisection on log(angle) of :meth:`cdf`, or of
-        :meth:`sf` above one half.
+        r"""The angle below which the noisy vector stays with this probability.
+
+        By bisection on log(angle) of :meth:`cdf`, or of :meth:`sf` above one half.
 
         Args:
             probability: P(angle <= quantile), in (0, 1).

@@ -25,8 +25,9 @@ _LOW_DIM = 8  # from here on the density of phi is so small where gamma has a ki
 
 
 def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
-    r"""Variance of the angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle``
-    to u.
+    r"""Variance of the angle between u and the noisy signal s + z, for a signal at the angle ``bias_angle`` to u.
+
+    The noise z is N(0, tau^2 I).
 
     .. math:: \cos\gamma = \cos\gamma^B \cos\gamma^{BP} + \sin\gamma^B \sin\gamma^{BP} \cos\phi
 

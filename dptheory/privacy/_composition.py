@@ -342,7 +342,6 @@ class Composition:
             >>> axes.get_xlabel()
             'false positive rate'
         """
-
         from dptheory.privacy.report._tradeoff_plot import draw  # matplotlib is an extra
 
         draw(self.guaranteed, ax)

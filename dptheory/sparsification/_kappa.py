@@ -131,8 +131,9 @@ def kappa(
 
 
 def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> Kappa:
-    r"""kappa of a gradient whose entries are all of one size, :math:`w_j = |w| / \sqrt d`, by :func:`kappa` at its
-    default z = 3/4, the random-sparsification paper's.
+    r"""Kappa of a gradient whose entries are all of one size, :math:`w_j = |w| / \sqrt d`.
+
+    By :func:`kappa` at its default z = 3/4, the random-sparsification paper's.
 
     Args:
         grad_norm: \|w|, in [1e-66, 1e70].

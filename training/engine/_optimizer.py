@@ -7,7 +7,7 @@ import torch
 from opacus.optimizers import DPOptimizer
 
 from dptheory import _validate, privacy
-from dptheory.errors import ArgumentError
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine import _optimizer_state
 from dptheory.training.engine._accountant import PrivacyAccountant
@@ -93,7 +93,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         sampler: str = CALLER,
     ) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
+            raise ArgumentTypeError("mechanism", "be one of dptheory.training.mechanisms", mechanism)
         noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
         if 0.0 < noise_multiplier < SMALLEST:
             raise ArgumentError("noise_multiplier", f"be 0 or at least {SMALLEST:g}", noise_multiplier)

@@ -35,8 +35,10 @@ def check(state: dict[str, Any]) -> None:
 
 
 def take_over(optimizer: "MechanismOptimizer", state: dict[str, Any]) -> None:
-    """All of a state but the steps. No noise comes back, but in a simulation that has made no step: two releases with one noise
-    would show the data."""
+    """All of a state but the steps.
+
+    No noise comes back, but in a simulation that has made no step: two releases with one noise would show the data.
+    """
     optimizer.original_optimizer.load_state_dict(state["optimizer"])
     optimizer.mechanism.load_state_dict(state["mechanism"])
     optimizer.nonfinite_samples = state["nonfinite_samples"]

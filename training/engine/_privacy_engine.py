@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from dptheory import _validate
-from dptheory.errors import ArgumentError
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.files import write_atomically
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._budgeted import make_private_with_epsilon
@@ -67,7 +67,7 @@ class PrivacyEngine:
 
     def __init__(self, mechanism: Mechanism, *, secure_mode: bool = False) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
+            raise ArgumentTypeError("mechanism", "be one of dptheory.training.mechanisms", mechanism)
         self._mechanism = mechanism
         self._secure = _validate.flag("secure_mode", secure_mode)
         self._optimizer: MechanismOptimizer | None = None

@@ -355,12 +355,14 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     if not isinstance(loader, DataLoader):
         raise ArgumentError("data_loader", "be a torch DataLoader", loader)
     if isinstance(loader.dataset, IterableDataset):
-        raise ValueError(
-            "data_loader must be over a data set with a length: Poisson sampling needs all examples at hand"
+        raise ArgumentError(
+            "data_loader", "be over a data set with a length: Poisson sampling needs all examples at hand", loader
         )
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
-        raise ValueError(
-            "data_loader must have a batch_size and no batch_sampler: its batches are replaced by Poisson batches"
+        raise ArgumentError(
+            "data_loader",
+            "have a batch_size and no batch_sampler: its batches are replaced by Poisson batches",
+            loader,
         )
     examples, sampler = len(loader.dataset), loader.sampler  # type: ignore[arg-type]
     whole = type(sampler) in (SequentialSampler, DistributedSampler) or (

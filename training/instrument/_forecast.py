@@ -85,8 +85,10 @@ def _gain_error(descent: torch.Tensor, cost: torch.Tensor) -> float | None:
 
 
 def _batches(view: View) -> tuple[torch.Tensor, ...]:
-    """The examples in a random order, cut into batches: as many whole ones as there are; one, of examples that come again, where
-    a batch is larger than all of them."""
+    """The examples in a random order, cut into batches: as many whole ones as there are.
+
+    One, of examples that come again, where a batch is larger than all of them.
+    """
     count, size = len(view.gradients), view.batch_size
     order = torch.cat([torch.randperm(count, generator=view.generator) for _ in range(math.ceil(size / count))])
     return torch.split(order[: len(order) // size * size], size)

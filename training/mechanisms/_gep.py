@@ -10,7 +10,7 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory import embedding as theory
-from dptheory.errors import ArgumentError
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import START, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
 from dptheory.training.mechanisms._clipping import clip_factors
@@ -39,7 +39,7 @@ class _Embedding(Mechanism, abc.ABC):
         iterations: int = 1,
     ) -> None:
         if not callable(anchor_gradients):
-            raise TypeError(f"anchor_gradients must give gradients when it is called, got {anchor_gradients!r}")
+            raise ArgumentTypeError("anchor_gradients", "give gradients when it is called", anchor_gradients)
         self._anchors = anchor_gradients
         self._quota = _validate.integer("subspace_dim", subspace_dim, 1, _MOST_DIMENSIONS)
         self._residual_clip = _validate.size("residual_clip", residual_clip, 1e-15, 1e15)

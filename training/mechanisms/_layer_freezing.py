@@ -7,7 +7,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
-from dptheory.errors import ArgumentError
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import Stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
@@ -110,7 +110,7 @@ class LayerFreezing(Mechanism):
 
     def __init__(self, inner: Mechanism, *, frozen_layers: int | list[int] | tuple[int, ...], from_step: int) -> None:
         if not isinstance(inner, Mechanism):
-            raise TypeError(f"inner must be a mechanism, got {inner!r}")
+            raise ArgumentTypeError("inner", "be a mechanism", inner)
         self._inner = inner
         self.seeded = inner.seeded
         self.public = (*inner.public, "which layers are frozen, and when")

@@ -34,7 +34,6 @@ def sample_loss(model: nn.Module) -> Callable[[Weights, torch.Tensor, torch.Tens
         >>> round(float(sample_loss(model)(nothing, torch.ones(3), torch.tensor(0)).exp()), 6)
         2.0
     """
-
     _validate.instance("model", model, nn.Module)
 
     def loss(weights: Weights, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:

@@ -99,8 +99,10 @@ def _cosines(g: Array, noise: Array) -> Array:
 
 
 def _cosine(fit: Fit, energy: float, keep: int, settings: MeasureSettings) -> float:
-    """Expected cosine for a mask of K ones that retains the squared norm `energy`, which rounding or a swing may
-    have put just outside 0..|g|^2."""
+    """Expected cosine for a mask of K ones that retains the squared norm `energy`.
+
+    Rounding or a swing may have put it just outside 0..|g|^2.
+    """
     retained = min(float(np.sqrt(max(energy, 0.0))), fit.grad_norm)
     return pruning.pruned_cosine(
         grad_norm=fit.grad_norm, retained_norm=retained, keep=keep, noise_std=settings.sum_noise_std
