@@ -1,4 +1,4 @@
-"""Rooms and floors: which package may import which, what is private, how long a module may be, and the mirror in tests/."""
+"""Rooms and floors: which package may import which, what is private, and where the tests of a room stand."""
 
 import ast
 import importlib
@@ -22,7 +22,8 @@ TRAINING = "dptheory.training"
 FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(f"dptheory.{room}" for room in rooms)
     for rooms in (
-        ("_adjacency", "_rounding", "_validate", "errors", "files"),
+        ("_adjacency", "_rounding", "errors", "files"),
+        ("_validate",),
         ("_vectors", "checks"),
         ("gradients", "convergence"),
         ("pruning", "freezing"),
@@ -198,185 +199,12 @@ def test_everything_goes_into_the_wheel() -> None:
 
 _TESTS = ROOT / "tests"
 
-NO_MIRROR = ("dptheory.claims", "dptheory.cli")
-"""Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
-
-TESTED_IN = {
-    "dptheory.training.audits._bits": "training/test_planted_bugs.py",
-    "dptheory.training.audits._resumes": "training/test_planted_bugs.py",
-    "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
-    "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",
-    "dptheory.privacy.report._attack": "privacy/test_composition.py",
-    "dptheory.privacy.epsilon": "privacy/test_accountant.py",
-    "dptheory.privacy.methods._method": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.gaussian._bracket": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.lattice._method": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.references._fixed_size_rdp": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.saddle._noise": "privacy/methods/saddle/test_brackets.py",
-    "dptheory.privacy.methods._added": "privacy/index_sets/test_joint.py",
-    "dptheory.privacy.methods.lattice._index_law": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.references._cross_check": "privacy/test_accountant.py",
-    "dptheory.privacy._bounds": "privacy/test_composition.py",
-    "dptheory.privacy.methods.grid._bounds": "privacy/test_composition.py",
-    "dptheory.privacy.methods.grid._law": "privacy/test_composition.py",
-    "dptheory.privacy.methods.grid._sum": "privacy/test_composition.py",
-    "dptheory.privacy.methods.renyi._parts": "privacy/test_composition.py",
-    "dptheory.privacy.report._statement_file": "privacy/report/test_statement.py",
-    "dptheory.privacy._parts": "privacy/test_composition.py",
-    "dptheory.privacy.report._tradeoff": "privacy/test_composition.py",
-    "dptheory.privacy.report._tradeoff_plot": "privacy/test_composition.py",
-    "dptheory.training.engine._check_rows_apart": "training/engine/test_dry_steps.py",
-    "dptheory.training.engine._composed": "training/engine/test_accountant.py",
-    "dptheory.training.engine._distributed_optimizer": "training/engine/test_distributed.py",
-    "dptheory.training.engine._dry_forward": "training/engine/test_dry_steps.py",
-    "dptheory.training.engine._random_states": "training/engine/test_dry_steps.py",
-    "dptheory.training.engine._restored": "training/engine/test_private.py",
-    "dptheory._adjacency": "embedding/test_calibration.py",
-    "dptheory._rounding": "training/test_plan_command.py",
-    "dptheory._validate": "test_bad_input.py",
-    "dptheory._vectors": "sparsification/test_kappa.py",
-    "dptheory.checks._equality": "checks/test_mean.py",
-    "dptheory.checks._evidence": "checks/test_mean.py",
-    "dptheory.checks._from_draws": "checks/test_refute.py",
-    "dptheory.checks._law": "checks/test_mean.py",
-    "dptheory.checks._search": "checks/test_mean.py",
-    "dptheory.checks._shrink": "checks/test_refute.py",
-    "dptheory.embedding._clipped_risk": "embedding/test_risk.py",
-    "dptheory.embedding._worst_risk": "embedding/test_risk.py",
-    "dptheory.convergence._budget": "convergence/test_bounds.py",
-    "dptheory.convergence._drawn_size": "convergence/test_bounds.py",
-    "dptheory.convergence._held_epochs": "convergence/test_bounds.py",
-    "dptheory.convergence._held_masks": "convergence/test_bounds.py",
-    "dptheory.convergence._least_gradient": "convergence/test_bounds.py",
-    "dptheory.convergence._momentum_masks": "convergence/test_bounds.py",
-    "dptheory.convergence._plain_mean": "convergence/test_bounds.py",
-    "dptheory.convergence._power_sums": "convergence/test_bounds.py",
-    "dptheory.convergence._tuned_rate": "convergence/test_bounds.py",
-    "dptheory.convergence._quadratic": "convergence/test_bounds.py",
-    "dptheory.convergence._ranges": "convergence/test_bounds.py",
-    "dptheory.convergence._terms": "convergence/test_bounds.py",
-    "dptheory.embedding._clipping_bias": "embedding/test_release.py",
-    "dptheory.embedding._groups": "embedding/test_release.py",
-    "dptheory.embedding._mse": "embedding/test_release.py",
-    "dptheory.embedding._sizes": "embedding/test_calibration.py",
-    "dptheory.errors": "embedding/test_calibration.py",
-    "dptheory.freezing._bias_turn": "freezing/test_effects.py",
-    "dptheory.freezing._expected_angle": "freezing/test_effects.py",
-    "dptheory.gradients._angle_law": "gradients/test_angles.py",
-    "dptheory.gradients._angle_summary": "gradients/test_angles.py",
-    "dptheory.gradients._biased_angle": "gradients/test_angles.py",
-    "dptheory.gradients._masks": "sparsification/test_kappa.py",
-    "dptheory.gradients._projections": "gradients/test_mask_effects.py",
-    "dptheory.gradients._quadratic_form": "gradients/test_gradient_mse.py",
-    "dptheory.gradients._snr_slope": "gradients/test_angles.py",
-    "dptheory.gradients._subset_sums": "sparsification/test_reconstruction.py",
-    "dptheory.papers._embedding_settings": "embedding/test_release.py",
-    "dptheory.papers._records": "papers/test_data.py",
-    "dptheory.privacy._budgets": "privacy/test_accountant.py",
-    "dptheory.privacy.methods._closed_forms": "privacy/test_accountant.py",
-    "dptheory.privacy._crossing": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.references._pld": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.fixed_size._divergence": "privacy/methods/fixed_size/test_bounds.py",
-    "dptheory.privacy.methods.references._index_prv": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.renyi._curves": "privacy/index_sets/test_joint.py",
-    "dptheory.privacy.index_sets._largest_theta": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._epsilon": "privacy/samplers/test_other_units.py",
-    "dptheory.privacy.methods.lattice._loss": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._moments": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._sums": "privacy/methods/fixed_size/test_bounds.py",
-    "dptheory.privacy.methods._log_sum": "privacy/index_sets/test_joint.py",
-    "dptheory.privacy.methods.references._prv": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.renyi._conversion": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._rising_loss": "privacy/samplers/test_other_units.py",
-    "dptheory.privacy.methods.saddle._delta": "privacy/methods/saddle/test_brackets.py",
-    "dptheory.privacy.methods.saddle._epsilon": "privacy/methods/saddle/test_brackets.py",
-    "dptheory.privacy.methods.saddle._points": "privacy/methods/saddle/test_line.py",
-    "dptheory.privacy.methods._sampled_loss": "privacy/test_accountant.py",
-    "dptheory.privacy.samplers._selection": "privacy/samplers/test_other_units.py",
-    "dptheory.privacy.samplers._shuffled": "privacy/samplers/test_other_units.py",
-    "dptheory.pruning._direction": "pruning/test_error.py",
-    "dptheory.pruning._index_budget": "pruning/test_mallows.py",
-    "dptheory.pruning._randomized_response": "pruning/test_mallows.py",
-    "dptheory.sparsification._masked_rows": "sparsification/test_kappa.py",
-    "dptheory.training._commands": "training/test_command_line.py",
-    "dptheory.training._argument_ranges": "training/test_ranges.py",
-    "dptheory.training._machine": "training/test_randomness.py",
-    "dptheory.training.audits._attacks": "training/audits/test_findings.py",
-    "dptheory.training.audits._board": "training/audits/test_findings.py",
-    "dptheory.training.audits._cases": "training/audits/test_findings.py",
-    "dptheory.training.audits._laws": "training/audits/test_findings.py",
-    "dptheory.training.audits._measure": "training/audits/test_findings.py",
-    "dptheory.training.audits._report": "training/audits/test_findings.py",
-    "dptheory.training.audits._runs": "training/audits/test_findings.py",
-    "dptheory.training.audits._worlds": "training/audits/test_steps.py",
-    "dptheory.training.benchmarks._calculators": "training/benchmarks/test_timing.py",
-    "dptheory.training.benchmarks._arms": "training/benchmarks/test_steps.py",
-    "dptheory.training.benchmarks._memory": "training/benchmarks/test_steps.py",
-    "dptheory.training.benchmarks._networks": "training/benchmarks/test_steps.py",
-    "dptheory.training.benchmarks._mechanisms": "training/benchmarks/test_timing.py",
-    "dptheory.training.data._files": "training/data/test_images.py",
-    "dptheory.training.data._formats": "training/data/test_images.py",
-    "dptheory.training.engine._noise": "training/mechanisms/test_mechanisms.py",
-    "dptheory.training.engine._uncopied": "training/engine/test_optimizer_state.py",
-    "dptheory.training.engine._privacy_report": "training/engine/test_private.py",
-    "dptheory.training.engine._sample_gradients": "training/engine/test_optimizer.py",
-    "dptheory.training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
-    "dptheory.training.per_example._batch": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._convolution": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._dense": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._formed": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._like_tensor": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._mixed": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._representation": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._squares": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._table": "training/per_example/test_per_example.py",
-    "dptheory.training.networks._mlp": "training/networks/test_paper_networks.py",
-    "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
-    "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
-    "dptheory.training._probe_command": "training/test_command_line.py",
-    "dptheory.training.planning._json_lines": "training/planning/test_evidence.py",
-    "dptheory.training.planning._norms": "training/planning/test_pilot.py",
-    "dptheory.training.planning._point": "training/planning/test_choice.py",
-    "dptheory.training.planning._ranges": "training/planning/test_choice.py",
-    "dptheory.training.planning._theory": "training/planning/test_plan.py",
-    "dptheory.training.planning._workers": "training/planning/test_plan.py",
-    "dptheory.training.probe._figure": "training/test_training_figures.py",
-    "dptheory.training.probe._gradient_shape": "training/probe/test_measurement.py",
-    "dptheory.training.validate._figure": "training/test_training_figures.py",
-    "dptheory.training.validate._report": "training/validate/test_run.py",
-    "dptheory.training.validate._rows_angles": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_attack": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_clipping": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_embedding": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_mse": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_pruning": "training/validate/test_rows.py",
-    "dptheory.training.validate._snapshot": "training/validate/test_run.py",
-}
-"""Modules without a test file of their name, and the file in tests/ that holds them: they are parts of its subject."""
-
 
 def _test_file(module: str, path: Path) -> Path:
     """Where the mirror has the tests of a module: ``dptheory/privacy/methods/references/_prv.py`` and ``tests/privacy/test_prv.py``."""
     folder = path.parent.relative_to(ROOT)
     home = folder.relative_to("dptheory")
     return _TESTS / home / f"test_{path.stem.removeprefix('_')}.py"
-
-
-def _mirrored() -> dict[str, Path]:
-    return {
-        name: _test_file(name, path)
-        for name, path in ALL.items()
-        if not name.startswith(("figures", *NO_MIRROR)) and path.name != "__init__.py"
-        if path.name != "__main__.py"
-    }
-
-
-def test_every_module_has_a_test_file_of_its_name() -> None:
-    without = {name for name, test in _mirrored().items() if not test.is_file()}
-    says = "write tests/<room>/test_<module>.py, or name the file that tests the module in TESTED_IN"
-    assert without - set(TESTED_IN) == set(), says
-    assert set(TESTED_IN) - without == set(), "has a test file of its name, or is no module: take it out of TESTED_IN"
-    assert {test for test in TESTED_IN.values() if not (_TESTS / test).is_file()} == set()
 
 
 def test_every_test_file_of_a_room_has_its_module() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from dptheory import convergence
 from dptheory.convergence import _noisy_quadratic, noisy_quadratic_loss
+from tests.refused import refused
 
 EPS = 2**-52
 ONE: dict[str, Any] = {"gradient_energy": 1.0, "learning_rate": 0.1, "steps": 10}
@@ -171,14 +172,14 @@ def test_without_noise_it_is_what_torch_does(schedule: str, momentum: float) -> 
 )  # fmt: skip
 def test_bad_arguments_are_named(name: str, value: object) -> None:
     given = {"curvature": [1.0], **ONE, name: value}
-    with pytest.raises(ValueError, match=rf"^{name} must"):
+    with refused(name):
         noisy_quadratic_loss(given.pop("curvature"), **given)
 
 
 def test_what_does_not_go_together_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^learning_rate must have a shape that goes with steps"):
+    with refused("learning_rate"):
         noisy_quadratic_loss([1.0], gradient_energy=1.0, learning_rate=[0.1, 0.2], steps=[1, 2, 3])
-    with pytest.raises(ValueError, match=r"^gradient_energy must be 0 where curvature is 0"):
+    with refused("gradient_energy", "0"):
         noisy_quadratic_loss([0.0, 1.0], **ONE)
-    with pytest.raises(ValueError, match=r"^learning_rate, with steps"):
+    with refused("learning_rate"):
         noisy_quadratic_loss(np.ones(20_000), **{**ONE, "learning_rate": np.ones(10_000)})

@@ -21,6 +21,7 @@ from dptheory.gradients import (
     batch_expected_cos,
     small_snr_slope,
 )
+from tests.refused import refused
 
 
 @pytest.mark.parametrize("snr", [1e-9, 0.3, 1.0, 5.0, 30.0, 1e6, 1e12])
@@ -67,10 +68,10 @@ def test_limits() -> None:
     [((0, 1.0), "dim"), ((10**9 + 1, 1.0), "dim"), ((2, -1.0), "snr"), ((2, math.nan), "snr"), ((2.0, 1.0), "dim")],
 )
 def test_bad_input(arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         DistortionAngle(arguments[0], snr=arguments[1])
     if name == "dim":
-        with pytest.raises(ValueError, match=r"^dim must"):
+        with refused("dim"):
             small_snr_slope(arguments[0])
 
 
@@ -274,7 +275,7 @@ def test_shapes() -> None:
     ],
 )
 def test_bad_input_of_the_law(call, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         call()
 
 
@@ -337,17 +338,17 @@ def test_variance_with_a_bias_angle_in_high_dimension(dim: int, snr: float, bias
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"dim": 0}, "dim must"),
-        ({"dim": 10**10}, "dim must"),
-        ({"snr": -1.0}, "snr must"),
-        ({"snr": math.nan}, "snr must"),
-        ({"bias_angle": -0.1}, "bias_angle must"),
-        ({"bias_angle": 3.2}, "bias_angle must"),
-        ({"dim": 1, "bias_angle": 0.5}, "bias_angle must be 0 or pi in one dimension, got 0.5"),
+        ({"dim": 0}, "dim"),
+        ({"dim": 10**10}, "dim"),
+        ({"snr": -1.0}, "snr"),
+        ({"snr": math.nan}, "snr"),
+        ({"bias_angle": -0.1}, "bias_angle"),
+        ({"bias_angle": 3.2}, "bias_angle"),
+        ({"dim": 1, "bias_angle": 0.5}, "bias_angle 0 0.5"),
     ],
 )
 def test_bad_input_of_the_variance_with_a_bias_angle(changed: dict[str, float], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         angle_variance(**({"dim": 10, "snr": 1.0, "bias_angle": 0.5} | changed))  # type: ignore[arg-type]
 
 

@@ -15,6 +15,7 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse
+from tests.refused import refused
 
 Array = NDArray[np.float64]
 
@@ -323,7 +324,7 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         function(**arguments)
 
 
@@ -375,7 +376,7 @@ def test_eigenvalues_far_below_the_largest_are_nothing() -> None:
     ],
 )
 def test_sizes_beyond_the_limits(call: Callable[[], object], name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         call()
 
 

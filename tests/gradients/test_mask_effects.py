@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dptheory import gradients
 from dptheory.gradients import noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
 from tests.named import in_order
+from tests.refused import refused
 
 ENTRIES = st.floats(-100, 100)
 
@@ -111,7 +112,7 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         in_order(function, arguments)
 
 

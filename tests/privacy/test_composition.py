@@ -29,6 +29,7 @@ from dptheory.privacy.methods.grid import _bounds
 from dptheory.privacy.methods.grid._bounds import grid_bounds, grid_upper
 from dptheory.privacy.methods.saddle import _brackets as saddle
 from dptheory.pruning import SubsetMallows
+from tests.refused import refused
 
 INDEX = SubsetMallows(12, 4, theta=0.05)
 GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
@@ -424,25 +425,25 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Composition([]), "parts must be a sequence of one or more of Step"),
-        (lambda: Composition(step(1.0, 0.1, 1)), "parts must be a sequence"),  # type: ignore[arg-type]
-        (lambda: Composition([step(1.0, 0.1, 1)], adjacency="zero-out"), "adjacency must be"),  # type: ignore[arg-type]
+        (lambda: Composition([]), "parts"),
+        (lambda: Composition(step(1.0, 0.1, 1)), "parts"),  # type: ignore[arg-type]
+        (lambda: Composition([step(1.0, 0.1, 1)], adjacency="zero-out"), "adjacency"),  # type: ignore[arg-type]
         (
             lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
-            "IndexSteps, got 'replace-one': under replacement the worst case",
+            "adjacency 'replace-one'",
         ),
-        (lambda: step(0.0, 0.1, 1), "noise_multiplier must be"),
-        (lambda: step(1.0, 0.0, 1), "sampling_rate must be"),
-        (lambda: step(1.0, 0.1, 0), "count must be"),
-        (lambda: GAUSSIAN.epsilon(0.0), "delta must be"),
-        (lambda: GAUSSIAN.delta(-1.0), "epsilon must be"),
-        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate must be"),
-        (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates must be"),
-        (lambda: GAUSSIAN.plot(ax=3), "ax must be"),  # type: ignore[arg-type]
+        (lambda: step(0.0, 0.1, 1), "noise_multiplier"),
+        (lambda: step(1.0, 0.0, 1), "sampling_rate"),
+        (lambda: step(1.0, 0.1, 0), "count"),
+        (lambda: GAUSSIAN.epsilon(0.0), "delta"),
+        (lambda: GAUSSIAN.delta(-1.0), "epsilon"),
+        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate"),
+        (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates"),
+        (lambda: GAUSSIAN.plot(ax=3), "ax"),  # type: ignore[arg-type]
     ],
 )
 def test_what_it_refuses(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with refused(*message.split()):
         make()
 
 

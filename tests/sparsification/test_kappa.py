@@ -15,6 +15,7 @@ from dptheory import gradients, sparsification
 from dptheory.sparsification import kappa
 from dptheory.sparsification._kappa import _log_gammainc, _log_gaussian_gain
 from tests.named import in_order
+from tests.refused import refused
 
 POSITIVE = st.floats(1e-3, 1e3)
 ENTRIES = st.lists(st.floats(-100, 100), min_size=1, max_size=7).filter(lambda w: max(map(abs, w)) > 1e-3)
@@ -419,12 +420,12 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         in_order(function, arguments)
 
 
 def test_zero_gradient_says_that_kappa_is_undefined() -> None:
-    with pytest.raises(ValueError, match="kappa is undefined"):
+    with refused("gradient"):
         kappa([0.0, 0.0], clip_norm=1.0, drop_rate=0.5)
 
 
@@ -441,7 +442,7 @@ def test_zero_gradient_says_that_kappa_is_undefined() -> None:
     ],
 )
 def test_bad_options_of_kappa(options: dict[str, float], name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         kappa(W, clip_norm=1.0, drop_rate=0.5, **options)  # type: ignore[arg-type]
 
 
@@ -470,7 +471,7 @@ def test_a_flat_gradient_has_kappa_of_its_entries(dim: int, deviation: float) ->
 
 @pytest.mark.parametrize("grad_norm", [0.0, 1e-67, math.inf, math.nan])
 def test_a_flat_gradient_names_the_norm_that_was_given(grad_norm: float) -> None:
-    with pytest.raises(ValueError, match="grad_norm must be"):
+    with refused("grad_norm"):
         sparsification.flat_kappa(grad_norm=grad_norm, dim=10, clip_norm=1.0, drop_rate=0.5)
 
 

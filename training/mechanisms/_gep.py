@@ -302,7 +302,7 @@ class GepJoint(_Embedding):
         >>> mechanism.check_clip(0.4)
         Traceback (most recent call last):
             ...
-        ValueError: residual_clip must be a number in (0, 0.4], got 0.5
+        dptheory.errors.ArgumentError: residual_clip must be a number in (0, 0.4], got 0.5
     """
 
     title = "GEP, joint clipping"

@@ -43,7 +43,7 @@ class Checked:
         >>> rate(11)
         Traceback (most recent call last):
             ...
-        ValueError: drop_rate at step 11 must be a number in [0, 1], got 1.1
+        dptheory.errors.ArgumentError: drop_rate at step 11 must be a number in [0, 1], got 1.1
     """
 
     name: str

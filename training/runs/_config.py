@@ -283,7 +283,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
         >>> from_dict(table)
         Traceback (most recent call last):
             ...
-        ValueError: noise_multiplier or epsilon must be given, got neither
+        dptheory.errors.ArgumentError: noise_multiplier or epsilon must be given, got neither
     """
     for name in ("optimizer", "mechanism"):
         if not isinstance(table.get(name, {}), Mapping):

@@ -63,7 +63,7 @@ def seconds_taken(path: Path) -> float:
         >>> seconds_taken(Path("nowhere.json"))
         Traceback (most recent call last):
             ...
-        ValueError: path must be that of a result file, got 'nowhere.json'
+        dptheory.errors.ArgumentError: path must be that of a result file, got 'nowhere.json'
     """
     found = _read(path)
     return float(found["cpu_seconds"]) if "instrument" in found else float(sum(found["seconds"]["epochs"]))
@@ -91,7 +91,7 @@ def rerun(path: Path) -> Rerun:
         >>> rerun(Path("nowhere.json"))
         Traceback (most recent call last):
             ...
-        ValueError: path must be that of a result file, got 'nowhere.json'
+        dptheory.errors.ArgumentError: path must be that of a result file, got 'nowhere.json'
     """
     before = _read(path)
     commit = before["code"].get("commit")

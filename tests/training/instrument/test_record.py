@@ -16,6 +16,7 @@ from dptheory.training._machine import versions
 from dptheory.training.instrument import MEASUREMENTS, QUANTITIES, _record, measure
 from dptheory.training.instrument._record import measured_arm, watched
 from dptheory.training.runs import Instrument, Measuring, Run, _instruments, _prepare, _results, read_instrument
+from tests.refused import refused
 from tests.training.tiny import tiny_load
 
 CPU = torch.device("cpu")
@@ -94,7 +95,7 @@ def test_an_arm_is_trained_no_further_than_it_is_measured() -> None:
     wanted = dataclasses.replace(wanted, measurings=few)
     assert (wanted.last_step("one"), wanted.last_step("other")) == (0, 2)
     assert measured_arm(wanted, "one", seed=4, device=CPU)["measured"] == {}
-    with pytest.raises(ValueError, match="arm must be one of"):
+    with refused("arm"):
         measured_arm(wanted, "third", seed=4, device=CPU)
 
 
@@ -128,7 +129,7 @@ def test_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["quantities"] == pytest.approx(
         {name: QUANTITIES[name](found["arms"]) for name in wanted.quantities}, rel=1e-4
     )
-    with pytest.raises(ValueError, match="seed must be one of"):
+    with refused("seed"):
         measure(wanted, seed=5, folder=tmp_path, device=CPU)
 
 
