@@ -3,6 +3,8 @@
 import reprlib
 from typing import Any
 
+__all__ = ["ArgumentError", "ArgumentTypeError", "ConditionError"]
+
 _LONGEST = 160  # characters of a value in a message
 _REPR = reprlib.Repr()
 _REPR.maxother = _REPR.maxstring = _REPR.maxlong = _LONGEST

@@ -16,6 +16,7 @@ from dptheory.claims._markdown import empirical_markdown, evidence_markdown, led
 from dptheory.claims._own_results import own_results_markdown
 from dptheory.claims._page_head import has_head, write_head
 from dptheory.claims._registry import all_claims, select
+from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 
 _BEGIN, _END = "<!-- evidence:begin -->", "<!-- evidence:end -->"
@@ -119,7 +120,7 @@ def write_pages(
 
 def _folder(directory: object) -> Path:
     if not isinstance(directory, str | os.PathLike) or not Path(directory).is_dir():
-        raise ValueError(f"directory must be the folder of the proof pages, got {_validate.shown(directory)}")
+        raise ArgumentError("directory", "be the folder of the proof pages", directory)
     return Path(directory)
 
 

@@ -246,7 +246,10 @@ def test_clip_at_both_ends_of_the_floats(bound: float) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [((1.0, 100, 1e155, 1.0), "deviation"), ((1e200, 3, 1.0, 1.0), "grad_norm"), ((1.0, 3, 1.0, 5e-324), "clip_norm")],
+    [
+        ((1.0, 100, 1e155, 1.0), "deviation"),
+        ((1e200, 3, 1.0, 1.0), "grad_norm"),
+    ],
 )
 def test_sizes_beyond_the_limits(arguments: tuple[float, int, float, float], name: str) -> None:
     with refused(name):

@@ -255,7 +255,7 @@ def test_errors_under_random_freeze() -> None:
 
 
 def test_law_of_the_norms() -> None:
-    text, higher = BESIDE["rf.fig2", "masks"], 0
+    higher = 0
     for frozen, dense in zip(measured("masks", "freeze", "norms"), measured("masks", "dp-sgd", "norms"), strict=True):
         assert all(a["log10_std"] < b["log10_std"] for a, b in zip(frozen[1:], dense[1:], strict=True))
         higher += frozen[1]["quantiles"][1] > dense[1]["quantiles"][1]
