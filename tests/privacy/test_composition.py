@@ -426,7 +426,6 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
     ("make", "message"),
     [
         (lambda: Composition(step(1.0, 0.1, 1)), "parts"),  # type: ignore[arg-type]
-        # type: ignore[arg-type]
         (
             lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
             "adjacency 'replace-one'",

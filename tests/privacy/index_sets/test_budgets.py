@@ -270,7 +270,6 @@ def test_prv_is_the_loss_moved_up() -> None:
     ("call", "says"),
     [
         (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1), distance=3), ("distance",)),
-        # type: ignore[arg-type]
         (lambda: privacy.index_sets.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-5, dim=8, keep=8), ("keep",)),
         (lambda: privacy.epsilon_from_rdp(orders=[1.0], rdp=[0.1], delta=1e-5), ("orders",)),
         (lambda: privacy.zcdp_budget(epsilon=1.0, delta=1.5), ("delta",)),
