@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 
-from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import NOISE, Direction, Unresolved
@@ -83,13 +82,12 @@ def least_scale(
     return found
 
 
-class NoNoiseError(ValueError):
+class NoNoiseError(ArgumentError):
     """No noise that is allowed keeps a budget."""
 
     def __init__(self, epsilon: float) -> None:
         super().__init__(
-            "epsilon must be larger, or delta: no noise multipliers that are allowed keep the budget, got "
-            f"{_validate.shown(epsilon)}"
+            "epsilon", "be larger, or delta: no noise multipliers that are allowed keep the budget", epsilon
         )
 
 

@@ -1,5 +1,6 @@
 """Compositions as data: against closed forms, products, quadrature and each other."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -30,6 +31,7 @@ from dptheory.privacy.methods.grid._bounds import grid_bounds, grid_upper
 from dptheory.privacy.methods.saddle import _brackets as saddle
 from dptheory.pruning import SubsetMallows
 from tests.refused import refused
+from tests.said import says
 
 INDEX = SubsetMallows(12, 4, theta=0.05)
 GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
@@ -261,18 +263,14 @@ def test_what_the_attacker_can_do() -> None:
     assert risk.true_positive_rate_lower <= exact <= risk.true_positive_rate_upper
     assert risk.advantage_lower <= 2 * norm.cdf(1 / 1.5) - 1 <= risk.advantage_upper <= risk.advantage_lower + 1e-8
     assert risk.false_positive_rate == 0.01 and not risk.replaced
-    assert str(risk).splitlines() == [
-        "Of the records that were not in the data, 1 % are accused.",
-        "The best attacker then finds at most 16.1 % of those that were.",
-        "No test of one record is right more often than 74.8 % of the time, both answers being as likely.",
-    ]
+    assert says(str(risk), 1, 16.1, 74.8)
     seldom = GAUSSIAN.attack(false_positive_rate=0.05)
     exact = float(norm.sf(norm.isf(0.05) - 2 / 1.5))
     assert seldom.false_positive_rate == 0.05 and seldom.true_positive_rate_upper == pytest.approx(exact, abs=1e-7)
     assert seldom.true_positive_rate_lower == pytest.approx(exact, abs=1e-7) and not seldom.replaced
     assert (seldom.advantage_lower, seldom.advantage_upper) == (risk.advantage_lower, risk.advantage_upper)
     other = Composition([step(3.0, 1.0, 1)], adjacency="replace-one").attack()
-    assert other.replaced and "which of two records" in str(other)
+    assert other.replaced and str(other) != str(dataclasses.replace(other, replaced=False))
 
 
 def test_the_picture() -> None:

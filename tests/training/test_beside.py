@@ -110,7 +110,7 @@ def test_how_many_layers_are_frozen() -> None:
         ]
         for phase, seed in zip(budgets, (100, 200, 300), strict=True)
     ]
-    assert "so that sigma is {:.2f}, {:.2f} and {:.2f}".format(*sigmas) in differs("lf.table1")
+    assert says(differs("lf.table1"), *(f"{sigma:.2f}" for sigma in sigmas))
 
 
 def _printed(what: str) -> float:
@@ -199,11 +199,9 @@ def test_cells_of_the_cause() -> None:
     assert says(text, f"{plain[0]:.1f}", f"{plain[1]:.1f}", f"{plain[2]:.1f}")
     assert read_studies()["cause"].base["batch_size"] == 1000 and "batch size 1000" in claims.get("rs.fig2").statement
     dim, paper = 26_010, papers.setting("rf.end-to-end-cnn.eps3").dim
-    assert f"(rs.fixed_rate), is {dim * 16 / 1000**2:.2f} and {dim * 4 / 1000**2:.2f} in the cells of 4" in differs(
-        "rs.fig2"
-    )
-    assert f"d is {dim:,} in place of {paper:,}" in differs("rs.fig2")
-    assert f"has {paper * 16 / 1000**2:.1f} and {paper * 4 / 1000**2:.1f}" in differs("rs.fig2")  # sigma 4 and 2
+    assert says(differs("rs.fig2"), f"{dim * 16 / 1000**2:.2f}", f"{dim * 4 / 1000**2:.2f}", 4)
+    assert says(differs("rs.fig2"), f"{dim:,}", f"{paper:,}")
+    assert says(differs("rs.fig2"), f"{paper * 16 / 1000**2:.1f}", f"{paper * 4 / 1000**2:.1f}")  # sigma 4 and 2
 
 
 def test_noise_alone_by_its_level() -> None:
@@ -328,9 +326,7 @@ def test_freezing_on_handcrafted_features() -> None:
     sigma = json.loads((RESULTS / "handcrafted" / "final_dp-sgd_seed=0.json").read_text(encoding="utf-8"))[
         "noise_multiplier"
     ]
-    assert f"75 steps with batches of 2000 in place of 500 with 8000, sigma = {sigma:.2f} in place of 5.65" in differs(
-        "rf.table1"
-    )
+    assert says(differs("rf.table1"), 75, 2000, 500, 8000, f"{sigma:.2f}", 5.65)
     own = read_studies()["handcrafted"].base
     assert (own["epochs"] * 50_000 // own["batch_size"], 80 * 50_000 // 8000) == (75, 500)
 
@@ -364,7 +360,7 @@ def test_noise_of_embedding_beside_the_papers() -> None:
         for cells in (((2, 3), (8, 3)), ((2, 50), (8, 200)))
     )
     differs = " ".join(RULES["gep.table1"].by[1].differs.split())
-    assert "sigma = {} and {}, for the paper's epochs {} and {}".format(*ours, *theirs) in differs
+    assert says(differs, *ours, *theirs)
     assert config["epochs"] == 3
 
 

@@ -202,8 +202,8 @@ def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
     ("mechanism", "changes", "says"),
     [
         ({"name": "sgd"}, {}, "mechanism.name must be one of 'dp-sgd'"),
-        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism 'dp-sgd' has no argument drop_rate; it takes none"),
-        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism 'random-k' has no argument drop_rate; there are keep_share"),
+        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism.drop_rate.*'dp-sgd'"),
+        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism.drop_rate.*'random-k'.*keep_share"),
         ({"name": "random-k"}, {}, "mechanism 'random-k': .*keep_share"),
         ({"name": "random-sparsification", "drop_rate": 1.5}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.5"),
         ({"name": "ranked-sparsification", "drop_rate": 1.0}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.0"),
