@@ -272,6 +272,14 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
             lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.1), releases=10**13),
             ("releases", "1..1000000000000"),
         ),
+        (lambda: pruning.released_top_k_mse(4, 2, sigma_g=1.0, noise_std=-1.0), ("noise_std",)),
+        (lambda: pruning.released_top_k_mse(4, 2, sigma_g=1.0, noise_std=1e-80), ("noise_std", "0")),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=-1.0
+            ),
+            ("noise_multiplier",),
+        ),
         (
             lambda: pruning.selection_gains(
                 zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1e-70, clip_norm=1e70, noise_multiplier=1.0
@@ -292,6 +300,9 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
             lambda: privacy.epsilon_from_rdp(orders=[2.0, 3.0], rdp=np.ma.array([2.0, 3.0], mask=[0, 1]), delta=1e-5),
             ("rdp",),
         ),
+        (lambda: privacy.average_sensitivity(batch_size=1, clip_norm=1e308), ("clip_norm",)),
+        (lambda: privacy.auditing.largest_bound(scores=10**30, delta=1e-5), ("scores",)),
+        (lambda: privacy.auditing.largest_bound(scores=2, delta=1e-5), ("scores", "16")),
         (
             lambda: privacy.index_sets.theta_for_delta_budget(
                 epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=10**12, groups=10
@@ -302,7 +313,13 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
             lambda: privacy.index_sets.epsilon_for_retained_gain(retained_gain=1.5, delta=1e-5, dim=8, keep=3),
             ("retained_gain",),
         ),
+        (
+            lambda: privacy.index_sets.epsilon_for_retained_gain(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=0),
+            ("steps",),
+        ),
         (lambda: pruning.theta_for_retained_gain(retained_gain=0.5, dim=8, keep=8), ("keep",)),
+        (lambda: IndexSteps(steps=0, mechanism=SubsetMallows(8, 3, theta=0.1)), ("steps",)),
+        (lambda: run_epsilon(releases=[], sampling_rate=0.1, noise_multiplier=1.0, delta=1e-5), ("releases",)),
         (
             lambda: privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]),
             ("orders and rdp",),

@@ -131,8 +131,48 @@ def test_sampling_everybody_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: embedding.release_noise_ratio(epsilon=0.0, delta=1e-5), "epsilon"),
+        (lambda: embedding.release_noise_ratio(epsilon=5e-324, delta=1e-5, method="stated"), "epsilon"),
         (lambda: embedding.noise_ratio_excess(epsilon=1e-320, delta=1e-5), "epsilon"),
+        (lambda: embedding.release_noise_ratio(epsilon=math.inf, delta=1e-5), "epsilon"),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1.0), "delta"),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=0), "steps"),
         (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=1.5), "steps"),
+        (
+            lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=1, adjacency="both"),
+            "adjacency",
+        ),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, method="rdp"), "method"),
+        (
+            lambda: embedding.noise_ratio_excess(epsilon=1.0, delta=1e-5, method="exact", reference="stated"),
+            "reference",
+        ),
+        (lambda: embedding.sampled_epsilon(epsilon=-1.0, sampling_rate=0.5), "epsilon"),
+        (lambda: embedding.sampled_epsilon(epsilon=1.0, sampling_rate=0.0), "sampling_rate"),
+        (lambda: embedding.joint_mu([]), "noise_multipliers"),
+        (lambda: embedding.joint_mu([1.0, 0.0]), "noise_multipliers"),
+        (lambda: embedding.joint_mu([1.0, math.nan]), "noise_multipliers"),
+        (lambda: embedding.joint_mu([[1.0]]), "noise_multipliers"),
+        (
+            lambda: embedding.output_mu(embedding_clip=1.0, residual_clip=1.0, embedding_std=1.0, residual_std=0.0),
+            "residual_std",
+        ),
+        (
+            lambda: embedding.output_mu(embedding_clip=-1.0, residual_clip=1.0, embedding_std=1.0, residual_std=1.0),
+            "embedding_clip",
+        ),
+        (
+            lambda: embedding.output_mu(
+                embedding_clip=1.0, residual_clip=math.inf, embedding_std=1.0, residual_std=1.0
+            ),
+            "residual_clip",
+        ),
+        (
+            lambda: embedding.output_mu(
+                embedding_clip=1.0, residual_clip=1.0, embedding_std=math.nan, residual_std=1.0
+            ),
+            "embedding_std",
+        ),
     ],
 )
 def test_bad_input(call, says) -> None:  # type: ignore[no-untyped-def]

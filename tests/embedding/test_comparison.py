@@ -40,7 +40,9 @@ def test_the_privacy_is_given_in_one_way(privacy: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        ({"mu": 1e-80}, ("mu", "1e-70", "1e+70")),
         ({"epsilon": 1e-90, "delta": 1e-90}, ("epsilon and delta", "1e-70", "1e+70", "1e-90")),
+        ({"mu": 1.0, "residual_clip": 0.0}, ("residual_clip", "1e-70", "1e+70")),
     ],
 )
 def test_what_is_refused_is_named_with_its_range(changed: dict[str, float], says: str) -> None:

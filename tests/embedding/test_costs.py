@@ -71,7 +71,9 @@ def test_the_paper_s_own_setting() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: embedding.power_iteration(dim=0, subspace_dim=1, anchors=1), "dim"),
         (lambda: embedding.power_iteration(dim=4, subspace_dim=5, anchors=1), "subspace_dim"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=0), "anchors"),
         (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, groups=3), "groups"),
         (
             lambda: embedding.power_iteration(dim=5, subspace_dim=2, anchors=1, groups=2),
@@ -81,6 +83,8 @@ def test_the_paper_s_own_setting() -> None:
             lambda: embedding.power_iteration(dim=6, subspace_dim=3, anchors=1, groups=2),
             "subspace_dim",
         ),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, unit="flop"), "unit"),
+        (lambda: embedding.extra_floats(dim=4, subspace_dim=2, anchors=1, gradient_count=0), "gradient_count"),
         (lambda: embedding.extra_floats(dim=4.0, subspace_dim=2, anchors=1, gradient_count=1), "dim"),
     ],
 )

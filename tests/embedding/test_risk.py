@@ -1,6 +1,7 @@
 """Excess risk: brute force over T, simulation, scaling laws, limits, bad input."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -198,10 +199,10 @@ PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "de
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-          ('subspace_dim', 101),  ('train_size', 1.5),
-          ('initial_distance', 1e-170),
-
-         ('residual_clip', 1.1),
+        ('dim', 0), ('subspace_dim', 0), ('subspace_dim', 101), ('train_size', 0), ('train_size', 1.5), ('smoothness', 0.0),
+        ('smoothness', math.nan), ('initial_distance', -1.0), ('initial_distance', 1e-170), ('initial_distance', math.inf),
+        ('mu', 0.0),
+        ('residual_clip', -0.1), ('residual_clip', 1.1), ('lipschitz', 0.0), ('steps', 0),
     ],
 )  # fmt: skip
 def test_bad_input(name: str, value: Any) -> None:
@@ -210,6 +211,27 @@ def test_bad_input(name: str, value: Any) -> None:
     if name != "mu":
         with refused(name):
             embedding.excess_risk_as_published(**{**PUBLISHED, name: value})
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.0}), "epsilon"),
+        (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "delta": 1.0}), "delta"),
+        (
+            lambda: embedding.noisy_descent_risk(smoothness=0.0, initial_distance=1.0, steps=1, noise_energy=0.0),
+            "smoothness",
+        ),
+        (
+            lambda: embedding.noisy_descent_risk(smoothness=1.0, initial_distance=1.0, steps=1, noise_energy=math.nan),
+            "noise_energy",
+        ),
+        (lambda: embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=1, lipschitz=0.0), "lipschitz"),
+    ],
+)
+def test_more_bad_input(call: Callable[[], object], says: str) -> None:
+    with refused(says):
+        call()
 
 
 def test_condition_of_the_theorem() -> None:
@@ -256,3 +278,21 @@ def test_extreme_settings_give_numbers() -> None:
                 initial_distance=size, mu=mu, lipschitz=size,
             )  # fmt: skip
             assert math.isfinite(best.value) and 1 <= best.steps <= 10**15
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"residual_norms": [[2.0]]}, "residual_norms 0 1"),
+        ({"residual_norms": [0.1]}, "residual_norms"),
+        ({"residual_norms": [[0.1], [0.2]]}, "residual_norms"),
+        ({"subspace_dims": [11]}, "subspace_dims 1..10"),
+    ],
+)
+def test_bad_residuals(change: dict[str, Any], message: str) -> None:
+    good = {
+        "residual_norms": [[0.1]], "subspace_dims": [2], 'dim': 10, 'train_size': 9, 'smoothness': 1.0,
+        'initial_distance': 1.0, 'mu': 1.0,
+    }  # fmt: skip
+    with refused(*message.split()):
+        embedding.best_residual_clip(**good | change)  # type: ignore[arg-type]

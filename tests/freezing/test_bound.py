@@ -160,12 +160,32 @@ def test_private_second_moment_grows_with_the_dimension() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        ({"decrease": math.nan}, "decrease"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"learning_rate": [0.1, 0.1]}, "learning_rate"),
+        ({"learning_rate": [0.1, 0.1, 0.1, -0.1]}, "learning_rate"),
+        ({"steps": 0}, "steps"),
+        ({"smoothness": 0.0}, "smoothness"),
+        ({"clip_norm": -1.0}, "clip_norm"),
+        ({"noise_multiplier": math.inf}, "noise_multiplier"),
+        ({"dim": 0}, "dim"),
         ({"dim": 2.5}, "dim"),
+        ({"dim": True}, "dim"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"second_moment": -0.1}, "second_moment"),
         ({"second_moment": 0.5}, "second_moment"),
         ({"second_moment": 0.26, "sampling": "fixed"}, "second_moment"),
+        ({"clip_norm": 5e-324}, "clip_norm"),
+        ({"bias": [math.inf] * 4}, "bias"),
+        ({"bias": [[0.0] * 4]}, "bias"),
         ({"bias": 1e141}, "bias"),
+        ({"decrease": -1e308}, "decrease"),
         ({"clip_norm": 1e200, "second_moment": None}, "clip_norm"),
         ({"noise_multiplier": 1e200}, "noise_multiplier"),
+        ({"smoothness": 1e308}, "smoothness"),
+        ({"dim": 1e308}, "dim"),
+        ({"batch_size": 10**400}, "batch_size"),
+        ({"steps": 10**400}, "steps"),
     ],
 )
 def test_bad_input(changed: dict[str, Any], says: str) -> None:
@@ -210,6 +230,9 @@ def test_bad_layers(sizes: Any, frozen: int, gap: float, says: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        ({"bias": math.nan}, "bias"),
+        ({"frozen_bias": math.nan}, "frozen_bias"),
+        ({"frozen_bias": [0.0] * 3}, "frozen_bias"),
         ({"second_moment": 3.0}, "second_moment"),
         ({"frozen_second_moment": 3.0}, "frozen_second_moment"),
     ],

@@ -305,8 +305,37 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: norm_growth(trainable_norms=-1.0, frozen_norms=1.0, clip_norm=1.0), "trainable_norms"),
+        (lambda: norm_growth(trainable_norms=1.0, frozen_norms=NAN, clip_norm=1.0), "frozen_norms"),
         (lambda: norm_growth(trainable_norms=1.0, frozen_norms=1e80, clip_norm=1.0), "frozen_norms"),
+        (
+            lambda: norm_growth(trainable_norms=[1.0, 2.0], frozen_norms=[1.0, 2.0, 3.0], clip_norm=1.0),
+            "frozen_norms",
+        ),
+        (lambda: norm_growth(trainable_norms=1.0, frozen_norms=1.0, clip_norm=0.0), "clip_norm"),
+        (lambda: biased_signal([[NAN, 1.0]], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (lambda: biased_signal([[1e90, 1.0]], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (lambda: biased_signal([1.0, 2.0], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (lambda: biased_signal(np.zeros((0, 3)), frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (
+            lambda: biased_signal([[1.0], [2.0]], frozen_norms=[1.0], clip_norm=1.0),
+            "frozen_norms 2",
+        ),
+        (lambda: biased_signal([[1.0], [2.0]], frozen_norms=[1.0, -1.0], clip_norm=1.0), "frozen_norms"),
+        (lambda: biased_signal([[1.0]], frozen_norms=0.0, clip_norm=-1.0), "clip_norm"),
+        (lambda: biased_signal([[1.0]], frozen_norms=0.0, clip_norm=NAN), "clip_norm"),
+        (lambda: biased_signal([[1.0]], frozen_norms=0.0, clip_norm=math.inf), "clip_norm"),
+        (lambda: freezing.signal_growth([["a"]], frozen_norms=0.0, clip_norm=1.0), "trainable_gradients"),
+        (lambda: freezing.signal_growth([[1.0]], frozen_norms=[[0.0]], clip_norm=1.0), "frozen_norms"),
+        (lambda: bias_angle(direction=[0.0, 0.0], signal=[1.0, 0.0]), "direction"),
+        (lambda: bias_angle(direction=[1.0, 0.0], signal=[0.0, 0.0]), "signal"),
+        (lambda: bias_angle(direction=[1.0, 0.0], signal=[1.0]), "signal"),
+        (lambda: bias_angle(direction=[1.0, 0.0], signal=[NAN, 1.0]), "signal"),
+        (lambda: bias_turn(direction=[1.0], signal=[1.0], added=[0.0]), "added"),
+        (lambda: bias_turn(direction=[1.0], signal=[1.0], added=[1.0, 2.0]), "added"),
+        (lambda: expected_angle(0, snr=1.0), "dim"),
         (lambda: expected_angle(2.5, snr=1.0), "dim"),  # type: ignore[arg-type]
+        (lambda: expected_angle(2, snr=-1.0), "snr"),
         (lambda: expected_angle(2, snr=1.0, bias_angle=4.0), "bias_angle"),
         (lambda: expected_angle(1, snr=1.0, bias_angle=0.5), "bias_angle 0"),
         (
@@ -320,6 +349,48 @@ NAN = float("nan")
                 [10], layer_norms=[1.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
             ),
             "layer_sizes 0",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=-1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "frozen_layers",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=[1.0, 2.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_norms 3",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=[1.0, 2.0, -1.0], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_norms",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=[1.0, 2.0, NAN], frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_norms",
+        ),
+        (
+            lambda: freezing_effect(
+                [10, 0, 5], layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes",
+        ),
+        (
+            lambda: freezing_effect(
+                [10.5, 1, 5], layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes",
+        ),
+        (
+            lambda: freezing_effect(
+                [], layer_norms=[], frozen_layers=0, clip_norm=1.0, noise_multiplier=1.0, batch_size=8
+            ),
+            "layer_sizes",
         ),
         (
             lambda: freezing_effect(
@@ -338,6 +409,12 @@ NAN = float("nan")
                 SIZES, layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=0.0, batch_size=8
             ),
             "noise_multiplier",
+        ),
+        (
+            lambda: freezing_effect(
+                SIZES, layer_norms=NORMS, frozen_layers=1, clip_norm=1.0, noise_multiplier=1.0, batch_size=0
+            ),
+            "batch_size",
         ),
         (
             lambda: freezing_effect(

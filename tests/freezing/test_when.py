@@ -76,9 +76,16 @@ def test_clipped_examples_and_a_smaller_step() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        ("layer_sizes", [1.5, 2], "layer_sizes"),
+        ("layer_sizes", [[[1]]], "layer_sizes"),
         ("layer_sizes", np.ones(8000), "layer_sizes"),
+        ("gradient_norms", [1.0], "gradient_norms"),
+        ("curvature", [1.0, 0.0], "curvature"),
         ("learning_rate", 2.0, "learning_rate"),
         ("steps", 10**5 + 1, "steps 1..100000"),
+        ("clip_norm", [1.0, 0.0], "clip_norm 2"),
+        ("layer_norms", [1.0, 1.0, 1.0], "layer_norms 2"),
+        ("deviation_norm", [1.0], "deviation_norm"),
     ],
 )
 def test_bad_input(name: str, value: Any, message: str) -> None:

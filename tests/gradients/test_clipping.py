@@ -180,7 +180,18 @@ def test_a_short_gradient_under_a_tiny_deviation_is_not_clipped() -> None:
 
 NAN, INF = math.nan, math.inf
 BAD = [
+    (gradients.clip, ([1.0, NAN], 1.0), "gradient"),
+    (gradients.clip, (1.0, 1.0), "gradient"),
+    (gradients.clip, ([1.0], 0.0), "clip_norm"),
+    (gradients.clip, ([1.0], INF), "clip_norm"),
+    (gradients.symmetric_clip_lower_bound, (-1.0, 1.0, [1.0]), "grad_norm"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 0.0, [1.0]), "clip_norm"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, []), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, 1.0), "deviation_norms"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [-1.0]), "deviation_norms"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [NAN]), "deviation_norms"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 0.0), "deviation_share"),
+    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 1.0), "deviation_share"),
     *(
         (function, arguments, name)
         for function in (gradients.clip_probability, gradients.gaussian_clip_moments)
@@ -235,10 +246,7 @@ def test_clip_at_both_ends_of_the_floats(bound: float) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [
-        ((1.0, 100, 1e155, 1.0), "deviation"),
-        ((1e200, 3, 1.0, 1.0), "grad_norm"),
-    ],
+    [((1.0, 100, 1e155, 1.0), "deviation"), ((1e200, 3, 1.0, 1.0), "grad_norm"), ((1.0, 3, 1.0, 5e-324), "clip_norm")],
 )
 def test_sizes_beyond_the_limits(arguments: tuple[float, int, float, float], name: str) -> None:
     with refused(name):

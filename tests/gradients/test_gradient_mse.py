@@ -289,6 +289,11 @@ def test_average_over_masks_uses_every_norm() -> None:
 NAN, INF = math.nan, math.inf
 GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip_norm=1.0, noise_multiplier=1.0, batch_size=10, drop_rate=0.5)
 BAD = [
+    (gradients.mse_lower_bound, {"trace": -1.0, "dim": 1, "noise_multiplier": 1.0}, "trace"),
+    (gradients.mse_lower_bound, {"trace": INF, "dim": 1, "noise_multiplier": 1.0}, "trace"),
+    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 0, "noise_multiplier": 1.0}, "dim"),
+    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 1, "noise_multiplier": NAN}, "noise_multiplier"),
+    (gradients.stationary_mse, {"eigenvalues": [1.0], "n": 1, "noise_multiplier": -1.0}, "noise_multiplier"),
     *(
         (gradients.expected_max_quadratic_form, {"eigenvalues": bad, "n": 2}, "eigenvalues")
         for bad in ([], [0.0, 0.0], [1.0, -1e-9], [NAN], [INF], [[1.0]], 1.0, "x")
@@ -309,7 +314,11 @@ BAD = [
         }.items()
         for value in values
     ),
+    (QuadraticForm, {"weights": [1.0, 0.0], "freedoms": [1.0, 1.0], "noncentralities": [0.0, 0.0]}, "weights"),
+    (QuadraticForm, {"weights": [1.0], "freedoms": [0.0], "noncentralities": [0.0]}, "freedoms"),
+    (QuadraticForm, {"weights": [1.0], "freedoms": [1.0], "noncentralities": [-1.0]}, "noncentralities"),
     (QuadraticForm, {"weights": [1.0], "freedoms": [1.0, 2.0], "noncentralities": [0.0]}, "freedoms"),
+    (QuadraticForm, {"weights": [], "freedoms": [], "noncentralities": []}, "weights"),
 ]
 
 
@@ -350,7 +359,20 @@ def test_eigenvalues_far_below_the_largest_are_nothing() -> None:
             ),
             "clip_norm",
         ),
+        (
+            lambda: gradients.clipped_gradient_mse(
+                grad_norm=1.0,
+                dim=10,
+                deviation=1.0,
+                clip_norm=1.0,
+                noise_multiplier=1.0,
+                batch_size=10**30,
+                drop_rate=0.5,
+            ),
+            "batch_size",
+        ),
         (lambda: gradients.stationary_mse([1e200], n=5, noise_multiplier=1.0), "eigenvalues"),
+        (lambda: gradients.stationary_mse([1e-80], n=5, noise_multiplier=1.0), "eigenvalues"),
     ],
 )
 def test_sizes_beyond_the_limits(call: Callable[[], object], name: str) -> None:

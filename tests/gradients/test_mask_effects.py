@@ -93,10 +93,20 @@ def test_projected_skewness_falls_like_one_over_dim() -> None:
 
 
 BAD = [
+    (noise_norm_ratio, (0, 1), "dim"),
+    (noise_norm_ratio, (10, 0), "keep"),
     (noise_norm_ratio, (10, 11), "keep"),
+    (relaxed_gradient_ratio, (-1.0, 0.0, 1.0), "grad_norm"),
+    (relaxed_gradient_ratio, (1.0, math.nan, 1.0), "masked_norm"),
     (relaxed_gradient_ratio, (1.0, 2.0, 1.0), "masked_norm"),
+    (relaxed_gradient_ratio, (1.0, 1.0, 0.0), "clip_norm"),
+    (posterior_freeze, ([[math.inf]], 1.0, 1), "gradients"),
     (posterior_freeze, ([1.0, 2.0], 1.0, 1), "gradients"),
+    (posterior_freeze, (np.zeros((0, 3)), 1.0, 1), "gradients"),
+    (posterior_freeze, ([[1.0, 2.0]], -1.0, 1), "clip_norm"),
     (posterior_freeze, ([[1.0, 2.0]], 1.0, 3), "keep"),
+    (gradients.projected_skewness, (0, 1.0), "dim"),
+    (gradients.projected_skewness, (10, math.nan), "skewness"),
 ]
 
 

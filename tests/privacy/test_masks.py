@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -212,11 +213,61 @@ def test_several_releases() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: privacy.masked_sensitivity(gradients=[1.0, 2.0], clip_norm=1.0), "gradients"),
+        (lambda: privacy.masked_sensitivity(gradients=np.zeros((0, 2)), clip_norm=1.0), "gradients"),
+        (
+            lambda: privacy.masked_sensitivity(gradients=[[np.nan]], clip_norm=1.0),
+            "gradients 0",
+        ),
+        (lambda: privacy.masked_sensitivity(gradients=[[1.0]], clip_norm=0.0), "clip_norm"),
+        (
+            lambda: privacy.masked_sensitivity(gradients=[[1.0, 2.0]], clip_norm=1.0, mask=[1]),
+            "mask",
+        ),
+        (
+            lambda: privacy.masked_sensitivity(gradients=[[1.0]], clip_norm=1.0, mask=[0.5]),
+            "mask",
+        ),
+        *(
+            (
+                partial(privacy.masked_sensitivity, gradients=[[1.0]], clip_norm=1.0, mask=[1], adjacency=word),
+                "adjacency 'add-remove' 'replace-one'",
+            )
+            for word in ("swap", "add_remove", "replace")
+        ),
+        (
+            lambda: privacy.masked_sensitivity(gradients=[[1.0, 2.0]], clip_norm=1.0, mask=["1", "0"]),
+            "mask",
+        ),
+        (
+            lambda: privacy.masked_sensitivity(gradients=[[1.0, 2.0]], clip_norm=1.0, mask=[1j, 0]),
+            "mask",
+        ),
+        (
+            lambda: privacy.masked_sensitivity(gradients=[[1.0, 2.0]], clip_norm=1.0, mask=[[1], [1, 0]]),
+            "mask",
+        ),
+        (lambda: privacy.masked_sensitivity(gradients=[[1e300]], clip_norm=1.0), "gradients 0"),
         (lambda: privacy.masked_sensitivity(gradients=[[1.0]], clip_norm=1e-300), "clip_norm"),
+        (lambda: privacy.average_sensitivity(batch_size=10**400, clip_norm=1.0), "batch_size"),
+        (lambda: privacy.divisor_kl(batch_size=1, other_batch_size=10**200, keep=1), "other_batch_size"),
+        (lambda: privacy.average_sensitivity(batch_size=0, clip_norm=1.0), "batch_size"),
+        (lambda: privacy.average_sensitivity(batch_size=1, clip_norm=0.0), "clip_norm"),
+        (lambda: privacy.divisor_kl(batch_size=0, other_batch_size=1, keep=1), "batch_size"),
+        (lambda: privacy.divisor_kl(batch_size=1, other_batch_size=0, keep=1), "other_batch_size"),
+        (lambda: privacy.divisor_kl(batch_size=1, other_batch_size=1, keep=-1), "keep"),
+        (lambda: privacy.divisor_renyi(order=1.0, batch_size=1, other_batch_size=2, keep=1), "order"),
+        (lambda: privacy.divisor_delta(epsilon=-0.1, batch_size=1, other_batch_size=2, keep=1), "epsilon"),
+        (lambda: privacy.published_size_delta(epsilon=0.1, train_size=-1, sampling_rate=0.1, shift=1.0), "train_size"),
         (
             lambda: privacy.published_size_delta(epsilon=0.1, train_size=1, sampling_rate=1.1, shift=1.0),
             "sampling_rate",
         ),
+        (lambda: privacy.published_size_delta(epsilon=0.1, train_size=1, sampling_rate=0.1, shift=-1.0), "shift"),
+        (lambda: privacy.published_size_delta(epsilon=math.nan, train_size=1, sampling_rate=0.1, shift=1.0), "epsilon"),
+        (lambda: privacy.combined_multiplier(noise_multipliers=[]), "noise_multipliers"),
+        (lambda: privacy.combined_multiplier(noise_multipliers=[1.0, -1.0]), "noise_multipliers"),
+        (lambda: privacy.combined_multiplier(noise_multipliers=[np.nan]), "noise_multipliers"),
     ],
 )
 def test_bad_input(call, message: str) -> None:

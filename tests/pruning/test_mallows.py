@@ -170,16 +170,39 @@ def test_randomized_response_is_mallows_in_budget() -> None:
 
 _ROWS = np.tile(np.arange(4) < 2, (3, 1))
 BAD = [
+    (lambda: SubsetMallows(1, 1, theta=0.1), "dim"),
     (lambda: SubsetMallows(10**7 + 1, 1, theta=0.1), "dim"),
+    (lambda: SubsetMallows(4, 0, theta=0.1), "keep"),
     (lambda: SubsetMallows(4, 4, theta=0.1), "keep"),
+    (lambda: SubsetMallows(4, 2, theta=math.nan), "theta"),
+    (lambda: SubsetMallows(4, 2, theta=-1.0), "theta"),
+    (lambda: SubsetMallows(4, 2, theta="a"), "theta"),  # type: ignore[arg-type]
     (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(3), "distance"),
     (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(6), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(-2), "distance"),
     (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS[:, :3], np.random.default_rng()), "reference"),
     (lambda: SubsetMallows(4, 1, theta=0.1).sample(_ROWS, np.random.default_rng()), "reference"),
     (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS.astype(int), np.random.default_rng()), "reference"),
+    (lambda: pruning.theta_for_budget(epsilon=0.0, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.theta_for_budget(epsilon=math.inf, dim=4, keep=2), "epsilon"),
     (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=4), "keep"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=0), "steps"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=10**400), "steps"),
+    (lambda: pruning.theta_for_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: pruning.index_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, groups=0), "groups"),
+    (lambda: pruning.index_budget(epsilon=-1.0, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.index_sensitivity(4, 5), "keep"),
+    (lambda: pruning.index_sensitivity(0, 0), "dim"),
+    (lambda: pruning.groups_of(dim=10, group_size=0), "group_size"),
     (lambda: pruning.groups_of(dim=10, group_size=3), "group_size"),
+    (lambda: pruning.groups_of(dim=0, group_size=3), "dim"),
     (lambda: pruning.randomized_response_epsilon(probability=1.5, distance=1), "probability"),
+    (lambda: pruning.randomized_response_epsilon(probability=math.nan, distance=1), "probability"),
+    (lambda: pruning.randomized_response_epsilon(probability=0.5, distance=-1), "distance"),
+    (lambda: pruning.randomized_response_probability(epsilon=-1.0, distance=1), "epsilon"),
+    (lambda: pruning.randomized_response_probability(epsilon=1.0, distance=0), "distance"),
     (lambda: pruning.mallows_theta(0.4), "probability"),
 ]
 

@@ -77,13 +77,30 @@ def test_crossing_with_the_mallows_mechanism() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: pruning.magnitude_noise(0.0), "zcdp_rho"),
+        (lambda: pruning.gumbel_rate(zcdp_rho=1.0, keep=0), "keep"),
         (lambda: pruning.magnitude_gain(keep_share=0.0, noise_ratio=1.0), "keep_share"),
         (lambda: pruning.gumbel_gain(keep_share=1e-300, noise_ratio=1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(keep_share=0.5, noise_ratio=-1.0), "noise_ratio"),
+        (lambda: pruning.released_gain(sigma_g=0.0, noise_std=1.0), "sigma_g"),
+        (lambda: pruning.released_top_k_mse(4, 5, sigma_g=1.0, noise_std=1.0), "keep"),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=0, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "groups",
+        ),
         (
             lambda: pruning.selection_gains(
                 zcdp_rho=1.0, dim=4, keep=4, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
             ),
             "keep",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=-1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "zcdp_rho",
         ),
     ],
 )

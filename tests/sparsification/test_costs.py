@@ -69,8 +69,17 @@ def test_operations_scale_with_every_size(dim: int, basis: int, samples: int, gr
 
 
 BAD = [
+    (sparsification.communication, (0, 1, 1), "dim"),
+    (sparsification.communication, (10, 0, 1), "keep"),
     (sparsification.communication, (10, 11, 1), "keep"),
+    (sparsification.communication, (10, 1, 0), "rounds"),
+    (sparsification.communication, (10, 1, 1, "zip"), "index"),
     (sparsification.communication, (10, 1, 1, "seed", 65), "value_bits"),
+    (sparsification.projection_operations, (0, 1, 1, 1), "dim"),
+    (sparsification.projection_operations, (1, 0, 1, 1), "subspace_dim"),
+    (sparsification.projection_operations, (1, 1, 0, 1), "anchors"),
+    (sparsification.projection_operations, (1, 1, 1, 0), "gradient_count"),
+    (sparsification.projection_operations, (1, 1, 1, 1, 0), "iterations"),
     (sparsification.projection_operations, (1.5, 1, 1, 1), "dim"),
 ]
 

@@ -364,18 +364,57 @@ NAN, INF = math.nan, math.inf
 W = [1.0, 2.0, 3.0, 4.0]
 BAD = [
     (kappa, ([0.0, 0.0], 1.0, 0.5), "gradient"),
+    (kappa, ([NAN, 1.0], 1.0, 0.5), "gradient"),
+    (kappa, ([], 1.0, 0.5), "gradient"),
+    (kappa, ([[1.0, 2.0]], 1.0, 0.5), "gradient"),
     (kappa, (W, 0.0, 0.5), "clip_norm"),
+    (kappa, (W, 5e-324, 0.5), "clip_norm"),
     (kappa, (W, 1e-308, 0.5), "clip_norm"),
     (kappa, (W, 1e160, 0.5), "clip_norm"),
+    (kappa, ([1e308] * 4, 1.0, 0.5), "gradient"),
+    (kappa, ([1e-71] * 4, 1.0, 0.5), "gradient"),
     (kappa, (W, 1.0, 0.5, 1e160), "deviation"),
+    (kappa, (W, 1.0, 0.5, [[1e160] * 4]), "deviation"),
+    (gradients.mask_norm_bounds, ([1e308, 1e308], 0.5), "vector"),
+    (gradients.expected_masked_inner, ([1e200], [1e200], 0.0), "first"),
+    (kappa, (W, INF, 0.5), "clip_norm"),
     (kappa, (W, 1.0, 1.0), "drop_rate"),
+    (kappa, (W, 1.0, -0.1), "drop_rate"),
+    (kappa, (W, 1.0, NAN), "drop_rate"),
     (kappa, (W, 1.0, 0.3), "drop_rate"),
     (kappa, ([1.0], 1.0, 0.9999999), "drop_rate"),
+    (kappa, (W, 1.0, 0.5, -1.0), "deviation"),
+    (kappa, (W, 1.0, 0.5, NAN), "deviation"),
+    (kappa, (W, 1.0, 0.5, [1.0, 2.0, 3.0, 4.0]), "deviation"),
+    (kappa, (W, 1.0, 0.5, [[1.0, 2.0]]), "deviation"),
     (kappa, (W, 1.0, 0.5, np.zeros((0, 4))), "deviation"),
     (kappa, (W, 1.0, 0.5, [[9.0] * 4]), "deviation"),
+    (gradients.kept_entries, (0, 0.5), "dim"),
+    (gradients.kept_entries, (3, 0.5), "drop_rate"),
+    (gradients.expected_masked_inner, ([1.0, 2.0], [1.0], 0.5), "second"),
+    (gradients.expected_masked_inner, ([1.0, NAN], [1.0, 1.0], 0.5), "first"),
+    (gradients.mask_norm_bounds, ([1.0, INF], 0.5), "vector"),
+    (gradients.mask_norm_bounds, ([1.0, 2.0], 1.0), "drop_rate"),
+    (sparsification.relative_bound, (1.0, 1.0, 1.0, 1.0), "drop_rate"),
+    (sparsification.relative_bound, (0.5, -1.0, 1.0, 1.0), "delta_c"),
+    (sparsification.relative_bound, (0.5, 1.0, NAN, 1.0), "step_noise"),
+    (sparsification.relative_bound, (0.5, 1.0, 1.0, 0.0), "kappa"),
+    (sparsification.optimal_rate, (-1.0, 1.0), "delta_c"),
+    (sparsification.optimal_rate, (1.0, INF), "step_noise"),
     (sparsification.optimal_rate, (1.0, 1.0, 1.1), "exponent"),
+    (sparsification.optimal_rate_flat, (1.0, 1.0, 0.0, 1.0), "grad_norm"),
+    (sparsification.optimal_rate_flat, (1.0, 1.0, 1.0, 0.0), "clip_norm"),
+    (sparsification.optimal_rate_flat, (1.0, 1.0, 1.0, 1.0, 1.0), "deviation_share"),
     (sparsification.best_rate, ([0.0, 0.0], 1.0, 1.0, 1.0), "gradient"),
+    (sparsification.best_rate, (W, 1.0, -1.0, 1.0), "delta_c"),
     (sparsification.least_kappa, (0.5, 0.0, 0.0), "step_noise"),
+    (sparsification.least_kappa, (1.0, 1.0, 1.0), "drop_rate"),
+    (sparsification.least_kappa_tuned, (0.5, -1.0), "noise_to_curvature"),
+    (sparsification.tuned_bound, (0.5, 0.0, 1.0, 1.0, 1.0, 1.0), "kappa"),
+    (sparsification.tuned_bound, (0.5, 1.0, 0.0, 1.0, 1.0, 1.0), "objective_gap"),
+    (sparsification.tuned_bound, (0.5, 1.0, 1.0, 0.5, 1.0, 1.0), "steps"),
+    (sparsification.tuned_bound, (0.5, 1.0, 1.0, 1.0, 0.0, 1.0), "curvature_term"),
+    (sparsification.tuned_bound, (0.5, 1.0, 1.0, 1.0, 1.0, NAN), "noise_term"),
 ]
 
 
@@ -397,6 +436,8 @@ def test_zero_gradient_says_that_kappa_is_undefined() -> None:
         ({"deviation_share": 0.0}, "deviation_share"),
         ({"masks": 10}, "masks"),
         ({"masks": 2**40}, "masks"),
+        ({"seed": None}, "seed"),
+        ({"seed": -1}, "seed"),
         ({"seed": 0.5}, "seed"),
     ],
 )
@@ -428,13 +469,7 @@ def test_a_flat_gradient_has_kappa_of_its_entries(dim: int, deviation: float) ->
     assert found == kappa(np.full(dim, 2.0 / math.sqrt(dim)), clip_norm=10.0, drop_rate=0.5, deviation=deviation)
 
 
-@pytest.mark.parametrize(
-    "grad_norm",
-    [
-        0.0,
-        1e-67,
-    ],
-)
+@pytest.mark.parametrize("grad_norm", [0.0, 1e-67, math.inf, math.nan])
 def test_a_flat_gradient_names_the_norm_that_was_given(grad_norm: float) -> None:
     with refused("grad_norm"):
         sparsification.flat_kappa(grad_norm=grad_norm, dim=10, clip_norm=1.0, drop_rate=0.5)

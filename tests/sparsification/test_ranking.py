@@ -110,9 +110,17 @@ def test_signed_sort_of_finite_vectors_comes_near_the_limit() -> None:
 
 
 BAD = [
+    (sparsification.captured_energy, (0, 1, 1.0), "dim"),
+    (sparsification.captured_energy, (10, 0, 1.0), "keep"),
     (sparsification.captured_energy, (10, 11, 1.0), "keep"),
+    (sparsification.captured_energy, (10, 1, -1.0), "snr"),
+    (sparsification.captured_energy, (10, 1, math.nan), "snr"),
+    (sparsification.signed_captured_energy, (0.0, 1.0), "keep_share"),
+    (sparsification.signed_captured_energy, (0.5, -1.0), "snr"),
     (sparsification.sparse_captured_energy, (1.1, 1.0, 0.5), "keep_share"),
+    (sparsification.sparse_captured_energy, (0.5, math.inf, 0.5), "snr"),
     (sparsification.sparse_captured_energy, (0.5, 1.0, 0.0), "nonzero_share"),
+    (sparsification.sparse_captured_energy, (0.5, 1.0, math.nan), "nonzero_share"),
 ]
 
 

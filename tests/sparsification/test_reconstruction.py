@@ -307,6 +307,9 @@ BAD = [
         ((TALL, 0.0, -1.0), "noise_std"),
       )),
     (sparsification.matrix_expected_error, (np.eye(40, 2) + 1, 0.5, 1.0), "matrix"),
+    (sparsification.gaussian_matrix_error, (0, 1, 1.0), "keep"),
+    (sparsification.gaussian_matrix_error, (5, 0, 1.0), "unknowns"),
+    (sparsification.gaussian_matrix_error, (5, 1, 0.0), "noise_std"),
     (sparsification.gaussian_matrix_error, (5, 1, 1e200), "noise_std"),
 ]  # fmt: skip
 

@@ -198,10 +198,17 @@ GOOD = np.linspace(0, 1, 30)
     ("change", "message"),
     [
         ({"scores_with": np.append(GOOD, np.nan)}, "scores_with"),
+        ({"scores_without": np.full(30, np.nan)}, "scores_without"),
         ({"scores_with": GOOD[:15]}, "scores_with 16"),
         ({"scores_without": GOOD[:20], "confidence": 0.9999}, "scores_without 30"),
         ({"scores_with": GOOD.reshape(5, 6)}, "scores_with"),
+        ({"scores_with": ["a"] * 30}, "scores_with"),
         ({"scores_with": np.ma.masked_array(GOOD)}, "scores_with"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"confidence": 0.0}, "confidence"),
+        ({"method": "bayes"}, "method 'events' 'gaussian'"),
     ],
 )
 def test_bad_input(change: dict, message: str) -> None:
@@ -237,13 +244,24 @@ def test_bound_at_a_known_rate() -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        ((-1, 5, 0.1, 0.1), "hits"),
         ((6, 5, 0.1, 0.1), "hits"),
+        ((0, 0, 0.1, 0.1), "trials"),
+        ((1, 5, 0.0, 0.1), "false_rate"),
         ((1, 5, 1.1, 0.1), "false_rate"),
+        ((1, 5, math.nan, 0.1), "false_rate"),
+        ((1, 5, 0.1, 0.0), "delta"),
+        ((1, 5, 0.1, 1.0), "delta"),
     ],
 )
 def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
     with refused(named):
         privacy.auditing.bound_at_known_rate(**by_name("hits trials false_rate delta", arguments))
+
+
+def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
+    with refused("confidence"):
+        privacy.auditing.bound_at_known_rate(hits=1, trials=5, false_rate=0.1, delta=0.1, confidence=1.0)
 
 
 def test_number_of_scores_ends_where_it_says() -> None:

@@ -83,16 +83,42 @@ def test_fresh_mask_limits() -> None:
     ("call", "says"),
     [
         (
+            lambda: subsampled_gaussian_rdp(orders=[1], sampling_rate=0.1, noise_multiplier=1.0),
+            "orders 1",
+        ),
+        (
             lambda: subsampled_gaussian_rdp(
                 orders=[2], sampling_rate=0.1, noise_multiplier=1.0, adjacency="replace-one", direction="add"
             ),
             "direction 'worst' 'replace-one'",
         ),
+        (
+            lambda: joint_rdp(
+                orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, theta=0.1)
+            ),
+            "orders",
+        ),
+        (lambda: subsampled_gaussian_rdp(orders=[], sampling_rate=0.1, noise_multiplier=1.0), "orders"),
         (lambda: subsampled_gaussian_rdp(orders=[2], sampling_rate=1.1, noise_multiplier=1.0), "sampling_rate"),
+        (lambda: subsampled_gaussian_rdp(orders=[2], sampling_rate=0.1, noise_multiplier=0.0), "noise_multiplier"),
+        (
+            lambda: joint_rdp(
+                orders=[2], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, theta=0.1), groups=0
+            ),
+            "groups",
+        ),
         (lambda: FreshMask(dim=4, keep=5), "keep"),
+        (lambda: FreshMask(dim=0, keep=0), "dim"),
+        (lambda: FreshMask(dim=4, keep=2).rdp(orders=[2], sampling_rate=0.1, noise_multiplier=1.0, steps=0), "steps"),
         (
             lambda: privacy.index_sets.theta_for_joint_budget(
                 epsilon=0.1, delta=1e-5, dim=8, keep=2, sampling_rate=0.5, noise_multiplier=1.0, steps=100
+            ),
+            "epsilon",
+        ),
+        (
+            lambda: privacy.index_sets.theta_for_joint_budget(
+                epsilon=-0.1, delta=1e-5, dim=8, keep=2, sampling_rate=0.5, noise_multiplier=1.0
             ),
             "epsilon",
         ),

@@ -75,13 +75,13 @@ def test_synthetic_records_have_shape_scale_and_classes_that_can_be_told_apart()
     assert float((nearest == labels).double().mean()) > 0.5, "a third by guessing"
 
 
-@pytest.mark.parametrize("arguments", [{"name": "excerpt", "count": 49}])
+@pytest.mark.parametrize("arguments", [{"name": "none"}, {"name": "excerpt", "count": 49}])
 def test_shipped_arguments(arguments: dict[str, Any]) -> None:
     with refused(list(arguments)[-1]):
         Shipped(**arguments)
 
 
-@pytest.mark.parametrize(("name", "value"), [("count", 49)])
+@pytest.mark.parametrize(("name", "value"), [("shape", (0,)), ("classes", 1), ("scale", 0.0), ("count", 49)])
 def test_synthetic_arguments(name: str, value: Any) -> None:
     with refused(name):
         Synthetic(**{"shape": (3,), "classes": 2, name: value})

@@ -120,7 +120,18 @@ def test_extremes_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: privacy.gaussian_delta(-1.0, 1.0), "mu"),
+        (lambda: privacy.gaussian_delta(math.nan, 1.0), "mu"),
+        (lambda: privacy.gaussian_delta(math.inf, 1.0), "mu"),
+        (lambda: privacy.gaussian_delta(1.0, -0.1), "epsilon"),
+        (lambda: privacy.gaussian_log_delta(1.0, math.inf), "epsilon"),
+        (lambda: privacy.gaussian_epsilon(1.0, 0.0), "delta"),
+        (lambda: privacy.gaussian_epsilon(1.0, 1.0), "delta"),
         (lambda: privacy.gaussian_epsilon(1e101, 0.5), "mu"),
+        (lambda: privacy.gaussian_mu(1.0, math.nan), "delta"),
+        (lambda: privacy.gaussian_mu("1", 0.5), "epsilon"),
+        (lambda: privacy.gaussian_rdp_mu(-1.0, 0.5), "epsilon"),
+        (lambda: privacy.gaussian_rdp_epsilon(True, 0.5), "mu"),
     ],
 )
 def test_bad_input(call, says) -> None:  # type: ignore[no-untyped-def]
