@@ -289,12 +289,6 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
         ),
         (
             lambda: embedding.residual_bound(
-                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=math.nan
-            ),
-            ("failure_probability",),
-        ),
-        (
-            lambda: embedding.residual_bound(
                 eigenvalues=[0.5, 0.5],
                 subspace_dim=1,
                 anchors=5,

@@ -65,7 +65,7 @@ def test_limits() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [((0, 1.0), "dim"), ((10**9 + 1, 1.0), "dim"), ((2, -1.0), "snr"), ((2, math.nan), "snr"), ((2.0, 1.0), "dim")],
+    [((0, 1.0), "dim"), ((10**9 + 1, 1.0), "dim"), ((2, -1.0), "snr"), ((2.0, 1.0), "dim")],
 )
 def test_bad_input(arguments, name) -> None:  # type: ignore[no-untyped-def]
     with refused(name):
@@ -266,7 +266,6 @@ def test_shapes() -> None:
         (lambda: DistortionAngle(1, snr=1.0).asymptotic_mean(), "dim"),
         (lambda: DistortionAngle(2, snr=1.0).cdf(-0.1), "x"),
         (lambda: DistortionAngle(2, snr=1.0).sf([0.1, 3.2]), "x"),
-        (lambda: DistortionAngle(2, snr=1.0).density(math.nan), "x"),
         (lambda: angle_range(bias_angle=-1.0, noise_angle=0.1), "bias_angle"),
         (lambda: angle_range(bias_angle=1.0, noise_angle=4.0), "noise_angle"),
         (lambda: batch_expected_cos(cos_bias=1.1, dim=2, snr=1.0), "cos_bias"),
@@ -341,7 +340,6 @@ def test_variance_with_a_bias_angle_in_high_dimension(dim: int, snr: float, bias
         ({"dim": 0}, "dim"),
         ({"dim": 10**10}, "dim"),
         ({"snr": -1.0}, "snr"),
-        ({"snr": math.nan}, "snr"),
         ({"bias_angle": -0.1}, "bias_angle"),
         ({"bias_angle": 3.2}, "bias_angle"),
         ({"dim": 1, "bias_angle": 0.5}, "bias_angle 0 0.5"),

@@ -292,7 +292,6 @@ BAD = [
     (gradients.mse_lower_bound, {"trace": -1.0, "dim": 1, "noise_multiplier": 1.0}, "trace"),
     (gradients.mse_lower_bound, {"trace": INF, "dim": 1, "noise_multiplier": 1.0}, "trace"),
     (gradients.mse_lower_bound, {"trace": 1.0, "dim": 0, "noise_multiplier": 1.0}, "dim"),
-    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 1, "noise_multiplier": NAN}, "noise_multiplier"),
     (gradients.stationary_mse, {"eigenvalues": [1.0], "n": 1, "noise_multiplier": -1.0}, "noise_multiplier"),
     *(
         (gradients.expected_max_quadratic_form, {"eigenvalues": bad, "n": 2}, "eigenvalues")

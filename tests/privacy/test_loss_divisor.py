@@ -64,7 +64,6 @@ def test_no_drawn_batches_are_further_apart(seed: int, size: int, ratio: float) 
         ({"batch_size": 10**10}, "batch_size"),
         ({"clip_norm": 0.0}, "clip_norm"),
         ({"weight_ratio": 0.5}, "weight_ratio"),
-        ({"weight_ratio": math.nan}, "weight_ratio"),
         ({"adjacency": "zero-out"}, "adjacency"),
     ],
 )

@@ -174,7 +174,6 @@ BAD = [
     (lambda: SubsetMallows(10**7 + 1, 1, theta=0.1), "dim"),
     (lambda: SubsetMallows(4, 0, theta=0.1), "keep"),
     (lambda: SubsetMallows(4, 4, theta=0.1), "keep"),
-    (lambda: SubsetMallows(4, 2, theta=math.nan), "theta"),
     (lambda: SubsetMallows(4, 2, theta=-1.0), "theta"),
     (lambda: SubsetMallows(4, 2, theta="a"), "theta"),  # type: ignore[arg-type]
     (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(3), "distance"),
@@ -199,7 +198,6 @@ BAD = [
     (lambda: pruning.groups_of(dim=10, group_size=3), "group_size"),
     (lambda: pruning.groups_of(dim=0, group_size=3), "dim"),
     (lambda: pruning.randomized_response_epsilon(probability=1.5, distance=1), "probability"),
-    (lambda: pruning.randomized_response_epsilon(probability=math.nan, distance=1), "probability"),
     (lambda: pruning.randomized_response_epsilon(probability=0.5, distance=-1), "distance"),
     (lambda: pruning.randomized_response_probability(epsilon=-1.0, distance=1), "epsilon"),
     (lambda: pruning.randomized_response_probability(epsilon=1.0, distance=0), "distance"),

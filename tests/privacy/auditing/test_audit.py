@@ -249,7 +249,6 @@ def test_bound_at_a_known_rate() -> None:
         ((0, 0, 0.1, 0.1), "trials"),
         ((1, 5, 0.0, 0.1), "false_rate"),
         ((1, 5, 1.1, 0.1), "false_rate"),
-        ((1, 5, math.nan, 0.1), "false_rate"),
         ((1, 5, 0.1, 0.0), "delta"),
         ((1, 5, 0.1, 1.0), "delta"),
     ],
