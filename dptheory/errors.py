@@ -36,10 +36,16 @@ class ArgumentError(ValueError):
         super().__init__(f"{argument} must {must}, got {shown(value) if got is None else got}{then}")
         self.argument, self.value = argument, value
 
-    def retold(self, message: str, argument: str | None = None) -> "ArgumentError":
-        """The same value with another message, of the same argument or one of another name."""
+    def renamed(self, argument: str) -> "ArgumentError":
+        """The same of an argument of another name, as the user wrote it."""
+        told = self.retold(argument + str(self).removeprefix(self.argument))
+        told.argument = argument
+        return told
+
+    def retold(self, message: str) -> "ArgumentError":
+        """The same argument and value with another message."""
         told = ArgumentError.__new__(ArgumentError, message)
-        told.argument, told.value = argument or self.argument, self.value
+        told.argument, told.value = self.argument, self.value
         return told
 
     def __reduce__(self) -> tuple[Any, ...]:  # errors cross processes: rebuilt from the message and the attributes

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory.cli._privacy_options import Plain
+from dptheory.errors import ArgumentError
 
 SHUFFLED = "shuffled"
 
@@ -92,8 +93,8 @@ def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str
         found = privacy.samplers.shuffled_epsilon_lower_bound(
             noise_multiplier=noise_multiplier, batches=batches, epochs=epochs, delta=delta, adjacency=adjacency
         )
-    except ValueError as error:
-        raise ValueError(str(error).replace("epochs must", "steps / batches, the epochs, must")) from None
+    except ArgumentError as error:
+        raise error.renamed("steps / batches, the epochs,") if error.argument == "epochs" else error from None
     poisson = privacy.epsilon_bounds(
         noise_multiplier=noise_multiplier, sampling_rate=rate, steps=steps, delta=delta, adjacency=adjacency
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from dptheory.cli._common import numbers
+from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptheory._adjacency import Adjacency as Neighbours
@@ -83,8 +84,8 @@ def composition_given(
         return privacy.Composition(tuple(map(_step, step or ())), adjacency=_neighbours(adjacency))
     try:
         found = privacy.read_composition(composition)
-    except ValueError as error:
-        raise ValueError(str(error).replace("path must", "--composition must", 1)) from None
+    except ArgumentError as error:
+        raise error.renamed("--composition") if error.argument == "path" else error from None
     if adjacency not in (None, found.adjacency):
         raise ValueError(f"adjacency must be that of the composition, {found.adjacency!r}, got {adjacency!r}")
     return found
@@ -106,8 +107,8 @@ def alike(plain: Plain, adjacency: str | None) -> "Composition":
     noise_multiplier, sampling_rate, steps = plain
     try:
         step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
-    except ValueError as error:
-        raise ValueError(str(error).replace("count must", "steps must")) from None
+    except ArgumentError as error:
+        raise error.renamed("steps") if error.argument == "count" else error from None
     return privacy.Composition((step,), adjacency=_neighbours(adjacency))
 
 

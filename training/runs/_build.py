@@ -123,7 +123,7 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
     except ArgumentError as error:
         if error.argument in arguments:  # as a mechanism calls its own argument
-            raise error.retold(f"mechanism.{error}", f"mechanism.{error.argument}") from None
+            raise error.renamed(f"mechanism.{error.argument}") from None
         raise
     return built
 
