@@ -10,6 +10,7 @@ import typer
 
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
+from dptheory.errors import ArgumentError
 from dptheory.training._measure_commands import OPTIONS
 from dptheory.training._measure_commands import instrument as instrument
 from dptheory.training._measure_commands import probe as probe
@@ -174,9 +175,12 @@ def audit(
 
 def _require_a_step(done: "Run") -> None:
     if done.step == 0:
-        raise ValueError(
-            f"epsilon must afford a step, got {done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: "
-            "take a larger budget, more noise or smaller batches"
+        raise ArgumentError(
+            "epsilon",
+            "afford a step",
+            done.config.epsilon,
+            got=f"{done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: take a "
+            "larger budget, more noise or smaller batches",
         )
 
 

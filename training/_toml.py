@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def said(table: Mapping[str, Any], key: str) -> str:
     """
     value = table.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{key} must say something, got {_validate.shown(value)}")
+        raise ArgumentError(key, "say something", value)
     return " ".join(value.split())
 
 
@@ -58,5 +58,5 @@ def listed(table: Mapping[str, Any], key: str) -> tuple[Any, ...]:
     """
     value = table.get(key)
     if not isinstance(value, list) or not value:
-        raise ValueError(f"{key} must say something, got {_validate.shown(value)}")
+        raise ArgumentError(key, "say something", value)
     return tuple(value)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dptheory.checks._evidence import Evidence, Kind, stream
 from dptheory.checks._mean import SIGMAS, chunk_size, chunks
+from dptheory.errors import ArgumentError
 
 OutcomeSampler = Callable[[np.random.Generator, int], NDArray[np.intp]]
 """``sampler(rng, n)`` gives n independent outcomes 0, 1, ..., shape (n,). Picklable."""
@@ -27,9 +28,7 @@ class _CountsOfChunk:
     def __call__(self, seed: np.random.SeedSequence, size: int) -> NDArray[np.intp]:
         drawn = self.sampler(np.random.default_rng(seed), size)
         if drawn.shape != (size,) or drawn.min() < 0 or drawn.max() >= self.outcomes:
-            raise ValueError(
-                f"the sampler must give shape ({size},) of outcomes below {self.outcomes}, got {drawn.shape}"
-            )
+            raise ArgumentError("sampler", f"give shape ({size},) of outcomes below {self.outcomes}", drawn.shape)
         return np.bincount(drawn, minlength=self.outcomes)
 
 
@@ -108,7 +107,7 @@ class LawCheck:
 def probabilities(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
     """``law`` if it gives two or more outcomes positive probabilities with sum 1."""
     if law.ndim != 1 or law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
-        raise ValueError(f"{name} must hold two or more positive probabilities with sum 1, got {law}")
+        raise ArgumentError(name, "hold two or more positive probabilities with sum 1", law)
     return law
 
 

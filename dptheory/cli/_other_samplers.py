@@ -4,6 +4,7 @@ from typing import Any
 
 from dptheory import privacy
 from dptheory.cli._privacy_options import Given, Plain
+from dptheory.errors import ArgumentError
 
 SHUFFLED = "shuffled"
 
@@ -85,8 +86,8 @@ def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str
         found = privacy.samplers.shuffled_epsilon_lower_bound(
             noise_multiplier=noise_multiplier, batches=batches, epochs=epochs, delta=delta, adjacency=adjacency
         )
-    except ValueError as error:
-        raise ValueError(str(error).replace("epochs must", "steps / batches, the epochs, must")) from None
+    except ArgumentError as error:
+        raise error.renamed("steps / batches, the epochs,") if error.argument == "epochs" else error from None
     poisson = privacy.epsilon_bounds(
         noise_multiplier=noise_multiplier, sampling_rate=rate, steps=steps, delta=delta, adjacency=adjacency
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from dptheory.cli._common import numbers
+from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptheory._adjacency import Adjacency as Neighbours
@@ -87,8 +88,8 @@ class Given:
         noise_multiplier, sampling_rate, steps = self.plain
         try:
             step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
-        except ValueError as error:
-            raise ValueError(str(error).replace("count must", "steps must")) from None
+        except ArgumentError as error:
+            raise error.renamed("steps") if error.argument == "count" else error from None
         return privacy.Composition((step,), adjacency=cast("Neighbours", self.neighbours))
 
     def differing(self, **instead: object) -> "Composition | None":
@@ -118,8 +119,8 @@ class Given:
             return privacy.Composition(tuple(map(_step, self.step or ())), adjacency=neighbours)
         try:
             found = privacy.read_composition(self.composition)
-        except ValueError as error:
-            raise ValueError(str(error).replace("path must", "--composition must", 1)) from None
+        except ArgumentError as error:
+            raise error.renamed("--composition") if error.argument == "path" else error from None
         if self.adjacency not in (None, found.adjacency):
             wanted = f"adjacency must be that of the composition, {found.adjacency!r}"
             raise ValueError(f"{wanted}, got {self.adjacency!r}")

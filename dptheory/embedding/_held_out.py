@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _LARGEST_ENTRY = 1e140  # squares of such numbers add up without overflow
 
@@ -62,9 +63,10 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
     """
     matrix = _validate.finite("residuals", residuals)
     if matrix.ndim != 2 or not matrix.size or np.abs(matrix).max() > _LARGEST_ENTRY:
-        raise ValueError(
-            f"residuals must be a matrix of numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}] with a row for each held-out "
-            f"anchor, got {_validate.shown(residuals)}"
+        raise ArgumentError(
+            "residuals",
+            f"be a matrix of numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}] with a row for each held-out anchor",
+            residuals,
         )
     clip = _validate.size("residual_clip", residual_clip)
     failure = _validate.real("failure_probability", failure_probability, 1e-200, 1.0, ends="[)")

@@ -7,6 +7,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     snr = _validate.real("snr", snr, 0.0)
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if dim == 1 and bias_angle not in (0.0, math.pi):
-        raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
+        raise ArgumentError("bias_angle", "be 0 or pi in one dimension", bias_angle)
     if bias_angle > math.pi / 2:
         return math.pi - expected_angle(dim, snr=snr, bias_angle=math.pi - bias_angle)
     if dim == 1:

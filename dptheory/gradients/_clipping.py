@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import _clipped_line
 from dptheory.gradients._quadratic_form import QuadraticForm
 
@@ -47,7 +48,7 @@ def clip(gradient: ArrayLike, *, clip_norm: float) -> Array:
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
-        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
+        raise ArgumentError("gradient", "have at least one axis", gradient)
     clip_norm = _validate.real("clip_norm", clip_norm, 0.0, ends="()")
     largest = np.abs(gradient).max(axis=-1, keepdims=True, initial=0.0)
     unit = gradient / np.where(largest > 0.0, largest, 1.0)
@@ -103,7 +104,7 @@ def symmetric_clip_lower_bound(
     clip_norm = _validate.size("clip_norm", clip_norm)
     norms = _validate.nonnegative("deviation_norms", deviation_norms)
     if norms.ndim != 1 or not norms.size:
-        raise ValueError(f"deviation_norms must have the shape (samples,), got {_validate.shown(deviation_norms)}")
+        raise ArgumentError("deviation_norms", "have the shape (samples,)", deviation_norms)
     deviation_share = _validate.real("deviation_share", deviation_share, 0.0, 1.0, ends="()")
     room = np.minimum(grad_norm, np.maximum(clip_norm - norms, 0.0))
     below = float(np.mean(norms < deviation_share * clip_norm))

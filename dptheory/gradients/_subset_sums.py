@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -50,16 +51,14 @@ def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
     """
     values = _validate.nonnegative("values", values)
     if values.ndim != 1 or not values.any() or values.max() > 1e140 or values[values > 0].min() < 1e-280:
-        raise ValueError(
-            f"values must have shape (dim,) and hold 0 or numbers in [1e-280, 1e140], not all 0, got {_validate.shown(values)}"
-        )
+        raise ArgumentError("values", "have shape (dim,) and hold 0 or numbers in [1e-280, 1e140], not all 0", values)
     keep = _validate.integer("keep", keep, 1, values.size)
     shift = _validate.size("shift", shift, _NARROW, 1e140, zero=True)
     scale = max(shift, float(values.max()))
     if 0.0 < shift < _NARROW * scale:
-        raise ValueError(f"shift must be 0 or at least {_NARROW:g} of the largest of values, {scale:g}, got {shift!r}")
+        raise ArgumentError("shift", f"be 0 or at least {_NARROW:g} of the largest of values, {scale:g}", shift)
     if shift == 0.0 and values[values > 0].min() < _NARROW * scale:
-        raise ValueError(f"values must be 0 or at least {_NARROW:g} of the largest, got {_validate.shown(values)}")
+        raise ArgumentError("values", f"be 0 or at least {_NARROW:g} of the largest", values)
     return _mean_reciprocal(values / scale, keep, shift / scale) / scale
 
 

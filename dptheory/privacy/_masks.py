@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.errors import ArgumentError
 from dptheory.gradients import clip as clip_vector
 
 Array = NDArray[np.float64]
@@ -49,11 +50,11 @@ def masked_sensitivity(
     """
     rows = _validate.signed_scale("gradients", gradients)
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"gradients must have shape (n, d) with n, d >= 1, got {rows.shape}")
+        raise ArgumentError("gradients", "have shape (n, d) with n, d >= 1", rows.shape)
     bound = _validate.real("clip_norm", clip_norm, 1e-70, 1e70)
     kept = np.ones(rows.shape[1]) if mask is None else _validate.zeros_and_ones("mask", mask)
     if kept.shape != rows.shape[1:]:
-        raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got shape {kept.shape}")
+        raise ArgumentError("mask", f"hold zeros and ones in shape {rows.shape[1:]}", mask, got=f"shape {kept.shape}")
     _validate.choice("adjacency", adjacency, ADJACENCIES)
     clipped = np.stack([clip_vector(row, clip_norm=bound) for row in rows * kept])
     if adjacency == "add-remove":
@@ -267,7 +268,9 @@ def combined_multiplier(*, noise_multipliers: ArrayLike) -> float:
     """
     sigmas = _validate.extended("noise_multipliers", noise_multipliers)
     if sigmas.ndim != 1 or sigmas.size == 0:
-        raise ValueError(f"noise_multipliers must hold one or more numbers in [0, inf], got shape {sigmas.shape}")
+        raise ArgumentError(
+            "noise_multipliers", "hold one or more numbers in [0, inf]", noise_multipliers, got=f"shape {sigmas.shape}"
+        )
     least = float(sigmas.min())
     if least == 0.0 or math.isinf(least):
         return least

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, RATE, Direction
 from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
 from dptheory.privacy.methods.renyi._curves import FreshMask
@@ -209,12 +210,12 @@ def checked_step(noise_multiplier: float, sampling_rate: float, steps: int) -> S
             sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
             count=_validate.integer("steps", steps, 1, MAX_STEPS),
         )
-    except ValueError as error:
+    except ArgumentError as error:
         try:
             Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
         except ValueError:
             raise error from None
-        raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
+        raise error.retold(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
 
 
 def alike(step: FixedSizeStep) -> Step:

@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import small_snr_slope
 from dptheory.pruning._mallows import SubsetMallows
 
@@ -45,7 +46,7 @@ def top_k_mask(gradient: ArrayLike, *, keep: int) -> NDArray[np.bool_]:
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
-        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
+        raise ArgumentError("gradient", "have at least one axis", gradient)
     keep = _validate.integer("keep", keep, 0, gradient.shape[-1])
     order = np.argsort(-np.abs(gradient), axis=-1, kind="stable")
     mask = np.zeros(gradient.shape, dtype=np.bool_)

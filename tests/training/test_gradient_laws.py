@@ -9,6 +9,7 @@ from scipy import stats
 
 from dptheory import pruning
 from dptheory.training.measure import GAUSSIAN, NONE, Fit, MeasureSettings, Row, measure_gradient
+from tests.refused import refused
 
 DIM, DRAWS, SIGMA, CLIP = 700, 9, 1.5, 0.4
 RATIOS = (0.1, 0.003, 1.0, 0.5)
@@ -172,7 +173,7 @@ def test_a_gradient_that_can_be_measured() -> None:
 
     take(4.001e-70), take(-1e70)  # a quarter of it is the root mean square
     for bad in (3.999e-70, 0.0, 1.01e70):
-        with pytest.raises(ValueError, match="gradient must"):
+        with refused("gradient"):
             take(bad)
     measure_gradient(
         np.full(16, 1e-70),
@@ -180,12 +181,12 @@ def test_a_gradient_that_can_be_measured() -> None:
         MeasureSettings((1.0,), draws=2, noise_multiplier=0.0, max_grad_norm=CLIP),
         np.random.default_rng(0),
     )
-    with pytest.raises(ValueError, match="gradient must be a vector"):
+    with refused("gradient"):
         measure_gradient(np.ones((2, 5)), {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="gradient must"):
+    with refused("gradient"):
         measure_gradient([], {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
     for layers in ({}, {"a": 3}, {"a": slice(0, 3), "b": 3}, [slice(0, 3)]):
-        with pytest.raises(ValueError, match="layers must name"):
+        with refused("layers"):
             measure_gradient(G, layers, SETTINGS, np.random.default_rng(0))
     assert SETTINGS.sum_noise_std == STD
 

@@ -25,6 +25,7 @@ from dptheory.training.networks import small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, _checkpoint
 from dptheory.training.runs import _prepare as prepare_of
 from dptheory.training.runs import _train as run_of
+from tests.refused import refused
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -123,14 +124,14 @@ def test_steps_of_the_epochs(epoch: int, rate: float, steps: int) -> None:
 
 def test_a_batch_may_hold_all_examples_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prepared(monkeypatch, batch_size=TRAIN)[1]["sampling_rate"] == 1.0
-    with pytest.raises(ValueError, match=rf"batch_size must be at most the {TRAIN} training examples, got {TRAIN + 1}"):
+    with refused("batch_size", TRAIN, TRAIN + 1):
         prepared(monkeypatch, batch_size=TRAIN + 1)
 
 
 def test_half_of_the_test_images_at_most_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     gep = {"name": "gep", "subspace_dim": 2, "residual_clip": 0.3, "anchors": TEST // 2}
     assert len(prepared(monkeypatch, gep)[0].test) == TEST // 2
-    with pytest.raises(ValueError, match=r"mechanism\.anchors must"):
+    with refused("mechanism.anchors"):
         prepared(monkeypatch, gep | {"anchors": TEST // 2 + 1})
     assert prepare_of.AUXILIARY == {
         "excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"
@@ -146,12 +147,12 @@ def test_auxiliary_images_of_another_set(monkeypatch: pytest.MonkeyPatch) -> Non
         source = vars(run.optimizer.mechanism)["_anchors"]
         wanted = standardised(tiny_load(name, train=False)).pixels[:7]
         assert len(run.test) == left and torch.equal(vars(source)["_pixels"], wanted)
-    for data, name, says in (
-        ("excerpt", "fashion-mnist", "a set without images of 'excerpt', got 'fashion-mnist'"),
-        ("fashion-mnist", "excerpt", "a set without images of 'fashion-mnist', got 'excerpt'"),
-        ("mnist", "cifar-10", r"a set with images of shape \(1, 28, 28\), got 'cifar-10': \(3, 32, 32\)"),
+    for data, name, *shown in (
+        ("excerpt", "fashion-mnist", "'excerpt'"),
+        ("fashion-mnist", "excerpt", "'fashion-mnist'"),
+        ("mnist", "cifar-10", (1, 28, 28), (3, 32, 32)),
     ):
-        with pytest.raises(ValueError, match=rf"mechanism\.auxiliary must be {says}"):
+        with refused("mechanism.auxiliary", repr(name), *shown):
             prepared(monkeypatch, gep | {"auxiliary": name}, data=data)
 
 
@@ -320,7 +321,7 @@ def test_streams_of_a_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trainer.device == CPU and len(trainer.images) == TRAIN
     for name, most in (("pool", TRAIN), ("anchors", TEST)):
         snapshot_of.prepare(images(True), images(False).pixels, dataclasses.replace(SETTINGS, **{name: most}), CPU)
-        with pytest.raises(ValueError, match=rf"{name} must be at most the {most} .*, got {most + 1}"):
+        with refused(name, most, most + 1):
             large = dataclasses.replace(SETTINGS, **{name: most + 1})
             snapshot_of.prepare(images(True), images(False).pixels, large, CPU)
 
@@ -504,7 +505,7 @@ def test_a_validation_of_given_images(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (0, 1):
         both = [train, test]
         both[wrong] = Images("x", torch.zeros(3, 1, 28, 27), torch.zeros(3))
-        with pytest.raises(ValueError, match="images must have the shape"):
+        with refused("images"):
             validate_of.validate_images(*both, SETTINGS, CPU)
 
 

@@ -7,6 +7,7 @@ import torch
 from opacus.optimizers import DPOptimizer
 
 from dptheory import _validate, privacy
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._dry_steps import CALLERS, DrySteps
@@ -92,19 +93,26 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         sampler: str = CALLER,
     ) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
+            raise ArgumentTypeError("mechanism", "be one of dptheory.training.mechanisms", mechanism)
         noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, LARGEST)
         if 0.0 < noise_multiplier < SMALLEST:
-            raise ValueError(f"noise_multiplier must be 0 or at least {SMALLEST:g}, got {noise_multiplier!r}")
+            raise ArgumentError("noise_multiplier", f"be 0 or at least {SMALLEST:g}", noise_multiplier)
         clip = _validate.real("max_grad_norm", max_grad_norm, SMALLEST, LARGEST)
         secure = _validate.flag("secure", secure)
         if generator is not None and not isinstance(generator, torch.Generator):
-            raise ValueError(f"noise_generator must be a torch.Generator or None, got {generator!r}")
+            raise ArgumentError("noise_generator", "be a torch.Generator or None", generator)
         if secure and generator is not None:
-            raise ValueError("noise_generator must be None with secure=True: cryptographic noise cannot be repeated")
+            raise ArgumentError(
+                "noise_generator",
+                "be None with secure=True",
+                generator,
+                then=": cryptographic noise cannot be repeated",
+            )
         if secure and mechanism.seeded:
-            raise ValueError(
-                "mechanism must draw its masks from the operating system's generator with secure=True: build it with seed=None"
+            raise ArgumentError(
+                "mechanism",
+                "draw its masks from the operating system's generator with secure=True: build it with seed=None",
+                mechanism,
             )
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)
@@ -420,7 +428,9 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         """
         missing = [key for key in _STATE if key not in state_dict]
         if missing:
-            raise ValueError(f"state_dict must be one of this optimizer, got one without {', '.join(missing)}")
+            raise ArgumentError(
+                "state_dict", "be one of this optimizer", ", ".join(missing), got=f"one without {', '.join(missing)}"
+            )
         self.accountant.load_state_dict(state_dict["accountant"])
         self._batch.drop()
         self.original_optimizer.load_state_dict(state_dict["optimizer"])

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dptheory import _validate, pruning
+from dptheory.errors import ArgumentError
 from dptheory.training.measure._rows import GAUSSIAN, Array, Fit, Labels, Row
 from dptheory.training.measure._settings import MeasureSettings
 
@@ -61,11 +62,9 @@ def measure_gradient(
     """
     g = _validate.bounded("gradient", gradient)
     if g.ndim != 1 or not g.size or np.sqrt(np.mean(g**2)) < _validate.SMALLEST:
-        raise ValueError(
-            f"gradient must be a vector with a root mean square >= {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
-        )
+        raise ArgumentError("gradient", f"be a vector with a root mean square >= {_validate.SMALLEST:g}", gradient)
     if not isinstance(layers, Mapping) or not layers or not all(isinstance(part, slice) for part in layers.values()):
-        raise ValueError(f"layers must name at least one slice of the gradient, got {_validate.shown(layers)}")
+        raise ArgumentError("layers", "name at least one slice of the gradient", layers)
     _validate.instance("settings", settings, MeasureSettings)
     _validate.instance("rng", rng, np.random.Generator)
     keeps = tuple(_keep(ratio, g.size) for ratio in settings.keep_shares)
@@ -78,7 +77,7 @@ def measure_gradient(
 def _keep(ratio: float, dim: int) -> int:
     keep = round(ratio * dim)
     if keep < 1:
-        raise ValueError(f"keep_shares must keep at least one of {dim} entries (>= {1 / dim:.3g}), got {ratio!r}")
+        raise ArgumentError("keep_shares", f"keep at least one of {dim} entries (>= {1 / dim:.3g})", ratio)
     return keep
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._machine import device_name, versions
 from dptheory.training.measure import _captured, _inversion, _masked, _releases, _signals, _subspaces
@@ -123,7 +124,7 @@ def measure_instrument(
         OSError: data files are missing, or the file cannot be written.
     """
     if seed not in instrument.seeds:
-        raise ValueError(f"seed must be one of {instrument.seeds}, got {_validate.shown(seed)}")
+        raise ArgumentError("seed", f"be one of {instrument.seeds}", seed)
     began, code = time.process_time(), code_that_counts(allow_dirty=allow_dirty)
     arms = {arm: measured_arm(instrument, arm, seed=seed, device=device) for arm in instrument.arms}
     result = {

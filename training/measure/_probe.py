@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES, Images, load
 from dptheory.training.measure._gradient import measure_gradient
@@ -95,7 +96,7 @@ def run_probe(
     _validate.choice("data", data, DATA)
     wanted = {_validate.integer("record", step, 0, training.steps - 1) for step in record}
     if not wanted:
-        raise ValueError(f"record must hold at least one step in 0..{training.steps - 1}, got none")
+        raise ArgumentError("record", f"hold at least one step in 0..{training.steps - 1}", record, got="none")
     measuring = MeasureSettings(
         keep_shares, draws=draws, noise_multiplier=training.noise_multiplier, max_grad_norm=training.max_grad_norm
     )
@@ -126,7 +127,7 @@ def _moment(step: Step, layers: dict[str, slice], measuring: MeasureSettings, rn
 def check_shape(images: Images) -> None:
     """See that the network takes the images."""
     if tuple(images.pixels.shape[1:]) != IMAGE_SHAPE:
-        raise ValueError(f"images must have the shape {IMAGE_SHAPE}, got {tuple(images.pixels.shape[1:])}")
+        raise ArgumentError("images", f"have the shape {IMAGE_SHAPE}", tuple(images.pixels.shape[1:]))
 
 
 def _train(

@@ -3,6 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.runs import DpSgdSettings
 
@@ -110,8 +111,10 @@ class ValidateSettings:
         dims = _validate.integers("subspace_dims", self.subspace_dims, 1, self.anchors)
         _validate.store(self, subspace_dims=tuple(dims))
         if self.training.steps < self.window + 3:
-            raise ValueError(
-                f"training.steps must be at least window + 3 = {self.window + 3}, got {self.training.steps}"
+            raise ArgumentError(
+                "training.steps",
+                f"be at least window + 3 = {self.window + 3}",
+                self.training.steps,
             )
 
     @property

@@ -11,6 +11,7 @@ import torch
 from opacus import GradSampleModule
 from torch import nn
 
+from dptheory.errors import ArgumentError
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images
 from dptheory.training.engine import MechanismOptimizer, PoissonBatches, attach
@@ -122,9 +123,11 @@ def prepare(images: Images, auxiliary: torch.Tensor, settings: ValidateSettings,
     training = settings.training
     rate = sampling_rate(batch_size=training.batch_size, train_size=len(images))
     if settings.pool > len(images):
-        raise ValueError(f"pool must be at most the {len(images)} training examples, got {settings.pool}")
+        raise ArgumentError("pool", f"be at most the {len(images)} training examples", settings.pool)
     if settings.anchors > len(auxiliary):
-        raise ValueError(f"anchors must be at most the {len(auxiliary)} auxiliary images, got {settings.anchors}")
+        raise ArgumentError(
+            "anchors", f"be at most the {len(auxiliary)} auxiliary images", settings.anchors, got=f"{settings.anchors}"
+        )
     model = small_tanh_cnn(training.stream(0)).to(device).train()
     plain = copy.deepcopy(model)
     with simulation():  # measured bit for bit again

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.pruning import theta_for_budget
 from dptheory.training import _argument_ranges, mechanisms
 from dptheory.training._streams import LABELS, derived
@@ -113,16 +114,16 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     unknown = [key for key in arguments if key not in wanted]
     if unknown:
         there = f"there are {', '.join(wanted)}" if wanted else "it takes none"
-        raise ValueError(f"mechanism {name!r} has no argument {', '.join(unknown)}; {there}")
+        raise ArgumentError(f"mechanism.{unknown[0]}", f"be an argument of {name!r}; {there}", arguments[unknown[0]])
     try:
         inspect.signature(builder).bind(setting, **arguments)  # whose error names no function
         built = builder(setting, **arguments)
         built.check_clip(setting.run.max_grad_norm)
     except TypeError as error:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
-    except ValueError as error:
-        if str(error).split(maxsplit=1)[0] in arguments:  # as a mechanism calls its own argument
-            raise ValueError(f"mechanism.{error}") from None
+    except ArgumentError as error:
+        if error.argument in arguments:  # as a mechanism calls its own argument
+            raise error.renamed(f"mechanism.{error.argument}") from None
         raise
     return built
 
@@ -196,7 +197,7 @@ def _first_step(setting: MechanismSetting, after: float) -> int:
 def _lower(setting: MechanismSetting, count: int) -> int:
     found = len(layers(setting.model))
     if found < 2:
-        raise ValueError(f"model must have two layers or more, some of which train on, got one with {found}")
+        raise ArgumentError("model", "have two layers or more, some of which train on", found, got=f"one with {found}")
     return _validate.integer("mechanism.frozen_layers", count, 0, found - 1) or found // 2
 
 

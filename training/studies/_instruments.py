@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._toml import read_toml, said
 from dptheory.training.runs import RunConfig, from_dict
 from dptheory.training.studies._study import merged
@@ -142,5 +143,5 @@ def _measuring(kind: str, table: Mapping[str, Any], known: tuple[str, ...]) -> M
     arms = tuple(_validate.choice(f"measure.{kind}.arms", arm, known) for arm in table.get("arms", known))
     steps = tuple(table.get("steps", ()))
     if not steps or list(steps) != sorted(set(steps)) or steps[0] < 0:
-        raise ValueError(f"measure.{kind}.steps must be rising, from 0 on, got {_validate.shown(steps)}")
+        raise ArgumentError(f"measure.{kind}.steps", "be rising, from 0 on", steps)
     return Measuring(kind, arms, steps, options)

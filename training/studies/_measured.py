@@ -8,6 +8,7 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import Answer, Measured
+from dptheory.errors import ArgumentError
 from dptheory.training._toml import listed, only, said
 from dptheory.training.studies import _results
 from dptheory.training.studies._instruments import Instrument
@@ -153,7 +154,7 @@ def _bound(table: Mapping[str, Any], instrument: Instrument) -> Bound:
     only(table, ("quantity", "words", "above", "below"))
     _validate.choice("quantity", table.get("quantity", ""), instrument.quantities)
     if not table.get("words") or not {"above", "below"} & table.keys():
-        raise ValueError(f"bounds must have words, and above or below, got {_validate.shown(dict(table))}")
+        raise ArgumentError("bounds", "have words, and above or below", dict(table))
     return Bound(**table)
 
 

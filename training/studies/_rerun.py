@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training.studies import _measured, _processes, _results
 from dptheory.training.studies._results import Result
 from dptheory.training.studies._worker import Task
@@ -65,7 +66,7 @@ def seconds_taken(path: Path, run: str) -> float:
         >>> seconds_taken(Path("nowhere.jsonl"), "final_plain_seed=0")
         Traceback (most recent call last):
             ...
-        ValueError: path must be a file of results, got 'nowhere.jsonl'
+        dptheory.errors.ArgumentError: path must be a file of results, got 'nowhere.jsonl'
     """
     found = _read(path, run)
     return float(found["cpu_seconds"]) if "instrument" in found else float(sum(found["seconds"]["epochs"]))
@@ -94,12 +95,12 @@ def rerun(path: Path, run: str) -> Rerun:
         >>> rerun(Path("nowhere.jsonl"), "final_plain_seed=0")
         Traceback (most recent call last):
             ...
-        ValueError: path must be a file of results, got 'nowhere.jsonl'
+        dptheory.errors.ArgumentError: path must be a file of results, got 'nowhere.jsonl'
     """
     before = _read(path, run)
     commit = before["code"].get("commit")
     if commit is None or before["code"]["dirty"]:
-        raise ValueError(f"run must be one whose code is a commit, got {run!r}, made by {before['code']}")
+        raise ArgumentError("run", "be one whose code is a commit", run, then=f", made by {before['code']}")
     with tempfile.TemporaryDirectory(prefix="rerun-") as folder:
         code, out = Path(folder) / "code", Path(folder) / "out"
         _check_out(commit, code)
@@ -120,7 +121,7 @@ def _read(path: Path, run: str) -> Result:
         with contextlib.suppress(ValueError, OSError):
             found = found or read(path)
     if not found:
-        raise ValueError(f"path must be a file of results, got {str(path)!r}")
+        raise ArgumentError("path", "be a file of results", str(path))
     return found[_validate.choice("run", run, tuple(found))]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._json_lines import JsonLines
 
 _PACKAGES = ("training", "dptheory")
@@ -120,7 +121,7 @@ def require_folder(results: Path) -> None:
         ValueError: there is no such folder.
     """
     if not results.is_dir():
-        raise ValueError(f"results must be a folder that there is (of the repository's root), got {str(results)!r}")
+        raise ArgumentError("results", "be an existing folder (of the repository's root)", str(results))
 
 
 def path_of(folder: Path, study: str) -> Path:

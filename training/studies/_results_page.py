@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dptheory.claims import Answer
+from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 from dptheory.training.studies import _comparisons, _measured, _results, _rules, _verdicts
 from dptheory.training.studies import _plan as plans
@@ -51,7 +52,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     _results.require_folder(results)
     for name, path in (("out", out), ("page", page)):
         if not path.parent.is_dir():
-            raise ValueError(f"{name} must lie in a folder that there is (of the repository's root), got {str(path)!r}")
+            raise ArgumentError(name, "lie in an existing folder (of the repository's root)", str(path))
     studies = _rules.read_studies()
     finds = {name: _verdicts.committed(study, results) for name, study in studies.items()}
     found = _verdicts.all_answers(_rules.read_rules(studies), finds, _measured.committed(results))

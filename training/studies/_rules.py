@@ -8,6 +8,7 @@ from typing import Any
 
 from dptheory import _validate, claims
 from dptheory.claims import PAPERS, Verdict
+from dptheory.errors import ArgumentError
 from dptheory.training._toml import listed, only, read_toml, said
 from dptheory.training.studies._instruments import Instrument, read_instruments
 from dptheory.training.studies._measured import AskedOfInstrument, read_asked
@@ -114,8 +115,11 @@ def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rul
             found[f"{paper}.{name}"] = _checked(path, f"{paper}.{name}", lambda t=table: _rule(t, studies, instruments))
     ledger = {claim.id: claim for claim in claims.all_claims(verdict=Verdict.EMPIRICAL)}
     if set(found) != set(ledger):
-        raise ValueError(
-            f"answers must have a rule per measured claim, got {sorted(set(found) ^ set(ledger))} on one side"
+        raise ArgumentError(
+            "answers",
+            "have a rule per measured claim",
+            sorted(set(found) ^ set(ledger)),
+            got=f"{sorted(set(found) ^ set(ledger))} on one side",
         )
     for id, rule in found.items():
         for asked in (*rule.by, *((rule.measured,) if rule.measured else ())):
@@ -201,7 +205,7 @@ def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
 def _conditions(table: Mapping[str, Any], study: Study) -> tuple[Condition, ...]:
     found = tuple(_condition(one, study) for one in table.get("conditions", ()))
     if not found:
-        raise ValueError("conditions must be comparisons with their relations, got none")
+        raise ArgumentError("conditions", "be comparisons with their relations", None, got="none")
     return found
 
 
@@ -211,10 +215,10 @@ def _condition(table: Mapping[str, Any], study: Study) -> Condition:
     wanted = (tuple(table.get("phases", ())), table.get("arm"), table.get("against"))
     made = {(one.phases, one.arm, one.against): one for one in study.comparisons}
     if wanted not in made:
-        raise ValueError(f"conditions must name comparisons of study {study.name!r}, got {_validate.shown(wanted)}")
+        raise ArgumentError("conditions", f"name comparisons of study {study.name!r}", wanted)
     found = made[wanted]
     if relation in (NOT_HIGHER, NOT_LOWER) and found.margin is None:
-        raise ValueError(f"relation must be 'higher' or 'lower' where the comparison has no margin, got {relation!r}")
+        raise ArgumentError("relation", "be 'higher' or 'lower' where the comparison has no margin", relation)
     if (relation == EQUAL) and found.kind != EQUIVALENCE:
-        raise ValueError(f"relation must not be 'equal' where the comparison is a difference, got {found.arm!r}")
+        raise ArgumentError("relation", "not be 'equal' where the comparison is a difference", found.arm)
     return Condition(found, relation)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 
 LEAST_PAIRS, LEAST_FOR_EQUIVALENCE = 8, 16
@@ -165,7 +166,7 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     values = _within("differences", differences)
     seed = _argument_ranges.seed("seed", seed)
     if values.ndim != 1 or not values.size:
-        raise ValueError(f"differences must be a row of numbers, got {_validate.shown(differences)}")
+        raise ArgumentError("differences", "be a row of numbers", differences)
     return _sign_flip_p(values, seed)
 
 
@@ -197,16 +198,16 @@ def _signed_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str) -> NDArray[np.float64]:
     one, other = _within("first", first), _within("second", second)
     if one.ndim != 1 or one.shape != other.shape:
-        raise ValueError(f"first and second must be rows of pairs, got shapes {one.shape} and {other.shape}")
+        raise ArgumentError("first and second", "be rows of pairs", first, got=f"shapes {one.shape} and {other.shape}")
     if len(one) < least:
-        raise ValueError(f"first and second must have at least {least} pairs where {question} is asked, got {len(one)}")
+        raise ArgumentError("first and second", f"have at least {least} pairs where {question} is asked", len(one))
     return one - other
 
 
 def _within(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = _validate.finite(name, values)
     if np.abs(array).max(initial=0.0) > _LARGEST:
-        raise ValueError(f"{name} must lie within +-{_LARGEST:g}, got {_validate.shown(values)}")
+        raise ArgumentError(name, f"lie within +-{_LARGEST:g}", values)
     return array
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._toml import only, read_toml, said
 from dptheory.training.runs import RunConfig, from_dict
@@ -195,10 +196,10 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
     words = {word: said(table, word) for word in _WORDS}
     for key in ("base", "arms", "phases"):
         if not isinstance(table.get(key), Mapping) or not table[key]:
-            raise ValueError(f"{key} must be a table such as [{key}], got {_validate.shown(table.get(key))}")
+            raise ArgumentError(key, f"be a table such as [{key}]", table.get(key))
     for arm, changes in table["arms"].items():
         if not isinstance(changes, Mapping):
-            raise ValueError(f"arms.{arm} must be a table of changes, got {_validate.shown(changes)}")
+            raise ArgumentError(f"arms.{arm}", "be a table of changes", changes)
         _file_name("arms", arm)
     phases: list[Phase] = []
     for phase, values in table["phases"].items():
@@ -215,7 +216,11 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
         comparisons=tuple(_comparison(values, phases) for values in table.get("comparisons", ())),
     )
     if sum(c.main for c in study.comparisons) != 1:
-        raise ValueError(f"comparisons must have one with main = true, got {sum(c.main for c in study.comparisons)}")
+        raise ArgumentError(
+            "comparisons",
+            "have one with main = true",
+            sum(c.main for c in study.comparisons),
+        )
     for built in study.phases:
         for arm in built.arms:
             study.config(
@@ -237,7 +242,7 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
     vary = {key: tuple(values) for key, values in table.get("vary", {}).items()}
     for key, values in vary.items():
         if not values or list(values) != sorted(set(values)):
-            raise ValueError(f"{where}.vary.{key} must be values in rising order, got {_validate.shown(values)}")
+            raise ArgumentError(f"{where}.vary.{key}", "be values in rising order", values)
     seeds = _seeds(f"{where}.seeds", table.get("seeds"))
     before = {phase.name: phase for phase in earlier}
     for key in ("tuned_by", "winner_of"):
@@ -245,34 +250,36 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
             continue
         found = before[_validate.choice(f"{where}.{key}", table[key], tuple(before))]
         if set(found.seeds) & set(seeds):
-            raise ValueError(f"{where}.seeds must be new ones, got some of phase {found.name!r}, which chose what runs")
+            raise ArgumentError(
+                f"{where}.seeds", "be new ones", found.name, got=f"some of phase {found.name!r}, which chose what runs"
+            )
     tuned_by, winner_of, tuned_as = table.get("tuned_by"), table.get("winner_of"), table.get("tuned_as", {})
     for arm in tuned_as:
         _validate.choice(f"{where}.tuned_as", arm, chosen)
     if tuned_as and tuned_by is None:
-        raise ValueError(f"{where}.tuned_by must be given where tuned_as is, got none")
+        raise ArgumentError(f"{where}.tuned_by", "be given where tuned_as is", None, got="none")
     untuned = tuple(table.get("untuned", ()))
     for arm in untuned:
         _validate.choice(f"{where}.untuned", arm, chosen)
     if untuned and (tuned_by is None or set(untuned) & set(tuned_as)):
-        raise ValueError(f"{where}.untuned must come with tuned_by, and be in none of tuned_as, got {untuned}")
+        raise ArgumentError(f"{where}.untuned", "come with tuned_by, and be in none of tuned_as", untuned)
     if tuned_by is not None and vary:
-        raise ValueError(f"{where}.vary must be left out where tuned_by is given, got {_validate.shown(vary)}")
+        raise ArgumentError(f"{where}.vary", "be left out where tuned_by is given", vary)
     among: tuple[str, ...] = ()
     if winner_of is not None:
         among = tuple(table.get("winner_among", [arm for arm in before[winner_of].arms if arm not in chosen]))
         for arm in among:
             _validate.choice(f"{where}.winner_among", arm, before[winner_of].arms)
         if not among or set(among) & set(chosen):
-            raise ValueError(
-                f"{where}.winner_among must be arms of {winner_of!r} that are not in {where}.arms, got {among}"
+            raise ArgumentError(
+                f"{where}.winner_among", f"be arms of {winner_of!r} that are not in {where}.arms", among
             )
     if tuned_by is not None:
         tuner = before[tuned_by]
         same = (tuner.winner_of, tuner.winner_among) == (winner_of, among)
         wanted = {tuned_as.get(arm, arm) for arm in (*chosen, *(() if same else among)) if arm not in untuned}
         if not wanted <= set(tuner.arms):
-            raise ValueError(f"{where}.tuned_by must be a phase with the same arms, got {tuned_by!r}")
+            raise ArgumentError(f"{where}.tuned_by", "be a phase with the same arms", tuned_by)
     per_arm = table.get("per_arm", {})
     for arm in per_arm:
         _validate.choice(f"{where}.per_arm", arm, tuple(arms))
@@ -286,7 +293,7 @@ def _comparison(table: Mapping[str, Any], known: list[Phase]) -> Comparison:
     _only(f"{where}.", table, ("phases", "arm", "against", "kind", "margin", "main"))
     named = {phase.name: phase for phase in known}
     if not isinstance(table.get("phases"), list) or not table["phases"]:
-        raise ValueError(f"{where}.phases must be names of phases, got {_validate.shown(table.get('phases'))}")
+        raise ArgumentError(f"{where}.phases", "be names of phases", table.get("phases"))
     phases = [named[_validate.choice(f"{where}.phases", name, tuple(named))] for name in table["phases"]]
     for phase in phases:
         for key in ("arm", "against"):
@@ -294,15 +301,17 @@ def _comparison(table: Mapping[str, Any], known: list[Phase]) -> Comparison:
                 f"{where}.{key}", table.get(key, ""), (*phase.arms, *([WINNER] if phase.winner_of else []))
             )
         if phase.vary:
-            raise ValueError(f"{where}.phases must be phases without a grid, got {phase.name!r}")
+            raise ArgumentError(f"{where}.phases", "be phases without a grid", phase.name)
     seeds = [seed for phase in phases for seed in phase.seeds]
     if len(set(seeds)) < len(seeds):
-        raise ValueError(
-            f"{where}.phases must have different seeds, so that pairs are independent, got {table['phases']}"
+        raise ArgumentError(
+            f"{where}.phases",
+            "have different seeds, so that pairs are independent",
+            table["phases"],
         )
     kind = _validate.choice(f"{where}.kind", table.get("kind", DIFFERENCE), tuple(_LEAST))
     if len(seeds) < _LEAST[kind]:
-        raise ValueError(f"{where}.phases must have at least {_LEAST[kind]} pairs for {kind}, got {len(seeds)}")
+        raise ArgumentError(f"{where}.phases", f"have at least {_LEAST[kind]} pairs for {kind}", len(seeds))
     margin = table.get("margin")
     if margin is not None or kind == EQUIVALENCE:
         margin = _validate.real(f"{where}.margin", margin, 0.0, 100.0, ends="(]")
@@ -317,7 +326,7 @@ def _seeds(name: str, value: Any) -> tuple[int, ...]:
         first = _argument_ranges.seed(f"{name}.first", value.get("first", 0))
         value = range(first, first + _validate.integer(f"{name}.count", value.get("count", 0), 1, 10_000))
     if not isinstance(value, list | range) or not value or len(set(value)) != len(value):
-        raise ValueError(f"{name} must be different seeds, or first and count, got {_validate.shown(value)}")
+        raise ArgumentError(name, "be different seeds, or first and count", value)
     return tuple(_argument_ranges.seed(name, seed) for seed in value)
 
 
@@ -328,4 +337,4 @@ def _only(prefix: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None
 def _file_name(name: str, value: str) -> None:
     """Names of arms and phases become parts of file names."""
     if value == WINNER or not value.replace("-", "").replace(".", "").isalnum() or value.startswith("."):
-        raise ValueError(f"{name} must be named by letters, digits, '-' and '.', not {WINNER!r}; got {value!r}")
+        raise ArgumentError(name, f"be named by letters, digits, '-' and '.', not {WINNER!r}; got {value!r}", value)

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._locks import taken
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies import _processes, _results
@@ -201,7 +202,7 @@ def sweep(
     _validate.integer("workers", workers, 1, 10_000)
     _validate.choice("device", device, ("auto", "cpu", "cuda"))
     if study.device == "cuda" and device != "cuda":
-        raise ValueError(f"device must be 'cuda' for study {study.name!r}, got {device!r}")
+        raise ArgumentError("device", f"be 'cuda' for study {study.name!r}", device)
     deadline = None if hours is None else time.time() + 3600 * _validate.real("hours", hours, 0.0, 1e6)
     if not allow_dirty:
         _results.refuse_dirty(_results.code_version())

@@ -14,6 +14,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 
 Array = NDArray[np.float64]
@@ -219,9 +220,11 @@ def bound_at_known_rate(*, hits: int, trials: int, false_rate: float, delta: flo
 def _scores(name: str, value: ArrayLike, least: int) -> Array:
     array = _validate.numbers_and_infinities(name, _validate.booleans_as_numbers(value))
     if array.ndim != 1 or array.size < least:
-        raise ValueError(
-            f"{name} must be one-dimensional with at least {least} scores: with fewer no outcome proves epsilon > 0 at this "
-            f"confidence; got shape {array.shape}"
+        raise ArgumentError(
+            name,
+            f"be one-dimensional with at least {least} scores: with fewer no outcome proves epsilon > "
+            f"0 at this confidence; got shape {array.shape}",
+            value,
         )
     return array
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dptheory.training.measure import GAUSSIAN, NONE, Fit, MeasureSettings, Row, measure_gradient
+from tests.refused import refused
 
 DIM = 8192
 LAYERS = {"first": slice(0, 2000), "second": slice(2000, DIM)}
@@ -141,40 +142,40 @@ def test_same_generator_same_result() -> None:
 @pytest.mark.parametrize(
     ("gradient", "says"),
     [
-        (np.zeros(DIM), "gradient must be a vector with a root mean square >= 1e-70"),
-        (np.ones((2, 3)), "gradient must be a vector"),
-        (np.array([]), "gradient must be a vector"),
-        (np.array([1.0, np.nan]), "gradient must hold finite"),
-        (np.array([1.0, np.inf]), "gradient must hold finite"),
+        (np.zeros(DIM), "gradient 1e-70"),
+        (np.ones((2, 3)), "gradient"),
+        (np.array([]), "gradient"),
+        (np.array([1.0, np.nan]), "gradient"),
+        (np.array([1.0, np.inf]), "gradient"),
     ],
 )
 def test_bad_gradient(gradient: NDArray[np.float64], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         measured(gradient)
 
 
 def test_keep_share_that_keeps_nothing() -> None:
-    with pytest.raises(ValueError, match=r"keep_shares must keep at least one of 8192 entries .* got 1e-05"):
+    with refused("keep_shares", "8192", "1e-05"):
         measured(gaussian(), keep_shares=(1e-5,))
 
 
 def test_no_layers() -> None:
-    with pytest.raises(ValueError, match="layers must name at least one"):
+    with refused("layers"):
         measure_gradient(gaussian(), {}, settings(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"keep_shares": ()}, "keep_shares must be a row of numbers in"),
-        ({"keep_shares": (0.1, 0.0)}, r"keep_shares .* got \(0.1, 0.0\)"),
-        ({"keep_shares": (1.1,)}, r"keep_shares .* got \(1.1,\)"),
-        ({"keep_shares": (float("nan"),)}, r"keep_shares .* got \(nan,\)"),
-        ({"draws": 1}, "draws must be an integer in 2..1000000000, got 1"),
-        ({"noise_multiplier": -0.1}, "noise_multiplier .* got -0.1"),
-        ({"max_grad_norm": 0.0}, "max_grad_norm .* got 0.0"),
+        ({"keep_shares": ()}, "keep_shares"),
+        ({"keep_shares": (0.1, 0.0)}, "keep_shares 0.1 0.0"),
+        ({"keep_shares": (1.1,)}, "keep_shares 1.1"),
+        ({"keep_shares": (float("nan"),)}, "keep_shares"),
+        ({"draws": 1}, "draws 2..1000000000 1"),
+        ({"noise_multiplier": -0.1}, "noise_multiplier -0.1"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm 0.0"),
     ],
 )
 def test_bad_settings(change: dict[str, object], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         settings(**change)

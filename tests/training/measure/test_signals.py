@@ -7,6 +7,7 @@ import torch
 
 from dptheory.training.measure import _signals
 from dptheory.training.measure._view import View
+from tests.refused import refused
 from tests.training.measure.looked_at import invented
 
 LAYERS = {"first": slice(0, 1), "last": slice(1, 3)}
@@ -43,7 +44,7 @@ def test_norms_of_noise_and_batch_gradient() -> None:
     assert found["gradient_norm"] == pytest.approx(math.sqrt(0.75 - spread + spread / 2), rel=1e-6)
     alone = _signals.noise(looked_at([[3.0, 0.0, 0.0], [-3.0, 0.0, 0.0]]))  # the estimate of |E|^2 is negative
     assert alone["gradient_norm"] == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="examples must be an integer in 2"):
+    with refused("examples", "2"):
         _signals.noise(looked_at([[3.0, 0.0, 0.0]]))
 
 

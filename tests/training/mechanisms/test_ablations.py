@@ -15,6 +15,7 @@ from dptheory.training.mechanisms import StepCost
 from dptheory.training.runs import RunConfig, _prepare, from_dict, prepare
 from dptheory.training.runs._train import one_step
 from dptheory.training.studies import Study, read_study
+from tests.refused import refused
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -76,7 +77,7 @@ def test_a_partition_holds_every_example_once_per_pass() -> None:
     parts = torch.cat([batches.batch(5, part, 2) for part in range(2)])
     assert sorted(parts.tolist()) == batches.batch(5).tolist()
     assert PartitionBatches(train_size=12, batch_size=3, seed=2).batch(0).tolist() != batches.batch(0).tolist()
-    with pytest.raises(ValueError, match="batch_size must divide the 12 examples where batches are a partition, got 5"):
+    with refused("batch_size", "12", "5"):
         PartitionBatches(train_size=12, batch_size=5, seed=1)
 
 
@@ -95,13 +96,13 @@ def test_a_partition_amplifies_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"sampling": "shuffle"}, "sampling must be one of 'poisson', 'partition'"),
-        ({"sampling": "partition", "secure": True}, "sampling must be 'poisson' with secure = true"),
-        ({"sampling": "partition", "noise_multiplier": None, "epsilon": 1.0}, "noise_multiplier must be given with"),
+        ({"sampling": "shuffle"}, "sampling 'poisson' 'partition'"),
+        ({"sampling": "partition", "secure": True}, "sampling 'poisson'"),
+        ({"sampling": "partition", "noise_multiplier": None, "epsilon": 1.0}, "noise_multiplier"),
     ],
 )
 def test_refuses(changes: dict, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         from_dict(tiny_config().as_dict() | changes)
 
 

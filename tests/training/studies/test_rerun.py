@@ -14,6 +14,7 @@ from dptheory.training import studies
 from dptheory.training.data import data_folder
 from dptheory.training.studies import _processes, _rerun, rerun, seconds_taken
 from dptheory.training.studies._processes import Ending
+from tests.refused import refused
 
 ROOT = Path(__file__).parents[3]
 WORKER = """
@@ -156,7 +157,7 @@ def test_the_device(history: Callable[..., str], tmp_path: Path, kind: dict[str,
 @pytest.mark.parametrize("made_by", [{"package": "0.2.0"}, {"commit": "c0ffee", "dirty": True}])
 @KINDS
 def test_code_that_nobody_can_find_again(tmp_path: Path, kind: dict[str, Any], made_by: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^run must be one whose code is a commit, got 'it', made by"):
+    with refused("run"):
         rerun(written(tmp_path, kind, code=made_by), "it")
 
 
@@ -165,14 +166,14 @@ def test_code_that_nobody_can_find_again(tmp_path: Path, kind: dict[str, Any], m
 def test_a_file_without_results(tmp_path: Path, of: Callable[[Path, str], Any], text: str | None) -> None:
     if text is not None:
         (tmp_path / "result.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=r"^path must be a file of results, got '.*result\.jsonl'$"):
+    with refused("path"):
         of(tmp_path / "result.jsonl", "it")
 
 
 @pytest.mark.parametrize("of", [rerun, seconds_taken])
 @KINDS
 def test_a_run_that_is_not_among_them(tmp_path: Path, of: Callable[[Path, str], Any], kind: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^run must be one of 'it', got 'that'"):
+    with refused("run", "'it'", "'that'"):
         of(written(tmp_path, kind, code={}), "that")
 
 

@@ -25,6 +25,7 @@ from dptheory.training.studies._processes import Ending, in_fresh_process
 from dptheory.training.studies._study import Study, read_study, study_from_dict
 from dptheory.training.studies._sweep import Outcome, Places, Watcher, standing, sweep
 from dptheory.training.studies._worker import Task
+from tests.refused import refused
 from tests.training.tiny import tiny_load
 
 HERE = Path(__file__).parent
@@ -621,21 +622,21 @@ def test_studies_that_come_with_the_package(path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"workers": 0}, "workers must"),
-        ({"workers": 10_001}, "workers must"),
-        ({"hours": 1.01e6}, "hours must"),
-        ({"device": "tpu"}, "device must"),
-        ({"hours": -1}, "hours must"),
-        ({"hours": float("nan")}, "hours must"),
+        ({"workers": 0}, "workers"),
+        ({"workers": 10_001}, "workers"),
+        ({"hours": 1.01e6}, "hours"),
+        ({"device": "tpu"}, "device"),
+        ({"hours": -1}, "hours"),
+        ({"hours": float("nan")}, "hours"),
     ],
 )
 def test_refuses_arguments(tmp_path: Path, changes: dict, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(says):
         sweep(study(), places=Places(results=tmp_path, state=tmp_path), allow_dirty=True, **changes)
 
 
 def test_a_study_for_cuda_is_not_run_without(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="device must be 'cuda' for study 'tiny', got 'cpu'"):
+    with refused("device", "'cuda'", "'tiny'", "'cpu'"):
         sweep(study(device="cuda"), places=Places(results=tmp_path, state=tmp_path), allow_dirty=True)
 
 

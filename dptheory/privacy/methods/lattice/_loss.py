@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods.gaussian._gaussian import log_delta_at
 from dptheory.privacy.methods.lattice._moments import log_moments
@@ -361,8 +362,8 @@ class _Trimmed:
 
     def _fourier(self, law: Array, mean: float, count: int, tilt: float, size: int) -> _Sums:
         if size > _MAX_GRID:
-            raise ValueError(
-                f"count must leave a grid of at most {_MAX_GRID} points, got {size} points for count={count}"
+            raise ArgumentError(
+                "count", f"leave a grid of at most {_MAX_GRID} points", count, got=f"{size} points for count={count}"
             )
         length = scipy.fft.next_fast_len(max(size, law.size), real=True)
         # Count from the whole number next to the mean, so that phases stay small; place the rest of the mean at the end.
