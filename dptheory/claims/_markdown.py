@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from dptheory import _validate
 from dptheory.checks import Evidence
 from dptheory.claims._answer import CONFIRMED
 from dptheory.claims._claim import PAPERS, Claim, Severity, Verdict
+from dptheory.errors import ArgumentError
 
 
 def ledger_markdown(claims: Iterable[Claim]) -> str:
@@ -90,7 +90,7 @@ def one_row(cells: Iterable[str]) -> str:
 def _claims(claims: object) -> tuple[Claim, ...]:
     found = tuple(claims) if isinstance(claims, Iterable) else (claims,)
     if not all(isinstance(claim, Claim) for claim in found):
-        raise ValueError(f"claims must be claims of the ledger, got {_validate.shown(claims)}")
+        raise ArgumentError("claims", "be claims of the ledger", claims)
     return found
 
 

@@ -12,7 +12,7 @@ from dptheory.cli._unicode_math import unicode_text
 
 def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
     """Verdict, title, place and reason; then the sections, and what can be typed or opened."""
-    colour = f"bold {COLOURS[claim.verdict]}"
+    colour = f"bold {COLOURS[claim.verdict.name]}"
     meaning = "; ".join(one.value for one in (claim.verdict, claim.severity) if one)
     _print(console, Text.assemble((claim.judgement, colour), f": {meaning} ({claim.state})"))
     _print(console, Text(f"{claim.id}: {claim.title}", "bold"))

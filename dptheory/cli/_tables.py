@@ -5,23 +5,24 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from dptheory.checks import Evidence
-from dptheory.claims import Answer, Claim, SearchResult, Verdict
+if TYPE_CHECKING:
+    from dptheory.checks import Evidence
+    from dptheory.claims import Answer, Claim, SearchResult
 
 COLOURS = {
-    Verdict.HOLDS: "green",
-    Verdict.LOOSE: "cyan",
-    Verdict.CONDITIONAL: "yellow",
-    Verdict.FALSE: "red",
-    Verdict.NOT_SHOWN: "magenta",
-    Verdict.EMPIRICAL: "blue",
+    "HOLDS": "green",
+    "LOOSE": "cyan",
+    "CONDITIONAL": "yellow",
+    "FALSE": "red",
+    "NOT_SHOWN": "magenta",
+    "EMPIRICAL": "blue",
 }
-
+"""By the name of a verdict."""
 
 _NARROW = 60
 _SHORT = {
@@ -34,34 +35,34 @@ _SHORT = {
 }
 
 
-def claim_lines(claims: Sequence[Claim], width: int) -> Iterator[Text]:
+def claim_lines(claims: Sequence["Claim"], width: int) -> Iterator[Text]:
     """The ledger for a terminal: one line per claim, cut to the width; ids are whole."""
     ids = max((len(claim.id) for claim in claims), default=0)
     for claim in claims:
         what = claim.title if width < _NARROW else f"{claim.source.label}: {claim.title}"
-        mark = _mark(claim.verdict.name, claim.verdict, width)
+        mark = _mark(claim.verdict.name, width)
         severity = f" {claim.severity.name.lower():<10}" if claim.severity else f" {'':<10}"
         if width < _NARROW:
             severity = ""
         yield _cut(Text.assemble(f"{claim.id:<{ids}} ", mark, severity, f" {what}"), width)
 
 
-def match_lines(result: SearchResult, width: int) -> Iterator[Text]:
+def match_lines(result: "SearchResult", width: int) -> Iterator[Text]:
     """What was found: one line each, cut to the width, that begins with the verdict and with what to type next."""
     from dptheory.cli._unicode_math import unicode_text  # its library is no part of starting up
 
     narrow = width < _NARROW
     for one in result.matches:
-        mark = _mark(one.verdict.name if one.verdict else one.kind, one.verdict, width)
+        mark = _mark(one.verdict.name if one.verdict else one.kind, width)
         step = one.name.removeprefix("dptheory.") if narrow else one.next_steps[0] if one.kind == "claim" else one.name
         what = " ".join(unicode_text(plain_docstring(one.title)).split())
         label = "" if narrow or not one.label else f"{one.label}: "
         yield _cut(Text.assemble(mark, " ", (step, "bold"), f"  {label}{what}"), width)
 
 
-def _mark(word: str, verdict: Verdict | None, width: int) -> tuple[str, str]:
+def _mark(word: str, width: int) -> tuple[str, str]:
     """A verdict, or a kind, in a column of its own; the text and its style."""
-    style = "dim" if verdict is None else COLOURS[verdict]
+    style = COLOURS.get(word, "dim")
     return (f"{_SHORT.get(word, word):<5}" if width < _NARROW else f"{word:<11}"), style
 
 
@@ -77,7 +78,7 @@ def plain_docstring(text: str) -> str:
     return text.replace("``", "").replace("`", "").replace(r"\|", "|")
 
 
-def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
+def claim_sections(claim: "Claim") -> list[tuple[str, list[str]]]:
     """Everything about one claim as (heading, paragraphs in Markdown), without empty sections."""
     sections = [
         ("Key points", [f"- {point}" for point in claim.key_points]),
@@ -95,7 +96,7 @@ def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
     return [(name, lines) for name, lines in sections if lines]
 
 
-def claim_code(claim: Claim) -> list[tuple[str, list[str]]]:
+def claim_code(claim: "Claim") -> list[tuple[str, list[str]]]:
     """What is no prose, as (heading, lines to print as they are): calculators, a call to copy, files."""
     sections = [
         ("Calculators", list(claim.calculator_names)),
@@ -111,7 +112,7 @@ def example_of(calculator: Any) -> list[str]:
     return [line.strip() for line in example.splitlines()[1:] if line.strip()]
 
 
-def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+def claims_json(claims: Iterable["Claim"]) -> list[dict[str, Any]]:
     """The ledger as plain data."""
     return [
         {
@@ -145,12 +146,12 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
     ]
 
 
-def _answer_json(answer: Answer) -> dict[str, Any]:
+def _answer_json(answer: "Answer") -> dict[str, Any]:
     """The answer as plain data, its state in the two words that say what was seen, and where."""
     return {**asdict(answer), "state": answer.seen, "setting": answer.setting}
 
 
-def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:
+def evidence_table(rows: Iterable[tuple[str, "Evidence"]], title: str) -> Table:
     """Outcomes of checks for a terminal."""
     table = Table(
         "claim", "check", "kind", "", "claimed", "observed", "std. error", "detectable", "samples", "s", title=title
@@ -162,7 +163,7 @@ def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:
     return table
 
 
-def evidence_json(rows: Iterable[tuple[str, Evidence]]) -> list[dict[str, Any]]:
+def evidence_json(rows: Iterable[tuple[str, "Evidence"]]) -> list[dict[str, Any]]:
     """Outcomes of checks as plain data."""
     return [
         {"claim": claim, **{name: finite_or_none(value) for name, value in asdict(one).items()}, "kind": one.kind.name}

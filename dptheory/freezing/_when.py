@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -206,9 +207,8 @@ def best_freezing(
     layers, steps = len(parts.sizes), len(parts.rates)
     clips = _validate.scale("clip_norm", clip_norm)
     if clips.shape not in ((), (layers,)) or not ((clips >= _SMALL) & (clips <= _LARGE)).all():
-        raise ValueError(
-            f"clip_norm must be a number in [{_SMALL:g}, {_LARGE:g}], or one for each of {layers} layers, "
-            f"got {_validate.shown(clip_norm)}"
+        raise ArgumentError(
+            "clip_norm", f"be a number in [{_SMALL:g}, {_LARGE:g}], or one for each of {layers} layers", clip_norm
         )
     clips = np.broadcast_to(clips, layers)
     sigma = _validate.size("noise_multiplier", noise_multiplier, _SMALL, _LARGE, zero=True)
@@ -267,7 +267,7 @@ def _shares(clips: Array, layer_norms: ArrayLike | None) -> Array:
         return np.ones(len(clips))
     norms = _sized("layer_norms", layer_norms)
     if norms.shape != clips.shape:
-        raise ValueError(f"layer_norms must have shape {clips.shape}, got shape {norms.shape}")
+        raise ArgumentError("layer_norms", f"have shape {clips.shape}", layer_norms, got=f"shape {norms.shape}")
     left = np.array([math.hypot(*norms[first:]) for first in range(len(norms))])
     return np.asarray(clips / np.maximum(clips, left))
 
@@ -283,22 +283,23 @@ def _parts(
 ) -> _Parts:
     sizes = _validate.nonnegative("layer_sizes", layer_sizes)
     if sizes.ndim not in (1, 2) or not sizes.size or (sizes > 1e9).any() or (sizes % 1).any():
-        raise ValueError(
-            "layer_sizes must hold integers in 0..1000000000, with shape (layers,) or (layers, parts), "
-            f"got {_validate.shown(layer_sizes)}"
+        raise ArgumentError(
+            "layer_sizes", "hold integers in 0..1000000000, with shape (layers,) or (layers, parts)", layer_sizes
         )
     sizes = sizes.reshape(len(sizes), -1)
     shape = sizes.shape
     most = min(_MAX_STEPS, _MAX_WORK // (sizes.size * len(sizes)))
     if most < 1:
-        raise ValueError(f"layer_sizes must have layers x layers x parts at most {_MAX_WORK}, got shape {shape}")
+        raise ArgumentError(
+            "layer_sizes", f"have layers x layers x parts at most {_MAX_WORK}", layer_sizes, got=f"shape {shape}"
+        )
     real = sizes > 0
     if not real.any():
-        raise ValueError(f"layer_sizes must hold a size above 0, got {_validate.shown(layer_sizes)}")
+        raise ArgumentError("layer_sizes", "hold a size above 0", layer_sizes)
     norms = _of_parts("gradient_norms", gradient_norms, layer_sizes, real)
     curved = _of_shape("curvature", curvature, layer_sizes, shape)
     if not (curved > 0).all():
-        raise ValueError(f"curvature must hold numbers in [{_SMALL:g}, {_LARGE:g}], got {_validate.shown(curvature)}")
+        raise ArgumentError("curvature", f"hold numbers in [{_SMALL:g}, {_LARGE:g}]", curvature)
     spread = _sized("deviation_norm", deviation_norm)
     deviations = spread * real if not spread.ndim else _of_parts("deviation_norm", deviation_norm, layer_sizes, real)
     steps = _validate.integer("steps", steps, 1, most)
@@ -317,14 +318,14 @@ def _parts(
 def _sized(name: str, value: ArrayLike) -> Array:
     array = _validate.scale(name, value)
     if not ((array == 0) | ((array >= _SMALL) & (array <= _LARGE))).all():
-        raise ValueError(f"{name} must hold 0 or numbers in [{_SMALL:g}, {_LARGE:g}], got {_validate.shown(value)}")
+        raise ArgumentError(name, f"hold 0 or numbers in [{_SMALL:g}, {_LARGE:g}]", value)
     return array
 
 
 def _of_shape(name: str, value: ArrayLike, like: ArrayLike, shape: tuple[int, ...]) -> Array:
     array = _sized(name, value)
     if array.shape != np.shape(like):
-        raise ValueError(f"{name} must have the shape of layer_sizes, {np.shape(like)}, got shape {array.shape}")
+        raise ArgumentError(name, f"have the shape of layer_sizes, {np.shape(like)}", value, got=f"shape {array.shape}")
     return array.reshape(shape)
 
 
@@ -332,5 +333,5 @@ def _of_parts(name: str, value: ArrayLike, like: ArrayLike, real: NDArray[np.boo
     """What only parts with entries have."""
     array = _of_shape(name, value, like, real.shape)
     if array[~real].any():
-        raise ValueError(f"{name} must be 0 where layer_sizes is 0, got {_validate.shown(value)}")
+        raise ArgumentError(name, "be 0 where layer_sizes is 0", value)
     return array

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dptheory import freezing
+from tests.refused import refused
 
 RUN: dict[str, Any] = {
     "curvature": [1.0, 0.5],
@@ -59,9 +60,9 @@ def test_what_fills_up_rows_counts_nothing() -> None:
     assert freezing.best_layer_steps(**filled) == freezing.best_layer_steps(**run)
     assert freezing.best_freezing(**filled) == freezing.best_freezing(**run)
     for name, value in (("gradient_norms", [[0.7, 0.1], [0.1, 0.0]]), ("deviation_norm", np.full((2, 2), 5.0))):
-        with pytest.raises(ValueError, match=f"{name} must be 0 where layer_sizes is 0"):
+        with refused(name, "0"):
             freezing.best_freezing(**filled | {name: value})
-    with pytest.raises(ValueError, match="layer_sizes must hold a size above 0"):
+    with refused("layer_sizes", "0"):
         freezing.best_layer_steps(**run | {"layer_sizes": [0, 0]})
 
 
@@ -76,21 +77,21 @@ def test_clipped_examples_and_a_smaller_step() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("layer_sizes", [1.5, 2], "layer_sizes must hold integers"),
-        ("layer_sizes", [[[1]]], r"shape \(layers,\) or \(layers, parts\)"),
-        ("layer_sizes", np.ones(8000), "layer_sizes must have layers x layers x parts at most"),
-        ("gradient_norms", [1.0], "gradient_norms must have the shape of layer_sizes"),
-        ("curvature", [1.0, 0.0], "curvature must hold numbers in"),
-        ("learning_rate", 2.0, "learning_rate must be a number in"),
-        ("steps", 10**5 + 1, "steps must be an integer in 1..100000"),
-        ("clip_norm", [1.0, 0.0], "clip_norm must be a number in .* or one for each of 2 layers"),
-        ("layer_norms", [1.0, 1.0, 1.0], r"layer_norms must have shape \(2,\)"),
-        ("deviation_norm", [1.0], "deviation_norm must have the shape of layer_sizes"),
+        ("layer_sizes", [1.5, 2], "layer_sizes"),
+        ("layer_sizes", [[[1]]], "layer_sizes"),
+        ("layer_sizes", np.ones(8000), "layer_sizes"),
+        ("gradient_norms", [1.0], "gradient_norms"),
+        ("curvature", [1.0, 0.0], "curvature"),
+        ("learning_rate", 2.0, "learning_rate"),
+        ("steps", 10**5 + 1, "steps 1..100000"),
+        ("clip_norm", [1.0, 0.0], "clip_norm 2"),
+        ("layer_norms", [1.0, 1.0, 1.0], "layer_norms 2"),
+        ("deviation_norm", [1.0], "deviation_norm"),
     ],
 )
 def test_bad_input(name: str, value: Any, message: str) -> None:
     good = RUN | {"layer_sizes": [9, 9], "gradient_norms": [1.0, 1.0]}
-    with pytest.raises(ValueError, match=message):
+    with refused(*message.split()):
         freezing.best_freezing(**good | {name: value})
 
 

@@ -114,7 +114,14 @@ def _short(module: types.ModuleType) -> str:
 
 
 def _returns(function: types.FunctionType) -> Any:
-    return typing.get_type_hints(function).get("return")
+    plain = inspect.unwrap(function)
+    return typing.get_type_hints(plain, {**_loaded_late(), **plain.__globals__}).get("return")
+
+
+@functools.cache
+def _loaded_late() -> dict[str, Any]:
+    """The public names of rooms that signatures of ``papers`` use, which imports them only where it computes."""
+    return {name: getattr(room, name) for room in (dptheory.embedding, dptheory.privacy) for name in room.__all__}
 
 
 @functools.cache
