@@ -61,13 +61,6 @@ def _check_parameters(name: str, layer: nn.Module) -> None:
             "before every call: take torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral norms "
             "and pruning hooks, which keep buffers"
         )
-    buffers = [key for key, _ in layer.named_buffers()]
-    if buffers:
-        raise ValueError(
-            f"module must have layers that Opacus knows, got {_label(name, layer)}, which has parameters of its own and a buffer, "
-            f"{buffers[0]}: keep constants as plain attributes or in a layer without parameters, or freeze it with "
-            "requires_grad_(False)"
-        )
     if isinstance(layer, nn.EmbeddingBag) and layer.mode == "max":
         raise ValueError(
             f"module must have layers with per-sample gradients, got {_label(name, layer)} with mode='max': take 'sum' or "
