@@ -122,7 +122,8 @@ TRANSFORMERS: dict[str, Case] = {
         vocab_size=WORDS, dim=8, n_layers=2, n_heads=2, hidden_dim=12, max_position_embeddings=16, dropout=0.0,
         attention_dropout=0.0, seq_classif_dropout=0.0, num_labels=3)), LABELLED, of_class),
     "ELECTRA": Case(lambda: hf.ElectraForSequenceClassification(hf.ElectraConfig(**_BERT, embedding_size=8)), LABELLED, of_class),
-    "ALBERT": Case(lambda: hf.AlbertForSequenceClassification(hf.AlbertConfig(**_BERT, embedding_size=6, classifier_dropout_prob=0.0)), LABELLED, of_class),
+    "ALBERT": Case(lambda: hf.AlbertForSequenceClassification(hf.AlbertConfig(
+        **_BERT, embedding_size=6, classifier_dropout_prob=0.0)), LABELLED, of_class),
     "RoBERTa": Case(lambda: hf.RobertaForSequenceClassification(hf.RobertaConfig(**_BERT)), LABELLED, of_class),
     "DeBERTa v2": Case(lambda: hf.DebertaV2ForSequenceClassification(hf.DebertaV2Config(
         **_BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=4, pooler_hidden_size=8)), LABELLED, of_class),

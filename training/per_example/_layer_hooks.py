@@ -24,7 +24,7 @@ from dptheory.training.per_example._factors import added, factors_of, has_factor
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._layer_gradients import Call, call_of, of_a_call, trained
 from dptheory.training.per_example._representation import Representation, filled, writes
-from dptheory.training.per_example._whole_network import NetworkCall, called, examples_in, gradients
+from dptheory.training.per_example._whole_network import Arguments, NetworkCall, WholeNetwork, called
 
 FACTORS, HOOKS, FUNCTORCH, WHOLE = MODES = ("factors", "hooks", "functorch", "whole network")
 
@@ -61,10 +61,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         self.passes.hooked.clear()
         self._tried = self.mode == WHOLE
         if self.mode == WHOLE:
-            self.take_alone(self._module.parameters())
+            self.take_alone(self._module.parameters(), "")
         for layer in self._module.modules():
             if any(True for _ in layer.buffers()):
-                self.take_alone(held_by(layer))
+                self.take_alone(held_by(layer), "its layer has buffers")
         for layer in self.iterate_submodules(self._module):
             if type(layer) not in (DPRNN, DPLSTM, DPGRU):  # their cells have the hooks
                 label = f"{names[layer] or 'the model itself'} ({type(layer).__name__})"
@@ -89,22 +89,26 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         for layer in module.children():
             yield from self.iterate_submodules(layer)
 
-    def take_alone(self, params: Iterable[nn.Parameter]) -> bool:
+    def take_alone(self, params: Iterable[nn.Parameter], why: str) -> bool:
         """Have the gradients of some trained parameters come from a pass of the whole network for each example.
+
+        Args:
+            params: some of the model's.
+            why: no hook reaches them.
 
         Returns:
             Whether there are more of them than before.
         """
-        names = {p: name for name, p in self._module.named_parameters() if p.requires_grad}
-        new = {p: names[p] for p in params if p in names and id(p) not in self.passes.alone}
-        self.passes.alone |= {id(p): name for p, name in new.items()}
+        wanted = {id(p) for p in params} - set(self.passes.alone)
+        new = {id(p): name for name, p in self._module.named_parameters() if p.requires_grad and id(p) in wanted}
+        self.passes.alone |= new
         if new and self.mode != WHOLE and not self._said:
             self._said = True
             _log.warning(
-                "%s and others of its kind have gradients of single examples by a pass of the whole network for each example, which "
-                "is slower than a layer's hook and forms each gradient: the layer has buffers, its weight is used without it, or its "
-                "rows are not the examples; freeze it with requires_grad_(False) where it need not be trained",
+                "%s has gradients of single examples by a pass of the whole network for each example, which is slower than the hook of "
+                "its layer: %s; so may others; freeze it with requires_grad_(False) where it need not be trained",
                 next(iter(new.values())),
+                why,
             )
         return bool(new)
 
@@ -119,7 +123,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own."""
         self.passes.begin(self._module.training)
-        self.passes.rows = examples_in(tree.tree_leaves((args, kwargs)))
+        self.passes.rows = self.passes.arguments.examples(tree.tree_leaves((args, kwargs)))
         try:
             if not self.passes.recording or torch._C._functorch.maybe_current_level() is not None:
                 return self._module(*args, **kwargs)
@@ -128,14 +132,19 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 return self._module(*args, **kwargs)
             if torch.compiler.is_compiling() or torch._C._is_tracing():
                 raise ValueError(_STANDARD.format(layer="one"))
-            return called(self._module, args, kwargs, number=self.passes.number, arrived=self._arrived)
+            passes = self.passes
+            return called(
+                self._module, args, kwargs, arguments=passes.arguments, number=passes.number, arrived=self._arrived
+            )
         finally:
             self.passes.put_back()
 
     def _trained_alone(self) -> dict[nn.Parameter, str]:
         """The trained parameters that no hook reaches, with their names."""
         alone = self.passes.alone
-        return {p: alone[id(p)] for p in self._module.parameters() if p.requires_grad and id(p) in alone} if alone else {}
+        return (
+            {p: alone[id(p)] for p in self._module.parameters() if p.requires_grad and id(p) in alone} if alone else {}
+        )
 
     def _try(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before the first pass of some examples: see which layers' rows are examples."""
@@ -147,7 +156,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             while self._take_what_hooks_miss(leaves, spec):
                 self.remove_hooks()
                 self.add_hooks(
-                    loss_reduction=self.loss_reduction, batch_first=self.batch_first, force_functorch=self.force_functorch
+                    loss_reduction=self.loss_reduction,
+                    batch_first=self.batch_first,
+                    force_functorch=self.force_functorch,
                 )
                 self._tried = True
         except torch.OutOfMemoryError:
@@ -161,26 +172,32 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         if not trial.of_examples(*passes):
             return False
         one, other = trial.not_apart(*(one.watch for one in passes))
-        hooks = {*other, *(hook for found in passes for hook in found.watch.failed)}
-        missed = [p for hook in hooks for p in trained(self.passes.hooked[hook])]
         shared = {id(p) for hook in one for p in trained(self.passes.hooked[hook])}
-        missed += [p for found in passes for p in found.unlike if id(p) not in shared]
-        if missed:
-            return self.take_alone(missed)
-        if not one:
-            return False
+        failed = {hook for found in passes for hook in found.watch.failed}
+        more = self.take_alone(self._of(other), "the rows of its layer are not the examples")
+        more |= self.take_alone(self._of(failed), "its layer has no gradients of single rows")
+        unlike = [p for found in passes for p in found.unlike if id(p) not in shared]
+        more |= self.take_alone(unlike, "it is used without its layer")
+        if more or not one:
+            return more
         layers = [self.passes.hooked[hook] for hook in one]
         left = [] if self._expands(layers, passes, leaves, spec) else layers
         if len(left) > 1:
             left = [layer for layer in left if not self._expands([layer], passes, leaves, spec)]
-        return self.take_alone(p for layer in left for p in trained(layer))
+        return self.take_alone(
+            (p for layer in left for p in trained(layer)), "one row of its layer stands for all examples"
+        )
+
+    def _of(self, hooks: Iterable["LayerHook"]) -> list[nn.Parameter]:
+        return [p for hook in hooks for p in trained(self.passes.hooked[hook])]
 
     def _expands(
         self, layers: Sequence[nn.Module], before: Sequence[trial.Outcome], leaves: list[Any], spec: tree.TreeSpec
     ) -> bool:
         """Have one row become one for each example before some layers, where the network gives the same with that."""
         handles = [
-            layer.register_forward_pre_hook(ForEachExample(self.passes), with_kwargs=True, prepend=True) for layer in layers
+            layer.register_forward_pre_hook(ForEachExample(self.passes), with_kwargs=True, prepend=True)
+            for layer in layers
         ]
         try:
             after = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
@@ -215,7 +232,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         params, enabled = self._trained_alone(), self.passes.enabled
         self.passes.enabled = False
         try:
-            found = gradients(self._module, list(params.values()), call, mean=self.loss_reduction == "mean")
+            found = self.passes.network.gradients(
+                self._module, list(params.values()), call, mean=self.loss_reduction == "mean"
+            )
         finally:
             self.passes.enabled = enabled
         call.gradients = {}
@@ -265,6 +284,8 @@ class Passes:
         """By parameter: its name, where its gradients take a pass of the whole network for each example."""
         self.hooked: dict[LayerHook, nn.Module] = {}
         """The layers with hooks."""
+        self.network = WholeNetwork()
+        self.arguments = Arguments()
         self.rows = 0
         """Examples of the forward pass under way."""
         self.watch: trial.Watch | None = None
@@ -511,7 +532,9 @@ class ForEachExample:
         if not tensors or any(len(one) != 1 for one in tensors):
             return None
         rows = self._passes.rows
-        parts = [one.expand(rows, *one.shape[1:]) if isinstance(one, torch.Tensor) and one.dim() else one for one in leaves]
+        parts = [
+            one.expand(rows, *one.shape[1:]) if isinstance(one, torch.Tensor) and one.dim() else one for one in leaves
+        ]
         return tree.tree_unflatten(parts, spec)
 
 

@@ -58,7 +58,9 @@ class RandomDraws(TorchFunctionMode):
             raise ValueError("the pass of an example alone draws more random numbers than that of its batch")
         return self._given.pop(0).clone()
 
-    def _multiplied(self, function: Any, input: torch.Tensor, p: float = 0.5, *others: Any, **options: Any) -> torch.Tensor:
+    def _multiplied(
+        self, function: Any, input: torch.Tensor, p: float = 0.5, *others: Any, **options: Any
+    ) -> torch.Tensor:
         train = others[0] if others else options.get("training", options.get("train", True))
         inplace = (others[1] if len(others) > 1 else options.get("inplace", False)) is True
         if not train or p == 0.0:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as tree
 
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import Representation
-from dptheory.training.per_example._whole_network import examples_in
 
 FEW, MORE = 2, 3
 """Examples of the two passes."""
@@ -61,12 +61,10 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
         leaves, spec: what it is called with.
         count: of examples.
     """
-    size = examples_in(leaves)
-    taken = torch.arange(count) % size
-    parts = [
-        leaf.detach()[taken.to(leaf.device)] if isinstance(leaf, torch.Tensor) and leaf.dim() and len(leaf) == size else leaf
-        for leaf in leaves
-    ]
+    arguments = private.passes.arguments
+    taken, parts = torch.arange(count) % arguments.examples(leaves), list(leaves)
+    for place in arguments.places(leaves):
+        parts[place] = parts[place].detach()[taken.to(parts[place].device)]
     args, kwargs = tree.tree_unflatten(parts, spec)
     params = [p for p in private._module.parameters() if p.requires_grad]
     held = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
@@ -76,7 +74,9 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
         p.grad = p.grad_sample = None
     try:
         with _same_random_numbers(), torch.enable_grad():
-            outputs = [one for one in tree.tree_leaves(private._module(*args, **kwargs)) if isinstance(one, torch.Tensor)]
+            with saved_tensors_hooks(_as_it_is, _as_it_is):
+                given = private._module(*args, **kwargs)
+            outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
             ends = [one for one in outputs if one.requires_grad]
             if ends:
                 torch.autograd.backward(ends, [_slope(one, at) for at, one in enumerate(ends)])
@@ -88,6 +88,11 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
         private.passes.filled.clear()
         for p, gradient, samples in held:
             p.grad, p.grad_sample = gradient, samples
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    """What a pass saves is its own: a checkpoint around the model counts what is saved."""
+    return tensor
 
 
 def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
@@ -137,7 +142,11 @@ def _same_random_numbers() -> Iterator[None]:
 def of_examples(few: Outcome, more: Outcome) -> bool:
     """Whether the first dimension of what the network takes is one of examples: some of what it gives has as many rows."""
     rows = {(len(a), len(b)) for a, b in zip(few.outputs, more.outputs, strict=False) if a.dim() and b.dim()}
-    rows |= {pair for hook, first in few.watch.rows.items() for pair in zip(first, more.watch.rows.get(hook, []), strict=False)}
+    rows |= {
+        pair
+        for hook, first in few.watch.rows.items()
+        for pair in zip(first, more.watch.rows.get(hook, []), strict=False)
+    }
     return (FEW, MORE) in rows
 
 
@@ -170,6 +179,8 @@ def _alike(one: Outcome, other: Outcome) -> bool:
             continue
         unit = max(torch.finfo(a.dtype).eps, torch.finfo(torch.float32).eps)
         scale, gap = a.double().nan_to_num(), (a.double() - b.double()).nan_to_num()
-        if float(gap.abs().max() if gap.numel() else 0.0) > unit**0.5 * float(scale.abs().max() if scale.numel() else 0.0):
+        if float(gap.abs().max() if gap.numel() else 0.0) > unit**0.5 * float(
+            scale.abs().max() if scale.numel() else 0.0
+        ):
             return False
     return True

@@ -10,6 +10,7 @@ pass gives must be what the batch gave in its row: networks that mix their rows 
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class NetworkCall:
 
     Attributes:
         leaves: of its arguments, tensors detached.
+        mapped: those with a row for each example.
         spec: how they go together.
         rows: examples in it.
         number: of the pass.
@@ -44,6 +46,7 @@ class NetworkCall:
     """
 
     leaves: list[Any]
+    mapped: list[int]
     spec: tree.TreeSpec
     rows: int
     number: int
@@ -54,10 +57,36 @@ class NetworkCall:
     task: int = -1
 
 
-def examples_in(leaves: Sequence[Any]) -> int:
-    """The number of examples in the arguments of a network: rows that most of its tensors have."""
-    sizes = [len(one) for one in leaves if isinstance(one, torch.Tensor) and one.dim()]
-    return max(sizes, key=sizes.count) if sizes else 0
+class Arguments:
+    """Which arguments of a network hold a row for each example: in all batches so far they had as many rows as it has examples.
+
+    A mask of places may by chance have as many rows as one batch has examples; in another one it has not.
+    """
+
+    def __init__(self) -> None:
+        self._constant: set[tuple[int, int]] = set()
+
+    def examples(self, leaves: Sequence[Any]) -> int:
+        """The number of examples: the rows that most tensors have, but those that were found to be no examples."""
+        sizes = {i: len(one) for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
+        kept = [rows for i, rows in sizes.items() if (i, len(leaves)) not in self._constant]
+        if not kept:
+            return 0
+        found = max(kept, key=kept.count)
+        self._constant |= {(i, len(leaves)) for i, rows in sizes.items() if rows != found}
+        return found
+
+    def places(self, leaves: Sequence[Any]) -> list[int]:
+        """The arguments with a row for each example."""
+        rows = self.examples(leaves)
+        return [
+            i
+            for i, one in enumerate(leaves)
+            if isinstance(one, torch.Tensor)
+            and one.dim()
+            and len(one) == rows
+            and (i, len(leaves)) not in self._constant
+        ]
 
 
 def called(
@@ -65,6 +94,7 @@ def called(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
+    arguments: Arguments,
     number: int,
     arrived: Callable[[NetworkCall, int, torch.Tensor], None],
 ) -> Any:
@@ -73,12 +103,20 @@ def called(
     Args:
         module: the network.
         args, kwargs: what it is called with.
+        arguments: of it, that hold examples.
         number: of the forward pass.
         arrived: gets the call, the place of an output, and its gradient.
     """
     leaves, spec = tree.tree_flatten((args, kwargs))
     kept = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-    call = NetworkCall(leaves=kept, spec=spec, rows=examples_in(leaves), number=number, autocast=_autocast(leaves))
+    call = NetworkCall(
+        leaves=kept,
+        mapped=arguments.places(leaves),
+        spec=spec,
+        rows=arguments.examples(leaves),
+        number=number,
+        autocast=_autocast(leaves),
+    )
     with RandomDraws() as draws:
         output = module(*args, **kwargs)
     call.draws = draws.drawn
@@ -91,38 +129,61 @@ def called(
     return tree.tree_unflatten(found, shape) if call.outputs else output
 
 
-def gradients(module: nn.Module, names: Sequence[str], call: NetworkCall, *, mean: bool) -> dict[str, torch.Tensor]:
-    r"""The gradients of some parameters for each example of a call, at the gradients of its outputs: shapes (n, \*parameter.shape).
+class WholeNetwork:
+    """The passes for each example; whether ``torch.func.vmap`` does them is seen once, against one example that is passed by itself.
 
-    Args:
-        module: the network, whose hooks for per-example gradients rest.
-        names: of the parameters.
-        call: with the gradients of its outputs.
-        mean: the loss is a mean over the examples.
-
-    Raises:
-        ValueError: an example alone gives another output than in its batch, or cannot be passed alone.
+    Not all that it gives is right: through a checkpoint that enters autograd anew, for one, it gives zeros without a word.
     """
-    params = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    own = {name: params[name].detach() for name in names}
-    if not call.rows:
-        return {name: p.new_zeros(0, *p.shape) for name, p in own.items()}
-    places = sorted(call.gradients)
-    of_rows = [call.outputs[place].dim() > 0 and len(call.outputs[place]) == call.rows for place in places]
-    factor = float(call.rows) if mean else 1.0
-    slopes = [call.gradients[p] * factor if rows else call.gradients[p] for p, rows in zip(places, of_rows, strict=True)]
-    alone = _Alone(module, params, call, places)
-    with torch.enable_grad(), _as_it_was(module, call):
-        try:
-            found, outputs = _at_once(alone, own, slopes, of_rows)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # whatever vmap has no rule for
-            _log.debug("one example at a time: %s", error)
-            found, outputs = _one_by_one(alone, own, slopes, of_rows)
-    for place, rows, output in zip(places, of_rows, outputs, strict=True):
-        _check_output(call.outputs[place], output, rows=rows, mean=mean, random=bool(call.draws))
-    return found
+
+    def __init__(self) -> None:
+        self._at_once: bool | None = None
+
+    def gradients(
+        self, module: nn.Module, names: Sequence[str], call: NetworkCall, *, mean: bool
+    ) -> dict[str, torch.Tensor]:
+        r"""The gradients of some parameters for each example of a call, at the gradients of its outputs: (n, \*parameter.shape).
+
+        Args:
+            module: the network, whose hooks for per-example gradients rest.
+            names: of the parameters.
+            call: with the gradients of its outputs.
+            mean: the loss is a mean over the examples.
+
+        Raises:
+            ValueError: an example alone gives another output than in its batch, or cannot be passed alone.
+        """
+        params = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        own = {name: params[name].detach() for name in names}
+        if not call.rows:
+            return {name: p.new_zeros(0, *p.shape) for name, p in own.items()}
+        places = sorted(call.gradients)
+        of_rows = [call.outputs[place].dim() > 0 and len(call.outputs[place]) == call.rows for place in places]
+        factor = float(call.rows) if mean else 1.0
+        slopes = [
+            call.gradients[p] * factor if rows else call.gradients[p] for p, rows in zip(places, of_rows, strict=True)
+        ]
+        alone = _Alone(module, params, call, places)
+        with torch.enable_grad(), _as_it_was(module, call):
+            found, outputs = self._passed(alone, own, slopes, of_rows)
+        for place, rows, output in zip(places, of_rows, outputs, strict=True):
+            _check_output(call.outputs[place], output, rows=rows, mean=mean, random=bool(call.draws), label=names[0])
+        return found
+
+    def _passed(
+        self, alone: "_Alone", own: Mapping[str, torch.Tensor], slopes: Sequence[torch.Tensor], of_rows: Sequence[bool]
+    ) -> "Found":
+        if self._at_once is not False:
+            try:
+                found = _at_once(alone, own, slopes, of_rows)
+                self._at_once = self._at_once or _agrees(found, alone, own, slopes, of_rows)
+                if self._at_once:
+                    return found
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:  # whatever vmap has no rule for
+                _log.debug("one example at a time: %s", error)
+                self._at_once = False
+        return _one_by_one(alone, own, slopes, of_rows, range(alone.count))
 
 
 class _Alone:
@@ -132,27 +193,45 @@ class _Alone:
         self, module: nn.Module, params: Mapping[str, nn.Parameter], call: NetworkCall, places: Sequence[int]
     ) -> None:
         self._module, self._params, self._call, self._places = module, params, call, places
-        n = call.rows
-        self._mapped = [
-            i for i, leaf in enumerate(call.leaves) if isinstance(leaf, torch.Tensor) and leaf.dim() and len(leaf) == n
-        ]
+        self.count = n = call.rows
         self._drawn = [i for i, one in enumerate(call.draws) if one.dim() and len(one) % n == 0]
         # what belongs to one example stands together, as in windows of an image
-        self.rows = [call.leaves[i][:, None] for i in self._mapped]
+        self.rows = [call.leaves[i][:, None] for i in call.mapped]
         self.rows += [call.draws[i].unflatten(0, (n, -1)) for i in self._drawn]
 
-    def __call__(self, own: Mapping[str, torch.Tensor], rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def __call__(
+        self,
+        own: Mapping[str, torch.Tensor],
+        rows: Sequence[torch.Tensor],
+        then: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    ) -> list[torch.Tensor]:
+        """What ``then`` makes of the outputs, while the network still has these parameters: a checkpoint reads them on the way back."""
         leaves, draws = list(self._call.leaves), list(self._call.draws)
-        for i, row in zip(self._mapped, rows, strict=False):
+        mapped = self._call.mapped
+        for i, row in zip(mapped, rows[: len(mapped)], strict=True):
             leaves[i] = row
-        for i, row in zip(self._drawn, rows[len(self._mapped) :], strict=True):
+        for i, row in zip(self._drawn, rows[len(mapped) :], strict=True):
             draws[i] = row
         args, kwargs = tree.tree_unflatten(leaves, self._call.spec)
         with RandomDraws(draws):
             values = {p: own.get(name, p.detach()) for name, p in self._params.items()}
-            given = called_with(self._module, values, args, kwargs)
-        outputs = tree.tree_leaves(given)
-        return [outputs[place] for place in self._places]
+            ends = _Ends(self._module, self._places, then)
+            found: list[torch.Tensor] = called_with(ends, values, args, kwargs)
+        return found
+
+
+class _Ends(nn.Module):
+    """A network up to what is made of its outputs."""
+
+    def __init__(
+        self, module: nn.Module, places: Sequence[int], then: Callable[[list[torch.Tensor]], list[torch.Tensor]]
+    ) -> None:
+        super().__init__()
+        self.module, self._places, self._then = module, places, then
+
+    def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        outputs = tree.tree_leaves(self.module(*args, **kwargs))
+        return self._then([outputs[place] for place in self._places])
 
 
 Found = tuple[dict[str, torch.Tensor], list[torch.Tensor]]
@@ -162,7 +241,7 @@ def _at_once(
     alone: _Alone, own: Mapping[str, torch.Tensor], slopes: Sequence[torch.Tensor], of_rows: Sequence[bool]
 ) -> Found:
     def loss(values: Any, rows: Any, slopes: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        outputs = alone(values, rows)
+        outputs = alone(values, rows, lambda given: given)
         ends = [(o * (s[None] if r else s)).sum() for o, s, r in zip(outputs, slopes, of_rows, strict=True)]
         return torch.stack([end.double() for end in ends]).sum(), outputs
 
@@ -172,16 +251,24 @@ def _at_once(
 
 
 def _one_by_one(
-    alone: _Alone, own: Mapping[str, torch.Tensor], slopes: Sequence[torch.Tensor], of_rows: Sequence[bool]
+    alone: _Alone,
+    own: Mapping[str, torch.Tensor],
+    slopes: Sequence[torch.Tensor],
+    of_rows: Sequence[bool],
+    examples: Sequence[int],
 ) -> Found:
     found: dict[str, list[torch.Tensor]] = {name: [] for name in own}
     outputs: list[list[torch.Tensor]] = [[] for _ in slopes]
-    for i in range(len(alone.rows[0]) if alone.rows else 0):
+    for i in examples:
         values = {name: p.detach().requires_grad_() for name, p in own.items()}
-        given = alone(values, [row[i] for row in alone.rows])
         ends = [s[i : i + 1] if r else s for s, r in zip(slopes, of_rows, strict=True)]
-        pairs = [(o, end) for o, end in zip(given, ends, strict=True) if o.requires_grad]
-        torch.autograd.backward([o for o, _ in pairs], [end.view_as(o) for o, end in pairs])
+
+        def back(given: list[torch.Tensor], ends: list[torch.Tensor] = ends) -> list[torch.Tensor]:
+            pairs = [(o, end) for o, end in zip(given, ends, strict=True) if o.requires_grad]
+            torch.autograd.backward([o for o, _ in pairs], [end.view_as(o) for o, end in pairs])
+            return given
+
+        given = alone(values, [row[i] for row in alone.rows], back)
         for name, p in values.items():
             found[name].append(torch.zeros_like(p) if p.grad is None else p.grad)
         for kept, output in zip(outputs, given, strict=True):
@@ -189,12 +276,32 @@ def _one_by_one(
     return {name: torch.stack(each) for name, each in found.items()}, [torch.stack(each) for each in outputs]
 
 
-def _check_output(
-    batch: torch.Tensor, each: torch.Tensor, *, rows: bool, mean: bool, random: bool
-) -> None:
-    """See that an example alone gives what it gave in its batch: up to the root of the precision, which deep networks need."""
-    kind = torch.float32 if batch.dtype == torch.float64 and each.dtype == torch.float64 else batch.dtype
-    unit = torch.finfo(kind).eps  # models work in float32 in places, also where their weights are in float64
+def _agrees(
+    found: Found,
+    alone: _Alone,
+    own: Mapping[str, torch.Tensor],
+    slopes: Sequence[torch.Tensor],
+    of_rows: Sequence[bool],
+) -> bool:
+    """Whether the example with the largest gradient at the output has the same gradients when it is passed by itself."""
+    sizes = [
+        s.detach().flatten(1).norm(dim=1) for s, rows in zip(slopes, of_rows, strict=True) if rows and s[0].numel()
+    ]
+    largest = int(torch.stack(sizes).nan_to_num(0.0, 0.0, 0.0).sum(0).argmax()) if sizes else 0
+    single, _ = _one_by_one(alone, own, slopes, of_rows, [largest])
+    pairs = [(found[0][name][largest].double(), single[name][0].double()) for name in own]
+    size = max(float(one.norm()) for _, one in pairs)
+    gap = max(float((one - other).norm()) for one, other in pairs)
+    return not math.isfinite(size) or gap <= _rounding(*(one.dtype for one in own.values())) * size
+
+
+def _rounding(*kinds: torch.dtype) -> float:
+    """The root of the precision, which deep networks need; models work in float32 in places, also where weights are in float64."""
+    return max(torch.finfo(kind).eps for kind in (torch.float32, *kinds)) ** 0.5
+
+
+def _check_output(batch: torch.Tensor, each: torch.Tensor, *, rows: bool, mean: bool, random: bool, label: str) -> None:
+    """See that an example alone gives what it gave in its batch, up to rounding."""
     if rows:
         each = each.flatten(0, 1)
     elif mean:
@@ -204,22 +311,21 @@ def _check_output(
     whole = batch.double()
     difference = (each.detach().double() - whole).where(whole.isfinite(), 0.0)
     kept = whole.where(whole.isfinite(), 0.0)
-    if difference.shape == kept.shape and float(difference.abs().max()) <= unit**0.5 * float(kept.abs().max()):
+    if difference.shape == kept.shape and (
+        not kept.numel() or float(difference.abs().max()) <= _rounding(batch.dtype) * float(kept.abs().max())
+    ):
         return
     if not rows:
         raise ValueError(
-            "a loss worked out within the model must be the mean of what it is for each example alone, got another value: it divides by "
-            "tokens or weights of the whole batch; take the model's logits, for each example the mean over its own tokens, and "
+            "a loss worked out within the model must be the mean of what it is for each example alone, got another value: it divides "
+            "by tokens or weights of the whole batch; take the model's logits, for each example the mean over its own tokens, and "
             "their mean"
         )
-    why = (
-        "or its random numbers are not torch's own: set dropout and masks of inputs to zero"
-        if random
-        else "or it draws random numbers outside of torch"
-    )
+    numbers = "numbers" if random else "numbers that are not torch's"
     raise ValueError(
-        "the network must give an example alone what it gives it in a batch, got another output: something in it mixes the rows of the "
-        f"batch (statistics of the batch, experts that choose among all tokens), {why}"
+        f"the network must give an example alone what it gives it in a batch, so that {label} has gradients of single examples, got "
+        "another output: something mixes the rows of the batch (examples that do not stand first: batch_first=True; statistics of the "
+        f"batch; experts that choose among all tokens), or random {numbers} differ (set dropout to 0)"
     )
 
 
