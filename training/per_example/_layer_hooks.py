@@ -224,7 +224,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         task = torch._C._current_graph_task_id()
         if call.task != task:
             call.task, call.gradients = task, {}
-            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._finish(call, task))  # type: ignore[attr-defined]
+            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._finish(call, task))
         call.gradients[place] = gradient.detach()
 
     def _finish(self, call: NetworkCall, task: int) -> None:

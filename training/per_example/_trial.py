@@ -113,7 +113,7 @@ def _unlike(params: Sequence[Any], divisor: int) -> list[nn.Parameter]:
     largest = max(sizes, default=0.0)
     for p in params:
         samples = getattr(p, "grad_sample", None)
-        if p.grad is None or (samples is None and not p.grad.any()):
+        if p.grad is None:
             continue
         if samples is None:
             found.append(p)
@@ -131,7 +131,8 @@ def _unlike(params: Sequence[Any], divisor: int) -> list[nn.Parameter]:
 def _same_random_numbers() -> Iterator[None]:
     """The generators of torch, NumPy and Python as they are now, also afterwards."""
     numbers, state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    with torch.random.fork_rng(range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()):
+    on_devices = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(range(torch.cuda.device_count()) if on_devices else ()):
         try:
             yield
         finally:
@@ -147,7 +148,7 @@ def of_examples(few: Outcome, more: Outcome) -> bool:
         for hook, first in few.watch.rows.items()
         for pair in zip(first, more.watch.rows.get(hook, []), strict=False)
     }
-    return (FEW, MORE) in rows
+    return (FEW, MORE) in rows or not rows  # a loss worked out within the network, and no layer with a hook
 
 
 def not_apart(few: Watch, more: Watch) -> tuple[set[Any], set[Any]]:

@@ -197,7 +197,7 @@ class _Alone:
         self._drawn = [i for i, one in enumerate(call.draws) if one.dim() and len(one) % n == 0]
         # what belongs to one example stands together, as in windows of an image
         self.rows = [call.leaves[i][:, None] for i in call.mapped]
-        self.rows += [call.draws[i].unflatten(0, (n, -1)) for i in self._drawn]
+        self.rows += [call.draws[i].view(n, -1, *call.draws[i].shape[1:]) for i in self._drawn]
 
     def __call__(
         self,
@@ -214,7 +214,9 @@ class _Alone:
             draws[i] = row
         args, kwargs = tree.tree_unflatten(leaves, self._call.spec)
         with RandomDraws(draws):
-            values = {p: own.get(name, p.detach()) for name, p in self._params.items()}
+            values: dict[torch.Tensor, torch.Tensor] = {
+                p: own.get(name, p.detach()) for name, p in self._params.items()
+            }
             ends = _Ends(self._module, self._places, then)
             found: list[torch.Tensor] = called_with(ends, values, args, kwargs)
         return found
@@ -297,7 +299,7 @@ def _agrees(
 
 def _rounding(*kinds: torch.dtype) -> float:
     """The root of the precision, which deep networks need; models work in float32 in places, also where weights are in float64."""
-    return max(torch.finfo(kind).eps for kind in (torch.float32, *kinds)) ** 0.5
+    return math.sqrt(max(torch.finfo(kind).eps for kind in (torch.float32, *kinds)))
 
 
 def _check_output(batch: torch.Tensor, each: torch.Tensor, *, rows: bool, mean: bool, random: bool, label: str) -> None:
