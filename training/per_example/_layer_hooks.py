@@ -235,6 +235,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             found = self.passes.network.gradients(
                 self._module, list(params.values()), call, mean=self.loss_reduction == "mean"
             )
+        except BaseException:
+            for p in self._module.parameters():
+                p.grad = None  # that of the bare batch, which no optimizer may find
+            raise
         finally:
             self.passes.enabled = enabled
         call.gradients = {}
