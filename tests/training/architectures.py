@@ -210,3 +210,7 @@ PEFT: dict[str, Case] = {
 }  # fmt: skip
 
 ALL = TRANSFORMERS | PEFT
+IN_SINGLE = frozenset({"BLOOM", "Gemma 2", "Llama", "Qwen 2", "Mixtral", "Mamba", "T5"}) | (
+    PEFT.keys() - {"LoRA on BERT", "LoRA on GPT-2"}
+)
+"""Models that compute norms or attention in single precision, whatever their weights are in."""
