@@ -211,7 +211,9 @@ RIGHT: dict[str, Case] = {
         lambda: Model(lambda s, x: s.b(s.a.eval()(x)), a=nn.Sequential(Linear(6, 5), nn.Dropout(0.5)), b=Linear(5, 3)), (X, Y),
         cross_entropy),
     "spectral norm": (
-        lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(Linear(6, 5)), nn.Tanh(), Linear(5, 3)), (X, Y), cross_entropy),
+        lambda: nn.Sequential(  # as many iterations of the power method as it takes
+            nn.utils.parametrizations.spectral_norm(Linear(6, 5), n_power_iterations=200), nn.Tanh(), Linear(5, 3)), (X, Y),
+        cross_entropy),
     "frames folded": (folded, (FRAMES, Y), cross_entropy),
     "one row for all": (of_one_row, (FRAMES, Y), cross_entropy),
     "one row for all, twice": (
