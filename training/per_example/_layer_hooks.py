@@ -46,7 +46,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         self.passes = Passes()
         self.mode = mode
         self._tried = self._said = False
-        super().__init__(m, force_functorch=mode == FUNCTORCH, strict=False, **options)
+        super().__init__(m, force_functorch=mode == FUNCTORCH, **({"strict": False} | options))
 
     def add_hooks(
         self, *, loss_reduction: str = "mean", batch_first: bool = True, force_functorch: bool = False
