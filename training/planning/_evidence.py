@@ -27,7 +27,8 @@ from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._evidence_settings import DELTA, SETTINGS, Records, Setting
 from dptheory.training.planning._json_lines import JsonLines, Line
-from dptheory.training.planning._pilot import Job, Outcome, Problem, accuracy, judged, pilot, pilot_steps
+from dptheory.training.planning._judged import accuracy, judged
+from dptheory.training.planning._pilot import Job, Outcome, Problem, pilot, pilot_steps
 from dptheory.training.planning._plan import plan
 from dptheory.training.planning._point import CONSTANT, Point
 from dptheory.training.planning._public import Shipped, Synthetic
@@ -251,8 +252,8 @@ def _timed(problem: Problem, job: Job) -> Outcome:
 
 
 def _examples(problem: Problem, job: Job) -> float:
-    kept = len(problem.labels) - len(range(job.fold, len(problem.labels), problem.folds))
-    steps = pilot_steps(job, public=kept)
+    train, _ = problem.split(job)
+    steps = pilot_steps(job, records=len(train[1]))
     return steps.count * steps.batch_size
 
 

@@ -24,25 +24,28 @@ from dptheory.training._streams import digest
 from dptheory.training.engine import check_rows_apart
 from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._journal import Journal
+from dptheory.training.planning._judged import Metric, accuracy, accuracy_and_loss
 from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._norms import hooked, median_norm
-from dptheory.training.planning._pilot import Job, Metric, Outcome, Problem, accuracy, accuracy_and_loss
+from dptheory.training.planning._pilot import Job, Outcome, Problem, Score
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Schedule
 from dptheory.training.planning._private_tuning import MEAN_RUNS, PrivateTuning, noise_of_tuned_runs
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
 from dptheory.training.planning._ranges import Range
-from dptheory.training.planning._search import FULL, Effort, Fixed, Found, Pace, Search, Tried
+from dptheory.training.planning._search import FULL, LARGE_BATCH, SMALL_BATCH, Effort, Fixed, Found, Pace, Search, Tried
+from dptheory.training.planning._simulated import ASIDE, simulated_records
 from dptheory.training.planning._theory import predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
 from dptheory.training.planning._workers import Run, runner, workers
 
 CLIP_SHARES = (0.03, 0.1, 0.3)
 """Clips, in medians of the gradients' norms at the start, which training makes shorter."""
-LEAST_SECONDS = 150.0
+LEAST_SECONDS = 100.0
 """Of planning, where no time is given: all pilots of a small network on two cores."""
 _FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
 _RATE_FACTORS = (0.5, 1.0, 2.0)
-_METHOD_STEPS, _METHOD_BATCH = 300, 64
+_METHOD_STEPS, _REPEATS = 300, 3
+_PLENTY, _MOST_SIMULATED = 5000, 20_000
 
 
 def plan(
@@ -86,7 +89,7 @@ def plan(
         delta: of the budget, in [1e-30, 0.99].
         max_epochs: most passes over the private records that can be afforded.
         batch_size: expected size of the Poisson batches, where it is fixed.
-        epochs: passes, where they are fixed.
+        epochs: passes, where they are fixed; left out, all that can be afforded.
         clip_norm: C, where it is fixed.
         learning_rate: where it is fixed.
         momentum: in [0, 1), where it is fixed.
@@ -95,7 +98,7 @@ def plan(
         loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
         metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
         private: the private records; only compared with the public ones, which must not be among them.
-        seconds: for planning, about; left out, 150, in which two cores make all pilots of a small network.
+        seconds: for planning, about; left out, 100, in which two cores make all pilots of a small network.
         executor: runs the pilots, as Dask's; left out, a process for each core.
         seed: of the pilots.
         journal: file of the pilots that have ended, from which a plan that was stopped goes on.
@@ -130,7 +133,7 @@ def plan(
         delta=delta,
         max_epochs=max_epochs,
         batch_size=batch_size,
-        epochs=epochs,
+        epochs=max_epochs if epochs is None else epochs,
     )
     features, labels = public_records(public, seed=seed)
     if private is not None:
@@ -145,8 +148,11 @@ def plan(
         features=features.to(device),
         labels=labels.to(device),
         folds=_FOLDS_OF_FEW if len(labels) < _FEW_RECORDS else _FOLDS,
+        weight=_weight(len(labels)),
     )
     check(problem, classes=loss is None)
+    if loss is None and len(labels) < min(_PLENTY, num_examples):
+        problem = _with_simulated(problem, num_examples, seed)
     clips = [clip_norm] if clip_norm is not None else [share * median_norm(problem) for share in CLIP_SHARES]
     spectrum = spectrum_of(problem, clips)
     setup = (
@@ -177,17 +183,18 @@ def plan(
             predict=lambda points: predicted_losses(points, spectrum),
             clips=clips,
             fixed=fixed,
-            folds=problem.folds,
-            weight=_weight(len(labels)),
+            folds=_repeats(problem),
             seed=seed,
         )
         found = search.run(effort)
+        real = _on_real(found, evaluate, problem, seed)
         gains = _gains(found.best, evaluate, problem, pace, seed)
         tuning = None
         if isinstance(public, Shipped | Synthetic):
             tuning = _tuning(found.best, evaluate, problem, num_examples, epsilon, delta, seed)
     return _choice(
         found,
+        real,
         gains,
         num_examples=num_examples,
         epsilon=epsilon,
@@ -332,32 +339,71 @@ def _mark(function: object) -> str:
     return f"{name} {'' if code is None else code.co_code.hex()} {'' if code is None else code.co_names}"
 
 
+# --- simulated records ------------------------------------------------------------------------------------------------------
+
+
+def _with_simulated(problem: Problem, num_examples: int, seed: int) -> Problem:
+    """As many simulated records as the private run has, at most 20,000, and some to judge by."""
+    records = simulated_records(
+        problem.model,
+        problem.loss,
+        problem.features,
+        problem.labels,
+        count=ASIDE + min(num_examples, _MOST_SIMULATED),
+        seed=seed,
+    )
+    return replace(problem, simulated=records)
+
+
+def _repeats(problem: Problem) -> int:
+    """Pilots of one point: with each part of the public records kept aside, or with other draws from the simulated ones."""
+    return problem.folds if problem.simulated is None else _REPEATS
+
+
+def _on_real(found: Found, evaluate: "_Evaluation", problem: Problem, seed: int) -> Sequence[Score]:
+    """Scores of the choice where pilots train on public records and others of them are kept aside."""
+    best = found.best
+    if problem.simulated is None:
+        return best.scores
+    jobs = [
+        Job(
+            point=best.point,
+            most_steps=found.steps,
+            batch_size=LARGE_BATCH,
+            fold=fold,
+            seed=seed + fold,
+            simulated=False,
+        )
+        for fold in range(problem.folds)
+    ]
+    return [outcome.scores[best.point.average] for outcome in evaluate(jobs)]
+
+
 # --- the answer -------------------------------------------------------------------------------------------------------------
 
 
 def _gains(best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, seed: int) -> tuple[MethodGain, ...]:
     """Paired pilots of every method at the choice, each at its own rate; none where there is no time for all."""
+    repeats = _repeats(problem)
     methods = [
         name for name, method in METHODS.items() if name != DP_SGD and method.serves(problem.model, problem.labels)
     ]
-    count = (len(methods) + 1) * len(_RATE_FACTORS) * problem.folds
+    count = (len(methods) + 1) * len(_RATE_FACTORS) * repeats
     steps = min(_METHOD_STEPS, int(pace.steps(1.0, slower=1.5) / max(1, count)))
     if steps < min(50, best.point.steps):
         return ()
 
     def job(method: str, factor: float, fold: int) -> Job:
         point = replace(best.point, learning_rate=best.point.learning_rate * factor)
-        return Job(
-            point=point, most_steps=steps, largest_batch=_METHOD_BATCH, fold=fold, seed=seed + fold, method=method
-        )
+        return Job(point=point, most_steps=steps, batch_size=SMALL_BATCH, fold=fold, seed=seed + fold, method=method)
 
-    keys = [(m, f, k) for m in (DP_SGD, *methods) for f in _RATE_FACTORS for k in range(problem.folds)]
+    keys = [(m, f, k) for m in (DP_SGD, *methods) for f in _RATE_FACTORS for k in range(repeats)]
     jobs = [job(*key) for key in keys]
     outcomes = dict(zip(keys, evaluate(jobs), strict=True))
     average = best.point.average
 
     def scores(method: str, factor: float) -> list[float]:
-        return [outcomes[method, factor, k].scores[average].aside for k in range(problem.folds)]
+        return [outcomes[method, factor, k].scores[average].aside for k in range(repeats)]
 
     def best_rate(method: str) -> float:
         return max(
@@ -387,7 +433,7 @@ def _tuning(
     best: Tried, evaluate: _Evaluation, problem: Problem, num_examples: int, epsilon: float, delta: float, seed: int
 ) -> PrivateTuning | None:
     """Paired pilots at the noise that private tuning would need."""
-    point = best.point
+    point, repeats = best.point, _repeats(problem)
     noise = noise_of_tuned_runs(
         epsilon=epsilon,
         delta=delta,
@@ -399,12 +445,12 @@ def _tuning(
         return None
     both = point, replace(point, noise_multiplier=noise)
     jobs = [
-        Job(point=one, most_steps=_METHOD_STEPS, largest_batch=_METHOD_BATCH, fold=fold, seed=seed + fold)
+        Job(point=one, most_steps=_METHOD_STEPS, batch_size=SMALL_BATCH, fold=fold, seed=seed + fold)
         for one in both
-        for fold in range(problem.folds)
+        for fold in range(repeats)
     ]
     scores = [outcome.scores[point.average].aside for outcome in evaluate(jobs)]
-    differences = [b - a for a, b in zip(scores[: problem.folds], scores[problem.folds :], strict=True)]
+    differences = [b - a for a, b in zip(scores[:repeats], scores[repeats:], strict=True)]
     return PrivateTuning(mean_runs=MEAN_RUNS, noise_multiplier=noise, gain=_range_95(differences))
 
 
@@ -424,9 +470,9 @@ def _standard_error(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (len(values) - 1) / len(values))
 
 
-def _choice(found: Found, gains: tuple[MethodGain, ...], **said: Any) -> Choice:
+def _choice(found: Found, real: Sequence[Score], gains: tuple[MethodGain, ...], **said: Any) -> Choice:
     best = found.best
-    aside, seen = [s.aside for s in best.scores], [s.seen for s in best.scores]
+    aside, seen = [s.aside for s in real], [s.seen for s in real]
     low, high = (
         _mean(aside) - 2.0 * _standard_error(aside),
         max(_mean(seen), _mean(aside)) + 2.0 * _standard_error(seen),

@@ -37,7 +37,7 @@ class Shipped:
     """
 
     name: str
-    count: int = 1000
+    count: int = 6000
 
     def __post_init__(self) -> None:
         _validate.choice("name", self.name, tuple(NAMES))
@@ -73,7 +73,7 @@ class Synthetic:
     shape: tuple[int, ...]
     classes: int
     scale: float = 1.0
-    count: int = 1000
+    count: int = 6000
 
     def __post_init__(self) -> None:
         _validate.store(

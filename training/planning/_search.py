@@ -72,7 +72,7 @@ class Effort:
 
 _MOST = 10**6
 FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=12, whole=2000)
-_SMALL_BATCH, _LARGE_BATCH = 64, 128
+SMALL_BATCH, LARGE_BATCH = 64, 128
 _SWEEP_STEPS = 40
 _GUIDED_AT_ONCE = 10
 _PROPOSED = 0.25
@@ -98,7 +98,7 @@ class Pace:
     def took(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
         """Note pilots that have ended."""
         self._last = math.fsum(one.seconds for one in outcomes)
-        self._steps = float(sum(min(job.most_steps, job.point.steps) for job in jobs))
+        self._steps = float(sum(job.most_steps for job in jobs))  # where a pilot makes fewer, they are larger
         self._spent += self._last
 
     def steps(self, share: float, *, slower: float = 1.0) -> float:
@@ -133,12 +133,14 @@ class Found:
         best: the choice.
         finalists: it and the others of the last round, best first.
         points: all points of the grid.
+        steps: most steps of the pilots of the last round.
         pooled: what the pilots of the last round say of them: the metric on records kept aside, in its own unit.
     """
 
     best: Tried
     finalists: tuple[Tried, ...]
     points: tuple[Point, ...]
+    steps: int
     pooled: Pooled
 
 
@@ -151,11 +153,11 @@ class _Round:
         self._scores: list[Score] = []
         self._folds: list[int] = []
 
-    def add(self, places: Sequence[int], *, folds: Sequence[int], most_steps: int, largest_batch: int) -> list[Outcome]:
+    def add(self, places: Sequence[int], *, folds: Sequence[int], most_steps: int, batch_size: int) -> list[Outcome]:
         """A pilot of each place, each with its own fold."""
         search = self._search
         jobs = [
-            search.job(search.points[place], most_steps=most_steps, largest_batch=largest_batch, fold=fold)
+            search.job(search.points[place], most_steps=most_steps, batch_size=batch_size, fold=fold)
             for place, fold in zip(places, folds, strict=True)
         ]
         outcomes = search.evaluate(jobs)
@@ -166,24 +168,24 @@ class _Round:
                 self._folds.append(job.fold)
         return outcomes
 
-    def add_to_all(self, places: Sequence[int], *, folds: int, most_steps: int, largest_batch: int) -> list[Outcome]:
+    def add_to_all(self, places: Sequence[int], *, folds: int, most_steps: int, batch_size: int) -> list[Outcome]:
         """A pilot of each place on each of the folds, fold by fold."""
         numbers = [fold for fold in range(folds) for _ in places]
-        return self.add([*places] * folds, folds=numbers, most_steps=most_steps, largest_batch=largest_batch)
+        return self.add([*places] * folds, folds=numbers, most_steps=most_steps, batch_size=batch_size)
 
     def pooled(self, worst: float) -> Pooled:
         """The posterior; scores below the quantile ``worst`` count as that quantile, as how bad the bad ones are says nothing."""
-        values = self._values(self._search.value)
+        values = self._values(_guide)
         return self._posterior(np.maximum(values, np.quantile(values, worst)))
 
-    def paired(self, worst: float, of: Callable[[Score], float] | None = None) -> Pooled:
+    def paired(self, worst: float, of: Callable[[Score], float]) -> Pooled:
         """The same where each place has a pilot on each fold: what a fold adds to all of its scores is taken out first.
 
         Args:
             worst: quantile.
-            of: what is pooled of a score; None for what the search goes by.
+            of: what is pooled of a score.
         """
-        values, folds = self._values(of or self._search.value), np.array(self._folds)
+        values, folds = self._values(of), np.array(self._folds)
         for fold in np.unique(folds):
             values[folds == fold] += values.mean() - values[folds == fold].mean()
         return self._posterior(np.maximum(values, np.quantile(values, worst)))
@@ -205,8 +207,7 @@ class Search:
         predict: expected loss of points, before any pilot.
         clips: to choose from.
         fixed: what the user has fixed.
-        folds: parts of the public records.
-        weight: of the metric on the records that a pilot was trained on, in its score; the rest is that of those kept aside.
+        folds: parts of the public records, or repetitions where pilots train on simulated ones.
         seed: of the search and its pilots.
     """
 
@@ -220,10 +221,9 @@ class Search:
         clips: Sequence[float],
         fixed: Fixed,
         folds: int,
-        weight: float,
         seed: int,
     ) -> None:
-        self._evaluate, self._folds, self._weight, self._fixed = evaluate, folds, weight, fixed
+        self._evaluate, self._folds, self._fixed = evaluate, folds, fixed
         self._pace = pace
         self._candidates = candidates
         self._clips, self._predict = tuple(clips), predict
@@ -247,14 +247,14 @@ class Search:
         kept = self._best(first.pooled(0.5).mean, max(_FEWEST, round(many * effort.kept)), apart=0.3)
         second, few = _Round(self), min(_FEW_FOLDS, self._folds)
         middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / (few * len(kept)), least=effort.short)
-        second.add_to_all(kept, folds=few, most_steps=middle, largest_batch=_LARGE_BATCH)
-        known = second.paired(0.25)
+        second.add_to_all(kept, folds=few, most_steps=middle, batch_size=LARGE_BATCH)
+        known = second.paired(0.25, _guide)
         among = np.isin(np.arange(len(self.points)), second.places)
         finalists = self._best(np.where(among, known.mean, -np.inf), effort.finalists, apart=0.1)
         whole = _within(effort.whole, self._pace.steps(0.75) / (len(finalists) * self._folds), least=middle)
         last = _Round(self)
-        outcomes = last.add_to_all(finalists, folds=self._folds, most_steps=whole, largest_batch=_LARGE_BATCH)
-        known = last.paired(0.0)
+        outcomes = last.add_to_all(finalists, folds=self._folds, most_steps=whole, batch_size=LARGE_BATCH)
+        known = last.paired(0.0, _guide)
         tried = [
             Tried(
                 point=self.points[other],
@@ -267,11 +267,11 @@ class Search:
         metric = last.paired(
             0.0, lambda score: score.aside
         )  # what the user is told is of the metric, and not of the guide
-        return Found(best=ranked[0], finalists=ranked, points=self.points, pooled=metric)
+        return Found(best=ranked[0], finalists=ranked, points=self.points, steps=whole, pooled=metric)
 
     def _short(self, count: int, effort: Effort) -> dict[str, Any]:
         folds = [(self._jobs + number) % self._folds for number in range(count)]
-        return {"folds": folds, "most_steps": effort.short, "largest_batch": _SMALL_BATCH}
+        return {"folds": folds, "most_steps": effort.short, "batch_size": SMALL_BATCH}
 
     def evaluate(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Run pilots."""
@@ -279,17 +279,13 @@ class Search:
         self._pace.took(jobs, outcomes)
         return outcomes
 
-    def value(self, score: Score) -> float:
-        """What counts of a score."""
-        return (1.0 - self._weight) * score.guide + self._weight * score.seen
-
-    def job(self, point: Point, *, most_steps: int, largest_batch: int, fold: int) -> Job:
+    def job(self, point: Point, *, most_steps: int, batch_size: int, fold: int) -> Job:
         """A pilot of a point."""
         self._jobs += 1
         return Job(
             point=point,
             most_steps=most_steps,
-            largest_batch=largest_batch,
+            batch_size=batch_size,
             fold=fold,
             seed=int(self._random.integers(2**31)),
         )
@@ -315,13 +311,9 @@ class Search:
             for s in _SWEPT
             for c in some
         ]
-        outcomes = self.evaluate(
-            [self.job(p, most_steps=_SWEEP_STEPS, largest_batch=_SMALL_BATCH, fold=0) for p in points]
-        )
+        outcomes = self.evaluate([self.job(p, most_steps=_SWEEP_STEPS, batch_size=SMALL_BATCH, fold=0) for p in points])
         values = (
-            _finite(np.array([self.value(outcome.scores[0.0]) for outcome in outcomes]))
-            .reshape(len(_SWEPT), -1)
-            .mean(1)
+            _finite(np.array([_guide(outcome.scores[0.0]) for outcome in outcomes])).reshape(len(_SWEPT), -1).mean(1)
         )
         padded = np.concatenate([values[:1], values, values[-1:]])
         smooth = (padded[:-2] + 2.0 * padded[1:-1] + padded[2:]) / 4.0
@@ -374,6 +366,10 @@ class Search:
             left = left - 0.5 * loss * np.exp(-near / (2.0 * apart**2))
             left[list(self.alike(place).values())] = -np.inf
         return taken
+
+
+def _guide(score: Score) -> float:
+    return score.guide
 
 
 def _within(most: int, affordable: float, *, least: int) -> int:

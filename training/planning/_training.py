@@ -13,9 +13,12 @@ from dptheory.training._last_weights import LastWeights, first_averaged
 from dptheory.training._streams import simulation
 from dptheory.training.engine import PoissonBatches, attach
 from dptheory.training.mechanisms import Mechanism
+from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._point import AVERAGES, Point, Schedule
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Records = tuple[Tensor | Mixtures, Tensor]
+"""Features and labels."""
 _ODD = 1e-15
 """What stands for a noise multiplier of less, which the engine takes for a mistake."""
 
@@ -59,7 +62,7 @@ def private_steps(point: Point) -> Steps:
 def trained(
     model: nn.Module,
     loss: Loss,
-    records: tuple[Tensor, Tensor],
+    records: Records,
     *,
     steps: Steps,
     seed: int,

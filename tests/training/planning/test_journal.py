@@ -10,7 +10,7 @@ from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from tests.training.planning.small import Here, linear, planned, point
 
-JOB = Job(point=point(), most_steps=5, largest_batch=64, fold=0, seed=1)
+JOB = Job(point=point(), most_steps=5, batch_size=64, fold=0, seed=1)
 OUTCOME = Outcome(
     scores={0.0: Score(aside=0.5, seen=0.75, guide=0.25), 0.2: Score(aside=float("nan"), seen=1.0, guide=float("nan"))},
     seconds=0.25,

@@ -6,8 +6,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from dptheory import claims
+from dptheory.training.planning._judged import accuracy
 from dptheory.training.planning._methods import DP_SGD, METHODS
-from dptheory.training.planning._pilot import Job, Problem, accuracy, pilot
+from dptheory.training.planning._pilot import Job, Problem, pilot
 from tests.training.planning.small import labelled, linear, planned, point
 
 
@@ -19,7 +20,7 @@ def test_every_method_makes_a_pilot(name: str) -> None:
         model=model, loss=cross_entropy, metric=accuracy, guide=accuracy, features=features, labels=labels, folds=3
     )
     assert METHODS[name].serves(model, labels)
-    found = pilot(problem, Job(point=point(), most_steps=4, largest_batch=16, fold=0, seed=0, method=name))
+    found = pilot(problem, Job(point=point(), most_steps=4, batch_size=16, fold=0, seed=0, method=name))
     assert all(0.0 <= score.aside <= 1.0 for score in found.scores.values())
 
 

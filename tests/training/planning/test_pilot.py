@@ -8,8 +8,9 @@ from scipy.stats import chi2
 from torch import Tensor, nn
 
 from dptheory.training.mechanisms import DpSgd
+from dptheory.training.planning._judged import accuracy, accuracy_and_loss, judged
 from dptheory.training.planning._norms import median_norm
-from dptheory.training.planning._pilot import Job, Problem, accuracy, accuracy_and_loss, judged, pilot, pilot_steps
+from dptheory.training.planning._pilot import Job, Problem, pilot, pilot_steps
 from dptheory.training.planning._training import trained
 from tests.training.planning.small import labelled, linear, point
 
@@ -34,10 +35,10 @@ def test_the_variance_of_the_noise_is_that_of_the_private_run(most_steps: int) -
     """After T steps without gradient a weight has the variance T (lr sigma C / B)^2."""
     model = nn.Linear(50, 40, bias=False)
     run = point(steps=40, batch_size=500, noise_multiplier=3.0, clip_norm=0.2, learning_rate=0.7)
-    train, _ = problem(model).split(0)
-    job = Job(point=run, most_steps=most_steps, largest_batch=16, fold=0, seed=5)
-    steps = pilot_steps(job, public=len(train[1]))
-    assert steps.count == min(40, most_steps) and steps.batch_size == 16
+    job = Job(point=run, most_steps=most_steps, batch_size=16, fold=0, seed=5)
+    train, _ = problem(model).split(job)
+    steps = pilot_steps(job, records=len(train[1]))
+    assert steps.count == min(40, most_steps) and steps.batch_size == (40 if most_steps > 40 else 16)
     found = trained(model, zero, train, steps=steps, seed=5, mechanism=lambda _: DpSgd(), averages=())
     moved = (found[0.0].weight - model.weight).detach().double()  # type: ignore[operator]
     variance = 40 * (0.7 * 3.0 * 0.2 / 500) ** 2
@@ -47,15 +48,23 @@ def test_the_variance_of_the_noise_is_that_of_the_private_run(most_steps: int) -
 
 def test_short_runs_are_made_step_by_step() -> None:
     run = point(steps=8, batch_size=10, noise_multiplier=2.0)
-    steps = pilot_steps(Job(point=run, most_steps=100, largest_batch=64, fold=0, seed=0), public=40)
+    steps = pilot_steps(Job(point=run, most_steps=100, batch_size=64, fold=0, seed=0), records=40)
     assert (steps.count, steps.batch_size, steps.noise_multiplier, steps.learning_rate) == (8, 10, 2.0, 0.5)
+
+
+def test_a_pilot_of_fewer_steps_takes_larger_batches_and_no_more_records_in_all() -> None:
+    """A quarter of the steps, four times the batch, with four times the noise on the sum; up to the run's own batch."""
+    run = point(steps=25, batch_size=500, noise_multiplier=2.0)
+    steps = pilot_steps(Job(point=run, most_steps=100, batch_size=64, fold=0, seed=0), records=1000)
+    assert (steps.count, steps.batch_size, steps.noise_multiplier) == (25, 256, 2.0 * 256 / 500)
+    assert pilot_steps(Job(point=run, most_steps=400, batch_size=64, fold=0, seed=0), records=1000).batch_size == 500
 
 
 def test_the_records_kept_aside_are_not_trained_on_and_come_in_turn() -> None:
     one = problem(linear(50), folds=5)
     aside = []
     for fold in range(5):
-        (train, _), (kept, _) = one.split(fold)
+        (train, _), (kept, _) = one.split(Job(point=point(), most_steps=1, batch_size=1, fold=fold, seed=0))
         assert len(train) + len(kept) == 60
         aside.append(kept)
         assert not (train[:, None] == kept[None]).all(2).any()
@@ -74,13 +83,13 @@ def test_a_pilot_that_diverges_is_a_result() -> None:
         folds=3,
     )
     run = point(learning_rate=1e30, noise_multiplier=1e6)
-    found = pilot(one, Job(point=run, most_steps=8, largest_batch=16, fold=0, seed=0))
+    found = pilot(one, Job(point=run, most_steps=8, batch_size=16, fold=0, seed=0))
     assert all(0.0 <= score.aside <= 1.0 for score in found.scores.values())
 
 
 def test_the_same_job_gives_the_same_scores() -> None:
     one = problem(nn.Sequential(nn.Dropout(0.5), nn.Linear(50, 2)))
-    job = Job(point=point(), most_steps=8, largest_batch=16, fold=1, seed=7)
+    job = Job(point=point(), most_steps=8, batch_size=16, fold=1, seed=7)
     assert pilot(one, job).scores == pilot(one, job).scores
 
 

@@ -55,7 +55,6 @@ def found(fixed: Fixed | None = None, *, surface: Surface | None = None, seconds
         clips=CLIPS if fixed is None or fixed.clip_norm is None else [fixed.clip_norm],
         fixed=fixed or Fixed(),
         folds=3,
-        weight=0.25,
         seed=seed,
     ).run(EFFORT)
 
