@@ -175,7 +175,8 @@ class WholeNetwork:
         if self._at_once is not False:
             try:
                 found = _at_once(alone, own, slopes, of_rows)
-                self._at_once = self._at_once or _agrees(found, alone, own, slopes, of_rows)
+                if self._at_once is None:
+                    self._at_once = _agrees(found, alone, own, slopes, of_rows)
                 if self._at_once:
                     return found
             except torch.OutOfMemoryError:
@@ -284,17 +285,24 @@ def _agrees(
     own: Mapping[str, torch.Tensor],
     slopes: Sequence[torch.Tensor],
     of_rows: Sequence[bool],
-) -> bool:
-    """Whether the example with the largest gradient at the output has the same gradients when it is passed by itself."""
+) -> bool | None:
+    """Whether the example with the largest gradient at the output has the same gradients when it is passed by itself.
+
+    None where that says nothing: they are zero or not finite.
+    """
     sizes = [
         s.detach().flatten(1).norm(dim=1) for s, rows in zip(slopes, of_rows, strict=True) if rows and s[0].numel()
     ]
     largest = int(torch.stack(sizes).nan_to_num(0.0, 0.0, 0.0).sum(0).argmax()) if sizes else 0
     single, _ = _one_by_one(alone, own, slopes, of_rows, [largest])
     pairs = [(found[0][name][largest].double(), single[name][0].double()) for name in own]
-    size = max(float(one.norm()) for _, one in pairs)
-    gap = max(float((one - other).norm()) for one, other in pairs)
-    return not math.isfinite(size) or gap <= _rounding(*(one.dtype for one in own.values())) * size
+    size = sum(float(one.norm()) for _, one in pairs)
+    if not math.isfinite(size) or size == 0.0:
+        return None
+    return (
+        sum(float((one - other).norm()) for one, other in pairs)
+        <= _rounding(*(one.dtype for one in own.values())) * size
+    )
 
 
 def _rounding(*kinds: torch.dtype) -> float:

@@ -132,6 +132,28 @@ def test_outputs_of_which_one_is_made_of_another_count_once() -> None:
     agree(*(backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")))
 
 
+def test_several_forward_passes_of_one_backward_pass_add_up() -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(x) * model(x.cos()), y)
+
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(t.Linear(6, 6), nn.Tanh(), t.Linear(6, 3))
+
+    agree(*(backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")))
+
+
+@pytest.mark.parametrize("factor", [0.0, torch.nan])
+def test_gradients_that_say_nothing_do_not_vouch_for_vmap(factor: float) -> None:
+    private, optimizer, _ = backward(t.Linear(6, 3), lambda m, x, y: factor * t.cross_entropy(m, x, y), t.X, t.Y)
+    assert private.passes.network._at_once is None
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.begin_batch(N)
+    t.cross_entropy(private, t.X, t.Y).backward()
+    assert private.passes.network._at_once is True
+
+
 def test_a_mask_of_places_is_none_of_examples_where_it_once_had_another_number() -> None:
     arguments, places = Arguments(), torch.ones(5, 5)
     for rows in (3, 5, 4):
