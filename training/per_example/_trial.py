@@ -23,6 +23,7 @@ from dptheory.training.per_example._representation import Representation
 
 FEW, MORE = 2, 3
 """Examples of the two passes."""
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(eq=False)
@@ -96,9 +97,9 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
-    """Some gradient for an output: of fixed numbers that no symmetry of a network takes for zero."""
-    generator = torch.Generator().manual_seed(number)
-    return torch.rand(output.shape, generator=generator).to(output.device, output.dtype).add_(0.5)
+    """Some gradient for an output: numbers in [1/2, 3/2) that no symmetry of a network takes for zero, and no generator draws."""
+    places = torch.arange(1, output.numel() + 1, dtype=torch.float64) * _GOLDEN + number / 7
+    return places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
 
 
 def _unlike(params: Sequence[Any], divisor: int) -> list[nn.Parameter]:
