@@ -128,7 +128,7 @@ def _loaded_late() -> dict[str, Any]:
 def result_classes(annotation: Any) -> frozenset[type]:
     """The dataclasses that a result holds, nested ones included."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation)
+        hints = typing.get_type_hints(annotation, localns=_loaded_late())
         nested = (result_classes(hints[field.name]) for field in dataclasses.fields(annotation))
         return frozenset({annotation}).union(*nested)
     return frozenset().union(*(result_classes(a) for a in typing.get_args(annotation) if _hashable(a)))
@@ -150,7 +150,7 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
     if annotation in _KINDS:
         return (Leaf(path, _KINDS[annotation]),)
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation)
+        hints = typing.get_type_hints(annotation, localns=_loaded_late())
         return tuple(one for f in dataclasses.fields(annotation) for one in leaves(hints[f.name], (*path, f.name)))
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is np.ndarray:
