@@ -169,5 +169,5 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
 
 def options(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
     """The values of every parameter that is a choice (``Literal``)."""
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, localns=_loaded_late())
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}
