@@ -328,6 +328,7 @@ def test_no_page_without_a_claim() -> None:
         "kernel.md",
         "new.md",
         "opacus.md",
+        "practice.md",
         "refute.md",
         "results.md",
         "results/plan.md",

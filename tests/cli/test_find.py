@@ -58,7 +58,7 @@ def test_as_json() -> None:
     found = json.loads(_run("find", "kappa", "--json").stdout)
     assert found["query"] == "kappa" and found["glossary"] is True
     assert found["matches"][0]["next_steps"][0] == "from dptheory.sparsification import kappa"
-    assert {"FALSE", None} <= {one["verdict"] for one in found["matches"]}
+    assert {"CONDITIONAL", None} <= {one["verdict"] for one in found["matches"]}
     assert _run("find", "kapa", "--json").exit_code == 1
 
 

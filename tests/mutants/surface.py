@@ -133,7 +133,11 @@ def _fields(record: type) -> dict[str, Any]:
 def result_classes(annotation: Any) -> frozenset[type]:
     """The dataclasses that a result holds, nested ones included."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+<<<<<<< HEAD
         hints = _fields(annotation)
+=======
+        hints = typing.get_type_hints(annotation, localns=_loaded_late())
+>>>>>>> main
         nested = (result_classes(hints[field.name]) for field in dataclasses.fields(annotation))
         return frozenset({annotation}).union(*nested)
     return frozenset().union(*(result_classes(a) for a in typing.get_args(annotation) if _hashable(a)))
@@ -155,7 +159,11 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
     if annotation in _KINDS:
         return (Leaf(path, _KINDS[annotation]),)
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+<<<<<<< HEAD
         hints = _fields(annotation)
+=======
+        hints = typing.get_type_hints(annotation, localns=_loaded_late())
+>>>>>>> main
         return tuple(one for f in dataclasses.fields(annotation) for one in leaves(hints[f.name], (*path, f.name)))
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is np.ndarray:
@@ -174,5 +182,5 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
 
 def options(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
     """The values of every parameter that is a choice (``Literal``)."""
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, localns=_loaded_late())
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}

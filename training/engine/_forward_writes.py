@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import _SpectralNorm
 
 from dptheory.errors import ArgumentError
 from dptheory.training.engine._hooked_layers import every_layer
@@ -59,6 +60,8 @@ class _Writes:
 
 def _held(module: nn.Module) -> Iterator[_Held]:
     for layer in every_layer(module):
+        if isinstance(layer, _SpectralNorm):
+            continue  # its vectors follow from the weight alone
         for names in (layer._modules, layer._parameters, layer._buffers):
             for name, value in names.items():
                 if value is not None:

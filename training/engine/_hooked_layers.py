@@ -71,16 +71,6 @@ def _check_parameters(name: str, layer: nn.Module) -> None:
             "torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral "
             "norms and pruning hooks, which keep buffers",
         )
-    buffers = [key for key, _ in layer.named_buffers()]
-    if buffers:
-        raise ArgumentError(
-            "module",
-            "have layers that Opacus knows",
-            _label(name, layer),
-            got=f"{_label(name, layer)}, which has parameters of its own and a buffer, {buffers[0]}: keep "
-            "constants as plain attributes or in a layer without parameters, or freeze it with "
-            "requires_grad_(False)",
-        )
     if isinstance(layer, nn.EmbeddingBag) and layer.mode == "max":
         raise ArgumentError(
             "module",

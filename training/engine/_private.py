@@ -96,7 +96,9 @@ def make_private(
         noise_multiplier: sigma, 0 or in [1e-15, 1e15].
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "factors", which works out norms, sums and projections from what layers took in and gave out; "hooks",
-            tensors by Opacus's formulas, or "functorch". All three give the same up to rounding.
+            tensors by Opacus's formulas, "functorch", or "whole network": a pass of the model for each example, the slowest and the
+            strictest. All four give the same up to rounding. The first three take the last one by themselves for the parameters that no
+            layer's hook can reach, and say so once.
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
             hold: take ``reduction="none"``, a mean for each example, then ``.mean()``. Dry steps refuse the other.

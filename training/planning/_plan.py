@@ -39,7 +39,7 @@ from dptheory.training.planning._theory import predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
 from dptheory.training.planning._workers import Run, runner, workers
 
-CLIP_SHARES = (0.03, 0.1, 0.3)
+CLIP_SHARES = (0.003, 0.03, 0.1, 0.3)
 """Clips, in medians of the gradients' norms at the start, which training makes shorter."""
 LEAST_SECONDS = 100.0
 """Of planning, where no time is given: all pilots of a small network on two cores."""
@@ -184,7 +184,7 @@ def plan(
             predict=lambda points: predicted_losses(points, spectrum),
             clips=clips,
             fixed=fixed,
-            folds=_repeats(problem),
+            folds=problem.folds if problem.simulated is None else 1,
             seed=seed,
         )
         found = search.run(effort)
@@ -368,7 +368,7 @@ def _with_simulated(problem: Problem, num_examples: int, seed: int) -> Problem:
 
 
 def _repeats(problem: Problem) -> int:
-    """Pilots of one point: with each part of the public records kept aside, or with other draws from the simulated ones."""
+    """Paired pilots: with each part of the public records kept aside, or with other draws from the simulated ones."""
     return problem.folds if problem.simulated is None else _REPEATS
 
 
@@ -499,8 +499,7 @@ def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
     """Along each hyperparameter: what is as good as the choice, and what a step to either side costs where the pilots see a loss."""
     best = found.best.point
     place = {point: i for i, point in enumerate(found.points)}
-    here = found.pooled.mean[place[best]]
-    unsure = _standard_error([s.aside for s in found.best.scores])
+    here, unsure = found.pooled.mean[place[best]], found.pooled.deviation[place[best]]
     names = ("learning_rate", "batch_size", "epochs", "clip_norm")
     as_good, costs = {}, {}
     for name in names:

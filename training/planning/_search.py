@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory.planning import Candidate
@@ -46,9 +47,9 @@ class Effort:
         spread: pilots at places that are spread over all points.
         guided: pilots at places where the score may be best, given all so far.
         short: most steps of these.
-        kept: points of the second round, with a pilot for each of up to three folds.
+        kept: a third of the pilots of the second round.
         middle: most steps of these.
-        finalists: points of the last round, with a pilot for each fold.
+        finalists: a third of the pilots of the last round.
         whole: most steps of these.
 
     Each is 1 to 1e6.
@@ -173,6 +174,16 @@ class _Round:
         numbers = [fold for fold in range(folds) for _ in places]
         return self.add([*places] * folds, folds=numbers, most_steps=most_steps, batch_size=batch_size)
 
+    def tried(self) -> list[Tried]:
+        """Every place with its scores."""
+        return [
+            Tried(
+                point=self._search.points[place],
+                scores=tuple(s for at, s in zip(self.places, self._scores, strict=True) if at == place),
+            )
+            for place in dict.fromkeys(self.places)
+        ]
+
     def pooled(self, worst: float) -> Pooled:
         """The posterior; scores below the quantile ``worst`` count as that quantile, as how bad the bad ones are says nothing."""
         values = self._values(_guide)
@@ -207,7 +218,7 @@ class Search:
         predict: expected loss of points, before any pilot.
         clips: to choose from.
         fixed: what the user has fixed.
-        folds: parts of the public records, or repetitions where pilots train on simulated ones.
+        folds: parts of the public records, on each of which a place of the later rounds has a pilot; 1 for simulated records.
         seed: of the search and its pilots.
     """
 
@@ -234,7 +245,7 @@ class Search:
         self._place: dict[Point, int] = {}
 
     def run(self, effort: Effort) -> Found:
-        """Sweep, spread, keep, decide."""
+        """A sweep, many short pilots, fewer longer ones, whole ones."""
         self._lay_out(self._sweep())
         first = _Round(self)
         many = min(1.0, self._pace.steps(0.3) / ((effort.spread + effort.guided) * effort.short))
@@ -242,32 +253,53 @@ class Search:
         drawn = self._spread(spread)  # fewer, where most is fixed
         first.add(drawn, **self._short(len(drawn), effort))
         for start in range(0, guided, _GUIDED_AT_ONCE):
-            hopeful = self._hopeful(first.pooled(0.5), min(_GUIDED_AT_ONCE, guided - start))
+            everywhere = np.full(len(self.points), True)
+            hopeful = self._hopeful(first.pooled(0.5), min(_GUIDED_AT_ONCE, guided - start), everywhere)
             first.add(hopeful, **self._short(len(hopeful), effort))
-        kept = self._best(first.pooled(0.5).mean, max(_FEWEST, round(many * effort.kept)), apart=0.3)
-        second, few = _Round(self), min(_FEW_FOLDS, self._folds)
-        middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / (few * len(kept)), least=effort.short)
-        second.add_to_all(kept, folds=few, most_steps=middle, batch_size=LARGE_BATCH)
-        known = second.paired(0.25, _guide)
-        among = np.isin(np.arange(len(self.points)), second.places)
-        finalists = self._best(np.where(among, known.mean, -np.inf), effort.finalists, apart=0.1)
-        whole = _within(effort.whole, self._pace.steps(0.75) / (len(finalists) * self._folds), least=middle)
-        last = _Round(self)
-        outcomes = last.add_to_all(finalists, folds=self._folds, most_steps=whole, batch_size=LARGE_BATCH)
+        few = min(_FEW_FOLDS, self._folds)
+        pilots = _FEW_FOLDS * max(_FEWEST, round(many * effort.kept))
+        middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / pilots, least=effort.short)
+        second = self._deepened(
+            first.pooled(0.5), share=0.1, places=pilots // few, folds=few, most_steps=middle, apart=0.3
+        )
+        pilots = _FEW_FOLDS * effort.finalists
+        whole = _within(effort.whole, self._pace.steps(0.75) / pilots, least=middle)
+        last = self._deepened(
+            second.paired(0.25, _guide),
+            share=0.03,
+            places=max(2, pilots // self._folds),
+            folds=self._folds,
+            most_steps=whole,
+            apart=0.1,
+        )
         known = last.paired(0.0, _guide)
-        tried = [
-            Tried(
-                point=self.points[other],
-                scores=tuple(outcome.scores[average] for outcome in outcomes[number :: len(finalists)]),
-            )
-            for number, place in enumerate(finalists)
-            for average, other in self.alike(place).items()
-        ]
-        ranked = tuple(sorted(tried, key=lambda one: -known.mean[self._place[one.point]]))
+        ranked = sorted(last.tried(), key=lambda one: -known.mean[self._place[one.point]])
         metric = last.paired(
             0.0, lambda score: score.aside
         )  # what the user is told is of the metric, and not of the guide
-        return Found(best=ranked[0], finalists=ranked, points=self.points, steps=whole, pooled=metric)
+        return Found(best=ranked[0], finalists=tuple(ranked), points=self.points, steps=whole, pooled=metric)
+
+    def _deepened(
+        self, known: Pooled, *, share: float, places: int, folds: int, most_steps: int, apart: float
+    ) -> _Round:
+        """A round of longer pilots: half at the best places of the round before, half where the score may be best, given those so far.
+
+        Args:
+            known: of the round before.
+            share: of all places, the best of that round, among which the second half is.
+            places: number of pilots on each fold.
+            folds: number of folds.
+            most_steps: of each pilot.
+            apart: how far the first half are from each other.
+        """
+        found = _Round(self)
+        first = self._best(known.mean, (places + 1) // 2, apart=apart)
+        found.add_to_all(first, folds=folds, most_steps=most_steps, batch_size=LARGE_BATCH)
+        among = known.mean >= np.quantile(known.mean, 1.0 - share)
+        for start in range(len(first), places, _GUIDED_AT_ONCE // 2):
+            hopeful = self._hopeful(found.paired(0.25, _guide), min(_GUIDED_AT_ONCE // 2, places - start), among)
+            found.add_to_all(hopeful, folds=folds, most_steps=most_steps, batch_size=LARGE_BATCH)
+        return found
 
     def _short(self, count: int, effort: Effort) -> dict[str, Any]:
         folds = [(self._jobs + number) % self._folds for number in range(count)]
@@ -349,9 +381,10 @@ class Search:
         proposed = plain[np.argsort(expected, kind="stable")[: max(count, round(_PROPOSED * len(plain)))]]
         return [int(i) for i in self._random.choice(proposed, min(count, len(proposed)), replace=False)]
 
-    def _hopeful(self, known: Pooled, count: int) -> list[int]:
+    def _hopeful(self, known: Pooled, count: int, among: NDArray[np.bool_]) -> list[int]:
         """Places of the highest mean plus deviation, apart from each other."""
-        return self._best(known.mean + known.deviation, count, apart=0.3, unsure=known.deviation)
+        worth = np.where(among, known.mean + known.deviation, -np.inf)
+        return self._best(worth, count, apart=0.3, unsure=known.deviation)
 
     def _best(self, worth: Array, count: int, *, apart: float, unsure: Array | None = None) -> list[int]:
         """Places of the most worth, one for all averages; one that is taken lowers the worth of those within ``apart`` of it."""

@@ -169,7 +169,7 @@ def test_a_layer_that_mixes_samples_cannot_be_unfrozen() -> None:
 
 
 class Counting(nn.Module):
-    """A layer with a buffer, which Opacus does not take."""
+    """A layer with a buffer, whose gradients come from a pass of the whole network."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,10 +180,12 @@ class Counting(nn.Module):
         return x * self.weight
 
 
-def test_a_layer_that_opacus_does_not_know_cannot_be_unfrozen() -> None:
+def test_a_layer_with_a_buffer_can_be_unfrozen_and_frozen_again() -> None:
     model = nn.Sequential(nn.Linear(6, 5), Counting().requires_grad_(False), nn.Linear(5, 2))
     made = private(model)
-    epoch(made)
+    weights = {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert moved(model, made) == weights
     model[1].requires_grad_(True)
-    with refused("module"):
-        epoch(made)
+    assert moved(model, made) == {*weights, "1.weight"}
+    model[1].requires_grad_(False)
+    assert moved(model, made) == weights

@@ -388,7 +388,9 @@ def test_a_layer_without_rows_counts_as_zero(mode: str) -> None:
     assert first.norm() > 0.1 and not second.any()
     gate, first, second = step(1, 0)
     assert not first.any() and second.any()
-    with pytest.raises(ValueError, match=r"from one batch.*got 3 at experts.0.weight and 8.*multiply by zero"):
+    with pytest.raises(
+        ValueError, match=r"experts\.0\.weight .*an example alone|an example alone .*experts\.0\.weight"
+    ):
         step(8, 3)
     assert not any(total.any() for total in step(0, 0))
 
