@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -125,19 +124,11 @@ def _loaded_late() -> dict[str, Any]:
     return {name: getattr(room, name) for room in (dptheory.embedding, dptheory.privacy) for name in room.__all__}
 
 
-def _fields(record: type) -> dict[str, Any]:
-    return typing.get_type_hints(record, {**_loaded_late(), **vars(sys.modules[record.__module__])})
-
-
 @functools.cache
 def result_classes(annotation: Any) -> frozenset[type]:
     """The dataclasses that a result holds, nested ones included."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-<<<<<<< HEAD
-        hints = _fields(annotation)
-=======
         hints = typing.get_type_hints(annotation, localns=_loaded_late())
->>>>>>> main
         nested = (result_classes(hints[field.name]) for field in dataclasses.fields(annotation))
         return frozenset({annotation}).union(*nested)
     return frozenset().union(*(result_classes(a) for a in typing.get_args(annotation) if _hashable(a)))
@@ -159,11 +150,7 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
     if annotation in _KINDS:
         return (Leaf(path, _KINDS[annotation]),)
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-<<<<<<< HEAD
-        hints = _fields(annotation)
-=======
         hints = typing.get_type_hints(annotation, localns=_loaded_late())
->>>>>>> main
         return tuple(one for f in dataclasses.fields(annotation) for one in leaves(hints[f.name], (*path, f.name)))
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is np.ndarray:

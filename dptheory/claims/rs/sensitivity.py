@@ -20,5 +20,7 @@ row = new_row(
 def _(clip: Fraction, sigma: Fraction) -> Sides:
     """squared distance of two neighbours over the variance of the noise"""
     gradients = (-clip, clip / 3, clip)
-    furthest = max(abs(sum(gradients) - sum(gradients[:i] + gradients[i + 1 :])) for i in range(len(gradients)))
+    whole = sum(gradients, Fraction(0))
+    without = [sum(gradients[:i] + gradients[i + 1 :], Fraction(0)) for i in range(len(gradients))]
+    furthest = max(abs(whole - one) for one in without)
     return 1 / sigma**2, lambda: furthest**2 / (clip * sigma) ** 2, furthest**2 / (furthest * sigma**2)
