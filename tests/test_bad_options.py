@@ -15,6 +15,7 @@ import typer.testing
 from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
+from dptheory.cli._joining import joining
 from tests.calls.command_line import ALTERNATIVES, COMMANDS
 
 NEVER = ("nan", "abc", "", "1,x", "0x10")  # no number, and no text that means anything
@@ -22,12 +23,12 @@ NUMBERS = ("0", "-1", "1e308", "-inf", "inf", "5e-324", "1e400", "1" + "0" * 30,
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    children = getattr(command, "commands", None)
-    if children is None:
+    if not hasattr(command, "list_commands"):
         yield " ".join(path), command
         return
-    for name, child in children.items():
-        yield from _leaves(child, (*path, name))
+    for name in command.list_commands(None):
+        if path or name not in joining():
+            yield from _leaves(command.get_command(None, name), (*path, name))
 
 
 LEAVES = dict(_leaves(typer.main.get_command(cli.app)))

@@ -3,6 +3,7 @@
 import ast
 import itertools
 import math
+import os
 import re
 from pathlib import Path
 
@@ -73,17 +74,23 @@ _CORRECTION = {
     Verdict.LOOSE: "Sharper",
     Verdict.CONDITIONAL: "Corrected",
     Verdict.FALSE: "Corrected",
+    Verdict.NOT_SHOWN: "Corrected",
 }
-_MUST_CORRECT = (Verdict.CONDITIONAL, Verdict.FALSE)
+_MUST_CORRECT = (Verdict.CONDITIONAL, Verdict.FALSE, Verdict.NOT_SHOWN)
 
 
 def sections_of(claim: Claim, headings: list[str]) -> list[str]:
     """The sections that the verdict asks for, in their order; those that a page may leave out only where it has them."""
     correction = _CORRECTION[claim.verdict]
-    may = ["Key points", "Where the print errs", *([] if claim.verdict in _MUST_CORRECT else [correction])]
+    may = [
+        "Key points",
+        "Where the print errs",
+        "The paper's side",
+        *([] if claim.verdict in _MUST_CORRECT else [correction]),
+    ]
     shown = ["Figure"] if claim.figure else []
     proof = ["Proof", *(["Counterexample"] if claim.verdict in _MUST_CORRECT else []), "Use instead", *shown]
-    order = ["Key points", "Statement", correction, "Conditions", "Where the print errs", *proof]
+    order = ["Key points", "Statement", correction, "Conditions", "Where the print errs", "The paper's side", *proof]
     return [one for one in order if one in headings or one not in may]
 
 
@@ -93,6 +100,7 @@ _KNOWN = {
     "Statement",
     "Conditions",
     "Where the print errs",
+    "The paper's side",
     "Proof",
     "Use instead",
 }
@@ -120,7 +128,7 @@ def test_what_a_page_says_is_read_back_and_stands_once(claim: Claim) -> None:
     """Every line before the proof belongs to one text of the row: no line is lost, and none is a second copy."""
     text = (PROOFS / claim.page).read_text(encoding="utf-8").split("\n## Proof")[0]
     body = "\n".join(text.removeprefix(_page_markdown.opening(claim)).splitlines())
-    said = [claim.summary, claim.for_users, claim.statement, claim.correction, claim.printed_error]
+    said = [claim.summary, claim.for_users, claim.statement, claim.correction, claim.printed_error, claim.paper_side]
     texts = [one for one in (*said, *claim.key_points, *claim.conditions) if one]
     for one in sorted(texts, key=len, reverse=True):
         assert one in body, one
@@ -130,6 +138,36 @@ def test_what_a_page_says_is_read_back_and_stands_once(claim: Claim) -> None:
     assert {line for line in left - frame if not line.startswith("The mistake is that of [")} == set()
     within = [one for one, other in itertools.permutations(texts, 2) if len(one) > _A_PHRASE and one in other]
     assert within == [], "stands in another text of the page, too"
+
+
+_QUOTE = re.compile(r'> "(?P<words>.+)" \((?P<place>.+)\)\n\n(?P<answer>.+)', re.DOTALL)
+_TEXTS = {
+    "rf": "random_freeze",
+    "rs": "random_sparsification",
+    "lf": "layer_freezing",
+    "gep": "gradient_embedding_perturbation",
+    "gip": "gradient_index_pruning",
+}
+_PAPERS = Path(os.environ.get("DPTHEORY_PAPERS", ROOT.parent / "shared" / "papers"))
+JUDGED = [claim for claim in ARGUED if claim.verdict is not Verdict.HOLDS and not claim.ours]
+
+
+@every(JUDGED)
+def test_the_papers_strongest_words_for_the_other_side_are_quoted_and_met(claim: Claim) -> None:
+    assert _QUOTE.fullmatch(claim.paper_side), claim.paper_side
+
+
+def _letters(text: str) -> str:
+    """Without white space and the marks of mathematics and emphasis, which the copies of the papers set differently."""
+    return re.sub(r"[\s*$\\]", "", text)
+
+
+@pytest.mark.skipif(not _PAPERS.is_dir(), reason="the papers' texts are not here")
+def test_every_quote_stands_word_for_word_in_the_paper() -> None:
+    texts = {key: _letters((_PAPERS / f"{name}.txt").read_text(encoding="utf-8")) for key, name in _TEXTS.items()}
+    quoted = [(c, found["words"]) for c in JUDGED if (found := _QUOTE.fullmatch(c.paper_side))]
+    assert [c.id for c, words in quoted if _letters(words) not in texts[c.source.paper]] == []
+    assert [c.id for c, words in quoted if len(words.split()) < 4 and c.id != "rs.fig1"] == []
 
 
 def test_the_words_of_the_ledger_stand_in_no_module() -> None:
@@ -290,6 +328,7 @@ def test_no_page_without_a_claim() -> None:
         "kernel.md",
         "new.md",
         "opacus.md",
+        "practice.md",
         "refute.md",
         "results.md",
         "results/plan.md",

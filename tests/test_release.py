@@ -41,7 +41,7 @@ def test_every_extra_is_in_all_or_named_apart() -> None:
     extras = set(PROJECT["optional-dependencies"])
     (everything,) = PROJECT["optional-dependencies"]["all"]
     together = set(re.findall(r"\w+", everything.partition("[")[2]))
-    assert extras - together == {"all", "browser", "cluster", "docs", "evidence"}
+    assert extras - together == {"all", "architectures", "browser", "cluster", "docs", "evidence"}
 
 
 def test_the_source_archive_carries_what_its_tests_and_pages_need() -> None:

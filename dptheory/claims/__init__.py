@@ -2,7 +2,7 @@
 
 from dptheory.claims._answer import Answer, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
-from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
+from dptheory.claims._claim import PAPERS, Claim, Severity, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
 from dptheory.claims._find import Match, SearchResult, find
 from dptheory.claims._markdown import ledger_markdown
@@ -24,6 +24,7 @@ __all__ = [
     "Measured",
     "Prose",
     "SearchResult",
+    "Severity",
     "Source",
     "Verdict",
     "Watcher",

@@ -27,7 +27,16 @@ class Verdict(enum.Enum):
     LOOSE = "true as printed, but a tight or exact value exists"
     CONDITIONAL = "true only under a condition that the paper does not state"
     FALSE = "not true as printed"
+    NOT_SHOWN = "the paper's argument does not carry; whether the statement is true stays open"
     EMPIRICAL = "a measured claim, to be compared with runs"
+
+
+class Severity(enum.Enum):
+    """What a FALSE statement takes with it."""
+
+    SLIP = "a misprint: nothing rests on it"
+    REPAIRABLE = "a corrected statement serves the paper's use"
+    SERIOUS = "what the paper builds on it falls"
 
 
 PAPERS = {
@@ -85,6 +94,7 @@ class Claim:
         id: "gip.mse_t0"; the part before the dot is the paper.
         source: where the paper makes the claim.
         verdict: how far it can be trusted.
+        severity: what falls with it; of a FALSE row, and of no other.
         printed: the paper's own formula as a function, where it differs from the calculator.
         calculators: the functions to call instead.
         checks: what tests it.
@@ -102,6 +112,7 @@ class Claim:
     id: str
     source: Source
     verdict: Verdict
+    severity: Severity | None = None
     printed: Callable[..., Any] | None = None
     calculators: tuple[Callable[..., Any], ...] = ()
     checks: tuple[Check, ...] = ()
@@ -167,6 +178,16 @@ class Claim:
     def for_users(self) -> str:
         """What a result of ours changes for a user, one sentence."""
         return self._words.for_users
+
+    @property
+    def paper_side(self) -> str:
+        """The paper's strongest words for the other side, quoted with their place, and what they leave of the verdict."""
+        return self._words.paper_side
+
+    @property
+    def judgement(self) -> str:
+        """The verdict, with its severity where it has one: "FALSE, serious"."""
+        return self.verdict.name + (f", {self.severity.name.lower()}" if self.severity else "")
 
     @property
     def kernel_proves(self) -> str:

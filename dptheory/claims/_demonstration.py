@@ -13,6 +13,7 @@ _SHOWN = {
     Verdict.LOOSE: "rf.lem2",
     Verdict.CONDITIONAL: "gip.order",
     Verdict.FALSE: "gip.mse_t0",
+    Verdict.NOT_SHOWN: "rs.appF",
 }
 _SIGMA_G = 0.1  # sigma_g^2 / sigma^2 = 1e-4, Appendix B.1
 _INDEX_EPSILON = 0.01

@@ -61,7 +61,7 @@ def _shown(text: str) -> list[str]:
 def _row(claim: Claim) -> str:
     cells = (
         f"[`{claim.id}`]({claim.page}) {claim.title}",
-        claim.verdict.name,
+        claim.judgement,
         claim.kernel_proves,
         f"[`{claim.kernel}`](kernel/{claim.kernel})",
     )

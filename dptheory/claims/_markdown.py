@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from dptheory import _validate
 from dptheory.checks import Evidence
 from dptheory.claims._answer import CONFIRMED
-from dptheory.claims._claim import PAPERS, Claim, Verdict
+from dptheory.claims._claim import PAPERS, Claim, Severity, Verdict
+from dptheory.errors import ArgumentError
 
 
 def ledger_markdown(claims: Iterable[Claim]) -> str:
@@ -42,6 +42,16 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
     for verdict in Verdict:
         count = sum(claim.verdict is verdict for claim in claims)
         lines.append(f"| {verdict.name} | {verdict.value} | {count} |")
+    lines += [
+        "",
+        "A FALSE row has a severity, which says what falls with it.",
+        "",
+        "| severity | meaning | rows |",
+        "|---|---|---|",
+    ]
+    for severity in Severity:
+        count = sum(claim.severity is severity for claim in claims)
+        lines.append(f"| {severity.name} | {severity.value} | {count} |")
     lines += ["", _mistakes(claims)]
     for key, paper in PAPERS.items():
         rows = [claim for claim in claims if claim.source.paper == key]
@@ -59,7 +69,7 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
         for claim in rows:
             cells = (
                 f"[`{claim.id}`]({claim.page}) {claim.title}",
-                claim.verdict.name,
+                claim.judgement,
                 str(claim.source),
                 claim.summary or (claim.statement if claim.verdict is Verdict.EMPIRICAL else ""),
                 claim.answer.summary if claim.answer else claim.state + _coq(claim),
@@ -80,7 +90,7 @@ def one_row(cells: Iterable[str]) -> str:
 def _claims(claims: object) -> tuple[Claim, ...]:
     found = tuple(claims) if isinstance(claims, Iterable) else (claims,)
     if not all(isinstance(claim, Claim) for claim in found):
-        raise ValueError(f"claims must be claims of the ledger, got {_validate.shown(claims)}")
+        raise ArgumentError("claims", "be claims of the ledger", claims)
     return found
 
 

@@ -8,6 +8,7 @@ from dptheory.checks import Evidence
 from dptheory.claims._claim import PAPERS, Claim, Verdict, source_file
 from dptheory.claims._markdown import empirical_markdown, evidence_markdown, ledger_link, one_row
 from dptheory.claims._registry import all_claims
+from dptheory.errors import ArgumentError
 
 
 def page_markdown(claim: Claim, evidence: Sequence[Evidence] = ()) -> str:
@@ -32,7 +33,7 @@ def page_markdown(claim: Claim, evidence: Sequence[Evidence] = ()) -> str:
     """
     _validate.instance("claim", claim, Claim)
     if not isinstance(evidence, Sequence) or not all(isinstance(one, Evidence) for one in evidence):
-        raise ValueError(f"evidence must be what Claim.check returns, got {_validate.shown(evidence)}")
+        raise ArgumentError("evidence", "be what Claim.check returns", evidence)
     if claim.verdict is Verdict.EMPIRICAL:
         return empirical_markdown(all_claims(claim.source.paper, Verdict.EMPIRICAL))
     first = opening(claim)
@@ -56,7 +57,7 @@ def opening(claim: Claim) -> str:
 
 def verdict_in_bold(claim: Claim) -> str:
     """How the paragraph begins that gives a claim's verdict."""
-    return f"**{claim.verdict.name}** ({'proved on this page' if claim.proved else 'observed, not proved'}): "
+    return f"**{claim.judgement}** ({'proved on this page' if claim.proved else 'observed, not proved'}): "
 
 
 def _neighbours(claim: Claim) -> list[str]:

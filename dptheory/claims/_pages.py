@@ -4,12 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dptheory import _validate
 from dptheory.claims._claim import PAPERS
 from dptheory.claims._errata import write_erratum
 from dptheory.claims._markdown import ledger_markdown
 from dptheory.claims._own_results import own_results_markdown
 from dptheory.claims._registry import all_claims
+from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 
 
@@ -58,7 +58,5 @@ def write_pages(directory: Path) -> WrittenPages:
 def _folder(directory: object) -> Path:
     """The folder, if it is that of the pages: in any other a README.md may be somebody's own."""
     if not isinstance(directory, str | os.PathLike) or not all((Path(directory) / paper).is_dir() for paper in PAPERS):
-        raise ValueError(
-            f"directory must be the folder of the proof pages, with {', '.join(PAPERS)} in it, got {_validate.shown(directory)}"
-        )
+        raise ArgumentError("directory", f"be the folder of the proof pages, with {', '.join(PAPERS)} in it", directory)
     return Path(directory)

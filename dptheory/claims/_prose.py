@@ -2,7 +2,8 @@
 
 A page is plain Markdown. Its first heading is ``# id: title``; the paragraph that begins with the verdict in bold gives the
 summary, one that begins with ``**For a user.**`` what the result changes. Then the sections "Key points", "Statement", one of
-:data:`CORRECTIONS`, "Conditions" and "Where the print errs", as far as there is something to say; the proof follows.
+:data:`CORRECTIONS`, "Conditions", "Where the print errs" and "The paper's side", as far as there is something to say; the proof
+follows.
 """
 
 import re
@@ -30,6 +31,7 @@ class Prose:
         conditions: what the claim needs, stated and unstated.
         correction: the right statement, where the printed one fails or is loose.
         printed_error: the step of the paper's argument that fails, where there is one to point at.
+        paper_side: the paper's strongest words for the other side, quoted with their place, and the answer.
     """
 
     title: str
@@ -40,6 +42,7 @@ class Prose:
     conditions: tuple[str, ...] = ()
     correction: str | None = None
     printed_error: str | None = None
+    paper_side: str = ""
 
 
 def page_folders() -> tuple[Path, ...]:
@@ -93,6 +96,7 @@ def prose_of(text: str) -> Prose:
         conditions=_items(sections.get("Conditions", "")),
         correction=next((sections[heading] for heading in CORRECTIONS if heading in sections), None),
         printed_error=sections.get("Where the print errs"),
+        paper_side=sections.get("The paper's side", ""),
     )
 
 

@@ -14,6 +14,7 @@ from dptheory.claims._claim import PAPERS, Claim, Verdict
 from dptheory.claims._measured import measured_claims
 from dptheory.claims._order import ledger_key
 from dptheory.claims._row import Row
+from dptheory.errors import ArgumentError
 
 
 @functools.cache
@@ -75,7 +76,7 @@ def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -
         _validate.choice("paper", paper, tuple(PAPERS))
     if verdict is not None and not isinstance(verdict, Verdict):
         if not isinstance(verdict, str) or verdict.upper() not in Verdict.__members__:
-            raise ValueError(f"verdict must be one of {', '.join(Verdict.__members__)}, got {_validate.shown(verdict)}")
+            raise ArgumentError("verdict", f"be one of {', '.join(Verdict.__members__)}", verdict)
         verdict = Verdict[verdict.upper()]
     return tuple(
         claim
@@ -103,7 +104,7 @@ def get(id: str) -> Claim:
     """
     found = (_in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
     if found is None:
-        raise ValueError(f"id must be that of a claim in the ledger, got {_validate.shown(id)}{_nearest(id)}")
+        raise ArgumentError("id", "be that of a claim in the ledger", id, got=f"{_validate.shown(id)}{_nearest(id)}")
     return found
 
 
@@ -127,7 +128,7 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         ['rs.lem3.1', 'rs.lem3.2', 'rs.lem3.3', 'rs.lem3.4']
     """
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Iterable):
-        raise ValueError(f"patterns must be ids or globs, as in ['gip.*'], got {_validate.shown(patterns)}")
+        raise ArgumentError("patterns", "be ids or globs, as in ['gip.*']", patterns)
     patterns = tuple(patterns)
     if not patterns:
         return all_claims()
@@ -136,7 +137,9 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         one = _in_own_file(pattern) if isinstance(pattern, str) else None
         matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
         if not matching:
-            raise ValueError(f"patterns must each match a claim, got {_validate.shown(pattern)}{_nearest(pattern)}")
+            raise ArgumentError(
+                "patterns", "each match a claim", patterns, got=f"{_validate.shown(pattern)}{_nearest(pattern)}"
+            )
         chosen.update({id: get(id) for id in matching})
     return tuple(sorted(chosen.values(), key=ledger_key))
 

@@ -29,9 +29,10 @@ from dptheory.checks import (
 from dptheory.checks._certificate import Problem
 from dptheory.checks._law import OutcomeSampler
 from dptheory.checks._mean import Sampler
-from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._claim import Claim, Severity, Source, Verdict
+from dptheory.errors import ArgumentError
 
-__all__ = ["Kind", "Number", "Range", "Row", "Sides", "Source", "Verdict", "new_row"]
+__all__ = ["Kind", "Number", "Range", "Row", "Severity", "Sides", "Source", "Verdict", "new_row"]
 
 Cases = Callable[[], Iterable[tuple[Any, ...]]]
 Compared = Sides | tuple[Number, Number | Callable[[], Number]]
@@ -202,7 +203,9 @@ def _cases(cases: tuple[tuple[Any, ...] | Cases, ...]) -> Cases:
     functions = [one for one in cases if callable(one)]
     listed = [one for one in cases if not callable(one)]
     if functions and len(cases) > 1:
-        raise ValueError(f"cases must be tuples, or one function that gives them, got {len(functions)} of {len(cases)}")
+        raise ArgumentError(
+            "cases", "be tuples, or one function that gives them", cases, got=f"{len(functions)} of {len(cases)}"
+        )
     return functions[0] if functions else lambda: listed
 
 

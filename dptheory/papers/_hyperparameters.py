@@ -7,7 +7,7 @@ import difflib
 import functools
 from dataclasses import dataclass
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.papers import _data
 from dptheory.papers._records import Setting
 
@@ -99,9 +99,7 @@ def preset(name: str) -> Preset:
     known = _presets()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        raise ValueError(
-            f"name must be that of a preset{f', such as {near}' if near else ''}, got {_validate.shown(name)}"
-        )
+        raise ArgumentError("name", f"be that of a preset{(f', such as {near}' if near else '')}", name)
     return known[name]
 
 

@@ -41,6 +41,10 @@ def test_a_row_says_what_its_verdict_allows() -> None:
             assert claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL), claim.id
         if proved & {"printed_holds", "part_holds"}:
             assert claim.verdict is not Verdict.FALSE, claim.id
+        if claim.verdict is Verdict.FALSE:
+            assert "printed_is_false" in proved, claim.id
+        if claim.verdict is Verdict.NOT_SHOWN:
+            assert not proved & {"printed_is_false", "printed_holds"}, claim.id
         if claim.verdict is Verdict.CONDITIONAL:
             assert proved & {"correction_holds", "printed_holds"}, claim.id
         assert claim.kernel_says is not None and claim.kernel_says.startswith("kernel-checked: ")

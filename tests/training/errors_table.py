@@ -96,6 +96,47 @@ def _packed(s: Any, x: torch.Tensor) -> torch.Tensor:
     return s.out(s.rnn(packed)[1][-1])
 
 
+def folded() -> nn.Module:
+    return Model(lambda s, x: s.b(s.a(x.flatten(0, 1)).view(len(x), 5, 6).mean(1)), a=Linear(6, 6), b=Linear(6, 3))
+
+
+def of_one_row() -> nn.Module:
+    return Model(lambda s, x: s.b((x + s.a(torch.arange(5)[None])).mean(1)), a=nn.Embedding(5, 6), b=Linear(6, 3))
+
+
+def used_elsewhere() -> nn.Module:
+    return Model(lambda s, x: s.b(F.linear(x, s.a.weight)), a=Linear(6, 6, bias=False), b=Linear(6, 3))
+
+
+class Windows(nn.Module):
+    """A table of relative positions with its index in a buffer, in a layer that sees windows in place of examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.inner = nn.Parameter(torch.linspace(-1.0, 1.0, 4)), Linear(3, 3)
+        self.register_buffer("index", torch.tensor([[0, 1, 2], [3, 0, 1], [2, 3, 0]]))
+
+    def forward(self, windows: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.inner(windows) @ self.table[self.index])
+
+
+class Called(nn.Module):
+    """A layer that its network calls by keyword alone, with a parameter of another layer."""
+
+    def forward(self, *, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return x * scale
+
+
+def bias_of_places() -> nn.Module:
+    """As many places as examples: only another number of examples tells them apart."""
+    places = torch.arange(N)
+    return Model(
+        lambda s, x: s.b((x[:, None] * s.a((places[:, None] - places).abs()).sum(1)).sum(1)),
+        a=nn.Embedding(N, 1),
+        b=Linear(6, 3),
+    )
+
+
 Case = tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]
 
 RIGHT: dict[str, Case] = {
@@ -169,6 +210,34 @@ RIGHT: dict[str, Case] = {
     "an eval() of a part": (
         lambda: Model(lambda s, x: s.b(s.a.eval()(x)), a=nn.Sequential(Linear(6, 5), nn.Dropout(0.5)), b=Linear(5, 3)), (X, Y),
         cross_entropy),
+    "spectral norm": (
+        lambda: nn.Sequential(  # as many iterations of the power method as it takes
+            nn.utils.parametrizations.spectral_norm(Linear(6, 5), n_power_iterations=200), nn.Tanh(), Linear(5, 3)), (X, Y),
+        cross_entropy),
+    "frames folded": (folded, (FRAMES, Y), cross_entropy),
+    "one row for all": (of_one_row, (FRAMES, Y), cross_entropy),
+    "one row for all, twice": (
+        lambda: Model(lambda s, x: s.b((x + s.a(s.p(torch.arange(5)[None]))).mean(1)), p=nn.Embedding(5, 6), a=Linear(6, 6),
+            b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "one row that must stay one": (
+        lambda: Model(lambda s, x: s.b((x + s.a(torch.arange(5)[None]).repeat(len(x), 1, 1)).mean(1)), a=nn.Embedding(5, 6),
+            b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "used outside of its layer": (used_elsewhere, (X, Y), cross_entropy),
+    "used in its layer and outside": (
+        lambda: Model(lambda s, x: s.b(F.linear(s.a(x), s.a.weight)), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),
+    "a parameter by keyword, a list of parameters": (
+        lambda: Model(lambda s, x: s.b(s.c(x=x, scale=s.p[0])), c=Called(), p=nn.ParameterList([torch.ones(6)]), b=Linear(6, 3)),
+        (X, Y), cross_entropy),
+    "windows and a buffer": (
+        lambda: Model(lambda s, x: s.b(s.a(x.reshape(-1, 3)).view(len(x), -1)), a=Windows(), b=Linear(30, 3)), (FRAMES, Y),
+        cross_entropy),
+    "as many places as examples": (bias_of_places, (X, Y), cross_entropy),
+    "a layer that is there twice": (
+        lambda: (lambda layer: Model(lambda s, x: s.c(s.b(s.a(x)) @ s.a.weight), a=layer, b=layer, c=Linear(6, 3)))(Linear(6, 6)),
+        (X, Y), cross_entropy),
+    "a loss within the model": (
+        lambda: Model(lambda s, x, y: {"loss": F.cross_entropy(F.linear(x, s.a.weight), y), "none": None}, a=Linear(6, 3, bias=False)),
+        (X, Y), lambda m, x, y: m(x, y)["loss"]),
 }  # fmt: skip
 """Loops whose per-sample gradients are those of each example alone."""
 
@@ -192,18 +261,6 @@ def one_step(made: Any, loss: Callable[..., torch.Tensor] = cross_entropy) -> No
 
 def encoder_of_twelve() -> nn.Module:
     return nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 12, batch_first=True), 12, enable_nested_tensor=False)
-
-
-def folded() -> nn.Module:
-    return Model(lambda s, x: s.b(s.a(x.flatten(0, 1)).view(len(x), 5, 6).mean(1)), a=Linear(6, 6), b=Linear(6, 3))
-
-
-def of_one_row() -> nn.Module:
-    return Model(lambda s, x: s.b((x + s.a(torch.arange(5)[None])).mean(1)), a=nn.Embedding(5, 6), b=Linear(6, 3))
-
-
-def used_elsewhere() -> nn.Module:
-    return Model(lambda s, x: s.b(F.linear(x, s.a.weight)), a=Linear(6, 6, bias=False), b=Linear(6, 3))
 
 
 def batch_second() -> nn.Module:

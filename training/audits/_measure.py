@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dptheory.errors import ArgumentError
 from dptheory.training.audits import _board, _epsilons, _findings, _laws
 from dptheory.training.audits._cases import Case, Counted
 from dptheory.training.audits._findings import Finding
@@ -183,7 +184,7 @@ def replayed(case: Case, trace: _board.Trace, seed: int) -> Finding:
 def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence[Array]) -> list[Array]:
     """Masks or bases of every step, by a mechanism of this seed that sees the releases of the steps before and no data."""
     if case.shown is None:
-        raise ValueError(f"case must show a mask or bases, got {case.name}")
+        raise ArgumentError("case", "show a mask or bases", case, got=f"{case.name}")
     mechanism, model = case.built(seed), plan.board(plan.sizes)
     params = [p.detach() for p in model.parameters()]
     shown = []
@@ -284,7 +285,7 @@ def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) 
     for step, twin in zip(one.seen, other.seen, strict=True):
         law = case.law(step, plan.rows[step.drawn], plan.clip_norm, plan.noise_multiplier)
         if not isinstance(law, _laws.Gaussian):
-            raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
+            raise ArgumentError("case", "have a Gaussian law to be compared under one noise", case, got=f"{case.name}")
         square = float(np.nansum(law.in_noise(step.released - twin.released) ** 2))
         if case.counted is not None:  # what leaves beside the sum
             here, there = (case.counted.released(_clips(own)) for own in (step, twin))

@@ -11,6 +11,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
@@ -61,9 +62,9 @@ def check_rows_apart(
     """
     _validate.instance("model", model, nn.Module)
     if not callable(loss):
-        raise ValueError(f"loss must be a function of the model and a batch, got {_validate.shown(loss)}")
+        raise ArgumentError("loss", "be a function of the model and a batch", loss)
     if not model.training:
-        raise ValueError("model must be in training mode, got one after eval(): call model.train()")
+        raise ArgumentError("model", "be in training mode", model, got="one after eval(): call model.train()")
     rows = _rows(batch)
     if not isinstance(model, GradSampleModule):
         check_layers(model)  # what the hooks do not reach would not be compared
@@ -96,13 +97,15 @@ def check_rows_apart(
         plain = list(range(rows))
         (first, rounding), (again, _) = passed(plain), passed(plain)
         if not still(first.rows, again.rows, rounding):
-            raise ValueError(
-                "loss must give a batch the same gradients each time, got others: leave out what is random"
+            raise ArgumentError(
+                "loss", "give a batch the same gradients each time", loss, got="others: leave out what is random"
             )
         for swaps in _swaps(batch, rows, rng):
             other, _ = passed([swaps.get(row, row) for row in plain])
             if other.rows.shape != again.rows.shape:
-                raise ValueError("loss must give a batch one gradient for each record, got another number of gradients")
+                raise ArgumentError(
+                    "loss", "give a batch one gradient for each record", loss, got="another number of gradients"
+                )
             same = in_place(again, other, list(swaps))
             flags = moved(again.rows, other.rows, list(swaps), rounding, in_place=same)
             if flags is not None:
@@ -130,9 +133,8 @@ def _rows(batch: Any) -> int:
     )
     sizes = {len(one) for one in tensors if isinstance(one, torch.Tensor) and one.dim()}
     if len(sizes) != 1 or max(sizes) < 2:
-        raise ValueError(
-            "batch must be a tuple or a dictionary of tensors that all have the same number of rows, 2 or more, got "
-            f"{_validate.shown(batch)}"
+        raise ArgumentError(
+            "batch", "be a tuple or a dictionary of tensors that all have the same number of rows, 2 or more", batch
         )
     return int(max(sizes))
 

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import _SpectralNorm
 
+from dptheory.errors import ArgumentError
 from dptheory.training.engine._hooked_layers import every_layer
 
 
@@ -47,15 +49,19 @@ class _Writes:
     def check(self, module: nn.Module, _: object, __: object) -> None:
         for one in self._before:
             if not one.stays() and not _holds_nothing(one.value):
-                raise ValueError(
-                    f"module must leave its parameters and buffers as they are in a forward pass of training, got one that "
-                    f"writes to {_label(module, one)}: what it holds of the batch has no noise; put that layer "
-                    "into eval(), or keep the value outside the model"
+                raise ArgumentError(
+                    "module",
+                    "leave its parameters and buffers as they are in a forward pass of training",
+                    module,
+                    got=f"one that writes to {_label(module, one)}: what it holds of the batch has no noise; put "
+                    "that layer into eval(), or keep the value outside the model",
                 )
 
 
 def _held(module: nn.Module) -> Iterator[_Held]:
     for layer in every_layer(module):
+        if isinstance(layer, _SpectralNorm):
+            continue  # its vectors follow from the weight alone
         for names in (layer._modules, layer._parameters, layer._buffers):
             for name, value in names.items():
                 if value is not None:

@@ -56,9 +56,9 @@ class GradientSums:
             if fits is False:
                 raise ValueError(
                     f"{self._names.get(p, 'a parameter')} must have per-sample gradients that add up to its p.grad, got others: "
-                    "it is used outside of its layer (weights tied in a function call, a penalty in the loss: tie layers, and "
-                    "take weight_decay), p.grad was changed before step() (no GradScaler, no clip_grad_norm_), or Opacus "
-                    "misreads the layer"
+                    "it is used outside of its layer (weights tied in a function call, a penalty in the loss: tie layers, take "
+                    "weight_decay, or grad_sample_mode='whole network'), p.grad was changed before step() (no GradScaler, no "
+                    "clip_grad_norm_), or Opacus misreads the layer"
                 )
             if fits:
                 self._seen.add(id(p))

@@ -73,8 +73,8 @@ def _cause(p: torch.Tensor, bare: bool, why: str | None) -> str:
         return why or "backward() was not called since the last zero_grad(), or not on a loss of the private model"
     if p.grad is not None and p.grad.any():
         return (
-            "it is used outside of the layer that holds it, by another layer or a function: call that layer, or freeze it "
-            "with requires_grad_(False)"
+            "it is used outside of the layer that holds it, by another layer or a function: call that layer, take "
+            "grad_sample_mode='whole network', or freeze it with requires_grad_(False)"
         )
     return (
         "it took no part in the forward pass: use it in the model, or freeze it with requires_grad_(False); unfreeze it "
@@ -96,5 +96,6 @@ def _of_other_rows(rows: Mapping[str, int]) -> str:
     if found == 1:
         return f"{said}one row stands for all examples there (position embeddings, prompts): expand it to the batch before the layer"
     if found % usual == 0:
-        return said + folded
-    return f"{said}{partly}; or {folded}" if usual % found == 0 else f"{said}{first}; {partly}"
+        return f"{said}{folded}, or take grad_sample_mode='whole network'"
+    whole = "or take grad_sample_mode='whole network'"
+    return f"{said}{partly}; or {folded}; {whole}" if usual % found == 0 else f"{said}{first}; {partly}; {whole}"

@@ -9,7 +9,7 @@ from dptheory.training.per_example._batch import PerExampleGradients, as_gradien
 from dptheory.training.per_example._convolution import Convolution
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._formed import Formed
-from dptheory.training.per_example._layer_hooks import FACTORS, MODES, ForwardPass, HookedModule, LayerHook
+from dptheory.training.per_example._layer_hooks import FACTORS, MODES, WHOLE, ForwardPass, HookedModule, LayerHook
 from dptheory.training.per_example._mixed import Mixed
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
 from dptheory.training.per_example._squares import square_sums
@@ -18,6 +18,7 @@ from dptheory.training.per_example._table import Table
 __all__ = [
     "FACTORS",
     "MODES",
+    "WHOLE",
     "Convolution",
     "Dense",
     "Formed",

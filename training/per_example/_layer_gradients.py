@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from opacus import GradSampleModule
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.utils import _pytree as tree
 
 from dptheory.training.per_example._memory_order import laid_down_anew
 from dptheory.training.per_example._misread_layers import misread
+from dptheory.training.per_example._other_values import called_with
 
 Rows = dict[torch.Tensor, torch.Tensor]
 """By parameter: a tensor of its shape for each example."""
@@ -101,7 +102,7 @@ def _by_forward(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor
         for i, row in zip(mapped, rows, strict=True):
             parts[i] = row.unsqueeze(0)
         args, kwargs = tree.tree_unflatten(parts, call.spec)
-        given = functional_call(bare, {f"layer.{name}": value for name, value in values.items()}, args, kwargs)
+        given = called_with(bare, {params[name]: value for name, value in values.items()}, args, kwargs)
         outputs = [leaf for leaf in tree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
         product: torch.Tensor = outputs[place] * one.unsqueeze(0)
         return product.sum()

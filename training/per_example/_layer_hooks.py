@@ -6,24 +6,30 @@ holds what the layer was called with: outputs may be written in place, calls com
 by keyword, with numbers, or again by ``checkpoint`` needs no rule.
 """
 
+import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from opacus import GradSampleModule
-from opacus.layers.dp_rnn import DPGRU, DPLSTM, DPRNN
+from opacus.layers.dp_rnn import DPGRU, DPLSTM, DPRNN, RNNLinear
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 from torch.utils import _pytree as tree
 
+from dptheory.errors import ArgumentError
+from dptheory.training.per_example import _trial as trial
 from dptheory.training.per_example._factors import added, factors_of, has_factors
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._layer_gradients import Call, call_of, of_a_call, trained
 from dptheory.training.per_example._representation import Representation, filled, writes
+from dptheory.training.per_example._whole_network import Arguments, NetworkCall, WholeNetwork, called
 
-FACTORS, HOOKS, FUNCTORCH = MODES = ("factors", "hooks", "functorch")
+FACTORS, HOOKS, FUNCTORCH, WHOLE = MODES = ("factors", "hooks", "functorch", "whole network")
+
+_log = logging.getLogger("dptheory.training")
 
 
 class HookedModule(GradSampleModule):  # type: ignore[misc]
@@ -32,40 +38,85 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     Args:
         m: the model.
         mode: "factors" leaves at the weights of dense layers, convolutions and embeddings what their gradients follow from, and
-            tensors at all other parameters; "hooks" leaves tensors, by Opacus's formulas; "functorch" by the layers' own forward.
+            tensors at all other parameters; "hooks" leaves tensors, by Opacus's formulas; "functorch" by the layers' own forward;
+            "whole network" by a pass of the network for each example. All others take that for what no hook can reach, alone.
         options: those of Opacus's wrapper.
     """
 
     def __init__(self, m: nn.Module, *, mode: str, **options: Any) -> None:
         self.passes = Passes()
         self.mode = mode
-        super().__init__(m, force_functorch=mode == FUNCTORCH, **options)
+        self._tried = self._said = False
+        super().__init__(m, force_functorch=mode == FUNCTORCH, **({"strict": False} | options))
 
     def add_hooks(
         self, *, loss_reduction: str = "mean", batch_first: bool = True, force_functorch: bool = False
     ) -> None:
         """Put a hook on every layer with trained parameters, before those that the user has put there."""
         if hasattr(self._module, "autograd_grad_sample_hooks"):
-            raise ValueError("module must not be private yet, got one with hooks: take what to_standard_module() gives")
+            raise ArgumentError(
+                "module",
+                "not be private yet",
+                self._module,
+                got="one with hooks: take what to_standard_module() gives",
+            )
         handles: list[Any] = []
         self._module.autograd_grad_sample_hooks = self.autograd_grad_sample_hooks = handles
         names = {m: name for name, m in self._module.named_modules()}
         self.passes.model = weakref.ref(self._module)
+        self.passes.hooked.clear()
+        self._tried = self.mode == WHOLE
+        if self.mode == WHOLE:
+            self.take_alone(self._module.parameters(), "")
+        for layer in self._module.modules():
+            if any(True for _ in layer.buffers()):
+                self.take_alone(held_by(layer), "its layer has buffers")
         for layer in self.iterate_submodules(self._module):
             if type(layer) not in (DPRNN, DPLSTM, DPGRU):  # their cells have the hooks
                 label = f"{names[layer] or 'the model itself'} ({type(layer).__name__})"
                 hook = LayerHook(self.passes, label, mean=loss_reduction == "mean", mode=self.mode)
+                hook.of_packed = isinstance(layer, RNNLinear)
+                self.passes.hooked[hook] = layer
                 if hook.factored(layer):
                     handles.append(layer.register_forward_pre_hook(WithoutWeight(self.passes, hook)))
                 handles.append(layer.register_forward_hook(hook, with_kwargs=True, prepend=True, always_call=True))
         self.enable_hooks()
 
     def iterate_submodules(self, module: nn.Module) -> Iterable[nn.Module]:
-        """The layers with trained parameters; what ``torch.nn.utils.parametrize`` makes of one is one layer."""
-        if is_parametrized(module) and any(p.requires_grad for p in module.parameters()):
+        """The layers with parameters that their hooks reach; what ``torch.nn.utils.parametrize`` makes of one is one layer."""
+        if is_parametrized(module):
+            if self.passes.of_hooks(held_by(module)):
+                yield module
+            return
+        if self.passes.of_hooks(held_by(module)):
             yield module
-        else:
-            yield from super().iterate_submodules(module)
+            if type(module) not in (*self.GRAD_SAMPLERS, DPRNN, DPLSTM, DPGRU):
+                return  # what is in it has no hooks of its own
+        for layer in module.children():
+            yield from self.iterate_submodules(layer)
+
+    def take_alone(self, params: Iterable[nn.Parameter], why: str) -> bool:
+        """Have the gradients of some trained parameters come from a pass of the whole network for each example.
+
+        Args:
+            params: some of the model's.
+            why: no hook reaches them.
+
+        Returns:
+            Whether there are more of them than before.
+        """
+        wanted = {id(p) for p in params} - set(self.passes.alone)
+        new = {id(p): name for name, p in self._module.named_parameters() if p.requires_grad and id(p) in wanted}
+        self.passes.alone |= new
+        if new and self.mode != WHOLE and not self._said:
+            self._said = True
+            _log.warning(
+                "%s has gradients of single examples by a pass of the whole network for each example, which is slower than the hook of "
+                "its layer: %s; so may others; freeze it with requires_grad_(False) where it need not be trained",
+                next(iter(new.values())),
+                why,
+            )
+        return bool(new)
 
     def enable_hooks(self) -> None:
         super().enable_hooks()
@@ -78,10 +129,127 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own."""
         self.passes.begin(self._module.training)
+        self.passes.rows = self.passes.arguments.examples(tree.tree_leaves((args, kwargs)))
         try:
-            return self._module(*args, **kwargs)
+            if not self.passes.recording or torch._C._functorch.maybe_current_level() is not None:
+                return self._module(*args, **kwargs)
+            self._try(args, kwargs)
+            if not self._trained_alone():
+                return self._module(*args, **kwargs)
+            if torch.compiler.is_compiling() or torch._C._is_tracing():
+                raise ValueError(_STANDARD.format(layer="one"))
+            passes = self.passes
+            return called(
+                self._module, args, kwargs, arguments=passes.arguments, number=passes.number, arrived=self._arrived
+            )
         finally:
             self.passes.put_back()
+
+    def _trained_alone(self) -> dict[nn.Parameter, str]:
+        """The trained parameters that no hook reaches, with their names."""
+        alone = self.passes.alone
+        return (
+            {p: alone[id(p)] for p in self._module.parameters() if p.requires_grad and id(p) in alone} if alone else {}
+        )
+
+    def _try(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Before the first pass of some examples: see which layers' rows are examples."""
+        if self._tried or not self.passes.rows or torch.compiler.is_compiling() or torch._C._is_tracing():
+            return
+        self._tried = True
+        leaves, spec = tree.tree_flatten((args, kwargs))
+        try:
+            while self._take_what_hooks_miss(leaves, spec):
+                self.remove_hooks()
+                self.add_hooks(
+                    loss_reduction=self.loss_reduction,
+                    batch_first=self.batch_first,
+                    force_functorch=self.force_functorch,
+                )
+                self._tried = True
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # a model that takes batches of one size alone; the checks of every step stand
+            _log.debug("rows of layers not compared: %s", error)
+
+    def _take_what_hooks_miss(self, leaves: list[Any], spec: tree.TreeSpec) -> bool:
+        """Whether there is something more that hooks cannot reach."""
+        passes = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
+        if not trial.of_examples(*passes):
+            return False
+        one, other = trial.not_apart(*(one.watch for one in passes))
+        shared = {id(p) for hook in one for p in trained(self.passes.hooked[hook])}
+        failed = {hook for found in passes for hook in found.watch.failed}
+        more = self.take_alone(self._of(other), "the rows of its layer are not the examples")
+        more |= self.take_alone(self._of(failed), "its layer has no gradients of single rows")
+        unlike = [p for found in passes for p in found.unlike if id(p) not in shared]
+        more |= self.take_alone(unlike, "it is used without its layer")
+        if more or not one:
+            return more
+        layers = [self.passes.hooked[hook] for hook in one]
+        left = [] if self._expands(layers, passes, leaves, spec) else layers
+        if len(left) > 1:
+            left = [layer for layer in left if not self._expands([layer], passes, leaves, spec)]
+        return self.take_alone(
+            (p for layer in left for p in trained(layer)), "one row of its layer stands for all examples"
+        )
+
+    def _of(self, hooks: Iterable["LayerHook"]) -> list[nn.Parameter]:
+        return [p for hook in hooks for p in trained(self.passes.hooked[hook])]
+
+    def _expands(
+        self, layers: Sequence[nn.Module], before: Sequence[trial.Outcome], leaves: list[Any], spec: tree.TreeSpec
+    ) -> bool:
+        """Have one row become one for each example before some layers, where the network gives the same with that."""
+        handles = [
+            layer.register_forward_pre_hook(ForEachExample(self.passes), with_kwargs=True, prepend=True)
+            for layer in layers
+        ]
+        try:
+            after = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
+            changed = {hook for hook, layer in self.passes.hooked.items() if layer in layers}
+            rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after)))
+            fits = trial.same(before, after) and not changed & rest
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # rows are what something counts on
+            _log.debug("one row stays one: %s", error)
+            fits = False
+        if fits:
+            self.autograd_grad_sample_hooks += handles
+        else:
+            for handle in handles:
+                handle.remove()
+        return fits
+
+    def _arrived(self, call: NetworkCall, place: int, gradient: torch.Tensor) -> None:
+        """The gradient of an output of the network, complete."""
+        params = self._trained_alone()
+        if not self.passes.counts(call.number, tuple(params), "the model"):
+            return
+        task = torch._C._current_graph_task_id()
+        if call.task != task:
+            call.task, call.gradients = task, {}
+            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._finish(call, task))
+        call.gradients[place] = gradient.detach()
+
+    def _finish(self, call: NetworkCall, task: int) -> None:
+        """All gradients of outputs have come."""
+        params, enabled = self._trained_alone(), self.passes.enabled
+        self.passes.enabled = False
+        try:
+            found = self.passes.network.gradients(
+                self._module, list(params.values()), call, mean=self.loss_reduction == "mean"
+            )
+        except BaseException:
+            for p in self._module.parameters():
+                p.grad = None  # that of the bare batch, which no optimizer may find
+            raise
+        finally:
+            self.passes.enabled = enabled
+        call.gradients = {}
+        for p, name in params.items():
+            self.passes.add(p, found[name].detach(), call.rows, name, task=task)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """torch.jit asks for it."""
@@ -98,6 +266,11 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             if held is not None:
                 p.grad_sample = None  # of single examples, without noise: no file may hold them
         return dict(vars(self))
+
+
+def held_by(layer: nn.Module) -> list[nn.Parameter]:
+    """A layer's own trained parameters; of a parametrized one all that it is made of."""
+    return [p for p in layer.parameters(recurse=is_parametrized(layer)) if p.requires_grad]
 
 
 class Passes:
@@ -117,6 +290,16 @@ class Passes:
         """A leaf of the graph, which a backward pass reaches where it would reach a weight that is left out of it."""
         self.filled: dict[int, int] = {}
         """By parameter: the backward pass whose gradients it holds."""
+        self.alone: dict[int, str] = {}
+        """By parameter: its name, where its gradients take a pass of the whole network for each example."""
+        self.hooked: dict[LayerHook, nn.Module] = {}
+        """The layers with hooks."""
+        self.network = WholeNetwork()
+        self.arguments = Arguments()
+        self.rows = 0
+        """Examples of the forward pass under way."""
+        self.watch: trial.Watch | None = None
+        """What a trial of the hooks notes."""
         self._left = 0
         self._taken_out: list[nn.Parameter] = []
 
@@ -144,6 +327,79 @@ class Passes:
         """Whether a forward pass was one of an earlier batch or part."""
         return number <= self._left
 
+    def of_hooks(self, params: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+        """Those of some parameters whose gradients come from the hooks of layers."""
+        return [p for p in params if id(p) not in self.alone] if self.alone else list(params)
+
+    def counts(self, number: int, ends: tuple[torch.Tensor, ...], label: str) -> bool:
+        """Whether the gradient of an output, which has come, is one of per-example gradients.
+
+        Args:
+            number: of the forward pass that the output is of.
+            ends: the parameters that it may leave gradients at.
+            label: of the layer, for errors.
+
+        Raises:
+            ValueError: the backward pass is to be differentiated, or that of an earlier batch.
+        """
+        if not self.enabled:
+            return False
+        if torch.is_grad_enabled():
+            raise ValueError(
+                f"backward passes must not be differentiated again, got create_graph=True through {label}: a gradient penalty "
+                "has no per-sample gradients here; take a penalty without double backward, a difference of outputs for instance"
+            )
+        if not ends or not (self.of_inputs_too or _reached(ends)):
+            return False
+        if self.left_out(number):
+            raise ValueError(
+                f"backward() must follow the forward pass of its own batch or part, got one through {label} of an earlier one: "
+                "each example is to count once; call backward() before the next batch is drawn, and zero_grad() before the forward pass"
+            )
+        return True
+
+    def add(
+        self, p: Any, samples: Any, rows: int, label: str, *, task: int, gradient: torch.Tensor | None = None
+    ) -> None:
+        """Leave per-example gradients at a parameter, beside those that the same backward pass has left there.
+
+        Args:
+            p: the parameter.
+            samples: a tensor or a representation.
+            rows: examples of the batch.
+            label: of the layer, for errors.
+            task: the backward pass.
+            gradient: of the output, which may share memory with ``samples``.
+
+        Raises:
+            ValueError: another backward pass has left some.
+        """
+        held: Any = getattr(p, "grad_sample", None)
+        again = held is not None and self.filled.get(id(p)) == task
+        if isinstance(samples, Representation) or (again and isinstance(held, Representation)):
+            samples = (samples if isinstance(samples, Representation) else Formed(samples)).with_rows(rows)
+            if again:
+                samples = added(held if isinstance(held, Representation) else Formed(held), samples)
+            elif held is not None:
+                raise ValueError(_earlier(label, used=getattr(held, "_processed", False)))
+            samples.note_writes()
+            p.grad_sample = samples
+            self.filled[id(p)] = task
+            return
+        samples = filled(samples, rows)
+        if held is None:
+            shared = gradient is not None and (
+                samples.untyped_storage().data_ptr() == gradient.untyped_storage().data_ptr()
+            )
+            p.grad_sample = samples.clone() if shared and len(samples) else samples
+        elif again:
+            held = filled(held, len(samples))
+            held[: len(samples)] += samples
+            p.grad_sample = held
+        else:
+            raise ValueError(_earlier(label, used=getattr(held, "_processed", False)))
+        self.filled[id(p)] = task
+
     @property
     def recording(self) -> bool:
         model = None if self.model is None else self.model()
@@ -170,6 +426,8 @@ class LayerHook:
         self._mode = mode
         self.left_out = False
         """Whether the call under way has the weight out of the graph."""
+        self.of_packed = False
+        """Whether later calls may have fewer rows, those of longer sequences."""
         self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
         """Those whose backward pass may still come: the graph holds them, and nothing else."""
 
@@ -189,7 +447,7 @@ class LayerHook:
         """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
         left_out, self.left_out = self.left_out, False
         self._passes.put_back()
-        if output is None or not self._passes.recording or not trained(layer):
+        if output is None or not self._passes.recording or not self._passes.of_hooks(trained(layer)):
             return None
         if left_out and not _has_trained_bias(layer):
             output = _watched(output, self._passes.reached)
@@ -202,6 +460,8 @@ class LayerHook:
             return None
         call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number, left_out)
         self._calls.add(call)
+        if self._passes.watch is not None:
+            self._passes.watch.rows.setdefault(self, []).append(call.call.rows)
         for place, i in hooked:
             if len(hooked) > 1:
                 leaves[i] = leaves[i].view_as(leaves[i])
@@ -210,30 +470,25 @@ class LayerHook:
 
     def _arrived(self, layer: nn.Module, recorded: "_Recorded", place: int, gradient: torch.Tensor) -> None:
         """The gradient of an output, complete."""
-        if not self._passes.enabled:
-            return
-        if torch.is_grad_enabled():
-            raise ValueError(
-                f"backward passes must not be differentiated again, got create_graph=True through {self._label}: a gradient penalty "
-                "has no per-sample gradients here; take a penalty without double backward, a difference of outputs for instance"
-            )
-        params = trained(layer)
+        params = self._passes.of_hooks(trained(layer))
         ends: tuple[torch.Tensor, ...] = (*params, self._passes.reached) if recorded.left_out else tuple(params)
-        if not params or not (self._passes.of_inputs_too or _reached(ends)):
+        if not params or not self._passes.counts(recorded.number, ends, self._label):
             return
-        if self._passes.left_out(recorded.number):
-            raise ValueError(
-                f"backward() must follow the forward pass of its own batch or part, got one through {self._label} of an earlier one: "
-                "each example is to count once; call backward() before the next batch is drawn, and zero_grad() before the forward pass"
-            )
         recorded.check_unwritten(self._label)
         rows = max(one.call.rows for one in self._calls if one.number == recorded.number)
         scaled = gradient.detach() * rows if self._mean else gradient.detach()
         with torch.no_grad():
-            found = self._gradients(layer, recorded.call, place, scaled)
+            try:
+                found = self._gradients(layer, recorded.call, place, scaled)
+            except ValueError:
+                if self._passes.watch is None:
+                    raise
+                self._passes.watch.failed.add(self)
+                return
+            task = torch._C._current_graph_task_id()
             for p in params:
                 if p in found:
-                    self._add(p, found[p], rows, scaled)
+                    self._passes.add(p, found[p], rows, self._label, task=task, gradient=scaled)
 
     def _gradients(
         self, layer: nn.Module, call: Call, place: int, gradient: torch.Tensor
@@ -247,48 +502,53 @@ class LayerHook:
         except Exception as error:
             shapes = [tuple(one.shape) for one in call.tensors]
             first = str(error).strip().split("\n")[0][:160]
-            raise ValueError(
-                f"module must have layers whose examples can be told apart, got {self._label}, called with tensors of shapes "
-                f"{shapes}: {first}; examples stand in the first dimension of its input and output"
+            raise ArgumentError(
+                "module",
+                "have layers whose examples can be told apart",
+                self._label,
+                got=f"{self._label}, called with tensors of shapes {shapes}: {first}; examples stand in the "
+                "first dimension of its input and output",
             ) from error
 
-    def _add(self, p: Any, samples: Any, rows: int, gradient: torch.Tensor) -> None:
-        task = torch._C._current_graph_task_id()
-        held: Any = getattr(p, "grad_sample", None)
-        again = held is not None and self._passes.filled.get(id(p)) == task
-        if isinstance(samples, Representation) or (again and isinstance(held, Representation)):
-            samples = (samples if isinstance(samples, Representation) else Formed(samples)).with_rows(rows)
-            if again:
-                samples = added(held if isinstance(held, Representation) else Formed(held), samples)
-            elif held is not None:
-                raise ValueError(self._earlier(getattr(held, "_processed", False)))
-            samples.note_writes()
-            p.grad_sample = samples
-            self._passes.filled[id(p)] = task
-            return
-        samples = filled(samples, rows)
-        if held is None:
-            shared = samples.untyped_storage().data_ptr() == gradient.untyped_storage().data_ptr()
-            p.grad_sample = samples.clone() if shared and len(samples) else samples
-        elif again:
-            held = filled(held, len(samples))
-            held[: len(samples)] += samples
-            p.grad_sample = held
-        else:
-            raise ValueError(self._earlier(getattr(held, "_processed", False)))
-        self._passes.filled[id(p)] = task
 
-    def _earlier(self, used: bool) -> str:
-        if used:
-            return (
-                f"zero_grad() must come between step() and the next backward pass through {self._label}: it still has the "
-                "per-sample gradients that step() has used; another loss through this model (a GAN's generator) needs it, too"
-            )
+def _earlier(label: str, *, used: bool) -> str:
+    if used:
         return (
-            f"each backward pass through {self._label} must have a step() of its own, got a second one: add the losses and call "
-            "backward() once, without retain_graph; call zero_grad() where another loss went through this model (a GAN's "
-            "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False"
+            f"zero_grad() must come between step() and the next backward pass through {label}: it still has the "
+            "per-sample gradients that step() has used; another loss through this model (a GAN's generator) needs it, too"
         )
+    return (
+        f"each backward pass through {label} must have a step() of its own, got a second one: add the losses and call "
+        "backward() once, without retain_graph; call zero_grad() where another loss went through this model (a GAN's "
+        "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False"
+    )
+
+
+class ForEachExample:
+    """A forward pre-hook: a row that stands for the whole batch becomes one for each example, so that its gradient is apart.
+
+    Args:
+        passes: of the model.
+    """
+
+    def __init__(self, passes: Passes) -> None:
+        self._passes = passes
+
+    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
+        return Resting, ()
+
+    def __call__(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._passes.recording or self._passes.rows == 1:
+            return None
+        leaves, spec = tree.tree_flatten((args, kwargs))
+        tensors = [one for one in leaves if isinstance(one, torch.Tensor) and one.dim()]
+        if not tensors or any(len(one) != 1 for one in tensors):
+            return None
+        rows = self._passes.rows
+        parts = [
+            one.expand(rows, *one.shape[1:]) if isinstance(one, torch.Tensor) and one.dim() else one for one in leaves
+        ]
+        return tree.tree_unflatten(parts, spec)
 
 
 class WithoutWeight:
@@ -311,6 +571,8 @@ class WithoutWeight:
         self._hook.left_out = False
         if weight is None or not (weight.requires_grad and self._passes.recording) or self._passes.looked_at(weight):
             return
+        if id(weight) in self._passes.alone or self._passes.watch is not None:
+            return  # whose gradient must be there
         if torch._C._functorch.maybe_current_level() is None:  # within torch.func no flag may change
             self._passes.take_out(weight)
             self._hook.left_out = True

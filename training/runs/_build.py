@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.pruning import theta_for_budget
 from dptheory.training import _argument_ranges, mechanisms
 from dptheory.training._streams import LABELS, derived
@@ -113,16 +114,16 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     unknown = [key for key in arguments if key not in wanted]
     if unknown:
         there = f"there are {', '.join(wanted)}" if wanted else "it takes none"
-        raise ValueError(f"mechanism {name!r} has no argument {', '.join(unknown)}; {there}")
+        raise ArgumentError(f"mechanism.{unknown[0]}", f"be an argument of {name!r}; {there}", arguments[unknown[0]])
     try:
         inspect.signature(builder).bind(setting, **arguments)  # whose error names no function
         built = builder(setting, **arguments)
         built.check_clip(setting.run.max_grad_norm)
     except TypeError as error:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
-    except ValueError as error:
-        if str(error).split(maxsplit=1)[0] in arguments:  # as a mechanism calls its own argument
-            raise ValueError(f"mechanism.{error}") from None
+    except ArgumentError as error:
+        if error.argument in arguments:  # as a mechanism calls its own argument
+            raise error.renamed(f"mechanism.{error.argument}") from None
         raise
     return built
 
@@ -190,12 +191,29 @@ def _dp_sgd(setting: MechanismSetting, clipping: Mapping[str, Any] | None = None
     return _clipped(setting, clipping, lambda rule: mechanisms.DpSgd(clipping=rule))
 
 
-def _noisy_sgd(setting: MechanismSetting) -> Mechanism:
-    return mechanisms.NoisySgd()
+def _alone(kind: Callable[[], Mechanism]) -> Callable[..., Mechanism]:
+    def build(setting: MechanismSetting) -> Mechanism:
+        return kind()
+
+    return build
 
 
-def _clipped_sgd(setting: MechanismSetting) -> Mechanism:
-    return mechanisms.ClippedSgd()
+def _masked(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
+    def build(
+        setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    ) -> Mechanism:
+        schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
+        return kind(schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch))
+
+    return build
+
+
+def _ranked(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
+    def build(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+        schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
+        return kind(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
+
+    return build
 
 
 def _random_sparsification(
@@ -211,15 +229,6 @@ def _random_sparsification(
         setting,
         clipping,
         lambda rule: mechanisms.RandomSparsification(schedule, setting.seed, refresh_steps=steps, clipping=rule),
-    )
-
-
-def _noisy_sparsification(
-    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
-) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.NoisySparsification(
-        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
     )
 
 
@@ -247,7 +256,7 @@ def _random_k(
     return mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed)
 
 
-def _ranked(
+def _ranked_sparsification(
     setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, clipping: Mapping[str, Any] | None = None
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
@@ -258,11 +267,6 @@ def _ranked(
             schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed, clipping=rule
         ),
     )
-
-
-def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
 def _layer_freezing(
@@ -295,7 +299,7 @@ def _first_step(setting: MechanismSetting, after: float) -> int:
 def _lower(setting: MechanismSetting, count: int) -> int:
     found = len(layers(setting.model))
     if found < 2:
-        raise ValueError(f"model must have two layers or more, some of which train on, got one with {found}")
+        raise ArgumentError("model", "have two layers or more, some of which train on", found, got=f"one with {found}")
     return _validate.integer("mechanism.frozen_layers", count, 0, found - 1) or found // 2
 
 
@@ -428,14 +432,14 @@ def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
 
 BUILDERS: dict[str, Callable[..., Mechanism]] = {
     "dp-sgd": _dp_sgd,
-    "noisy-sgd": _noisy_sgd,
-    "clipped-sgd": _clipped_sgd,
+    "noisy-sgd": _alone(mechanisms.NoisySgd),
+    "clipped-sgd": _alone(mechanisms.ClippedSgd),
     "random-sparsification": _random_sparsification,
-    "noisy-sparsification": _noisy_sparsification,
+    "noisy-sparsification": _masked(mechanisms.NoisySparsification),
     "posterior-freeze": _posterior_freeze,
     "random-k": _random_k,
-    "ranked-sparsification": _ranked,
-    "ranked-by-true-gradients": _ranked_by_true_gradients,
+    "ranked-sparsification": _ranked_sparsification,
+    "ranked-by-true-gradients": _ranked(mechanisms.RankedByTrueGradients),
     "layer-freezing": _layer_freezing,
     "quiet-layers": _quiet_layers,
     "index-pruning": _index_pruning,

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
 
@@ -21,6 +21,7 @@ row = new_row(
     id="gep.eq12",
     source=Source("gep", "proof of Theorem 3.3", (12,)),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="gep/eq12.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_summed_risk,

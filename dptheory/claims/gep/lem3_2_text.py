@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 from dptheory.claims.gep import _subspace_bounds as bounds
 
@@ -40,6 +40,7 @@ row = new_row(
     id="gep.lem3.2.text",
     source=Source("gep", "section 3.2, after Lemma 3.2"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="gep/lem3_2_text.v",
     kernel_theorems=("printed_is_false",),
     calculators=(embedding.residual_bound,),

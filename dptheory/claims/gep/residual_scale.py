@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 
 def _least_delta(residual: Fraction, added: Fraction, epsilon: int) -> float:
@@ -33,6 +33,7 @@ row = new_row(
     id="gep.residual_scale",
     source=Source("gep", "Theorem 3.3 and its proof", (8,)),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="gep/residual_scale.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     proved=True,

@@ -9,7 +9,7 @@ from typing import Any
 import scipy
 
 from dptheory import embedding
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gep._energies import least
 from dptheory.claims.gep._noise_ratios import printed_noise_ratio
@@ -175,6 +175,7 @@ row = new_row(
     id="gep.thm3.3",
     source=Source("gep", "Theorem 3.3"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="gep/thm3_3.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_rate,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import pruning
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -30,6 +30,7 @@ row = new_row(
     id="gip.alg1",
     source=Source("gip", "Algorithm 1, lines 3-5"),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="gip/alg1.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_mask,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip.retained_gain import gain
@@ -56,6 +56,7 @@ row = new_row(
     id="gip.cor1",
     source=Source("gip", "Corollary 1"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     printed=printed_beta,
     calculators=(pruning.beta,),
     proved=True,

@@ -1,12 +1,13 @@
 """gip.eq18: sizes of the index classes."""
 
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 row = new_row(
     id="gip.eq18",
     source=Source("gip", "Appendix A.3", (18,)),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="gip/eq18.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=lambda dim, keep: keep,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import pruning
-from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 Array = NDArray[np.float64]
@@ -49,6 +49,7 @@ row = new_row(
     id="gip.eq5",
     source=Source("gip", "equation 5", (5,)),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="gip/eq5.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_total_error,

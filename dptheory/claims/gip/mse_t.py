@@ -3,7 +3,7 @@
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip.mse_t0 import printed_top_k_mse
@@ -35,6 +35,7 @@ row = new_row(
     id="gip.mse_t",
     source=Source("gip", "Proposition 2", (7, 17, 19, 20, 22, 23, 24)),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     printed=printed_perturbed_mse,
     calculators=(pruning.perturbed_top_k_mse, pruning.SubsetMallows.mean_swaps),
     proved=True,

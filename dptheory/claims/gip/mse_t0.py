@@ -6,7 +6,7 @@ from functools import partial
 import scipy
 
 from dptheory import pruning
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 
@@ -20,6 +20,7 @@ row = new_row(
     id="gip.mse_t0",
     source=Source("gip", "Proposition 2", (7, 14, 15, 16)),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     printed=printed_top_k_mse,
     calculators=(pruning.top_k_mse, pruning.top_k_energy),
     proved=True,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from dptheory import pruning
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -32,6 +32,7 @@ row = new_row(
     id="gip.norm",
     source=Source("gip", "section 5, text before equation 5"),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="gip/norm.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_norm,

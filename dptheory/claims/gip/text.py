@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dptheory import papers
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 _TABLE_1, _TABLE_2, _TABLE_5, _TABLE_6 = (papers.table(f"gip.table{number}") for number in (1, 2, 5, 6))
 
@@ -90,6 +90,7 @@ row = new_row(
     id="gip.text",
     source=Source("gip", "abstract, section 6.2, Tables 1, 2, 4, 5, 6"),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     proved=True,
 )
 

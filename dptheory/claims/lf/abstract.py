@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _privacy
 
 
@@ -16,6 +16,7 @@ row = new_row(
     id="lf.abstract",
     source=Source("lf", "Section 1, against Table 1"),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="lf/abstract.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     proved=True,

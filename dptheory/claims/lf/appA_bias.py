@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 
 
 def _mean(values: tuple[int, ...]) -> Fraction:
@@ -28,6 +28,7 @@ row = new_row(
     id="lf.appA.bias",
     source=Source("lf", "Appendix A"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="lf/appA_bias.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     proved=True,

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS, Run
 
@@ -31,6 +31,7 @@ row = new_row(
     id="lf.appA.moment",
     source=Source("lf", "Appendix A"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="lf/appA_moment.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_private_moment,

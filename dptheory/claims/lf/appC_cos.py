@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import Vector, dot, signed_square_cosine
 
 
@@ -46,6 +46,7 @@ row = new_row(
     id="lf.appC.cos",
     source=Source("lf", "Appendix C"),
     verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
     kernel="lf/appC_cos.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_cosine,

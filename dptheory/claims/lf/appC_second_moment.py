@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dptheory import gradients
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import squares
 
 Sample = tuple[Fraction, Fraction, Fraction]
@@ -58,6 +58,7 @@ row = new_row(
     id="lf.appC.second_moment",
     source=Source("lf", "Appendix C, the mean squared angle"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     calculators=(gradients.DistortionAngle.second_moment,),
     proved=True,
 )

@@ -3,7 +3,7 @@
 import itertools
 from fractions import Fraction
 
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 
 def printed_mean_factor(batch_size: int) -> Fraction:
@@ -25,6 +25,7 @@ row = new_row(
     id="lf.def3.1",
     source=Source("lf", "Definition 3.1"),
     verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
     kernel="lf/def3_1.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_mean_factor,

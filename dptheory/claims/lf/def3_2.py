@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln, hyp1f1
 
 from dptheory import gradients
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import private_cosines
 
 
@@ -71,6 +71,7 @@ row = new_row(
     id="lf.def3.2",
     source=Source("lf", "Definition 3.2"),
     verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
     kernel="lf/def3_2.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_angle,

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
 from dptheory.claims.lf._testbed import RUNS, Run
@@ -98,6 +98,7 @@ row = new_row(
     id="lf.lem3.1",
     source=Source("lf", "Lemma 3.1, appendix A"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="lf/lem3_1.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_bound,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import (
     CANCELLING,
     CANCELLING_ROOT,
@@ -129,6 +129,7 @@ row = new_row(
     id="lf.lem3.2b",
     source=Source("lf", "Lemma 3.2, second part"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="lf/lem3_2b.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     calculators=(freezing.signal_growth, freezing.biased_signal),

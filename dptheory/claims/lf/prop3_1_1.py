@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import (
     IMPROVING,
     LENGTHS,
@@ -142,6 +142,7 @@ row = new_row(
     id="lf.prop3.1.1",
     source=Source("lf", "Proposition 3.1 (1)"),
     verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
     kernel="lf/prop3_1_1.v",
     kernel_theorems=("printed_is_false",),
     calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, hyp1f1
 
 from dptheory import gradients
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import angles_drawn, half_squares
 
 # The slope of the variance of the distortion angle for a real dimension d > 1, by quadrature.
@@ -96,6 +96,7 @@ row = new_row(
     id="lf.prop3.1.2",
     source=Source("lf", "Proposition 3.1 (2)"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     printed=printed_variance,
     calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
     proved=True,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dptheory import freezing, gradients
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import density_in_two_or_three
 from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, Block, dot
 from dptheory.gradients import DistortionAngle
@@ -324,6 +324,7 @@ row = new_row(
     id="lf.prop3.1.3",
     source=Source("lf", "Proposition 3.1 (3)"),
     verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
     calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
     proved=True,
 )

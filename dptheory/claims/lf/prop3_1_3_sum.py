@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import gradients
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import opposed_half_squares
 
 
@@ -35,6 +35,7 @@ row = new_row(
     id="lf.prop3.1.3.sum",
     source=Source("lf", "Proposition 3.1 (3), proof"),
     verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
     printed=printed_sum,
     calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
     proved=True,

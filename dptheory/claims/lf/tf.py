@@ -2,7 +2,7 @@
 
 import math
 
-from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _privacy
 
 _FROZEN_STEPS = {
@@ -21,6 +21,7 @@ row = new_row(
     id="lf.tf",
     source=Source("lf", "Section 4, against appendix D"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     proved=True,
 )
 

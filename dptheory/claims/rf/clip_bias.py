@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._masked_vectors import Point, clipped
 
 Law = tuple[tuple[Fraction, Point], ...]
@@ -70,6 +70,7 @@ row = new_row(
     id="rf.clip_bias",
     source=Source("rf", "section 2.3"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="rf/clip_bias.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     calculators=(gradients.gaussian_clip_moments, gradients.clip),

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import gradients
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 row = new_row(
     id="rf.convergence",
     source=Source("rf", "section 2.1, text after equation 5"),
     verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
     calculators=(gradients.clip,),
     proved=True,
 )

@@ -31,7 +31,7 @@ def _masked_norm_draws(rng: np.random.Generator, n: int, dim: int, keep: int) ->
 row = new_row(
     id="rf.cor1.1",
     source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
-    verdict=Verdict.CONDITIONAL,
+    verdict=Verdict.HOLDS,
     kernel="rf/cor1_1.v",
     kernel_theorems=("printed_holds", "reading_is_false"),
     calculators=(gradients.expected_masked_inner,),

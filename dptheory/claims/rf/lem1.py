@@ -27,7 +27,7 @@ def _masked_inner_draws(rng: np.random.Generator, n: int, dim: int, keep: int) -
 row = new_row(
     id="rf.lem1",
     source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
-    verdict=Verdict.CONDITIONAL,
+    verdict=Verdict.HOLDS,
     kernel="rf/lem1.v",
     kernel_theorems=("printed_holds", "reading_is_false"),
     calculators=(gradients.expected_masked_inner,),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, solve, squares
 
 Array = NDArray[np.float64]
@@ -44,6 +44,7 @@ row = new_row(
     id="rf.momentum",
     source=Source("rf", "section 3.4"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="rf/momentum.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_velocity_variance,

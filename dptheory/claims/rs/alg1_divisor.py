@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import privacy
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 
 # What division by the batch size tells, by brute force: quadrature, grids, fractions.
 
@@ -124,6 +124,7 @@ row = new_row(
     id="rs.alg1.divisor",
     source=Source("rs", "Algorithm 1, lines 3 to 6"),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="rs/alg1_divisor.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_delta,

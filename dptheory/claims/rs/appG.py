@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dptheory import sparsification
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa_fields, _large_kappa
 
 
@@ -21,6 +21,7 @@ row = new_row(
     id="rs.appG",
     source=Source("rs", "Appendix G", (114, 116)),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="rs/appG.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_optimal_rate,

@@ -9,7 +9,7 @@ from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 row = new_row(
     id="rs.as_tight",
-    source=Source("rs", "section 4, text after equation 15", (15,)),
+    source=Source("rs", "section 3.3, text after equation 15", (15,)),
     verdict=Verdict.CONDITIONAL,
     kernel="rs/as_tight.v",
     kernel_theorems=("reading_is_false", "correction_holds"),

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dptheory import convergence
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 # The bound at a privacy budget, term by term, at small sizes and at users': from the law of a step on a quadratic.
 
@@ -171,8 +171,11 @@ BUDGETS = tuple(
 
 row = new_row(
     id="rs.cor_c11",
-    source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
+    source=Source(
+        "rs", "sentence before Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))
+    ),
     verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
     kernel="rs/cor_c11.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_noise,

@@ -17,7 +17,7 @@ def printed_coordinates(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps:
 row = new_row(
     id="rs.epoch_mask",
     source=Source("rs", "section 4.2; RF, section 3.2"),
-    verdict=Verdict.FALSE,
+    verdict=Verdict.CONDITIONAL,
     kernel="rs/epoch_mask.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_coordinates,

@@ -8,7 +8,7 @@ from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 row = new_row(
     id="rs.eq63",
     source=Source("rs", "Appendix B.3", (63,)),
-    verdict=Verdict.FALSE,
+    verdict=Verdict.CONDITIONAL,
     kernel="rs/eq63.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     proved=True,

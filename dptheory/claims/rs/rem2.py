@@ -1,47 +1,19 @@
 """rs.rem2: masking clipped SGD."""
 
-import math
-from fractions import Fraction
-
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of, printed_kappa
 
 row = new_row(
     id="rs.rem2",
-    source=Source("rs", "Remark 2, abstract, sections 1.1 and 6.1"),
-    verdict=Verdict.FALSE,
+    source=Source("rs", "Remark 2"),
+    verdict=Verdict.CONDITIONAL,
     kernel="rs/rem2.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_kappa,
     calculators=(sparsification.kappa,),
     proved=True,
 )
-
-
-def _descent_ratio(first: int, second: int, length: int) -> Fraction:
-    """E<w, masked clipped g> over E<w, clipped g> for g = (first, +-second), w = (first, 0), C = 1, r = 1/2, by enumeration."""
-
-    def inner(mask: tuple[int, int], sign: int) -> Fraction:
-        g = (first * mask[0], sign * second * mask[1])
-        square = g[0] ** 2 + g[1] ** 2
-        size = math.isqrt(square)
-        if size**2 != square:
-            raise ValueError(f"second must make |g| whole, got {second!r}")
-        return Fraction(first * g[0]) * min(Fraction(1), Fraction(1, size))
-
-    masked = sum((inner(mask, sign) for mask in ((1, 0), (0, 1)) for sign in (1, -1)), Fraction(0)) / 4
-    return masked / sum((inner((1, 1), sign) for sign in (1, -1)), Fraction(0)) * 2
-
-
-@row.equal((3, 4, 5), (9, 40, 41), (21, 220, 221), kind=Kind.COUNTEREXAMPLE)
-def _(first: int, second: int, length: int) -> Sides:
-    """descent with the mask over descent without"""
-    return (
-        Fraction(length, 2 * first),
-        lambda: _descent_ratio(first, second, length),
-        min(Fraction(1), Fraction(length, 2 * first)),
-    )
 
 
 @row.equal(("equal entries, P = 1/2",), ("equal entries, P = 1/4",), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)

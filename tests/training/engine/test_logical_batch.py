@@ -13,6 +13,7 @@ from dptheory.training import make_private
 from dptheory.training.engine import attach
 from dptheory.training.engine._logical_batch import LogicalBatch
 from dptheory.training.mechanisms import DpSgd
+from tests.refused import refused
 
 N, EXPECTED, PART = 24, 12, 4
 
@@ -334,7 +335,7 @@ def test_callers_who_draw_batches_themselves_begin_them() -> None:
     step(0, 3)  # without sizes nobody knows
     assert len(mechanism.totals) == 3
     for size in (-1, 2.5):
-        with pytest.raises(ValueError, match="size must be an integer"):
+        with refused("size"):
             optimizer.begin_batch(size)
 
 
@@ -387,7 +388,9 @@ def test_a_layer_without_rows_counts_as_zero(mode: str) -> None:
     assert first.norm() > 0.1 and not second.any()
     gate, first, second = step(1, 0)
     assert not first.any() and second.any()
-    with pytest.raises(ValueError, match=r"from one batch.*got 3 at experts.0.weight and 8.*multiply by zero"):
+    with pytest.raises(
+        ValueError, match=r"experts\.0\.weight .*an example alone|an example alone .*experts\.0\.weight"
+    ):
         step(8, 3)
     assert not any(total.any() for total in step(0, 0))
 

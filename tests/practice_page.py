@@ -1,0 +1,392 @@
+"""``python -m tests.practice_page``: the page "What people train", whose cells are what models and loops did here and with Opacus.
+
+It needs what the extra ``architectures`` installs.
+"""
+
+import copy
+import io
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from opacus import GradSampleModule, PrivacyEngine
+from opacus.validators import ModuleValidator
+from torch import nn
+from torch.nn import functional as F
+
+from dptheory.files import write_atomically
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import DpSgd
+from dptheory.training.per_example import HookedModule
+from tests.training import architectures as a
+from tests.training import errors_table as t
+from tests.training.per_example.test_whole_network import Experts
+
+PAGE = Path(__file__).parents[1] / "proofs" / "practice.md"
+LONGEST = 200
+PARTS = ("transformers", "peft", "torch", "opacus")
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def attached(model: nn.Module, **options: Any) -> tuple[HookedModule, Any]:
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return attach(  # type: ignore[return-value]
+        module=model, optimizer=torch.optim.SGD(trained, lr=0.1), mechanism=DpSgd(), sampling_rate=0.1, expected_batch_size=a.N,
+        noise_multiplier=1.0, max_grad_norm=1.0, **options,
+    )  # fmt: skip
+
+
+def alone(model: nn.Module, batch: Any, loss: Loss) -> list[torch.Tensor]:
+    """The gradients of one example at a time, by plain torch."""
+    params = [p for p in model.parameters() if p.requires_grad]
+    rows = []
+    for i in range(len(next(iter(batch.values())))):
+        model.zero_grad()
+        loss(model, {name: v[i : i + 1] for name, v in batch.items()}).sum().backward()
+        rows.append([torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in params])
+    return [torch.stack(each) for each in zip(*rows, strict=True)]
+
+
+def error(found: Sequence[Any], wanted: Sequence[torch.Tensor]) -> float:
+    """The largest difference, as a share of the largest entry."""
+    if any(one is None for one in found):
+        raise ValueError("no gradients of single examples at some parameters")
+    counts = {len(one) for one in found}
+    if counts != {len(wanted[0])}:
+        raise ValueError(f"gradients of {' and '.join(map(str, sorted(counts)))} rows for {len(wanted[0])} examples")
+    gaps = [
+        float((torch.as_tensor(one.detach()) - right).abs().max()) for one, right in zip(found, wanted, strict=True)
+    ]
+    return max(gaps) / max(float(right.abs().max()) for right in wanted)
+
+
+def judged(share: float) -> str:
+    return "right" if share < 1e-5 else f"**wrong**: off by {share:.2f} of the largest entry"
+
+
+def here(model: nn.Module, batch: Any, loss: Loss) -> str:
+    wanted = alone(copy.deepcopy(model), batch, loss)
+    private, optimizer = attached(model)
+    size = len(next(iter(batch.values())))
+    optimizer.begin_batch(size)
+    optimizer.zero_grad()
+    loss(private, batch).mean().backward()
+    said = judged(error([p.grad_sample for p in optimizer.params], wanted))
+    optimizer.step()
+    passed, every = len(private.passes.alone), len(optimizer.params)
+    return f"{said}; {passed} of {every} tensors by a pass for each example" if passed else said
+
+
+def opacus(model: nn.Module, batch: Any, loss: Loss) -> str:
+    wanted = alone(copy.deepcopy(model), batch, loss)
+    private = GradSampleModule(model)
+    loss(private, batch).mean().backward()
+    return judged(error([p.grad_sample for p in model.parameters() if p.requires_grad], wanted))
+
+
+def told(run: Callable[[], str]) -> str:
+    """What a cell says: what the run says, or its error."""
+    try:
+        with quiet():
+            return run()
+    except Exception as problem:
+        first = re.sub(r"/[^ \"]*/site-packages/", "", " ".join(str(problem).split()))
+        line = f"{type(problem).__name__}: {first}".replace("|", "\\|").replace("`", "'")
+        return f"`{line[:LONGEST]}{'...' if len(line) > LONGEST else ''}`"
+
+
+def of_case(case: a.Case) -> list[str]:
+    cells = []
+    for way in (here, opacus):
+        torch.manual_seed(0)
+        with quiet():
+            model = case.build().double().train()
+        batch = {name: v.double() if v.is_floating_point() else v for name, v in case.batch.items()}
+        cells.append(told(lambda way=way, model=model, batch=batch: way(model, batch, case.loss)))  # type: ignore[misc]
+    return cells
+
+
+# --- layers by hand ---------------------------------------------------------------------------------------------------
+
+
+def of_layers(build: Callable[[], nn.Module], inputs: Sequence[torch.Tensor], loss: Any) -> list[str]:
+    batch = {str(i): one.double() if one.is_floating_point() else one for i, one in enumerate(inputs)}
+    cells = []
+    for way in (here, opacus):
+        torch.manual_seed(1)
+        with quiet():
+            model = build().double().train()
+        cells.append(told(lambda w=way, m=model: w(m, batch, lambda net, b: loss(net, *b.values()))))  # type: ignore[misc]
+    return cells
+
+
+class Residual(nn.Module):
+    """A block of a residual network whose activations write in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts = [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 3, 3, padding=1)]
+        self.block, self.out = nn.Sequential(*parts), nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.block(x)
+        h += x
+        return self.out(F.relu_(h).mean((2, 3)))  # type: ignore[no-any-return]
+
+
+LAYERS: dict[str, tuple[Callable[[], nn.Module], Sequence[torch.Tensor], Any]] = {
+    "a residual block after `ModuleValidator.fix`": (
+        lambda: ModuleValidator.fix(Residual()), (a.PICTURES[:, :, :6, :6], a.LABELS), t.cross_entropy),
+    "a loop over `nn.GRUCell`": t.RIGHT["GRUCell"],
+    "spectral norm": t.RIGHT["spectral norm"],
+    "weight norm": t.RIGHT["weight_norm"],
+    "a weight used outside of its layer": t.RIGHT["used outside of its layer"],
+    "a weight used in its layer and outside": t.RIGHT["used in its layer and outside"],
+    "one row for all examples": t.RIGHT["one row for all"],
+    "frames folded into the batch": t.RIGHT["frames folded"],
+    "windows, and a buffer in a trained layer": t.RIGHT["windows and a buffer"],
+    "a table of places, as many as examples": t.RIGHT["as many places as examples"],
+    "a layer with numbers among its arguments": t.RIGHT["numbers and None"],
+    "`checkpoint` with `use_reentrant=True`": t.RIGHT["reentrant checkpoint"],
+    "experts with room for some tokens of the batch": (Experts, (t.FRAMES, t.Y), t.cross_entropy),
+}  # fmt: skip
+
+
+# --- loops ------------------------------------------------------------------------------------------------------------
+
+
+def ours(model: nn.Module) -> Any:
+    return t.private_loop(model, (t.X, t.Y))
+
+
+def theirs(model: nn.Module) -> Any:
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(t.X, t.Y), t.N)
+    return PrivacyEngine().make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader, noise_multiplier=0.0,
+        max_grad_norm=1e6, poisson_sampling=False,
+    )  # fmt: skip
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def metric_first(made: Any) -> str:
+    private, optimizer, loader = made
+    for x, y in loader:
+        optimizer.zero_grad()
+        private(torch.cat([x, x]))  # a metric, kept or not, whose backward pass never comes
+        F.cross_entropy(private(x), y).backward()
+        optimizer.step()
+    return "trains"
+
+
+def no_grad(made: Any) -> str:
+    private, optimizer, loader = made
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.no_grad():
+            scores = private(x)
+        F.cross_entropy(scores.requires_grad_(), y).backward()
+        optimizer.step()
+    return "trains"
+
+
+def twice(made: Any) -> str:
+    private, optimizer, loader = made
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(private(x), y)
+        loss.backward(retain_graph=True)
+        loss.backward()
+        optimizer.step()
+    return "trains"
+
+
+def penalty(made: Any) -> str:
+    private, optimizer, loader = made
+    for x, y in loader:
+        optimizer.zero_grad()
+        x = x.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(private(x).sum(), x, create_graph=True)
+        (F.cross_entropy(private(x), y) + slope.norm(dim=1).mean()).backward()
+        optimizer.step()
+    return "trains"
+
+
+def closure(made: Any) -> str:
+    private, optimizer, loader = made
+    ((x, y),) = loader
+
+    def evaluated() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(private(x), y)
+        loss.backward()
+        return loss
+
+    return "gives the loss" if optimizer.step(evaluated) is not None else "gives None"
+
+
+def stepped(made: Any) -> Any:
+    private, optimizer, loader = made
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(private(x), y).backward()
+        optimizer.step()
+    return private
+
+
+WAYS_OUT: dict[str, Callable[[nn.Module], Any]] = {
+    "torch.export": lambda model: torch.export.export(model, (t.X,)),
+    "torch.jit.script": torch.jit.script,
+    "torch.save": lambda model: torch.save(model, io.BytesIO()),
+}
+
+
+def before(way: Callable[[nn.Module], Any]) -> Callable[[Any], str]:
+    def run(made: Any) -> str:
+        private = stepped(made)
+        way(private._module)
+        return "works"
+
+    return run
+
+
+def after(way: Callable[[nn.Module], Any]) -> Callable[[Any], str]:
+    def run(made: Any) -> str:
+        way(stepped(made).to_standard_module())
+        return "works"
+
+    return run
+
+
+LOOPS: dict[str, Callable[[Any], str]] = {
+    "a forward pass without a backward one (a metric)": metric_first,
+    "`no_grad` around the forward pass": no_grad,
+    "`backward(retain_graph=True)` and once more": twice,
+    "gradient penalty (`create_graph=True`)": penalty,
+    "`optimizer.step(closure)`": closure,
+    **{f"`{name}` of the model that was handed in": before(way) for name, way in WAYS_OUT.items()},
+    **{f"`{name}` after `to_standard_module()`": after(way) for name, way in WAYS_OUT.items()},
+}
+
+
+def of_adapters() -> Iterator[list[str]]:
+    """What becomes of models of the two libraries after training."""
+    for name, way in {
+        "`save_pretrained` and `from_pretrained` of BERT": lambda model, folder: (
+            model.save_pretrained(folder), type(model).from_pretrained(folder))[1],
+        "`save_pretrained` of LoRA": lambda model, folder: model.save_pretrained(folder),
+        "`merge_and_unload` of LoRA": lambda model, _: model.merge_and_unload(),
+        "`merge_and_unload` of DoRA": lambda model, _: model.merge_and_unload(),
+    }.items():  # fmt: skip
+        case = a.ALL[{"BERT": "BERT", "DoRA": "DoRA"}.get(name.split()[-1], "LoRA on BERT")]
+
+        def run(case: a.Case = case, way: Any = way) -> str:
+            torch.manual_seed(0)
+            private, optimizer = attached(case.build().train())
+            optimizer.begin_batch(a.N)
+            case.loss(private, case.batch).mean().backward()
+            optimizer.step()
+            model = private.to_standard_module().eval()
+            given = {n: v for n, v in case.batch.items() if n != "labels"}
+            wanted = model(**given).logits
+            with tempfile.TemporaryDirectory() as folder:
+                again = way(model, folder)
+            if again is None:
+                return "works"
+            gap = float((again.eval()(**given).logits - wanted).abs().max())
+            return (
+                "works, the same outputs" if gap < 1e-4 * float(wanted.abs().max()) else f"**other outputs**: {gap:.1e}"
+            )
+
+        yield [name, told(run)]
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+HEAD = """# What people train
+
+Models of transformers and peft by their own calls, layers and loops, as users bring them. `python -m tests.practice_page` makes this
+page, after `pip install 'dptheory[architectures]'`; a test makes it again where the same versions are installed.
+Made with {versions}, in double precision, on a CPU.
+
+"Right" says that the gradient of every example is the one that plain torch gives for this example alone, to 1e-5 of the largest entry.
+Opacus is asked for the same by its hooks (`GradSampleModule`). Errors stand as they were raised, long ones cut.
+
+Most gradients come from the hooks of layers. Where no hook reaches a parameter (a weight used without its layer, buffers in a trained
+layer, rows that are no examples), the network has a pass for each example, as `grad_sample_mode="whole network"` has for all:
+slower, and said once. Two and three examples, passed before the first step, tell which parameters these are. A row that stands for the
+whole batch (position embeddings) becomes one for each example before its layer, where the network gives the same with that.
+
+## Models
+
+| model | here | Opacus |
+|---|---|---|
+"""
+
+
+def table(rows: Iterator[list[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def page() -> str:
+    parts = [HEAD.format(versions=", ".join(f"{name} {version(name).split('+')[0]}" for name in PARTS))]
+    parts += [table([name, *of_case(case)] for name, case in a.TRANSFORMERS.items())]
+    parts += ["\n## Adapters\n\nTheir weights are random, so that no gradient is zero for another reason.\n\n"]
+    parts += [
+        "| adapter | here | Opacus |\n|---|---|---|\n",
+        table([name, *of_case(case)] for name, case in a.PEFT.items()),
+    ]
+    parts += ["\n## Layers by hand\n\n| layer | here | Opacus |\n|---|---|---|\n"]
+    parts += [table([name, *of_layers(*case)] for name, case in LAYERS.items())]
+    parts += ["\n## Loops\n\n| loop | here | Opacus |\n|---|---|---|\n"]
+    parts += [
+        table(
+            [name, *(told(lambda run=run, made=made: run(made(network()))) for made in (ours, theirs))]  # type: ignore[misc]
+            for name, run in LOOPS.items()
+        )
+    ]
+    parts += [
+        "\n## After training\n\nAll after `to_standard_module()`.\n\n| what | here |\n|---|---|\n",
+        table(of_adapters()),
+    ]
+    parts += [TAIL]
+    return "".join(parts)
+
+
+TAIL = """
+## What is refused, and why
+
+- **What mixes the rows of a batch**: experts with room for some tokens of the batch, statistics of the batch, examples that do not
+  stand first. An example alone must give what it gave in its batch; the error names the first parameter.
+- **A loss worked out within the model** that divides by tokens of the whole batch, where parameters need a pass for each
+  example; where none does, the dry batches of `make_private` see it. Take the logits, and for each example the mean over its own
+  tokens.
+- **Random numbers that are not torch's** (NumPy's, in masks of the input), with parameters that need a pass for each example: they do
+  not come again. Dropout and whatever else torch draws do.
+- **Double backward passes, and a second backward pass on one batch.**
+- **Batch normalisation, torch's own attention and recurrent layers**: `ModuleValidator.fix` replaces them.
+"""
+
+if __name__ == "__main__":
+    write_atomically(PAGE, page())
+    sys.stdout.write(f"wrote {PAGE}\n")

@@ -1,0 +1,264 @@
+"""A pass of the whole network for each example: the gradients of each example alone, with its random numbers, or one line."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from opacus.layers import DPMultiheadAttention
+from torch import nn
+from torch.nn import functional as F
+
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import DpSgd
+from dptheory.training.per_example._random_draws import RandomDraws
+from dptheory.training.per_example._whole_network import Arguments, _log
+from tests.training import errors_table as t
+
+N = t.N
+
+
+def backward(model: nn.Module, loss: Any, *batch: torch.Tensor, mode: str = "whole network", **options: Any) -> Any:
+    """What a backward pass of a private loop leaves; the model and its optimizer."""
+    torch.manual_seed(3)
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(), sampling_rate=0.1,
+        expected_batch_size=N, noise_multiplier=0.0, max_grad_norm=1e6, grad_sample_mode=mode, **options,
+    )  # fmt: skip
+    optimizer.begin_batch(len(batch[0]))
+    optimizer.zero_grad()
+    loss(private, *batch).backward()
+    return private, optimizer, [torch.as_tensor(p.grad_sample.detach()) for p in optimizer.params]
+
+
+def agree(one: list[torch.Tensor], other: list[torch.Tensor]) -> None:
+    scale = max(float(p.abs().max()) for p in one)
+    for a, b in zip(one, other, strict=True):
+        # sums of at most 100 products in single precision, through at most 16 operations
+        assert a.shape == b.shape and float((a - b).abs().max()) <= 100 * 16 * 2.0**-24 * scale
+
+
+class Dropping(nn.Module):
+    """Dropout of entries, of whole examples, within attention, and on windows of the examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.out = t.Linear(6, 8), t.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = F.dropout(self.first(x), 0.3)
+        h = h * (torch.rand(len(x), 1, 1) + 0.5)
+        h = F.scaled_dot_product_attention(h, h, h, dropout_p=0.4, is_causal=True)
+        windows = F.dropout(h.reshape(-1, 4, 2), 0.2).reshape(len(x), -1, 8)
+        return self.out((windows + torch.rand(1)).mean(1))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_each_example_has_the_random_numbers_that_it_had(reduction: str) -> None:
+    """As by the hooks, which see what the layers gave."""
+
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(7)
+        with RandomDraws():  # torch's own attention drops by other numbers
+            return F.cross_entropy(model(x), y, reduction=reduction)
+
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return Dropping()
+
+    modes = ("whole network", "hooks")
+    agree(*(backward(build(), loss, t.FRAMES, t.Y, mode=mode, loss_reduction=reduction)[2] for mode in modes))
+
+
+def test_dropout_is_that_of_the_batch() -> None:
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(t.Linear(6, 8), nn.Dropout(0.3, inplace=True), nn.Tanh(), nn.Dropout(0.4), t.Linear(8, 3))
+
+    by_pass, by_hooks = (
+        backward(build(), t.cross_entropy, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")
+    )
+    agree(by_pass, by_hooks)
+
+
+def test_a_layer_with_dropout_inside_has_its_own_masks() -> None:
+    """One that no rule of a layer can do: what it drops in an example's pass is what it dropped in the batch."""
+    torch.manual_seed(0)
+    noisy = t.NoisyScale()
+    with torch.no_grad():
+        noisy.scale += torch.rand(6)
+    model = nn.Sequential(noisy, t.Linear(6, 3))
+    outputs = []
+    model[0].register_forward_hook(lambda *given: outputs.append(given[2].detach()))
+    private, _, (scale, *_) = backward(model, t.cross_entropy, t.X, t.Y, mode="factors")
+    assert set(private.passes.alone.values()) == {"0.scale"}
+    dropped = (
+        next(
+            one
+            for one in outputs
+            if one.shape == t.X.shape and type(one) is torch.Tensor and one.dim() == 2 and len(one) == N
+        )
+        == 0
+    )
+    assert torch.equal(scale == 0, dropped)
+
+
+def test_what_vmap_cannot_do_has_a_pass_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    def run(s: Any, x: torch.Tensor) -> torch.Tensor:
+        return s.b(s.a(x) if bool((x > -100.0).all()) else x)
+
+    torch.manual_seed(0)
+    model = t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3))
+    with caplog.at_level("DEBUG", _log.name):
+        _, _, found = backward(model, t.cross_entropy, t.X, t.Y)
+    assert "one example at a time" in caplog.text
+    torch.manual_seed(0)
+    agree(found, backward(t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3)), t.cross_entropy, t.X, t.Y, mode="hooks")[2])
+
+
+def test_outputs_of_which_one_is_made_of_another_count_once() -> None:
+    def run(s: Any, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
+        hidden = s.a(x).tanh()
+        return s.b(hidden), {"hidden": hidden, "none": None, "text": "x"}
+
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        scores, others = model(x)
+        return F.cross_entropy(scores, y) + others["hidden"].square().sum(1).mean()
+
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3))
+
+    agree(*(backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")))
+
+
+def test_several_forward_passes_of_one_backward_pass_add_up() -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(x) * model(x.cos()), y)
+
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(t.Linear(6, 6), nn.Tanh(), t.Linear(6, 3))
+
+    agree(*(backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")))
+
+
+@pytest.mark.parametrize("factor", [0.0, torch.nan])
+def test_gradients_that_say_nothing_do_not_vouch_for_vmap(factor: float) -> None:
+    private, optimizer, _ = backward(t.Linear(6, 3), lambda m, x, y: factor * t.cross_entropy(m, x, y), t.X, t.Y)
+    assert private.passes.network._at_once is None
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.begin_batch(N)
+    t.cross_entropy(private, t.X, t.Y).backward()
+    assert private.passes.network._at_once is True
+
+
+def test_a_mask_of_places_is_none_of_examples_where_it_once_had_another_number() -> None:
+    arguments, places = Arguments(), torch.ones(5, 5)
+    for rows in (3, 5, 4):
+        leaves = [places, torch.ones(rows, 5), None, torch.ones(rows)]
+        assert arguments.examples(leaves) == rows and arguments.places(leaves) == [1, 3]
+    assert Arguments().examples([None, 3, torch.ones(())]) == 0
+
+
+def test_of_no_example_there_are_no_gradients() -> None:
+    _, optimizer, found = backward(t.Linear(6, 3), lambda m, x: m(x).sum(), t.X[:0])
+    assert [len(one) for one in found] == [0, 0]
+    optimizer.step()
+
+
+def test_autocast() -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return F.cross_entropy(model(x), y)
+
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(t.Linear(6, 8), nn.Tanh(), t.Linear(8, 3))
+
+    one, other = (backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks"))
+    scale = max(float(p.abs().max()) for p in other)
+    # four roundings to half precision on the way
+    assert all(float((a - b).abs().max()) <= 4 * 2.0**-7 * scale for a, b in zip(one, other, strict=True))
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def refused(model: nn.Module, loss: Any, *batch: torch.Tensor, says: str, **options: Any) -> None:
+    with pytest.raises(ValueError, match=says) as error:
+        backward(model, loss, *batch, **options)
+    assert len(str(error.value)) < 450
+    assert all(p.grad is None for p in model.parameters()), "the gradient of the bare batch"
+
+
+class Experts(nn.Module):
+    """Each has room for as many tokens of the batch as there are examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.experts = t.Linear(6, 2), nn.ModuleList(t.Linear(6, 6) for _ in range(2))
+        self.out = t.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x.reshape(-1, 6)
+        shares, found = self.gate(tokens).softmax(1), torch.zeros_like(tokens)
+        for share, expert in zip(shares.T, self.experts, strict=True):
+            taken = share.topk(len(x)).indices
+            found = found.index_add(0, taken, expert(tokens[taken]) * share[taken, None])
+        return self.out(found.view(x.shape).mean(1))
+
+
+@pytest.mark.parametrize("mode", ["factors", "whole network"])
+def test_experts_that_choose_among_all_tokens_are_refused(mode: str) -> None:
+    refused(Experts(), t.cross_entropy, t.FRAMES, t.Y, says=r"(gate|experts\.0)\.weight .*experts", mode=mode)
+
+
+def test_random_numbers_that_are_not_torchs_are_refused() -> None:
+    model = t.Model(lambda s, x: s.a(x * torch.as_tensor(np.random.rand(len(x), 1), dtype=x.dtype)), a=t.Linear(6, 3))  # noqa: NPY002
+    refused(model, t.cross_entropy, t.X, t.Y, says=r"a\.weight .*random numbers that are not torch's")
+
+
+def test_a_loss_within_the_model_that_divides_by_tokens_of_all_is_refused() -> None:
+    labels = torch.where(t.PADDED, -100, t.TOKENS % 3)
+
+    def build() -> nn.Module:
+        return t.Model(lambda s, x, y: {"loss": F.cross_entropy(s.a(x).mT, y)}, a=t.Linear(6, 3))
+
+    refused(build(), lambda m, x, y: m(x, y)["loss"], t.FRAMES, labels, says="within the model .*tokens")
+    by_pass, by_hooks = (
+        backward(build(), lambda m, x, y: m(x, y)["loss"], t.FRAMES, t.TOKENS % 3, mode=mode)[2]
+        for mode in ("whole network", "hooks")
+    )
+    assert [one.shape for one in by_pass] == [one.shape for one in by_hooks]
+
+
+def test_a_second_backward_pass_and_a_penalty_name_the_cause() -> None:
+    private, _, _ = backward(t.Linear(6, 3), t.cross_entropy, t.X, t.Y)
+    loss = t.cross_entropy(private, t.X, t.Y)
+    with pytest.raises(ValueError, match=r"^each backward pass through weight must have a step\(\)"):
+        loss.backward()
+    private, optimizer, _ = backward(t.Linear(6, 3), t.cross_entropy, t.X, t.Y)
+    optimizer.step()
+    optimizer.zero_grad()
+    x = t.X.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(private(x).sum(), x, create_graph=False)
+    assert slope.any()
+    with pytest.raises(ValueError, match="create_graph=True through the model"):
+        torch.autograd.grad(private(x).sum(), x, create_graph=True)
+
+
+def test_attention_of_opacus_drops_as_in_the_batch() -> None:
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return t.Model(
+            lambda s, x: s.b(s.a(x, x, x)[0].mean(1)),
+            a=DPMultiheadAttention(6, 2, dropout=0.3, batch_first=True),
+            b=t.Linear(6, 3),
+        )
+
+    by_pass, by_hooks = (
+        backward(build(), t.cross_entropy, t.FRAMES, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")
+    )
+    agree(by_pass, by_hooks)

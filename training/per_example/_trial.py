@@ -1,0 +1,188 @@
+"""Which layers keep examples apart in their rows: two and three rows of a batch, passed before the first step, tell.
+
+A layer's hook takes its rows for the examples. That is right for a layer with two rows for two examples and three for three, and
+never for one whose number of rows is another: one row for all (position embeddings), one for each place (relative positions), or
+several for each example (windows of an image, tokens behind one another). Equal numbers in one batch tell nothing: a prompt may
+have as many tokens as the batch has examples.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils import _pytree as tree
+
+from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._representation import Representation
+
+FEW, MORE = 2, 3
+"""Examples of the two passes."""
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(eq=False)
+class Watch:
+    """What the hooks note in a pass of the trial.
+
+    Attributes:
+        rows: by hook, of each call in order.
+        failed: hooks without a rule for what their layer did.
+    """
+
+    rows: dict[Any, list[int]] = field(default_factory=dict)
+    failed: set[Any] = field(default_factory=set)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Of a pass.
+
+    Attributes:
+        watch: what the hooks noted.
+        outputs: of the network.
+        unlike: parameters whose per-example gradients do not add up to the gradient, or are not there.
+    """
+
+    watch: Watch
+    outputs: list[torch.Tensor]
+    unlike: list[nn.Parameter]
+
+
+def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int) -> Outcome:
+    """A pass forward and back of the first ``count`` examples, of fewer again and again; nothing of it stays.
+
+    Args:
+        private: the model with hooks.
+        leaves, spec: what it is called with.
+        count: of examples.
+    """
+    arguments = private.passes.arguments
+    taken, parts = torch.arange(count) % arguments.examples(leaves), list(leaves)
+    for place in arguments.places(leaves):
+        parts[place] = parts[place].detach()[taken.to(parts[place].device)]
+    args, kwargs = tree.tree_unflatten(parts, spec)
+    params = [p for p in private._module.parameters() if p.requires_grad]
+    held = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
+    before = private.passes.rows
+    private.passes.watch, private.passes.rows = Watch(), count
+    for p in params:
+        p.grad = p.grad_sample = None
+    try:
+        with _same_random_numbers(), torch.enable_grad():
+            with saved_tensors_hooks(_as_it_is, _as_it_is):
+                given = private._module(*args, **kwargs)
+            outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
+            ends = [one for one in outputs if one.requires_grad]
+            if ends:
+                torch.autograd.backward(ends, [_slope(one, at) for at, one in enumerate(ends)])
+        unlike = _unlike(private.passes.of_hooks(params), count if private.loss_reduction == "mean" else 1)
+        return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike)
+    finally:
+        private.passes.watch, private.passes.rows = None, before
+        private.passes.put_back()
+        private.passes.filled.clear()
+        for p, gradient, samples in held:
+            p.grad, p.grad_sample = gradient, samples
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    """What a pass saves is its own: a checkpoint around the model counts what is saved."""
+    return tensor
+
+
+def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
+    """Some gradient for an output: numbers in [1/2, 3/2) that no symmetry of a network takes for zero, and no generator draws."""
+    places = torch.arange(1, output.numel() + 1, dtype=torch.float64) * _GOLDEN + number / 7
+    return places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
+
+
+def _unlike(params: Sequence[Any], divisor: int) -> list[nn.Parameter]:
+    sizes, found = [], []
+    for p in params:
+        samples = getattr(p, "grad_sample", None)
+        if samples is None or p.grad is None:
+            sizes.append(0.0)
+            continue
+        rows = samples if isinstance(samples, Representation) else Formed(samples)
+        sizes.append(float(rows.square_norms().sqrt().sum()) / divisor)
+    largest = max(sizes, default=0.0)
+    for p in params:
+        samples = getattr(p, "grad_sample", None)
+        if p.grad is None:
+            continue
+        if samples is None:
+            found.append(p)
+            continue
+        rows = samples if isinstance(samples, Representation) else Formed(samples)
+        total = rows.weighted_sum(torch.ones(len(rows), device=p.device)) / divisor
+        kind = torch.promote_types(torch.float32, p.dtype) if p.dtype == torch.float64 else p.dtype
+        unit = max(torch.finfo(kind).eps, torch.finfo(torch.float32).eps)  # models compute in float32 in places
+        if float((total - p.grad).norm()) > 8.0 * unit**0.5 * largest:
+            found.append(p)
+    return found
+
+
+@contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """The generators of torch, NumPy and Python as they are now, also afterwards."""
+    numbers, state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    on_devices = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(range(torch.cuda.device_count()) if on_devices else ()):
+        try:
+            yield
+        finally:
+            np.random.set_state(numbers)  # noqa: NPY002
+            random.setstate(state)
+
+
+def of_examples(few: Outcome, more: Outcome) -> bool:
+    """Whether the first dimension of what the network takes is one of examples: some of what it gives has as many rows."""
+    rows = {(len(a), len(b)) for a, b in zip(few.outputs, more.outputs, strict=False) if a.dim() and b.dim()}
+    rows |= {
+        pair
+        for hook, first in few.watch.rows.items()
+        for pair in zip(first, more.watch.rows.get(hook, []), strict=False)
+    }
+    return (FEW, MORE) in rows or not rows  # a loss worked out within the network, and no layer with a hook
+
+
+def not_apart(few: Watch, more: Watch) -> tuple[set[Any], set[Any]]:
+    """Hooks whose layers have one row for all in some of their calls, and those whose rows are no examples."""
+    one, other = set(), set()
+    for hook in few.rows | more.rows:
+        first, second = few.rows.get(hook, []), more.rows.get(hook, [])
+        pairs = set(zip(first, second, strict=False))
+        if (max(first, default=0), max(second, default=0)) == (FEW, MORE) and hook.of_packed:
+            continue  # ever fewer sequences, each in its row
+        if len(first) != len(second) or not pairs <= {(FEW, MORE), (1, 1)}:
+            other.add(hook)
+        elif (1, 1) in pairs:
+            one.add(hook)
+    return one, other
+
+
+def same(before: Sequence[Outcome], after: Sequence[Outcome]) -> bool:
+    """Whether passes of the same rows gave the same outputs."""
+    return all(_alike(one, other) for one, other in zip(before, after, strict=True))
+
+
+def _alike(one: Outcome, other: Outcome) -> bool:
+    """Whether two passes of the same rows gave the same."""
+    if [a.shape for a in one.outputs] != [b.shape for b in other.outputs]:
+        return False
+    for a, b in zip(one.outputs, other.outputs, strict=True):
+        if not a.is_floating_point():
+            continue
+        unit = max(torch.finfo(a.dtype).eps, torch.finfo(torch.float32).eps)
+        scale, gap = a.double().nan_to_num(), (a.double() - b.double()).nan_to_num()
+        if float(gap.abs().max() if gap.numel() else 0.0) > unit**0.5 * float(
+            scale.abs().max() if scale.numel() else 0.0
+        ):
+            return False
+    return True
