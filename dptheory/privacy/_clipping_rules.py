@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.errors import ArgumentError
 
 COUNT_SHARE = (1e-6, 0.5)
 """Share of a step's budget that a count may take."""
@@ -39,7 +40,7 @@ def layer_clip_sensitivity(*, layer_clips: ArrayLike, adjacency: str = "add-remo
     """
     clips = _validate.scale("layer_clips", layer_clips).ravel().tolist()
     if not clips:
-        raise ValueError("layer_clips must hold a clip for each layer, got none")
+        raise ArgumentError("layer_clips", "hold a clip for each layer", layer_clips, got="none")
     return _own(adjacency) * math.hypot(*clips)
 
 

@@ -7,6 +7,7 @@ import torch
 from opacus import GradSampleModule
 
 from dptheory import _validate, privacy
+from dptheory.errors import ArgumentError
 from dptheory.training._streams import Stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
@@ -107,9 +108,12 @@ class AdaptiveClipping(Mechanism):
         self.used = self.clip_of(clip_norm)
         found = self._inner.contribute(samples, self.used)
         if found.votes is None:
-            raise ValueError(
-                f"inner must be a mechanism that tells how many gradients its clip left as they were, got {self._inner.title}: "
-                "take DP-SGD, a mask or layer freezing, with flat clipping or clipping by layer"
+            raise ArgumentError(
+                "inner",
+                "be a mechanism that tells how many gradients its clip left as they were",
+                self._inner.title,
+                got=f"{self._inner.title}: take DP-SGD, a mask or layer freezing, with flat clipping or "
+                "clipping by layer",
             )
         # A vote is +-1/2 in place of 1 and 0: an example that joins moves the count by a half, whichever way it votes.
         return Contribution([*found.total, found.total[0].new_tensor([found.votes])], found.nonfinite, found.votes)

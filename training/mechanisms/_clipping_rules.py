@@ -7,6 +7,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training.mechanisms._clipping import Clipping, clip_factors
 from dptheory.training.mechanisms._layer_freezing import layers, own_parameters
 
@@ -48,7 +49,7 @@ class LayerClipping(Clipping):
             seen |= {id(p) for p in own}
             found.append(own)
         if self._shares is not None and len(self._shares) != len(found):
-            raise ValueError(f"shares must be one for each of the {len(found)} layers, got {len(self._shares)}")
+            raise ArgumentError("shares", f"be one for each of the {len(found)} layers", len(self._shares))
         self._layers = found
 
     def groups(self, parameters: int) -> list[list[int]]:
@@ -69,7 +70,9 @@ class LayerClipping(Clipping):
             return [[i] for i in range(parameters)]
         trained = sum(p.requires_grad for layer in self._layers for p in layer)
         if trained != parameters:
-            raise ValueError(f"samples must be of the {trained} trained parameters of the model, got {parameters}")
+            raise ArgumentError(
+                "samples", f"be of the {trained} trained parameters of the model", parameters, got=f"{parameters}"
+            )
         places = iter(range(parameters))
         return [[next(places) for p in layer if p.requires_grad] for layer in self._layers]
 
@@ -114,5 +117,5 @@ def _is_trained(layer: list[nn.Parameter]) -> bool:
 def _shares(shares: Sequence[float]) -> list[float]:
     found = _validate.finite("shares", shares)
     if found.ndim != 1 or not found.size or not ((found >= 1e-15) & (found <= 1e15)).all():
-        raise ValueError(f"shares must be a number in [1e-15, 1e+15] for each layer, got {_validate.shown(shares)}")
+        raise ArgumentError("shares", "be a number in [1e-15, 1e+15] for each layer", shares)
     return [float(share) for share in found]

@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized, register_parametrization
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _EPSILON = 1e-4
@@ -60,11 +61,11 @@ def standardise_weights(model: nn.Module) -> nn.Module:
     _validate.instance("model", model, nn.Module)
     found = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, _CONVOLUTIONS)]
     if not found:
-        raise ValueError("model must have a convolution layer, got one without")
+        raise ArgumentError("model", "have a convolution layer", model, got="one without")
     for name, layer in found:
         if is_parametrized(layer):
-            raise ValueError(
-                f"model must have plain convolution layers, got {name or 'one'} with a parametrized weight"
+            raise ArgumentError(
+                "model", "have plain convolution layers", model, got=f"{name or 'one'} with a parametrized weight"
             )
     for _, layer in found:
         register_parametrization(layer, "weight", StandardisedWeight())

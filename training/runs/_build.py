@@ -153,12 +153,14 @@ def _clipped(
     With "adaptive" the mechanism stands within adaptive clipping; its argument ``by_layer`` has the clip that moves shared by layers.
     """
     if not isinstance(clipping, Mapping | None):
-        raise ValueError(f"clipping must be a table with a name and arguments, got {_validate.shown(clipping)}")
+        raise ArgumentError("clipping", "be a table with a name and arguments", clipping)
     table = dict(clipping or {})
     rule, left = _clipping(table)
     if table.get("name") != "adaptive":
         if left:
-            raise ValueError(f"clipping must be a table of the arguments of its rule, got {', '.join(left)} too")
+            raise ArgumentError(
+                "clipping", "be a table of the arguments of its rule", clipping, got=f"{', '.join(left)} too"
+            )
         return build(rule)
     inner = (
         mechanisms.LayerClipping()
@@ -167,7 +169,9 @@ def _clipped(
     )
     unknown = [key for key in left if key not in ("quantile", "clip_rate", "count_share")]
     if unknown:
-        raise ValueError(f"clipping must be a table of the arguments of its rule, got {', '.join(unknown)} too")
+        raise ArgumentError(
+            "clipping", "be a table of the arguments of its rule", clipping, got=f"{', '.join(unknown)} too"
+        )
     return mechanisms.AdaptiveClipping(build(inner), expected_batch_size=setting.run.batch_size, **left)
 
 

@@ -172,8 +172,11 @@ class RunConfig:
         )
         _validate.flag("standardised_weights", self.standardised_weights)
         if self.average and self.average_decay:
-            raise ValueError(
-                f"average_decay must be 0 with average = {self.average}, got {self.average_decay}: a run has one average"
+            raise ArgumentError(
+                "average_decay",
+                f"be 0 with average = {self.average}",
+                self.average_decay,
+                got=f"{self.average_decay}: a run has one average",
             )
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if self.optimizer.decay and self.epochs < 2:
