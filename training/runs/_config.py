@@ -10,7 +10,7 @@ from typing import Any
 from dptheory import _validate
 from dptheory.convergence import SCHEDULES
 from dptheory.training import _argument_ranges
-from dptheory.training.data import NAMES
+from dptheory.training.data import NAMES, CropsAndFlips
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._own import is_file, is_own
 from dptheory.training.runs._tables import only, read_toml
@@ -30,6 +30,11 @@ OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
+AUGMENTATIONS = {"none": None, "crops": CropsAndFlips(flips=False), "crops-and-flips": CropsAndFlips()}
+"""Ways to draw a view of an image: crops of the image with four zeros on every side; mirror images too."""
+MOST_VIEWS = 1024
+WITHOUT_PIXELS = ("scattering-cnn", "scattering-linear")
+"""Networks that take features which are worked out once for every image."""
 OTHER_FOLDERS = ("studies", "answers", "instruments")
 """Of ``configs``: their files are no runs."""
 _HERE = Path(__file__).resolve().parents[1]
@@ -116,6 +121,9 @@ class RunConfig:
             one that takes so many of them as auxiliary images, or that was planned on them.
         average: share of the steps, in [0, 1], the last ones, whose weights are averaged; 0 for none. The mean is judged and saved
             beside the last weights. It costs no privacy: all of these weights count as released.
+        views: rows of an image in a step, 1 to 1024, each a view of its own; the gradient of an example is the mean over them, and is
+            clipped once. More than one need an ``augmentation``. They cost no privacy, and time as so many examples do.
+        augmentation: how views are drawn: "none", "crops" (for digits and letters) or "crops-and-flips".
 
     Raises:
         ValueError: a value outside its range, or values that do not go together.
@@ -145,6 +153,8 @@ class RunConfig:
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
     unjudged: int = 0
     average: float = 0.0
+    views: int = 1
+    augmentation: str = "none"
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -159,6 +169,7 @@ class RunConfig:
             seed=_argument_ranges.seed("seed", self.seed),
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
         )
+        self._check_views()
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if self.optimizer.decay and self.epochs < 2:
             raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
@@ -181,6 +192,14 @@ class RunConfig:
         if self.epsilon is not None:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
+    def _check_views(self) -> None:
+        _validate.store(self, views=_validate.integer("views", self.views, 1, MOST_VIEWS))
+        _validate.choice("augmentation", self.augmentation, tuple(AUGMENTATIONS))
+        if self.augmentation == "none" and self.views > 1:
+            raise ValueError(f"augmentation must be given where views are several, got 'none' with views = {self.views}: all are equal")
+        if self.augmentation != "none" and self.model in WITHOUT_PIXELS:
+            raise ValueError(f"augmentation must be 'none' with model {self.model!r}, whose features are worked out once for every image")
+
     def _check_names(self) -> None:
         if not is_file(self.data):
             _validate.choice("data", self.data, NAMES)
@@ -194,11 +213,15 @@ class RunConfig:
             _validate.choice("model", self.model, MODELS)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; ``unjudged``, ``average`` and the optimizer's schedule and decay only where there are some."""
+        """Plain values, as in TOML; what most runs leave out (views, averages, schedules) only where there is some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
         for name in ("unjudged", "average", "inputs"):
             if not plain[name]:
                 del plain[name]
+        if self.views == 1:
+            del plain["views"]
+        if self.augmentation == "none":
+            del plain["augmentation"]
         if self.optimizer.schedule == "constant":
             del plain["optimizer"]["schedule"]
         if not self.optimizer.decay:
