@@ -201,7 +201,7 @@ def _backward(run: Run, part: torch.Tensor, draws: torch.Tensor) -> float:
     by_factors = run.config.grad_sample_mode == "factors"
     run.private.passes.of_inputs_too = not by_factors  # gradients of layers' outputs are asked for, none of parameters
     with pooled_channels_last(run.model) if faster else nullcontext():
-        with trained_outputs(run.model) as outputs:
+        with trained_outputs(run.model, lambda: run.private.passes.watch is None) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
         if by_factors:
             torch.autograd.backward(losses.mean())
