@@ -20,24 +20,24 @@ class CropsAndFlips:
     numbers come from torch's global generator, which ``torch.manual_seed`` sets; :meth:`draws` takes another one.
 
     Args:
-        padding: zeros on every side, in pixels, 0..1024: the crop moves by as much at most.
+        shift: pixels by which the crop moves at most in either direction, 0..1024; zeros stand beyond the edge.
         flips: whether images are mirrored, left to right. Not for digits and letters.
 
     Raises:
         ValueError: an argument outside its range.
 
-    Example: without padding and flips an image stays what it is, and so does its label.
+    Example: without shifts and flips an image stays what it is, and so does its label.
         >>> import torch
         >>> from dptheory.training.data import CropsAndFlips
-        >>> CropsAndFlips(padding=0, flips=False)((torch.tensor([[[1.0, 2.0]]]), 7))
+        >>> CropsAndFlips(shift=0, flips=False)((torch.tensor([[[1.0, 2.0]]]), 7))
         (tensor([[[1., 2.]]]), 7)
     """
 
-    padding: int = 4
+    shift: int = 4
     flips: bool = True
 
     def __post_init__(self) -> None:
-        _validate.store(self, padding=_validate.integer("padding", self.padding, 0, _LARGEST))
+        _validate.store(self, shift=_validate.integer("shift", self.shift, 0, _LARGEST))
         _validate.flag("flips", self.flips)
 
     def __call__(self, record: Any) -> Any:
@@ -70,27 +70,27 @@ class CropsAndFlips:
             count: >= 0.
             generator: of the CPU; None for torch's global one.
         """
-        corners = torch.randint(2 * self.padding + 1, (count, 2), generator=generator)
+        corners = torch.randint(2 * self.shift + 1, (count, 2), generator=generator)
         mirrored = torch.randint(2, (count, 1), generator=generator)
         return torch.cat([corners, mirrored if self.flips else torch.zeros_like(mirrored)], 1)
 
-    def views(self, images: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+    def views(self, images: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
         """The views of images, shape (count, channels, height, width), with the random numbers of each.
 
         Args:
-            images: shape (n, channels, height, width), n at least 1 where there are draws: image i has the views i * count / n and
+            images: shape (n, channels, height, width), n at least 1 where there are views: image i has view i * count / n and
                 those behind it.
-            draws: of :meth:`draws`, count a multiple of n.
+            drawn: of :meth:`draws`, count a multiple of n.
 
         Returns:
             Of the device of the images.
         """
         n, _, height, width = images.shape
-        draws = draws.to(images.device)
-        padded = nn.functional.pad(images, [self.padding] * 4)
-        rows = draws[:, 0, None] + torch.arange(height, device=images.device)
-        across = torch.arange(width, device=images.device).expand(len(draws), width)
-        columns = draws[:, 1, None] + torch.where(draws[:, 2, None] > 0, width - 1 - across, across)
-        of = torch.arange(n, device=images.device).repeat_interleave(len(draws) // max(n, 1))
+        drawn = drawn.to(images.device)
+        padded = nn.functional.pad(images, [self.shift] * 4)
+        rows = drawn[:, 0, None] + torch.arange(height, device=images.device)
+        across = torch.arange(width, device=images.device).expand(len(drawn), width)
+        columns = drawn[:, 1, None] + torch.where(drawn[:, 2, None] > 0, width - 1 - across, across)
+        of = torch.arange(n, device=images.device).repeat_interleave(len(drawn) // max(n, 1))
         picked = padded.movedim(1, -1)[of[:, None, None], rows[:, :, None], columns[:, None, :]]
         return picked.movedim(-1, 1).contiguous()

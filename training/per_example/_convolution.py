@@ -151,8 +151,8 @@ class Convolution(Representation):
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         if self._a.shape[1] == 1:
-            rows = self._rows_of(examples)
-            return self._formed_by_convolution(self._b[rows], self._a[rows])
+            own = self._rows_of(examples)
+            return self._formed_by_convolution(self._b[own], self._a[own])
         start, stop, _ = examples.indices(len(self))
         _, out, inn, *kernel = self.shape
         found = self._b.new_empty(max(0, stop - start), out, *kernel, inn)

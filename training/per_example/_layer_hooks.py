@@ -655,7 +655,7 @@ def _refuse_packed(layer: nn.Module, args: tuple[Any, ...]) -> None:
     """Packed sequences stand sorted by length: the rows of an example lie no longer together, and its gradient would hold others'."""
     if any(isinstance(one, nn.utils.rnn.PackedSequence) for one in args):
         raise ValueError(
-            f"{type(layer).__name__} must take padded sequences where examples have views, got packed ones, which stand sorted by length"
+            f"{type(layer).__name__} must take padded sequences where examples have views, got packed ones, which are sorted by length"
         )
 
 

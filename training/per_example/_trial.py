@@ -150,7 +150,10 @@ def of_examples(few: Outcome, more: Outcome, *, views: int = 1) -> bool:
         for hook, first in few.watch.rows.items()
         for pair in zip(first, more.watch.rows.get(hook, []), strict=False)
     }
-    return (FEW * views, MORE * views) in rows or not rows  # a loss worked out within the network, and no layer with a hook
+    return (
+        FEW * views,
+        MORE * views,
+    ) in rows or not rows  # a loss worked out within the network, and no layer with a hook
 
 
 def not_apart(few: Watch, more: Watch, *, views: int = 1) -> tuple[set[Any], set[Any]]:

@@ -1174,7 +1174,14 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     list(audits.thorough(3, tmp_path))
     wanted = []
     for seed in range(3, 13):
-        wanted += [*trained(seed), ("layers", seed), ("views", seed), ("states", seed, False), ("states", seed, True), ("rates", seed)]
+        wanted += [
+            *trained(seed),
+            ("layers", seed),
+            ("views", seed),
+            ("states", seed, False),
+            ("states", seed, True),
+            ("rates", seed),
+        ]
     wanted.append(("bits",))
     wanted += [("canary", case.name, 1000, 3, False) for case in _cases.cases() if case.private and case.linear]
     for secure in (False, True):

@@ -1,6 +1,5 @@
 """Views: an example in several rows has one gradient, the mean over them, which is clipped once."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -298,7 +297,7 @@ def test_the_loader_draws_the_views_of_an_example_side_by_side(workers: int) -> 
     """And records stay apart, whose views are drawn anew each time."""
     data = records()
     seen: list[torch.Tensor] = []
-    made = loaded(data, augmentation=CropsAndFlips(padding=2), loader={"num_workers": workers})
+    made = loaded(data, augmentation=CropsAndFlips(shift=2), loader={"num_workers": workers})
     for x, y in made[2]:
         assert len(x) % VIEWS == 0 and len(x) == len(y)
         assert torch.equal(y, y[::VIEWS].repeat_interleave(VIEWS))
@@ -316,7 +315,7 @@ def test_the_loader_draws_the_views_of_an_example_side_by_side(workers: int) -> 
 
 def test_the_account_is_that_without_views() -> None:
     data, spent = records(), []
-    for options in ({"views": 1}, {"views": VIEWS, "augmentation": CropsAndFlips(padding=1)}):
+    for options in ({"views": 1}, {"views": VIEWS, "augmentation": CropsAndFlips(shift=1)}):
         made = loaded(data, **options)
         passes(made)
         spent.append((made[1].epsilon(1e-5), made[1].accountant.steps, len(made[2])))
@@ -324,7 +323,7 @@ def test_the_account_is_that_without_views() -> None:
 
 
 def test_empty_batches() -> None:
-    made = loaded(records(3), batch_size=1, augmentation=CropsAndFlips(padding=1), probe=False)
+    made = loaded(records(3), batch_size=1, augmentation=CropsAndFlips(shift=1), probe=False)
     sizes: list[int] = []
     passes(made, 20, lambda x: (sizes.append(len(x)), x)[1])
     assert 0 in sizes and max(sizes) >= VIEWS and made[1].accountant.steps == 60
@@ -370,7 +369,7 @@ def test_a_budget_with_views() -> None:
     made = make_private_with_epsilon(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(records(), batch_size=6),
         mechanism=DpSgd(), target_epsilon=3.0, target_delta=1e-5, epochs=1, max_grad_norm=1.0, views=VIEWS,
-        augmentation=CropsAndFlips(padding=1), probe=False,
+        augmentation=CropsAndFlips(shift=1), probe=False,
     )  # fmt: skip
     passes(made)
     assert 0.0 < made[1].epsilon(1e-5) <= 3.0

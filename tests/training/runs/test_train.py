@@ -577,7 +577,9 @@ def test_views_do_not_depend_on_what_fits_into_memory_and_cost_no_privacy(tmp_pa
         )
     )
     for a, b in zip(weights(one), weights(parts), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-4)  # sums in single precision of 120 gradients, in another order
+        torch.testing.assert_close(
+            a, b, rtol=0, atol=1e-4
+        )  # sums in single precision of 120 gradients, in another order
     assert not same(one, plain)
     assert one.optimizer.epsilon(1e-5) == plain.optimizer.epsilon(1e-5)
 
@@ -585,7 +587,9 @@ def test_views_do_not_depend_on_what_fits_into_memory_and_cost_no_privacy(tmp_pa
 def test_the_step_of_a_run_with_views_is_written_out() -> None:
     """Without noise: the sum of the clipped means over the views, by torch alone."""
     run = runs.prepare(
-        tiny_config(epochs=1, model="linear-probe", noise_multiplier=0.0, max_grad_norm=0.3, optimizer={"learning_rate": 1.0}, **CROPPED),
+        tiny_config(
+            epochs=1, model="linear-probe", noise_multiplier=0.0, max_grad_norm=0.3, optimizer={"learning_rate": 1.0}, **CROPPED,
+        ),
         CPU,
     )  # fmt: skip
     before, drawn = weights(run), run.batches.batch(0)
