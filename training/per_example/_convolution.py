@@ -8,7 +8,15 @@ from torch import nn
 
 from dptheory.training.per_example._dense import Dense, small
 from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
-from dptheory.training.per_example._representation import Representation, Tensors, behind, filled, widened
+from dptheory.training.per_example._representation import (
+    CHUNK,
+    Representation,
+    Tensors,
+    behind,
+    filled,
+    over_views,
+    widened,
+)
 
 _PATCHES = 1 << 18
 """Entries of patches that are held at once: what stays in a CPU's cache, and new memory of that size is had without clearing it."""
@@ -151,8 +159,7 @@ class Convolution(Representation):
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         if self._a.shape[1] == 1:
-            own = self._rows_of(examples)
-            return self._formed_by_convolution(self._b[own], self._a[own])
+            return self._formed_by_convolution(examples)
         start, stop, _ = examples.indices(len(self))
         _, out, inn, *kernel = self.shape
         found = self._b.new_empty(max(0, stop - start), out, *kernel, inn)
@@ -165,22 +172,26 @@ class Convolution(Representation):
                 torch.bmm(dense._b.mT, dense._a, out=own)
         return found.movedim(-1, 2)
 
-    def _formed_by_convolution(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-        """Of one input channel: the input under the output gradients, which are the kernels of each example.
+    def _formed_by_convolution(self, examples: slice) -> torch.Tensor:
+        """Of one input channel; of views in chunks, so that what is formed of single rows takes no memory worth mentioning."""
+        start, stop, _ = examples.indices(len(self))
+        step = max(1, stop - start if self._views == 1 else CHUNK // max(1, self._views * self.entries))
+        parts = [self._rows_of(slice(i, min(i + step, stop))) for i in range(start, stop, step)]
+        found = [over_views(self._by_convolution(self._b[rows], self._a[rows]), self._views) for rows in parts]
+        return torch.cat(found) if len(found) > 1 else found[0] if found else self._b.new_zeros(0, *self.shape[1:])
+
+    def _by_convolution(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        """Of single rows: the input under the output gradients, which are the kernels of each of them.
 
         Stride and dilation change places. It takes half the time of a product with patches, which are a copy of the input for each
         entry of the kernel.
         """
         geometry, space = self._geometry, len(self._geometry.kernel)
-        views, out = self._views, b.shape[1]
-        n = len(b) // views
+        n, out = b.shape[:2]
         padded = geometry.padded(a)
         convolve = (nn.functional.conv1d, nn.functional.conv2d, nn.functional.conv3d)[space - 1]
-        if not n:
-            return b.new_zeros(0, *self.shape[1:])
         found = convolve(
-            padded.reshape(1, n * views, *padded.shape[2:]),
-            b.view(n, views, out, *b.shape[2:]).transpose(1, 2).reshape(n * out, views, *b.shape[2:]),
+            padded.reshape(1, n, *padded.shape[2:]), b.reshape(n * out, 1, *b.shape[2:]),
             stride=geometry.dilation, dilation=geometry.stride, groups=n,
         )  # fmt: skip
         for axis, size in enumerate(geometry.kernel):  # at the far end the input may reach beyond the last place
