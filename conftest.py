@@ -1,5 +1,6 @@
 """Runs the code blocks of pages and README, adds the option for slow tests, deals files to processes, gives all one terminal."""
 
+import doctest
 import gc
 import os
 import re
@@ -26,7 +27,9 @@ for name in (
     os.environ.pop(name, None)
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["*.md"], excludes=["training/excerpt/*"]
+    parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.IGNORE_EXCEPTION_DETAIL), SkipParser()],
+    patterns=["*.md"],
+    excludes=["training/excerpt/*"],
 ).pytest()
 
 

@@ -8,31 +8,19 @@ calculator would read what the mask hides.
 import math
 import numbers
 import operator
-import reprlib
 from typing import SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dptheory.errors import ArgumentError
+from dptheory.errors import shown as shown
 
 _NUMBERS = "iuf"  # NumPy's kinds of real numbers: no booleans, strings, dates, complex or Python objects
 SMALLEST, LARGEST = 1e-70, 1e70
 """Sizes in this range can be squared, multiplied and added up 1e9 times without over- or underflow."""
 
 _T = TypeVar("_T")
-
-_LONGEST = 160  # characters of a value in a message
-_REPR = reprlib.Repr()
-_REPR.maxother = _REPR.maxstring = _REPR.maxlong = _LONGEST
-_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 8
-
-
-def shown(value: object) -> str:
-    """``value`` as a message shows it: on one line, the middle of a long text left out."""
-    try:
-        text = " ".join(_REPR.repr(value).split())
-    except ValueError:  # Python prints no integer of more than 4,300 digits
-        return f"<{type(value).__name__}>"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 3 :]}"
 
 
 def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
@@ -49,7 +37,7 @@ def integer(name: str, value: SupportsIndex, low: int, high: int | None = None) 
         or (high is not None and number > high)
     ):
         allowed = f"in {_whole(low)}..{_whole(high)}" if high is not None else f">= {_whole(low)}"
-        raise ValueError(f"{name} must be an integer {allowed}, got {shown(value)}")
+        raise ArgumentError(name, f"be an integer {allowed}", value)
     return number
 
 
@@ -62,7 +50,7 @@ def integer_or_infinity(name: str, value: SupportsIndex | float, low: int, high:
         return integer(name, plain, low, high)  # type: ignore[arg-type]
     except ValueError:
         allowed = f"in {_whole(low)}..{_whole(high)} or inf"
-        raise ValueError(f"{name} must be an integer {allowed}, got {shown(value)}") from None
+        raise ArgumentError(name, f"be an integer {allowed}", value) from None
 
 
 def integers(name: str, value: object, low: int, high: int) -> list[int]:
@@ -73,9 +61,7 @@ def integers(name: str, value: object, low: int, high: int) -> list[int]:
     except (TypeError, ValueError):
         found = []
     if not found:
-        raise ValueError(
-            f"{name} must be a row of integers in {_whole(low)}..{_whole(high)}, got {shown(value)}"
-        ) from None
+        raise ArgumentError(name, f"be a row of integers in {_whole(low)}..{_whole(high)}", value) from None
     return found
 
 
@@ -92,7 +78,7 @@ def real(name: str, value: object, low: float, high: float = math.inf, *, ends: 
     above = number >= low if left == "[" else number > low
     below = number <= high if right == "]" else number < high
     if not (above and below):  # also catches NaN
-        raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {shown(value)}")
+        raise ArgumentError(name, f"be a number in {left}{low:g}, {high:g}{right}", value)
     return number
 
 
@@ -100,7 +86,7 @@ def size(name: str, value: object, low: float = SMALLEST, high: float = LARGEST,
     """``value`` as a float in ``low..high``, or 0 where ``zero`` allows it: far from over- and underflow."""
     number = real(name, value, 0.0 if zero else low, high)
     if 0.0 < number < low:
-        raise ValueError(f"{name} must be 0 or a number in [{low:g}, {high:g}], got {shown(value)}")
+        raise ArgumentError(name, f"be 0 or a number in [{low:g}, {high:g}]", value)
     return number
 
 
@@ -108,7 +94,7 @@ def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array whose entries have squares and 1e9-fold sums that do not overflow."""
     array = finite(name, value)
     if array.size and np.abs(array).max() > LARGEST:
-        raise ValueError(f"{name} must hold numbers of size at most {LARGEST:g}, got {shown(value)}")
+        raise ArgumentError(name, f"hold numbers of size at most {LARGEST:g}", value)
     return array
 
 
@@ -116,7 +102,7 @@ def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
     if not ((array == 0) | ((array >= SMALLEST) & (array <= LARGEST))).all():
-        raise ValueError(f"{name} must hold 0 or numbers in [{SMALLEST:g}, {LARGEST:g}], got {shown(value)}")
+        raise ArgumentError(name, f"hold 0 or numbers in [{SMALLEST:g}, {LARGEST:g}]", value)
     return array
 
 
@@ -125,9 +111,7 @@ def signed_scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     array = _floats(name, value)
     size = np.abs(array)
     if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
-        raise ValueError(
-            f"{name} must hold 0 or numbers of absolute value in [{SMALLEST:g}, {LARGEST:g}], got {shown(value)}"
-        )
+        raise ArgumentError(name, f"hold 0 or numbers of absolute value in [{SMALLEST:g}, {LARGEST:g}]", value)
     return array
 
 
@@ -135,7 +119,7 @@ def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array whose entries are all finite and >= 0."""
     array = _floats(name, value)
     if not (np.isfinite(array) & (array >= 0)).all():
-        raise ValueError(f"{name} must hold numbers in [0, inf) only, got {shown(value)}")
+        raise ArgumentError(name, "hold numbers in [0, inf) only", value)
     return array
 
 
@@ -143,7 +127,7 @@ def extended(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array whose entries are >= 0, infinity included."""
     array = _floats(name, value)
     if not (array >= 0).all():  # also catches NaN
-        raise ValueError(f"{name} must hold numbers in [0, inf] only, got {shown(value)}")
+        raise ArgumentError(name, "hold numbers in [0, inf] only", value)
     return array
 
 
@@ -151,7 +135,7 @@ def numbers_and_infinities(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array without NaN."""
     array = _floats(name, value)
     if np.isnan(array).any():
-        raise ValueError(f"{name} must hold numbers or infinities, no NaN, got {shown(value)}")
+        raise ArgumentError(name, "hold numbers or infinities, no NaN", value)
     return array
 
 
@@ -159,7 +143,7 @@ def zeros_and_ones(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value``, booleans or numbers, as a float array of zeros and ones."""
     array = _floats(name, booleans_as_numbers(value))
     if not np.isin(array, (0.0, 1.0)).all():
-        raise ValueError(f"{name} must hold zeros and ones only, got {shown(value)}")
+        raise ArgumentError(name, "hold zeros and ones only", value)
     return array
 
 
@@ -167,7 +151,7 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float array without NaN or infinity."""
     array = _floats(name, value)
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must hold finite numbers only, got {shown(value)}")
+        raise ArgumentError(name, "hold finite numbers only", value)
     return array
 
 
@@ -181,14 +165,14 @@ def per_step(
     below = array <= high if right == "]" else array < high
     if array.shape not in ((), (steps,)) or not (above & below).all():
         allowed = f"a number in {left}{low:g}, {high:g}{right}, or one for each of {steps} {each}"
-        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
+        raise ArgumentError(name, f"be {allowed}", value)
     return array
 
 
 def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of ``allowed``."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
+        raise ArgumentError(name, f"be one of {', '.join(map(repr, allowed))}", value)
     return value
 
 
@@ -206,7 +190,7 @@ def booleans_as_numbers(value: ArrayLike) -> ArrayLike:
 def flag(name: str, value: object) -> bool:
     """``value`` if it is True or False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+        raise ArgumentError(name, "be True or False", value)
     return value
 
 
@@ -219,13 +203,13 @@ def store(frozen: object, **checked: object) -> None:
 def calls(name: str, value: object) -> None:
     """Make sure that ``value`` can be called."""
     if not callable(value):
-        raise ValueError(f"{name} must be a function, got {shown(value)}")
+        raise ArgumentError(name, "be a function", value)
 
 
 def instance(name: str, value: object, kind: type[_T]) -> _T:
     """``value`` if it is an object of this kind."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} must be a {kind.__name__}, got {shown(value)}")
+        raise ArgumentError(name, f"be a {kind.__name__}", value)
     return value
 
 
@@ -236,18 +220,21 @@ def broadcast(**arrays: NDArray[np.float64]) -> None:
     except ValueError:
         first, *others = arrays
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ValueError(f"{first} must have a shape that goes with {', '.join(others)}, got shapes {shapes}") from None
+        raise ArgumentError(
+            first,
+            f"have a shape that goes with {', '.join(others)}",
+            tuple(array.shape for array in arrays.values()),
+            got=f"shapes {shapes}",
+        ) from None
 
 
 def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError):  # ragged; a tensor on a GPU, or one that needs a gradient
-        raise ValueError(
-            f"{name} must hold numbers in a regular array (a tensor: on the CPU, detached), got {shown(value)}"
-        ) from None
+        raise ArgumentError(name, "hold numbers in a regular array (a tensor: on the CPU, detached)", value) from None
     if array.dtype.kind not in _NUMBERS or isinstance(value, np.ma.MaskedArray):
-        raise ValueError(f"{name} must hold numbers, got {shown(value)}")
+        raise ArgumentError(name, "hold numbers", value)
     return array.astype(np.float64)
 
 

@@ -4,13 +4,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 
 def as_vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
     array = _validate.bounded(name, value)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be a vector with at least one entry, got shape {array.shape}")
+        raise ArgumentError(name, "be a vector with at least one entry", value, got=f"shape {array.shape}")
     return array
 
 

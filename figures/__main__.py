@@ -44,7 +44,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all where none is named.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for PNG and CSV.")] = Path("proofs/figures"),
 ) -> None:
-    """Regenerate the figures. Example: python -m figures top_k_mse"""
+    """Regenerate the figures, as in `python -m figures top_k_mse`."""
     with user_errors():
         unknown = set(names or ()) - set(FIGURES)
         if unknown:

@@ -14,8 +14,10 @@ _DEVIATION_NORM = 1.0
 
 
 def data() -> Data:
-    """Differences over the freeze rate, flat true gradient of norm 0.2 and 0.1, deviation of norm 1; and the relative change
-    of the descent ratio."""
+    """Differences over the freeze rate, flat true gradient of norm 0.2 and 0.1, deviation of norm 1.
+
+    And the relative change of the descent ratio.
+    """
     rates = np.linspace(0.0, 0.95, 20)
     table: Data = {"freeze rate": rates}
     for stage, norm in _NORMS.items():

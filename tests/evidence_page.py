@@ -19,10 +19,10 @@ from dptheory.training.planning._evidence import (
     SYNTHETIC,
 )
 from dptheory.training.planning._evidence_settings import SETTINGS
+from tests.written import marked, page
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE, LINES = RESULTS / "plan.md", RESULTS / "plan.jsonl"
-BEGIN, END = "<!-- begin: written by python -m tests.evidence_page -->", "<!-- end -->"
 MANY = 1000
 """Public records, from which a plan is to be within one point."""
 ONE, MEAN, OF_FEW, BELOW_DEFAULT, WITHOUT = 1.0, 0.4, 2.0, 0.5, 2.0
@@ -156,13 +156,7 @@ def rows(lines: Sequence[Line], public: str) -> list[Row]:
 
 def written(lines: Sequence[Line]) -> str:
     """What stands between the markers."""
-    return "\n".join((BEGIN, "", *_lines(lines), "", END))
-
-
-def page(text: str, lines: Sequence[Line]) -> str:
-    """The page with the numbers of ``lines`` between its markers."""
-    before, rest = text.split(BEGIN)
-    return before + written(lines) + rest.split(END)[1]
+    return marked("tests.evidence_page", _lines(lines))
 
 
 def _lines(lines: Sequence[Line]) -> Iterator[str]:
@@ -312,4 +306,4 @@ def _choices(own: Sequence[Row]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8"), read()), "utf-8")
+    PAGE.write_text(page(PAGE, written(read())), encoding="utf-8")

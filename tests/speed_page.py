@@ -16,11 +16,11 @@ from dptheory.training.benchmarks._arms import (
     PLAIN,
 )
 from dptheory.training.benchmarks._networks import NETWORKS
+from tests.written import marked, page
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "speed.md"
 RESULTS = PROOFS / "figures" / "step_benchmark.json"
-BEGIN, END = "<!-- begin: written by python -m tests.speed_page -->", "<!-- end -->"
 
 Results = dict[str, Any]
 
@@ -42,13 +42,7 @@ def ratio(times: Results, arm: str, against: str, key: str = "median") -> float:
 
 def written(results: Results) -> str:
     """What stands between the markers."""
-    return "\n".join((BEGIN, "", *_lines(results), "", END))
-
-
-def page(text: str, results: Results) -> str:
-    """The page with the numbers of ``results`` between its markers."""
-    before, rest = text.split(BEGIN)
-    return before + written(results) + rest.split(END)[1]
+    return marked("tests.speed_page", _lines(results))
 
 
 def _lines(results: Results) -> Iterator[str]:
@@ -151,6 +145,4 @@ def _network(name: str, part: Results) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(
-        page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8"
-    )
+    PAGE.write_text(page(PAGE, written(json.loads(RESULTS.read_text(encoding="utf-8")))), encoding="utf-8")

@@ -20,6 +20,7 @@ from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
+from tests.refused import refused
 
 CALLS: Calls = {
     **privacy.CALLS,
@@ -85,7 +86,6 @@ def test_bad_input(name: str) -> None:
         *(("budget", value) for value in (0.0, -1.0, math.nan, "1", None, True, [1.0])),
         *(("seed", value) for value in (-1, 0.5, 10**19, "0", None, True, math.nan)),
         *(("patterns", value) for value in (["nothing.*"], [1], 3, math.nan)),
-        ("evidence", "yes"),
         *(("directory", value) for value in (3, None)),
     ],
     ids=str,
@@ -95,23 +95,23 @@ def test_the_whole_ledger_is_not_begun_with_bad_input(argument: str, value: obje
     for function, valid in (
         (claims.check_claims, run),
         (claims.demonstrate, {"budget": 10.0, "seed": 0}),
-        (claims.write_pages, {"directory": tmp_path, "evidence": True, **run}),
+        (claims.write_pages, {"directory": tmp_path}),
     ):
         if argument in valid:
-            with pytest.raises((ValueError, TypeError), match=argument):
+            with refused(argument):
                 function(**(valid | {argument: value}))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("value", [np.ma.array(26, mask=True), np.ma.array(26), np.timedelta64(26)])
 def test_no_number_hides_in_a_mask_or_a_time(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^keep must be an integer"):
+    with refused("keep"):
         _validate.integer("keep", value, 1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^rate must be a number"):
+    with refused("rate"):
         _validate.real("rate", value, 0.0)
 
 
 @pytest.mark.parametrize("value", [b"ab", {3, 1}, {3: 1}, np.ma.array([3, 1])])
 def test_a_row_of_integers_has_an_order_and_no_mask(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^layer_sizes must be a row of integers"):
+    with refused("layer_sizes"):
         _validate.integers("layer_sizes", value, 1, 1000)

@@ -31,18 +31,19 @@ _LEFT_OUT = re.compile(
     r"|engine\.PrivacyEngine\.make_private\w*"  # hand their arguments on: tests/training/engine/test_privacy_engine.py
     r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
     r"|runs\.(build_(?!model)\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
-    r"|runs\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells
+    r"|studies\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells
     r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
-    r"|runs\.(read_study|study_from_dict|standing|sweep|show|compare|metrics)"  # the same: tests/training/runs/test_sweep.py
-    r"|runs\.write_answers"  # tests/training/runs/test_results_page.py
-    r"|runs\.(Rerun|rerun|seconds_taken)"  # tests/training/runs/test_rerun.py
+    r"|runs\.metrics|studies\.(read_study|study_from_dict|standing|sweep|show|compare)"  # tests/training/studies/test_sweep.py
+    r"|studies\.write_answers"  # tests/training/studies/test_results_page.py
+    r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_rerun.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
-    r"|runs\.(Instrument(\..*)?|Measuring|read_instrument|instrument_path|one_step|code_that_counts|ratio_of_gains)|instrument\.measure"
-    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/instrument
+    r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step"
+    # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
-    r"|probe\.(run_probe|ProbeResult|write_\w+|to_dict|device_name|versions|\w+_table).*"
-    r"|validate\.(?!ValidateSettings$|linear_gradient$)\w+.*"  # parts of `dptheory validate`
+    r"|measure\.(measure_instrument|run_probe|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
+    r"|measure\.(LinearGradient|attack|linear_attack|prepare|snapshots|validate|validate_images)(\..*)?"
+    r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory probe` and `validate`
     r"|runs\.(images_of|own_network|own_records)"  # what files of the user's hold: tests/training/runs/test_own.py
     r"|planning\.(plan|Shipped\.records|Synthetic\.records)"  # tests/training/planning/test_plan.py
     r"|planning\.(Choice|MethodGain|Point|PrivateTuning|Range)(\..*)?"  # what a plan answers

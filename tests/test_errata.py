@@ -14,6 +14,7 @@ from dptheory import claims, convergence, embedding, freezing, gradients, privac
 from dptheory.claims import _errata
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gip.alg1 import printed_mask
+from dptheory.claims.gip.beta_values import _printed_with_rounded_swaps as rounded
 from dptheory.claims.gip.cor1 import printed_beta
 from dptheory.claims.gip.mse_t0 import printed_top_k_mse
 from dptheory.claims.rf.alg2 import ranked_delta
@@ -139,14 +140,14 @@ def _random_sparsification() -> list[str]:
     return [
         f"the average moves by {moved} of $C$ with the last one, where the account has {F(1, 3)}.",
         "all gradients 0, 400 entries kept, 5 examples in the batch or 4: "
-        rf"$\delta = {delta:.4f}$ at $\epsilon = 2$, where",
+        rf"$\delta = {delta:.4f}$ at $\epsilon = 2$ (for $q = 1$), where",
         rf"($B = 2$, $\gamma = {F(1, 10)}$, data $1,-\frac12$) leads to {step}, with a third example 3 to {three}.",
         r"$L = \frac12|w|^2$ from (1, 1), $r = \frac12$, no noise, one mask held. Theorem 3.2 "
         rf"with $T = 25$ steps of $\gamma = {F(1, 5)}$: left side above 1, right side {noiseless[1]}.",
         rf"with $C = 6$, $T = 450$, $\gamma = {F(1, 90)}$: left side above 1, right side at most {clipped[1]}.",
         rf"$w = (4,0,0,0)$ without deviation has $\kappa$ = {F(low.value).limit_denominator(100)} = $1-r$; $w = (2,2,2,2)$ with "
         rf"$\xi = \pm(2,2,2,2)$ in half of the cases has $\kappa$ = {high.value:.0f}.",
-        rf"for $g = (21,\pm220)$, $C\le21$, one of two entries kept, the inner product with the gradient rises "
+        rf"For $g = (21,\pm220)$, $C\le21$, one of two entries kept, the inner product with the gradient rises "
         f"{float(gain):.2f}-fold",
         r"$G = C = \Delta_L = 1$, $r = 0$, no bias, "
         rf"$N = d = 400$, $u^2\log(1/\delta)/\varepsilon^2 = 8$: the bound is {float(bounds[0])} at $T = {20**2}$ and "
@@ -251,6 +252,7 @@ def _gradient_index() -> list[str]:
     order_2 = privacy.subsampled_gaussian_rdp(orders=[2], sampling_rate=1.0, noise_multiplier=3.0)[0]
     added = F(float(order_2)).limit_denominator(100)
     kept = int(np.sum(printed_mask([1.0, 2.0, 3.0], 1)))
+    assert rounded(256, 0.08, 21) <= 0.9913 <= 1 <= printed_beta(1.0, 1, 10, 0.0) and rounded(10, 0.1, 2) <= 0.78
     return [
         r"$d = 2$, one entry kept, $e^{-2\theta} = \frac12$, $C = \sigma = 1$, "
         rf"$\sigma_g^2 = 10^{{-4}}$: DP-SGD has the error 2, GIP {error:.4f}, the zero update "
@@ -263,7 +265,7 @@ def _gradient_index() -> list[str]:
         f"{bought.total_variation:.1e} in total variation",
         rf"$d = 2$, one entry kept, $\sigma_g = 1$: printed {printed:.4f}, exact $1-2/\pi$ = {exact:.4f}.",
         rf"with $\sigma_g^2 = {F(4, 3)}$ meets the condition, and GIP's error is {total:.3f} against 2 of DP-SGD.",
-        r"so 0.9913 cannot occur, nor 0.78 (unless it is a logarithm to base 2).",
+        r"$\beta\ge C^2 = 1$, not 0.9913 or 0.78, which can come from rounding $kd$ up in one place",
         rf"at $q = 1$, $\sigma = 3$, order 2, {4 * added} in place of {added}.",
         rf"the $100k$-th percentile must be the $100(1-k)$-th. Of $|g| = (1,2,3)$ with $k = \frac13$ it keeps {kept} entries",
     ]
@@ -326,6 +328,35 @@ def test_every_statement_that_does_not_hold_stands_in_an_erratum_once() -> None:
         generated = page.split(_BEGIN)[1].split(_END)[0]
         argued = [c for c in claims.all_claims(paper) if c.verdict.name not in ("EMPIRICAL",) and not c.ours]
         assert [c.id for c in argued if generated.count(f"]({Path(c.page).name})") != 1] == []
+
+
+def test_the_head_counts_by_the_scale() -> None:
+    """LOOSE is true as printed; the parts of a head add up to its whole, and severities to the FALSE ones."""
+    for paper in claims.PAPERS:
+        rows = [claim for claim in claims.all_claims() if _errata.concerns(claim, paper)]
+        head = _errata.head_count(rows)
+        assert f"{head}." in _page(paper).split(_BEGIN)[1]
+        whole, *parts = map(int, re.findall(r"(\d+) (?=statements|are true|CONDITIONAL|NOT_SHOWN|FALSE)", head))
+        assert whole == sum(parts) == len(rows)
+        names = [claim.verdict.name for claim in rows]
+        assert parts == [
+            names.count("HOLDS") + names.count("LOOSE"),
+            *map(names.count, ("CONDITIONAL", "NOT_SHOWN", "FALSE")),
+        ]
+        assert sum(map(int, re.findall(r"(\d+) (?:slip|repairable|serious)", head))) == names.count("FALSE")
+    one = [claims.get("rf.lem2"), claims.get("rs.thm3.3"), claims.get("gip.eq18")]
+    assert _errata.head_count(one) == (
+        "of 3 statements 2 are true as printed (1 of them LOOSE), 0 CONDITIONAL, 0 NOT_SHOWN and 1 FALSE (1 slip)"
+    )
+
+
+def test_an_erratum_begins_with_what_stands() -> None:
+    firsts = {paper: _written(paper).split("new.md) ")[1].split(": ")[0] for paper in claims.PAPERS}
+    assert [
+        paper
+        for paper, first in firsts.items()
+        if not re.fullmatch(r"The (core|method)( of the privacy)? stands", first)
+    ] == []
 
 
 def test_an_erratum_without_its_markers_is_refused(tmp_path: Path) -> None:

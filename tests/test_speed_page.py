@@ -5,14 +5,13 @@ import json
 import pytest
 
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, PLAIN
-from tests.speed_page import PAGE, RESULTS, page, written
+from tests.speed_page import PAGE, RESULTS, written
+from tests.written import page
 
 
 def test_the_page_says_what_was_measured() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == page(text, json.loads(RESULTS.read_text(encoding="utf-8"))), (
-        "python -m tests.speed_page writes it anew"
-    )
+    now = page(PAGE, written(json.loads(RESULTS.read_text(encoding="utf-8"))))
+    assert PAGE.read_text(encoding="utf-8") == now, "python -m tests.speed_page writes it anew"
 
 
 @pytest.mark.parametrize(("seconds", "reached"), [(5.0, ["yes", "yes"]), (6.0, ["**no**", "**no**"])])

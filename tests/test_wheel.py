@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-_TAKEN = ("dptheory", "training", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+_TAKEN = ("dptheory", "training", "proofs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 TRAIN = """
 import torch
@@ -82,3 +82,7 @@ def test_it_trains_beside_a_folder_of_the_user_that_is_called_training(wheel: Pa
         [sys.executable, "-m", "dptheory", "run", "--help"], cwd=theirs, env=around, text=True
     )
     assert "Usage: dptheory run" in helped
+    shown = subprocess.check_output(
+        [sys.executable, "-m", "dptheory", "claim", "gip.mse_t0"], cwd=theirs, env=around, text=True
+    )
+    assert shown.startswith("FALSE: not true as printed (proved)\ngip.mse_t0: top-k pruning MSE\n")

@@ -5,6 +5,7 @@ from typing import SupportsIndex
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _NOISE = (1e-6, 1e6)
 
@@ -13,9 +14,7 @@ def noise_multiplier(name: str, value: object) -> float:
     """sigma: 0 (no noise at all) or a number in [1e-6, 1e6]."""
     number = _validate.real(name, value, 0.0, _NOISE[1])
     if 0 < number < _NOISE[0]:
-        raise ValueError(
-            f"{name} must be 0 or a number in [{_NOISE[0]:g}, {_NOISE[1]:g}], got {_validate.shown(value)}"
-        )
+        raise ArgumentError(name, f"be 0 or a number in [{_NOISE[0]:g}, {_NOISE[1]:g}]", value)
     return number
 
 
@@ -49,7 +48,7 @@ def shares(name: str, values: ArrayLike, ends: str) -> tuple[float, ...]:
     array = _validate.finite(name, values)
     inside = (array >= 0 if ends[0] == "[" else array > 0) & (array <= 1 if ends[1] == "]" else array < 1)
     if array.ndim != 1 or not array.size or not inside.all():
-        raise ValueError(f"{name} must be a row of numbers in {ends[0]}0, 1{ends[1]}, got {_validate.shown(values)}")
+        raise ArgumentError(name, f"be a row of numbers in {ends[0]}0, 1{ends[1]}", values)
     return tuple(array.tolist())
 
 

@@ -3,92 +3,22 @@
 Nothing here imports torch before a command is called: names and options are shown without it.
 """
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
+from dptheory.errors import ArgumentError
+from dptheory.training._measure_commands import OPTIONS
+from dptheory.training._measure_commands import instrument as instrument
+from dptheory.training._measure_commands import probe as probe
+from dptheory.training._measure_commands import validate as validate
 from dptheory.training._plan_command import plan as plan
-from dptheory.training._probe_command import probe as probe
 
 if TYPE_CHECKING:
     from dptheory.training.runs import Run
-
-_OPTIONS = {"wanted": "device", "training.steps": "steps"}  # arguments that have another name as an option
-
-Number = TypeVar("Number", int, float)
-
-
-def validate(
-    data: Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")] = "excerpt",
-    steps: Annotated[int, typer.Option(help="DP-SGD updates")] = 60,
-    batch_size: Annotated[int, typer.Option(help="mean size of the Poisson batches")] = 250,
-    noise_multiplier: Annotated[float, typer.Option(help="sigma")] = 1.0,
-    max_grad_norm: Annotated[float, typer.Option(help="clip C")] = 1.0,
-    learning_rate: Annotated[float, typer.Option(help="of plain SGD")] = 2.0,
-    drop_rate: Annotated[float, typer.Option(help="share of entries that random freeze drops")] = 0.5,
-    keep_shares: Annotated[str, typer.Option(help="shares of entries that pruning and ranking keep")] = "0.01,0.1,0.5",
-    subspace_dims: Annotated[str, typer.Option(help="dimensions of GEP's subspace")] = "10,50,100",
-    pool: Annotated[int, typer.Option(help="examples whose gradients are the population of the measurements")] = 300,
-    anchors: Annotated[int, typer.Option(help="test images with random labels, for GEP's subspace")] = 256,
-    window: Annotated[int, typer.Option(help="steps summed before entries are ranked")] = 10,
-    draws: Annotated[int, typer.Option(help="batches, masks and noise vectors per row")] = 50,
-    seed: Annotated[int, typer.Option(help="fixes everything on the CPU")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    out: Annotated[Path, typer.Option(help="folder for validate.json and validate.png")] = Path("validate-results"),
-) -> None:
-    """Predicted against measured: train a small CNN with DP-SGD, and compare at the start, in the middle and at the end.
-
-    Ends with code 1 where a prediction that needs no assumption is more than five standard errors off.
-
-    Example: [bold]dptheory validate --data excerpt --out validate-results[/bold]
-    """
-    import torch
-
-    from dptheory.training._machine import device_name
-    from dptheory.training.runs import DpSgdSettings, pick_device
-    from dptheory.training.validate import ValidateSettings, row_table, summary, write_figure, write_json
-    from dptheory.training.validate import validate as run_validation
-
-    started = time.perf_counter()
-    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
-    with user_errors(**_OPTIONS):
-        chosen = pick_device(device)
-        settings = ValidateSettings(
-            DpSgdSettings(
-                steps=steps,
-                batch_size=batch_size,
-                noise_multiplier=noise_multiplier,
-                max_grad_norm=max_grad_norm,
-                learning_rate=learning_rate,
-                seed=seed,
-            ),
-            drop_rate=drop_rate,
-            keep_shares=_numbers("keep_shares", keep_shares, float),
-            subspace_dims=_numbers("subspace_dims", subspace_dims, int),
-            pool=pool,
-            anchors=anchors,
-            window=window,
-            draws=draws,
-        )
-        result = run_validation(data, settings, chosen)
-        write_json(result, chosen, out / "validate.json")
-        write_figure(result, out / "validate.png")
-        console = console_for_output()
-        for moment in result.moments:
-            console.print(row_table(moment))
-        console.print(
-            f"{summary(result)}; {time.perf_counter() - started:.0f} s on {device_name(chosen)}; "
-            f"written to {out}: validate.json, validate.png",
-            markup=False,
-            soft_wrap=True,
-        )
-    if result.broken:
-        raise typer.Exit(1)
 
 
 def run(
@@ -108,7 +38,7 @@ def run(
     from dptheory.training.runs import pick_device, read_config, train, write_statement
 
     try:
-        with user_errors(**_OPTIONS):
+        with user_errors(**OPTIONS):
             settings = read_config(config, changes=set or ())
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
@@ -136,7 +66,7 @@ def sweep(
     status: Annotated[
         bool, typer.Option("--status", help="only say how far it is, and what the results so far say")
     ] = False,
-    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
+    results: Annotated[Path, typer.Option(help="folder for the results")] = Path("proofs/results"),
     state: Annotated[Path, typer.Option(help="folder for the state of runs under way")] = Path("sweep-state"),
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
@@ -150,16 +80,16 @@ def sweep(
     """
     from rich.console import Console
 
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     try:
         with user_errors():
-            wanted, places = runs.read_study(study), runs.Places(results=results, state=state)
+            wanted, places = studies.read_study(study), studies.Places(results=results, state=state)
             if status:
-                runs.show(wanted, places, console_for_output())
+                studies.show(wanted, places, console_for_output())
                 return
-            with runs.Lines(Console(stderr=True), runs.standing(wanted, places)) as lines:
-                outcome = runs.sweep(
+            with studies.Lines(Console(stderr=True), studies.standing(wanted, places)) as lines:
+                outcome = studies.sweep(
                     wanted,
                     places=places,
                     workers=workers,
@@ -179,55 +109,25 @@ def sweep(
         raise typer.Exit(75)
 
 
-def instrument(
-    names: Annotated[
-        list[str], typer.Argument(help="instruments; files configs/instruments/NAME.toml of this package")
-    ],
-    seed: Annotated[
-        int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
-    results: Annotated[Path, typer.Option(help="folder for the result files")] = Path("proofs/results"),
-    allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
-    ] = False,
-) -> None:
-    """Train small networks and measure their gradients on the way: what the papers' figures show.
-
-    Example: [bold]dptheory instrument masks --seed 0[/bold]
-    """
-    import torch
-
-    from dptheory.training import runs
-    from dptheory.training.instrument import measure
-
-    torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
-    with user_errors(**_OPTIONS):
-        chosen = runs.pick_device(device)
-        for wanted in [runs.read_instrument(name) for name in names]:
-            for one in wanted.seeds if seed is None else (seed,):
-                path = measure(wanted, seed=one, folder=results, device=chosen, allow_dirty=allow_dirty)
-                typer.echo(str(path))
-
-
 def rerun(
-    path: Annotated[Path, typer.Argument(help="result file, of a study's run or of an instrument")],
+    path: Annotated[Path, typer.Argument(help="file of results, of a study's runs or of instruments")],
+    run: Annotated[str, typer.Argument(help="name of one of them, the entry 'run' of its line")],
 ) -> None:
-    """Make a result file again, by the code of the commit that it names, and say what came out otherwise.
+    """Make a result again, by the code of the commit that it names, and say what came out otherwise.
 
-    The same seed and code give the same file on the CPU, but for the times. Ends with code 1 where anything differs.
+    The same seed and code give the same result on the CPU, but for the times. Ends with code 1 where anything differs.
 
-    Example: [bold]dptheory rerun proofs/results/instruments/inversion_seed=0.json[/bold]
+    Example: [bold]dptheory rerun proofs/results/instruments.jsonl inversion_seed=0[/bold]
     """
     from rich.console import Console
 
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     try:
         with user_errors():
-            about = f"making {path.name} again; it took {runs.seconds_taken(path):.0f} s"
+            about = f"making {run} again; it took {studies.seconds_taken(path, run):.0f} s"
             with Console(stderr=True).status(about):
-                found = runs.rerun(path)
+                found = studies.rerun(path, run)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     for line in (*found.machine, *found.changed):
@@ -239,20 +139,20 @@ def rerun(
 
 
 def answers(
-    results: Annotated[Path, typer.Option(help="folder of the result files")] = Path("proofs/results"),
+    results: Annotated[Path, typer.Option(help="folder of the results")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),
     page: Annotated[Path, typer.Option(help="Markdown page of all studies")] = Path("proofs/results.md"),
 ) -> None:
     """Write what the results so far say of the papers' measured claims, by the rules in configs/answers.
 
-    `dptheory pages proofs --no-evidence` then brings it into the ledger.
+    `dptheory pages proofs` then brings it into the ledger.
 
     Example: [bold]dptheory answers[/bold]
     """
-    from dptheory.training import runs
+    from dptheory.training import studies
 
     with user_errors():
-        written = runs.write_answers(results, out, page)
+        written = studies.write_answers(results, out, page)
         for state, count in sorted(written.items()):
             typer.echo(f"{count} {state}")
 
@@ -275,9 +175,12 @@ def audit(
 
 def _require_a_step(done: "Run") -> None:
     if done.step == 0:
-        raise ValueError(
-            f"epsilon must afford a step, got {done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: "
-            "take a larger budget, more noise or smaller batches"
+        raise ArgumentError(
+            "epsilon",
+            "afford a step",
+            done.config.epsilon,
+            got=f"{done.config.epsilon} at noise multiplier {done.optimizer.noise_multiplier:g}: take a "
+            "larger budget, more noise or smaller batches",
         )
 
 
@@ -302,11 +205,3 @@ def _print_end(done: "Run", out: Path) -> None:
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
     files = "metrics.csv, metrics.json, statement.md, statement.json, checkpoint.pt"
     console.print(f"{stopped}written to {out}: {files}", markup=False, soft_wrap=True)
-
-
-def _numbers(name: str, text: str, kind: Callable[[str], Number]) -> tuple[Number, ...]:
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        wanted = "whole numbers" if kind is int else "numbers"
-        raise ValueError(f"{name} must be {wanted} separated by commas, got {text!r}") from None

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dptheory.errors import ArgumentError
+
 
 def first_averaged(steps: int, average: float) -> int:
     """The step, from 0, after which the weights come into the mean for the first time.
@@ -80,6 +82,6 @@ class LastWeights:
         count, weights = state["count"], state["weights"]
         wanted = {name: p.shape for name, p in self._weights.items()} if count else {}
         if {name: mean.shape for name, mean in weights.items()} != wanted:
-            raise ValueError("the averaged weights must be those of this network, got others")
+            raise ArgumentError("state", "hold averaged weights of this network", weights, got="others")
         self.count = count
         self._means = {name: weights[name].to(p).clone() for name, p in self._weights.items() if count}

@@ -10,6 +10,7 @@ import typer
 
 from dptheory.cli._common import user_errors
 from dptheory.cli._plan import show_candidates
+from dptheory.errors import ArgumentError
 from dptheory.files import require_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def plan(
             _without_network({**fixed, **paths}, num_examples, budget, as_json)
             return
         if (public is None) == (data is None):
-            raise ValueError("public must be given, or data instead of it: pilots train on public records")
+            raise ArgumentError("public", "be given, or data instead of it: pilots train on public records", public)
         place = journal or (None if write is None else write.with_name(f"{write.name}.pilots.jsonl"))
         for path in (write, code):
             _may_write(path)
@@ -146,9 +147,11 @@ def plan(
 def _without_network(given: dict[str, object], num_examples: int | None, budget: dict[str, Any], as_json: bool) -> None:
     for name, value in given.items():
         if value is not None:
-            raise ValueError(f"{name} must be left out without NETWORK, got {value}: theory alone does not need it")
+            raise ArgumentError(
+                name, "be left out without NETWORK", value, got=f"{value}: theory alone does not need it"
+            )
     if num_examples is None:
-        raise ValueError("num_examples must be given without a network, got none")
+        raise ArgumentError("num_examples", "be given without a network", num_examples, got="none")
     show_candidates(num_examples=num_examples, **budget, as_json=as_json)
 
 
@@ -185,21 +188,25 @@ class _Setting:
         self._private = private
         if data is not None:
             if private is not None:
-                raise ValueError("private must be left out with data, whose training images are the private records")
+                raise ArgumentError(
+                    "private", "be left out with data, whose training images are the private records", private
+                )
             image_config = runs.from_dict(self._table(data, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
             images = runs.images_of(image_config, train=False)
             self._unjudged = min(_PUBLIC_IMAGES, len(images) // 2)
             features, labels = images.pixels[: self._unjudged], images.labels[: self._unjudged]
             own = len(load(name=data, train=True))
             if num_examples not in (None, own):
-                raise ValueError(f"num_examples must be left out with data, or be its {own}, got {num_examples}")
+                raise ArgumentError("num_examples", f"be left out with data, or be its {own}", num_examples)
             num_examples = own
         else:
             assert public is not None
             features, labels = own_records(public)
             runs.from_dict(self._table(_PRIVATE, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
         if num_examples is None:
-            raise ValueError("num_examples must be given with public, got none: the budget's noise depends on it")
+            raise ArgumentError(
+                "num_examples", "be given with public", num_examples, got="none: the budget's noise depends on it"
+            )
         self._num_examples = num_examples
         self._public = TensorDataset(features, labels)
         self._model: nn.Module = (

@@ -14,6 +14,7 @@ from dptheory import _validate
 from dptheory.checks._certificate import WorstCase
 from dptheory.checks._equality import evaluated
 from dptheory.checks._search import Range
+from dptheory.errors import ArgumentError
 
 RELATIONS = ("==", "<=", ">=")
 _MOST_BYTES = 2**30
@@ -79,8 +80,11 @@ class Conjecture:
         given = [name for name in ("truth", "sampler", "outcomes") if getattr(self, name) is not None]
         if len(given) != 1:
             got = " and ".join(given) or "none"
-            raise ValueError(
-                f"truth must be given, or sampler or outcomes in its place, and one of them alone, got {got}"
+            raise ArgumentError(
+                "truth",
+                "be given, or sampler or outcomes in its place, and one of them alone",
+                self.truth,
+                got=f"{got}",
             )
         _validate.choice("relation", self.relation, RELATIONS if self.outcomes is None else RELATIONS[:1])
         _validate.real("tolerance", self.tolerance, 0.0, 1.0, ends="[)")
@@ -114,7 +118,7 @@ class Conjecture:
             'claimed(n=2)'
         """
         if not isinstance(parameters, Mapping):
-            raise ValueError(f"parameters must be values by name, got {_validate.shown(parameters)}")
+            raise ArgumentError("parameters", "be values by name", parameters)
         return called(self.name, parameters)
 
 
@@ -189,16 +193,16 @@ def _named(role: str, function: Callable[..., Any]) -> str:
 
 def _function(name: str, value: object) -> None:
     if not callable(value):
-        raise ValueError(f"{name} must be a function, got {_validate.shown(value)}")
+        raise ArgumentError(name, "be a function", value)
 
 
 def _ranges(ranges: object) -> dict[str, Range | tuple[Any, ...]]:
     if not isinstance(ranges, Mapping) or not ranges:
-        raise ValueError(f"ranges must give a Range or values for each parameter, got {_validate.shown(ranges)}")
+        raise ArgumentError("ranges", "give a Range or values for each parameter", ranges)
     found: dict[str, Range | tuple[Any, ...]] = {}
     for name, one in ranges.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"ranges must have names of parameters as keys, got {_validate.shown(name)}")
+            raise ArgumentError("ranges", "have names of parameters as keys", name)
         found[name] = _range(name, one)
     return found
 
@@ -209,10 +213,10 @@ def _range(name: str, one: object) -> Range | tuple[Any, ...]:
         plain = all(isinstance(end, int | float | np.number) and math.isfinite(end) for end in ends)
         if not plain or not one.low < one.high or (one.log and one.low <= 0):
             least = "0 < low < high" if one.log else "low < high"
-            raise ValueError(f"ranges must have {least}, both finite, for {name}, got {_validate.shown(one)}")
+            raise ArgumentError("ranges", f"have {least}, both finite, for {name}", one)
         if one.integer and not all(float(end).is_integer() for end in ends):
-            raise ValueError(f"ranges must have whole ends for whole numbers, for {name}, got {_validate.shown(one)}")
+            raise ArgumentError("ranges", f"have whole ends for whole numbers, for {name}", one)
         return one
     if isinstance(one, str | bytes | Mapping) or not isinstance(one, Sequence | range) or len(one) == 0:
-        raise ValueError(f"ranges must give a Range or a row of values for {name}, got {_validate.shown(one)}")
+        raise ArgumentError("ranges", f"give a Range or a row of values for {name}", one)
     return tuple(cast(Sequence[Any], one))

@@ -6,9 +6,9 @@ import types
 from collections.abc import Iterable
 from pathlib import Path
 
-from dptheory import _validate
 from dptheory.checks._conjecture import Conjecture, ConjectureError, described, line_of
 from dptheory.checks._refute import Refutation, refute
+from dptheory.errors import ArgumentError
 
 _MODULE = "dptheory_conjectures"
 
@@ -42,7 +42,7 @@ def read_conjectures(path: str | os.PathLike[str]) -> dict[str, Conjecture]:
         ['doubled']
     """
     if not isinstance(path, str | os.PathLike) or not str(path):
-        raise ValueError(f"path must be that of a Python file, got {_validate.shown(path)}")
+        raise ArgumentError("path", "be that of a Python file", path)
     name = str(path)
     try:
         code = compile(Path(path).read_bytes(), name, "exec")
@@ -94,11 +94,11 @@ def refute_file(
     """
     wanted = () if isinstance(names, str) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in wanted):
-        raise ValueError(f"names must be a row of names, got {_validate.shown(names)}")
+        raise ArgumentError("names", "be a row of names", names)
     found = read_conjectures(path)
     for name in wanted:
         if name not in found:
-            raise ValueError(f"names must be among {', '.join(found)}, got {_validate.shown(name)}")
+            raise ArgumentError("names", f"be among {', '.join(found)}", name)
     return {name: refute(found[name], budget=budget, seed=seed) for name in wanted or found}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.checks._evidence import Evidence, Kind
+from dptheory.errors import ArgumentError
 
 Value = Fraction | float | bool
 Number = Value | np.generic | NDArray[np.float64]
@@ -54,7 +55,7 @@ class EqualityCheck:
         start = time.perf_counter()
         cases = list(self.cases())
         if not cases:
-            raise ValueError("cases must give at least one case, got none")
+            raise ArgumentError("cases", "give at least one case", cases, got="none")
         found, rejected = self._within(budget, cases)
         done = cases[: len(found)]
         stated, truths = zip(*found, strict=True)

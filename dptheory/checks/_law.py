@@ -1,23 +1,23 @@
 """Monte Carlo: does a sampler follow a finite law?"""
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import chdtrc, ndtr
-from scipy.stats import chi2, ncx2
 
 from dptheory.checks._evidence import Evidence, Kind, stream
 from dptheory.checks._mean import SIGMAS, chunk_size, chunks
+from dptheory.errors import ArgumentError
 
 OutcomeSampler = Callable[[np.random.Generator, int], NDArray[np.intp]]
 """``sampler(rng, n)`` gives n independent outcomes 0, 1, ..., shape (n,). Picklable."""
 
-_FALSE_ALARM = 2 * float(ndtr(-SIGMAS))
+_FALSE_ALARM = math.erfc(SIGMAS / math.sqrt(2))
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,7 @@ class _CountsOfChunk:
     def __call__(self, seed: np.random.SeedSequence, size: int) -> NDArray[np.intp]:
         drawn = self.sampler(np.random.default_rng(seed), size)
         if drawn.shape != (size,) or drawn.min() < 0 or drawn.max() >= self.outcomes:
-            raise ValueError(
-                f"the sampler must give shape ({size},) of outcomes below {self.outcomes}, got {drawn.shape}"
-            )
+            raise ArgumentError("sampler", f"give shape ({size},) of outcomes below {self.outcomes}", drawn.shape)
         return np.bincount(drawn, minlength=self.outcomes)
 
 
@@ -89,7 +87,7 @@ class LawCheck:
             *([] if counts.sum() >= draws else [f"budget spent: could have detected an effect of {reach:.3g} only"]),
             *([] if off > critical else [f"does not reject the wrong law (chi-square {off:.1f})"]),
         ]
-        p_value = float(chdtrc(law.size - 1, found))
+        p_value = float(scipy.special.chdtrc(law.size - 1, found))
         return Evidence(
             check=self.name,
             kind=self.kind,
@@ -109,7 +107,7 @@ class LawCheck:
 def probabilities(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
     """``law`` if it gives two or more outcomes positive probabilities with sum 1."""
     if law.ndim != 1 or law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
-        raise ValueError(f"{name} must hold two or more positive probabilities with sum 1, got {law}")
+        raise ArgumentError(name, "hold two or more positive probabilities with sum 1", law)
     return law
 
 
@@ -140,7 +138,7 @@ def pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
 
 def power(outcomes: int) -> tuple[float, float]:
     """The critical chi-square (a false alarm as rare as 5 sigma), and the noncentrality that is missed as rarely."""
-    critical = float(chi2.isf(_FALSE_ALARM, outcomes - 1))
+    critical = float(scipy.stats.chi2.isf(_FALSE_ALARM, outcomes - 1))
     return critical, _least_noncentrality(critical, outcomes - 1)
 
 
@@ -151,4 +149,8 @@ def draws_for(outcomes: int, resolution: float) -> int:
 
 def _least_noncentrality(critical: float, freedom: int) -> float:
     """Noncentrality at which chi-square stays below ``critical`` as rarely as a false alarm happens."""
-    return float(brentq(lambda nc: float(ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, 1e-9, 100 * critical))
+    return float(
+        scipy.optimize.brentq(
+            lambda nc: float(scipy.stats.ncx2.cdf(critical, freedom, nc)) - _FALSE_ALARM, 1e-9, 100 * critical
+        )
+    )

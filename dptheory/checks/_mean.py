@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.checks._evidence import Evidence, Kind, stream
+from dptheory.errors import ArgumentError
 
 Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """``sampler(rng, n)`` gives n independent draws, shape (n,), of a law whose spread a few thousand draws show: no rare, huge
@@ -108,7 +109,7 @@ class _MomentsOfChunk:
     def __call__(self, seed: np.random.SeedSequence, size: int) -> Moments:
         values = self.sampler(np.random.default_rng(seed), size)
         if values.shape != (size,):
-            raise ValueError(f"the sampler must give shape ({size},), got {values.shape}")
+            raise ArgumentError("sampler", f"give shape ({size},)", values.shape)
         return moments(values)
 
 
@@ -197,7 +198,7 @@ class MeanCheck:
         start = time.perf_counter()
         claimed = self.claimed()
         if not math.isfinite(claimed) or claimed == 0:
-            raise ValueError(f"claimed must be finite and not 0, got {claimed}")
+            raise ArgumentError("claimed", "be finite and not 0", claimed)
 
         def detectable(found: Moments) -> float:
             return 2 * SIGMAS * found.standard_error / abs(claimed)

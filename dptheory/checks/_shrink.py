@@ -13,10 +13,10 @@ def shrink(
     ranges: Mapping[str, Range | Sequence[Any]],
     refutes: Callable[[dict[str, Any]], bool],
 ) -> dict[str, Any]:
-    """The parameters made simpler, one after the other, as long as they refute: whole numbers towards the low end, others to
-    fewer digits, values towards the first of their row.
+    """The parameters made simpler, one after the other, as long as they refute.
 
-    ``refutes`` is asked at most 300 times; it says no where time is over.
+    Whole numbers go towards the low end, others to fewer digits, values towards the first of their row. ``refutes``
+    is asked at most 300 times; it says no where time is over.
     """
     best, asked = dict(parameters), 0
     moved = True

@@ -2,11 +2,13 @@
 
 from dptheory.claims._answer import Answer, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
-from dptheory.claims._claim import PAPERS, Claim, Source, Verdict
+from dptheory.claims._claim import PAPERS, Claim, Severity, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
 from dptheory.claims._find import Match, SearchResult, find
 from dptheory.claims._markdown import ledger_markdown
+from dptheory.claims._page_markdown import page_markdown
 from dptheory.claims._pages import WrittenPages, write_pages
+from dptheory.claims._prose import Prose
 from dptheory.claims._registry import all_claims, get, select
 
 __all__ = [
@@ -20,7 +22,9 @@ __all__ = [
     "Finding",
     "Match",
     "Measured",
+    "Prose",
     "SearchResult",
+    "Severity",
     "Source",
     "Verdict",
     "Watcher",
@@ -31,6 +35,7 @@ __all__ = [
     "find",
     "get",
     "ledger_markdown",
+    "page_markdown",
     "select",
     "write_pages",
 ]

@@ -115,6 +115,37 @@ class Answer:
     others: tuple["Answer", ...] = ()
 
     @property
+    def seen(self) -> str:
+        """What was seen, in a word or two, by all that decides: "seen", "trend only", "not seen", "opposite", "open", "not run".
+
+        "trend only": a part holds and the rest is open or too small. "opposite": all that decides is opposite to the claim.
+
+        Example:
+            >>> from dptheory.claims import Answer, Measured
+            >>> one = Measured(quantity="overlap", values=(0.91,), relation="above 0.8", outcome="holds")
+            >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="fails")
+            >>> Answer(state="confirmed", measured=(one,)).seen, Answer(state="not confirmed", measured=(one, two)).seen
+            ('seen', 'trend only')
+        """
+        if self.state == NOT_RUN:
+            return NOT_RUN
+        outcomes = {one.outcome for one in self.findings} | {one.outcome for one in self.measured}
+        if outcomes == {HOLDS}:
+            return "seen"
+        if outcomes == {OPPOSITE}:
+            return "opposite"
+        if outcomes == {OPEN}:
+            return OPEN
+        return "trend only" if HOLDS in outcomes and OPPOSITE not in outcomes else "not seen"
+
+    @property
+    def setting(self) -> str | None:
+        """Where it was looked for: "paper's setting" or "small setting"; None where nothing was run."""
+        if self.state == NOT_RUN:
+            return None
+        return "small setting" if self.differs else "paper's setting"
+
+    @property
     def summary(self) -> str:
         """The state and, where there are any, the effects with intervals, in points, or a number, of all seeds.
 

@@ -14,6 +14,7 @@ from typing import Any
 from dptheory import _validate
 from dptheory.checks import Check, Evidence
 from dptheory.claims._answer import NOT_RUN, Answer
+from dptheory.claims._prose import Prose, page_file, read_prose
 
 MOST_SEEDS = 10**18
 _ROOT = Path(__file__).parents[2]
@@ -26,7 +27,16 @@ class Verdict(enum.Enum):
     LOOSE = "true as printed, but a tight or exact value exists"
     CONDITIONAL = "true only under a condition that the paper does not state"
     FALSE = "not true as printed"
+    NOT_SHOWN = "the paper's argument does not carry; whether the statement is true stays open"
     EMPIRICAL = "a measured claim, to be compared with runs"
+
+
+class Severity(enum.Enum):
+    """What a FALSE statement takes with it."""
+
+    SLIP = "a misprint: nothing rests on it"
+    REPAIRABLE = "a corrected statement serves the paper's use"
+    SERIOUS = "what the paper builds on it falls"
 
 
 PAPERS = {
@@ -78,41 +88,31 @@ def _runs(numbers: tuple[int, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the ledger.
+    """One row of the ledger. What it says in words is read from its page when it is asked for (see :class:`Prose`).
 
     Attributes:
         id: "gip.mse_t0"; the part before the dot is the paper.
-        title: a few words for tables.
         source: where the paper makes the claim.
-        statement: the claim in our words; this and the next texts are Markdown with LaTeX math, as long as they need to be.
         verdict: how far it can be trusted.
-        summary: why, in at most 200 characters that can be read alone: the ledger's cell and the first line of the page.
-        key_points: what a reader of a long page should take away: what is claimed, what is true, the number to remember,
-            what to use instead; three to six sentences, on top of the page.
-        conditions: what it needs, stated and unstated.
-        correction: the right statement, where the printed one fails or is loose.
-        printed_error: the step of the paper's argument that fails, where there is one to point at.
+        severity: what falls with it; of a FALSE row, and of no other.
         printed: the paper's own formula as a function, where it differs from the calculator.
         calculators: the functions to call instead.
         checks: what tests it.
         proved: the proof page holds a full proof of the corrected statement; False means observed only.
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
-        answer: what our own runs say, for empirical claims.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
         ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
-        for_users: what a result of ours changes for a user, one sentence; for ``proofs/new.md``.
+        prose: the words of a measured claim, which has no page of its own; None where the page has them.
+        answer: what our own runs say, for empirical claims.
         kernel: the Coq file in ``proofs/kernel`` that states the claim, and whose theorems Coq's kernel has checked.
         kernel_theorems: what that file proves, names of :data:`KERNEL_THEOREMS`.
     """
 
     id: str
-    title: str
     source: Source
-    statement: str
     verdict: Verdict
-    conditions: tuple[str, ...] = ()
-    correction: str | None = None
+    severity: Severity | None = None
     printed: Callable[..., Any] | None = None
     calculators: tuple[Callable[..., Any], ...] = ()
     checks: tuple[Check, ...] = ()
@@ -121,13 +121,73 @@ class Claim:
     reported: tuple[tuple[str, str], ...] = ()
     part_of: str | None = None
     ours: bool = False
-    summary: str = ""
-    key_points: tuple[str, ...] = ()
-    printed_error: str | None = None
+    prose: Prose | None = None
     answer: Answer | None = None
-    for_users: str = ""
     kernel: str | None = None
     kernel_theorems: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def _words(self) -> Prose:
+        return self.prose or read_prose(self.page)
+
+    @property
+    def page_file(self) -> Path:
+        """The page on this machine: in the repository, or as the wheel brought it.
+
+        Raises:
+            ValueError: an installation without pages.
+        """
+        return page_file(self.page)
+
+    @property
+    def title(self) -> str:
+        """A few words for tables."""
+        return self._words.title
+
+    @property
+    def statement(self) -> str:
+        """The claim in our words; this and the next texts are Markdown with LaTeX math."""
+        return self._words.statement
+
+    @property
+    def summary(self) -> str:
+        """Why it has its verdict, in at most 200 characters that can be read alone; empty for a measured claim."""
+        return self._words.summary
+
+    @property
+    def key_points(self) -> tuple[str, ...]:
+        """What a reader of a long page should take away: what is claimed, what is true, what to use instead."""
+        return self._words.key_points
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What it needs, stated and unstated."""
+        return self._words.conditions
+
+    @property
+    def correction(self) -> str | None:
+        """The right statement, where the printed one fails or is loose."""
+        return self._words.correction
+
+    @property
+    def printed_error(self) -> str | None:
+        """The step of the paper's argument that fails, where there is one to point at."""
+        return self._words.printed_error
+
+    @property
+    def for_users(self) -> str:
+        """What a result of ours changes for a user, one sentence."""
+        return self._words.for_users
+
+    @property
+    def paper_side(self) -> str:
+        """The paper's strongest words for the other side, quoted with their place, and what they leave of the verdict."""
+        return self._words.paper_side
+
+    @property
+    def judgement(self) -> str:
+        """The verdict, with its severity where it has one: "FALSE, serious"."""
+        return self.verdict.name + (f", {self.severity.name.lower()}" if self.severity else "")
 
     @property
     def kernel_proves(self) -> str:
@@ -159,8 +219,10 @@ class Claim:
 
     @property
     def file(self) -> str:
-        """The claim's own file, relative to the root: its id with dots and dashes as underscores."""
+        """The claim's own file, relative to the root: its id with dots and dashes as underscores; the paper's if measured."""
         paper, name = self.id.split(".", 1)
+        if self.verdict is Verdict.EMPIRICAL:
+            return f"dptheory/claims/{paper}/measured.toml"
         return f"dptheory/claims/{paper}/{re.sub('[.-]', '_', name)}.py"
 
     @property

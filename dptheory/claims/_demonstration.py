@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dptheory import papers, pruning
 from dptheory.claims._checking import CheckReport, check_claims
 from dptheory.claims._claim import Verdict
 from dptheory.claims._registry import all_claims
@@ -14,6 +13,7 @@ _SHOWN = {
     Verdict.LOOSE: "rf.lem2",
     Verdict.CONDITIONAL: "gip.order",
     Verdict.FALSE: "gip.mse_t0",
+    Verdict.NOT_SHOWN: "rs.appF",
 }
 _SIGMA_G = 0.1  # sigma_g^2 / sigma^2 = 1e-4, Appendix B.1
 _INDEX_EPSILON = 0.01
@@ -87,6 +87,7 @@ def demonstrate(*, budget: float = 20.0, seed: int = 0) -> Demonstration:
 
 
 def _bought() -> list[BoughtSelection]:
+    from dptheory import papers, pruning  # with what they need no part of looking up a claim
     from dptheory.claims.gip.budget import PAPER_GROUP, PAPER_GROUPS, PAPER_KEEP, PAPER_STEPS
 
     sigma = papers.setting("gip.wrn-16-4.eps1").number("noise_multiplier")

@@ -16,6 +16,7 @@ import dptheory
 from dptheory import _validate
 from dptheory.claims._claim import PAPERS, Claim, Verdict
 from dptheory.claims._registry import all_claims
+from dptheory.errors import ArgumentError
 
 _GLOSSARY = Path(__file__).parents[2] / "proofs" / "glossary.md"
 _LONGEST_QUERY = 200
@@ -112,9 +113,7 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         'dptheory claim gip.mse_t0'
     """
     if not isinstance(query, str) or not _words(query) or len(query) > _LONGEST_QUERY:
-        raise ValueError(
-            f"query must be words to look for, at most {_LONGEST_QUERY} characters, got {_validate.shown(query)}"
-        )
+        raise ArgumentError("query", f"be words to look for, at most {_LONGEST_QUERY} characters", query)
     max_matches = _validate.integer("max_matches", max_matches, 1, 1000)
     units = _units(_words(query))
     possible = [_beginning_like(unit[0]) for unit in units]

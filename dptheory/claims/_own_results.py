@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptheory.claims._claim import PAPERS, Claim
+from dptheory.claims._markdown import one_row
 
 _NO_ROW = "This page has no row in the ledger"
 _PARTS = ("In one sentence", "For a user", "Checked")
@@ -64,7 +65,7 @@ def _table(heading: str, rows: list[str]) -> list[str]:
 
 
 def _row(title: str, path: str, cells: tuple[str, str, str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (f"[{title}]({path})", *cells)) + " |"
+    return one_row((f"[{title}]({path})", *cells))
 
 
 def _of_claim(claim: Claim) -> tuple[str, str, str]:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from dptheory import _validate
 from dptheory.claims._claim import PAPERS, Claim, Verdict
+from dptheory.claims._measured import measured_claims
 from dptheory.claims._order import ledger_key
 from dptheory.claims._row import Row
+from dptheory.errors import ArgumentError
 
 
 @functools.cache
@@ -26,7 +28,8 @@ def _ledger() -> dict[str, Claim]:
 
 
 def _of_paper(paper: str) -> Iterator[Claim]:
-    """Every module of the paper's package that does not start with an underscore is a claim."""
+    """Every module of the paper's package that does not start with an underscore is a claim; so is every measured row."""
+    yield from measured_claims(paper).values()
     package = importlib.import_module(f"dptheory.claims.{paper}")
     for found in pkgutil.iter_modules(package.__path__):
         if not found.name.startswith("_"):
@@ -39,12 +42,12 @@ def _in_module(name: str) -> Claim:
 
 
 def _in_own_file(id: str) -> Claim | None:
-    """The claim whose module is named like the id, loading no other."""
+    """The claim whose module is named like the id, or the measured row, loading no other."""
     paper, _, name = id.partition(".")
     if paper not in PAPERS or not re.fullmatch(r"[A-Za-z][\w.-]*", name, re.ASCII):
         return None
     module = f"dptheory.claims.{paper}.{re.sub('[.-]', '_', name)}"
-    claim = _in_module(module) if importlib.util.find_spec(module) else None
+    claim = _in_module(module) if importlib.util.find_spec(module) else measured_claims(paper).get(id)
     return claim if claim is not None and claim.id == id else None
 
 
@@ -73,7 +76,7 @@ def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -
         _validate.choice("paper", paper, tuple(PAPERS))
     if verdict is not None and not isinstance(verdict, Verdict):
         if not isinstance(verdict, str) or verdict.upper() not in Verdict.__members__:
-            raise ValueError(f"verdict must be one of {', '.join(Verdict.__members__)}, got {_validate.shown(verdict)}")
+            raise ArgumentError("verdict", f"be one of {', '.join(Verdict.__members__)}", verdict)
         verdict = Verdict[verdict.upper()]
     return tuple(
         claim
@@ -101,7 +104,7 @@ def get(id: str) -> Claim:
     """
     found = (_in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
     if found is None:
-        raise ValueError(f"id must be that of a claim in the ledger, got {_validate.shown(id)}{_nearest(id)}")
+        raise ArgumentError("id", "be that of a claim in the ledger", id, got=f"{_validate.shown(id)}{_nearest(id)}")
     return found
 
 
@@ -125,7 +128,7 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         ['rs.lem3.1', 'rs.lem3.2', 'rs.lem3.3', 'rs.lem3.4']
     """
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Iterable):
-        raise ValueError(f"patterns must be ids or globs, as in ['gip.*'], got {_validate.shown(patterns)}")
+        raise ArgumentError("patterns", "be ids or globs, as in ['gip.*']", patterns)
     patterns = tuple(patterns)
     if not patterns:
         return all_claims()
@@ -134,7 +137,9 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         one = _in_own_file(pattern) if isinstance(pattern, str) else None
         matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
         if not matching:
-            raise ValueError(f"patterns must each match a claim, got {_validate.shown(pattern)}{_nearest(pattern)}")
+            raise ArgumentError(
+                "patterns", "each match a claim", patterns, got=f"{_validate.shown(pattern)}{_nearest(pattern)}"
+            )
         chosen.update({id: get(id) for id in matching})
     return tuple(sorted(chosen.values(), key=ledger_key))
 

@@ -1,14 +1,15 @@
 """How a claim's file is written: its row first, then each check as a function under a decorator of the row.
 
-A file ``dptheory/claims/<paper>/<claim>.py`` holds one ``row = Row(Claim(...))``. A check's name is the first paragraph of its
-function's docstring; what follows it is a remark. Everything that such a file needs is imported from here.
+A file ``dptheory/claims/<paper>/<claim>.py`` holds one ``row = new_row(...)``: all of a :class:`Claim` but its words, which stand on
+its page. A check's name is the first paragraph of its function's docstring; what follows it is a remark. Everything that such a
+file needs is imported from here.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +29,16 @@ from dptheory.checks import (
 from dptheory.checks._certificate import Problem
 from dptheory.checks._law import OutcomeSampler
 from dptheory.checks._mean import Sampler
-from dptheory.claims._answer import answer_to
-from dptheory.claims._claim import Claim, Source, Verdict
+from dptheory.claims._claim import Claim, Severity, Source, Verdict
+from dptheory.errors import ArgumentError
 
-__all__ = ["Claim", "Kind", "Number", "Range", "Row", "Sides", "Source", "Verdict"]
+__all__ = ["Kind", "Number", "Range", "Row", "Severity", "Sides", "Source", "Verdict", "new_row"]
 
 Cases = Callable[[], Iterable[tuple[Any, ...]]]
 Compared = Sides | tuple[Number, Number | Callable[[], Number]]
 """(statement, truth, wrong), or (statement, truth) where the row's printed formula is what has to be rejected."""
 
+_Facts = ParamSpec("_Facts")
 _Comparison = TypeVar("_Comparison", bound=Callable[..., Compared])
 _Value = TypeVar("_Value", bound=Callable[..., Number])
 _Law = TypeVar("_Law", bound=Callable[[], NDArray[np.float64]])
@@ -55,9 +57,8 @@ class Row:
 
     @functools.cached_property
     def claim(self) -> Claim:
-        """The row with its checks and its answer; no check can be added after that."""
-        answer = answer_to(self._claim.id) if self._claim.verdict is Verdict.EMPIRICAL else None
-        return replace(self._claim, checks=tuple(self._checks), answer=answer)
+        """The row with its checks; no check can be added after that."""
+        return replace(self._claim, checks=tuple(self._checks))
 
     def add(self, *checks: Check) -> None:
         """Checks in any other form.
@@ -189,12 +190,22 @@ class Row:
         return self._claim.printed
 
 
+def _row_of(make: Callable[_Facts, Claim]) -> Callable[_Facts, Row]:
+    return lambda *args, **facts: Row(make(*args, **facts))
+
+
+new_row = _row_of(Claim)
+"""A row with these facts of a :class:`Claim`; its words stand on its page."""
+
+
 def _cases(cases: tuple[tuple[Any, ...] | Cases, ...]) -> Cases:
     """Cases written out, or the one function that gives them."""
     functions = [one for one in cases if callable(one)]
     listed = [one for one in cases if not callable(one)]
     if functions and len(cases) > 1:
-        raise ValueError(f"cases must be tuples, or one function that gives them, got {len(functions)} of {len(cases)}")
+        raise ArgumentError(
+            "cases", "be tuples, or one function that gives them", cases, got=f"{len(functions)} of {len(cases)}"
+        )
     return functions[0] if functions else lambda: listed
 
 

@@ -4,33 +4,21 @@ import enum
 import json
 import os
 import shlex
-import signal
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dptheory import claims
-from dptheory.cli import (  # noqa: F401 -- some only add commands
-    _bound,
-    _embedding,
-    _find,
-    _freezing,
-    _privacy,
-    _refute,
-    _tables,
-)
+from dptheory.cli import _find, _refute
 from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.cli._joining import JoinedCommands
 from dptheory.files import require_writable, write_atomically
+
+if TYPE_CHECKING:
+    from dptheory.claims import CheckReport
 
 # Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(tempfile.gettempdir()) / "dptheory-hypothesis"))
@@ -42,11 +30,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-app.add_typer(_bound.bound, name="bound")
-app.add_typer(_bound.preset, name="preset")
-app.add_typer(_privacy.privacy, name="privacy")
 
 
 class Format(enum.Enum):
@@ -64,13 +47,18 @@ Seed = Annotated[str, typer.Option(help="A whole number >= 0, or 'random' for a 
 
 @app.command("claims", epilog="Example: dptheory claims --paper gip --verdict false")
 def list_claims(
-    paper: Annotated[str | None, typer.Option(help=f"One of {', '.join(claims.PAPERS)}.")] = None,
-    verdict: Annotated[str | None, typer.Option(help="HOLDS, LOOSE, CONDITIONAL, FALSE or EMPIRICAL.")] = None,
+    paper: Annotated[str | None, typer.Option(help="One of gip, rs, rf, lf, gep.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option(help="HOLDS, LOOSE, CONDITIONAL, FALSE, NOT_SHOWN or EMPIRICAL.")
+    ] = None,
     format: Annotated[
         Format, typer.Option(help="table for reading, md for proofs/README.md, json for programs.")
     ] = Format.TABLE,
 ) -> None:
     """List the ledger."""
+    from dptheory import claims
+    from dptheory.cli import _tables
+
     with user_errors():
         chosen = claims.all_claims(paper, verdict)
     if format is Format.TABLE:
@@ -90,7 +78,8 @@ def show_claim(
     open: Annotated[bool, typer.Option(help="The proof page in the browser (extra docs).")] = False,
 ) -> None:
     """Show everything about one claim, its verdict first."""
-    from dptheory.cli._claim_view import show_claim_on  # its library of formulas is no part of starting up
+    from dptheory import claims
+    from dptheory.cli._claim_view import show_claim_on
 
     with user_errors(), _or_find(id):
         claim = claims.get(id)
@@ -121,13 +110,17 @@ def check_claims(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
 ) -> None:
     """Run the checks of claims; exit with 1 when one fails."""
+    from dptheory import claims
+    from dptheory.cli import _tables
+    from dptheory.cli._checking import Bar, executor_of
+
     with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
         if json_file is not None and json_file.is_dir():
             raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
         if json_file is not None:
             require_writable(json_file)
-        with _executor(workers) as executor, _Bar() as bar:
+        with executor_of(workers) as executor, Bar() as bar:
             report = claims.check_claims(patterns or (), budget=seconds, seed=number, executor=executor, watcher=bar)
     _show_report(report)
     if json_file is not None:
@@ -138,7 +131,9 @@ def check_claims(
         raise typer.Exit(1)
 
 
-def _show_report(report: claims.CheckReport) -> None:
+def _show_report(report: "CheckReport") -> None:
+    from dptheory.cli import _tables
+
     console = console_for_output()
     console.print(_tables.evidence_table(report.rows, f"Evidence, seed {report.seed}"))
     for id, one in report.failed:
@@ -155,28 +150,15 @@ def _show_report(report: claims.CheckReport) -> None:
         )
 
 
-@app.command("pages", epilog="Example: dptheory pages proofs 'gip.*' --workers 2")
+@app.command("pages", epilog="Example: dptheory pages proofs")
 def write_pages(
     directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
-    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims where none is given.")] = None,
-    evidence: Annotated[bool, typer.Option(help="Run the checks and write their evidence, too.")] = True,
-    budget: Budget = "60s",
-    seed: Seed = "0",
-    workers: Workers = 1,
 ) -> None:
-    """Regenerate what is generated in the proof pages: ledger, measured claims, our own results, errata, heads, evidence."""
+    """Regenerate what is generated in the proof pages: the ledger, our own results, the errata's tables."""
+    from dptheory import claims
+
     with user_errors():
-        seconds, number = parse_budget(budget), parse_seed(seed)
-        with _executor(workers) as executor, _Bar() as bar:
-            claims.write_pages(
-                directory,
-                patterns=patterns or (),
-                evidence=evidence,
-                budget=seconds,
-                seed=number,
-                executor=executor,
-                watcher=bar,
-            )
+        claims.write_pages(directory)
 
 
 @app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")
@@ -184,6 +166,7 @@ def run_demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure and the JSON files.")] = Path("dptheory-demo"),
 ) -> None:
     """Show what the library does in under three minutes: ledger, one check per verdict, calculators, real gradients."""
+    from dptheory import claims
     from dptheory.cli import _demo
 
     with user_errors():
@@ -198,44 +181,3 @@ def run_demo(
 
 app.command("find", epilog="Example: dptheory find GIP Proposition 2")(_find.find)
 app.command("refute", epilog="Example: dptheory refute proofs/refute/index_pruning.py printed")(_refute.refute)
-
-
-class _Bar(claims.Watcher):
-    """A progress bar on a terminal, gone when the checks are done."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._progress.add_task("checks", total=None)
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def started(self, claims: Sequence[claims.Claim]) -> None:
-        self._progress.update(self._task, total=sum(len(claim.checks) for claim in claims))
-
-    def checking(self, claim: claims.Claim) -> None:
-        self._progress.update(self._task, description=claim.id)
-
-    def checked(self, one: claims.CheckedClaim) -> None:
-        self._progress.advance(self._task, len(one.claim.checks))
-
-
-@contextmanager
-def _executor(workers: int) -> Iterator[Executor | None]:
-    if workers == 1:
-        yield None
-        return
-    # Being terminated has to end the workers too.
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        # "spawn": workers start clean on every system, whatever threads this process holds.
-        with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
-            yield pool
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -12,8 +12,9 @@ from dptheory.cli._unicode_math import unicode_text
 
 def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
     """Verdict, title, place and reason; then the sections, and what can be typed or opened."""
-    colour = f"bold {COLOURS[claim.verdict]}"
-    _print(console, Text.assemble((claim.verdict.name, colour), f": {claim.verdict.value} ({claim.state})"))
+    colour = f"bold {COLOURS[claim.verdict.name]}"
+    meaning = "; ".join(one.value for one in (claim.verdict, claim.severity) if one)
+    _print(console, Text.assemble((claim.judgement, colour), f": {meaning} ({claim.state})"))
     _print(console, Text(f"{claim.id}: {claim.title}", "bold"))
     place = "our own result, " if claim.ours else ""
     _print(console, Text(f"{PAPERS[claim.source.paper]}, {place}{claim.source}"))

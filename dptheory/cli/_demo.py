@@ -75,7 +75,7 @@ def _summary(found: claims.Demonstration) -> Table:
     table = Table("verdict", "meaning", "rows")
     for verdict in claims.Verdict:
         table.add_row(
-            f"[{_tables.COLOURS[verdict]}]{verdict.name}[/]", verdict.value, str(found.counts.get(verdict, 0))
+            f"[{_tables.COLOURS[verdict.name]}]{verdict.name}[/]", verdict.value, str(found.counts.get(verdict, 0))
         )
     return table
 

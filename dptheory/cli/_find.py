@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dptheory import claims
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.cli._tables import match_lines
+
+if TYPE_CHECKING:
+    from dptheory.claims import SearchResult
 
 
 def find(
@@ -17,6 +19,8 @@ def find(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
     """Find claims, functions and arguments by words, with what to type next; exit with 1 where nothing fits."""
+    from dptheory import claims
+
     with user_errors():
         found = claims.find(" ".join(query), max_matches=max_matches)
     if as_json:
@@ -27,7 +31,7 @@ def find(
         raise typer.Exit(1)
 
 
-def _show(found: claims.SearchResult) -> None:
+def _show(found: "SearchResult") -> None:
     console = console_for_output()
     for line in match_lines(found, console.width):
         console.print(line, highlight=False, no_wrap=True)
@@ -44,7 +48,7 @@ def _show(found: claims.SearchResult) -> None:
         typer.echo("the glossary was not searched: it is part of the repository", err=True)
 
 
-def _plain(found: claims.SearchResult) -> dict[str, Any]:
+def _plain(found: "SearchResult") -> dict[str, Any]:
     matches = [
         dataclasses.asdict(one) | {"verdict": one.verdict.name if one.verdict else None} for one in found.matches
     ]

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import typer
 
-from dptheory.claims import Claim
+from dptheory.claims import Claim, page_markdown
 from dptheory.files import write_atomically
 
-_PACKAGE = Path(__file__).parents[1]
 _CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
 _PAGE = """<!DOCTYPE html>
@@ -35,28 +34,11 @@ def open_page(claim: Claim) -> None:
     Raises:
         ValueError: the pages are not at hand, or the library that sets formulas.
     """
-    source = page_file(claim)
+    folder = claim.page_file.parent
     file = Path(tempfile.mkdtemp(prefix="dptheory-")) / f"{claim.id}.html"
-    write_atomically(file, page_html(claim.id, source.read_text(encoding="utf-8"), source.parent))
+    write_atomically(file, page_html(claim.id, page_markdown(claim), folder))
     shown = webbrowser.open(file.as_uri())
     typer.echo(f"opened {file}" if shown else f"no browser was found; the page is {file}")
-
-
-def page_folders() -> tuple[Path, ...]:
-    """Where pages lie: in an installed wheel, in the repository."""
-    return (_PACKAGE / "pages", _PACKAGE.parent / "proofs")
-
-
-def page_file(claim: Claim) -> Path:
-    """The Markdown of a claim's page.
-
-    Raises:
-        ValueError: an installation without pages.
-    """
-    for folder in page_folders():
-        if (folder / claim.page).is_file():
-            return folder / claim.page
-    raise ValueError(f"--open needs the proof pages, and proofs/{claim.page} did not come with this installation")
 
 
 def page_html(title: str, markdown: str, folder: Path) -> str:

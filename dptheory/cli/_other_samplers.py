@@ -1,21 +1,18 @@
 """Epsilon of runs with other batches, other units and a choice among runs: one bound each."""
 
-from pathlib import Path
 from typing import Any
 
-from dptheory.cli._privacy_options import Plain
+from dptheory import privacy
+from dptheory.cli._privacy_options import Given, Plain
+from dptheory.errors import ArgumentError
 
 SHUFFLED = "shuffled"
 
 
 def other_sampler(
-    plain: Plain,
+    given: Given,
     delta: float,
     *,
-    adjacency: str,
-    sampling: str,
-    certified: bool,
-    plot: Path | None,
     records_per_user: int | None,
     max_batch_size: int | None,
     train_size: int | None,
@@ -27,8 +24,7 @@ def other_sampler(
     Raises:
         ValueError: options that do not go together, or an argument outside its range.
     """
-    from dptheory import privacy
-
+    plain, adjacency, sampling, plot = given.plain, given.neighbours, given.sampling, given.plot
     asked = {
         "records_per_user": records_per_user,
         "max_batch_size": max_batch_size,
@@ -41,7 +37,7 @@ def other_sampler(
         raise ValueError(f"runs_law must be left out without --mean-runs, got {runs_law!r}")
     if len(chosen) > 1:
         raise ValueError(f"{chosen[1]} must be left out with --{chosen[0].replace('_', '-')}, got {asked[chosen[1]]!r}")
-    if certified:
+    if given.certified:
         raise ValueError(f"certified must be left out with --{chosen[0].replace('_', '-')}: its bound is no enclosure")
     if plot is not None:
         raise ValueError(f"plot must be left out with --{chosen[0].replace('_', '-')}, got {str(plot)!r}")
@@ -77,8 +73,6 @@ def _together(name: str, value: object, other: str, its: object) -> None:
 
 
 def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str, Any]]:
-    from dptheory import privacy
-
     noise_multiplier, rate, steps = plain
     batches = round(1 / rate) if 1e-6 <= rate <= 1 else 0
     if batches < 1 or abs(batches * rate - 1) > 1e-9:
@@ -92,8 +86,8 @@ def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str
         found = privacy.samplers.shuffled_epsilon_lower_bound(
             noise_multiplier=noise_multiplier, batches=batches, epochs=epochs, delta=delta, adjacency=adjacency
         )
-    except ValueError as error:
-        raise ValueError(str(error).replace("epochs must", "steps / batches, the epochs, must")) from None
+    except ArgumentError as error:
+        raise error.renamed("steps / batches, the epochs,") if error.argument == "epochs" else error from None
     poisson = privacy.epsilon_bounds(
         noise_multiplier=noise_multiplier, sampling_rate=rate, steps=steps, delta=delta, adjacency=adjacency
     )

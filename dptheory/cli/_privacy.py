@@ -1,40 +1,24 @@
-"""`dptheory privacy`: epsilon, delta, noise, steps and trade-off of DP-SGD."""
+"""`dptheory privacy`: epsilon, delta, noise, steps, trade-off and statement of DP-SGD; what an index budget buys."""
 
 import dataclasses
+import importlib.metadata
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from dptheory import privacy as accounting
+from dptheory.cli._calculators import add, values_of
 from dptheory.cli._common import show_values, user_errors
 from dptheory.cli._curves import draw, picture, require_picture
-from dptheory.cli._index import index
 from dptheory.cli._other_samplers import SHUFFLED, other_sampler
-from dptheory.cli._privacy_options import (
-    Adjacency,
-    AsJson,
-    Certified,
-    CompositionFile,
-    Delta,
-    Epsilon,
-    NoiseMultiplier,
-    Plot,
-    Sampling,
-    SamplingRate,
-    Steps,
-    StepTexts,
-    alike,
-    composition_given,
-    known_neighbours,
-    plain_run,
-)
-from dptheory.cli._statement import statement
-
-if TYPE_CHECKING:
-    from dptheory.privacy import Composition
+from dptheory.cli._privacy_options import Delta, Epsilon, Given, of_a_run
 
 privacy = typer.Typer(
-    help="What training costs in privacy, and how much noise a budget asks for.", no_args_is_help=True
+    name="privacy",
+    help="What training costs in privacy, and how much noise a budget asks for.",
+    no_args_is_help=True,
 )
 
 _PLACES = 24
@@ -46,17 +30,14 @@ _RUN = "--noise-multiplier 1 --sampling-rate 0.02 --steps 1000"
     epilog=f"Example: dptheory privacy epsilon {_RUN} --delta 1e-5; "
     "or dptheory privacy epsilon --step 2,0.04,500 --step 1,0.02,500 --delta 1e-5",
 )
-def show_epsilon(
-    delta: Delta,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_rate: SamplingRate = None,
-    steps: Steps = None,
-    step: StepTexts = None,
-    composition: CompositionFile = None,
-    adjacency: Adjacency = None,
-    sampling: Annotated[
+@of_a_run(
+    sampling=Annotated[
         str, typer.Option(help="poisson, 'without replacement' (batches of a fixed size), or shuffled (a lower bound).")
-    ] = "poisson",
+    ]
+)
+def show_epsilon(
+    given: Given,
+    delta: Delta,
     records_per_user: Annotated[
         int | None, typer.Option(help="Protect a user with at most so many records: an upper bound.")
     ] = None,
@@ -71,13 +52,8 @@ def show_epsilon(
     runs_law: Annotated[
         str | None, typer.Option(help="Law of that number: geometric, logarithmic or poisson; geometric if left out.")
     ] = None,
-    certified: Certified = False,
-    plot: Plot = None,
-    as_json: AsJson = False,
 ) -> None:
     """Bounds of epsilon: of steps that are alike, of steps that differ, and for other samplers and units."""
-    from dptheory import privacy as accounting
-
     others: dict[str, Any] = {
         "records_per_user": records_per_user,
         "max_batch_size": max_batch_size,
@@ -86,91 +62,40 @@ def show_epsilon(
         "runs_law": runs_law,
     }
     with user_errors():
-        require_picture(plot)
-        run = composition_given(
-            step,
-            composition,
-            adjacency,
-            noise_multiplier=noise_multiplier,
-            sampling_rate=sampling_rate,
-            steps=steps,
-            sampling=None if sampling == "poisson" else sampling,
-            **others,
-        )
+        require_picture(given.plot)
+        run = given.differing(**others)
         if run is not None:
-            _show_bounds("Epsilon", dataclasses.asdict(run.epsilon(delta, certified=certified)), as_json)
-            return _privacy_curve(plot, run, delta=delta)
-        plain = plain_run(noise_multiplier, sampling_rate, steps)
-        if sampling == SHUFFLED or any(value is not None for value in others.values()):
-            title, values = other_sampler(
-                plain,
-                delta,
-                adjacency=known_neighbours(adjacency),
-                sampling=sampling,
-                certified=certified,
-                plot=plot,
-                **others,
-            )
-            return show_values(title, values, as_json)
-        found = accounting.answers.epsilon_report(
-            noise_multiplier=plain[0],
-            sampling_rate=plain[1],
-            steps=plain[2],
-            delta=delta,
-            adjacency=known_neighbours(adjacency),
-            sampling=sampling,
-            certified=certified,
-        )
-        values = dataclasses.asdict(found.bounds)
-        if found.rdp is not None:
-            values["upper bound by Renyi privacy"] = found.rdp
-        _show_bounds("Epsilon", values, as_json)
-        _privacy_curve(plot, alike(plain, adjacency) if sampling == "poisson" else None, delta=delta)
+            _show_bounds("Epsilon", run.epsilon(delta, certified=given.certified), given)
+            return _privacy_curve(given.plot, run, delta=delta)
+        plain = given.plain
+        if given.sampling == SHUFFLED or any(value is not None for value in others.values()):
+            title, values = other_sampler(given, delta, **others)
+            return show_values(title, values, given.as_json)
+        alike: dict[str, Any] = dict(zip(("noise_multiplier", "sampling_rate", "steps"), plain, strict=True))
+        found = accounting.epsilon_bounds(**alike, delta=delta, **_how(given))
+        more = {}
+        if given.neighbours == "add-remove":
+            more["upper bound by Renyi privacy"] = accounting.rdp_epsilon(**alike, delta=delta)
+        _show_bounds("Epsilon", found, given, **more)
+        _privacy_curve(given.plot, given.alike() if given.sampling == "poisson" else None, delta=delta)
 
 
 @privacy.command("delta", epilog=f"Example: dptheory privacy delta {_RUN} --epsilon 3")
-def show_delta(
-    epsilon: Epsilon,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_rate: SamplingRate = None,
-    steps: Steps = None,
-    step: StepTexts = None,
-    composition: CompositionFile = None,
-    adjacency: Adjacency = None,
-    sampling: Sampling = "poisson",
-    certified: Certified = False,
-    plot: Plot = None,
-    as_json: AsJson = False,
-) -> None:
+@of_a_run()
+def show_delta(given: Given, epsilon: Epsilon) -> None:
     """Bounds of delta at a given epsilon."""
-    from dptheory import privacy as accounting
-
     with user_errors():
-        require_picture(plot)
-        run = composition_given(
-            step,
-            composition,
-            adjacency,
-            noise_multiplier=noise_multiplier,
-            sampling_rate=sampling_rate,
-            steps=steps,
-            sampling=None if sampling == "poisson" else sampling,
-        )
+        require_picture(given.plot)
+        run = given.differing()
         if run is not None:
-            _show_bounds("Delta", dataclasses.asdict(run.delta(epsilon, certified=certified)), as_json)
-            return _privacy_curve(plot, run, epsilon=epsilon)
-        plain = plain_run(noise_multiplier, sampling_rate, steps)
+            _show_bounds("Delta", run.delta(epsilon, certified=given.certified), given)
+            return _privacy_curve(given.plot, run, epsilon=epsilon)
+        noise, rate, steps = given.plain
         found = accounting.delta_bounds(
-            noise_multiplier=plain[0],
-            sampling_rate=plain[1],
-            steps=plain[2],
-            epsilon=epsilon,
-            adjacency=known_neighbours(adjacency),
-            sampling=sampling,
-            certified=certified,
+            noise_multiplier=noise, sampling_rate=rate, steps=steps, epsilon=epsilon, **_how(given)
         )
-        _show_bounds("Delta", dataclasses.asdict(found), as_json)
-        _privacy_curve(plot, alike(plain, adjacency) if sampling == "poisson" else None, epsilon=epsilon)
+        _show_bounds("Delta", found, given)
+        _privacy_curve(given.plot, given.alike() if given.sampling == "poisson" else None, epsilon=epsilon)
 
 
 @privacy.command(
@@ -178,178 +103,195 @@ def show_delta(
     epilog="Example: dptheory privacy sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.02 --steps 2000; "
     "or dptheory privacy sigma --epsilon 3 --delta 1e-5 --step 2,0.02,1000 --step 1,0.02,1000",
 )
-def show_sigma(
-    epsilon: Epsilon,
-    delta: Delta,
-    sampling_rate: SamplingRate = None,
-    steps: Steps = None,
-    step: StepTexts = None,
-    composition: CompositionFile = None,
-    adjacency: Adjacency = None,
-    sampling: Sampling = "poisson",
-    certified: Certified = False,
-    plot: Plot = None,
-    as_json: AsJson = False,
-) -> None:
+@of_a_run("noise_multiplier")
+def show_sigma(given: Given, epsilon: Epsilon, delta: Delta) -> None:
     """The least noise multiplier that keeps the budget; for steps that differ the factor on all of theirs."""
-    from dptheory import privacy as accounting
-
     with user_errors():
-        require_picture(plot)
-        run = composition_given(
-            step,
-            composition,
-            adjacency,
-            sampling_rate=sampling_rate,
-            steps=steps,
-            sampling=None if sampling == "poisson" else sampling,
-        )
+        require_picture(given.plot)
+        run = given.differing()
         if run is not None:
-            scale = run.noise_scale(epsilon=epsilon, delta=delta, certified=certified)
+            scale = run.noise_scale(epsilon=epsilon, delta=delta, certified=given.certified)
             scaled = run.scaled(scale)
             noises = [part.noise_multiplier for part in scaled.parts if hasattr(part, "noise_multiplier")]
-            values: dict[str, Any] = {"factor on the noise multipliers": scale}
-            values["noise multipliers"] = noises
-            values |= dataclasses.asdict(scaled.epsilon(delta, certified=certified))
-            show_values("Noise", values, as_json)
-            return _budget_curve(
-                plot,
-                lambda factor: run.scaled(factor).epsilon(delta).upper,
-                around=scale,
-                epsilon=epsilon,
-                label="factor on the noise multipliers",
-            )
-        _, rate, count = plain_run(1.0, sampling_rate, steps)
-        found = accounting.answers.noise_for_budget(
-            epsilon=epsilon,
-            delta=delta,
-            sampling_rate=rate,
-            steps=count,
-            adjacency=known_neighbours(adjacency),
-            sampling=sampling,
-            certified=certified,
-        )
+            values: dict[str, Any] = {"factor on the noise multipliers": scale, "noise multipliers": noises}
+            values |= dataclasses.asdict(scaled.epsilon(delta, certified=given.certified))
+            show_values("Noise", values, given.as_json)
+            label = "factor on the noise multipliers"
+            spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
+            return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
+        _, rate, steps = dataclasses.replace(given, noise_multiplier=1.0).plain
+        alike: dict[str, Any] = {"sampling_rate": rate, "steps": steps, "delta": delta}
+        sigma = accounting.least_noise_multiplier(epsilon=epsilon, **alike, **_how(given))
+        found = accounting.epsilon_bounds(noise_multiplier=sigma, **alike, **_how(given))
         least, most = accounting.NOISE
-        values = {"noise multiplier": found.noise_multiplier, **dataclasses.asdict(found.bounds)}
-        if found.noise_multiplier == least:
+        values = {"noise multiplier": sigma, **dataclasses.asdict(found)}
+        if sigma == least:
             values["note"] = f"{least} is the least that is accounted for: it keeps the budget, and less may"
-        show_values("Noise", values, as_json)
-        _budget_curve(
-            plot,
-            lambda sigma: (
-                accounting.epsilon_bounds(
-                    noise_multiplier=min(max(sigma, least), most),
-                    sampling_rate=rate,
-                    steps=count,
-                    delta=delta,
-                    adjacency=known_neighbours(adjacency),
-                    sampling=sampling,
-                ).upper
-            ),
-            around=found.noise_multiplier,
-            epsilon=epsilon,
-            label="noise multiplier",
-        )
+        show_values("Noise", values, given.as_json)
+
+        def with_noise(noise: float) -> float:
+            within = min(max(noise, least), most)
+            return accounting.epsilon_bounds(noise_multiplier=within, **alike, **_how(given, certified=False)).upper
+
+        _budget_curve(given.plot, with_noise, around=sigma, epsilon=epsilon, label="noise multiplier")
 
 
 @privacy.command(
     "steps",
     epilog="Example: dptheory privacy steps --epsilon 3 --delta 1e-5 --noise-multiplier 1.5 --sampling-rate 0.02",
 )
+@of_a_run(
+    *("steps", "step", "composition"), adjacency=Annotated[str | None, typer.Option(help="add-remove or replace-one.")]
+)
 def show_steps(
+    given: Given,
     epsilon: Epsilon,
     delta: Delta,
     noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier.")],
     sampling_rate: Annotated[float, typer.Option(help="Sampling rate.")],
-    adjacency: Annotated[str, typer.Option(help="add-remove or replace-one.")] = "add-remove",
-    sampling: Sampling = "poisson",
-    certified: Certified = False,
-    plot: Plot = None,
-    as_json: AsJson = False,
 ) -> None:
     """The most steps that keep the budget."""
-    from dptheory import privacy as accounting
-
     with user_errors():
-        require_picture(plot)
-        found = accounting.answers.steps_for_budget(
-            epsilon=epsilon,
-            delta=delta,
-            noise_multiplier=noise_multiplier,
-            sampling_rate=sampling_rate,
-            adjacency=adjacency,
-            sampling=sampling,
-            certified=certified,
-        )
-        values = dataclasses.asdict(found)
-        if found.steps == accounting.MAX_STEPS:
+        require_picture(given.plot)
+        alike: dict[str, Any] = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "delta": delta}
+        steps = accounting.max_steps(epsilon=epsilon, **alike, **_how(given))
+        values: dict[str, Any] = {"steps": steps, "epochs": steps * sampling_rate}
+        if steps == accounting.MAX_STEPS:
             values["note"] = "so many are the most that is accounted for: they keep the budget, and more may"
-        show_values("Steps", values, as_json)
-        _budget_curve(
-            plot,
-            lambda steps: (
-                accounting.epsilon_bounds(
-                    noise_multiplier=noise_multiplier,
-                    sampling_rate=sampling_rate,
-                    steps=min(max(1, round(steps)), accounting.MAX_STEPS),
-                    delta=delta,
-                    adjacency=adjacency,
-                    sampling=sampling,
-                ).upper
-            ),
-            around=float(max(found.steps, 1)),
-            epsilon=epsilon,
-            label="steps",
-        )
+        show_values("Steps", values, given.as_json)
+
+        def after(count: float) -> float:
+            within = min(max(1, round(count)), accounting.MAX_STEPS)
+            return accounting.epsilon_bounds(steps=within, **alike, **_how(given, certified=False)).upper
+
+        _budget_curve(given.plot, after, around=float(max(steps, 1)), epsilon=epsilon, label="steps")
 
 
 @privacy.command("tradeoff", epilog=f"Example: dptheory privacy tradeoff {_RUN} --plot tradeoff.png")
+@of_a_run("sampling")
 def show_tradeoff(
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_rate: SamplingRate = None,
-    steps: Steps = None,
-    step: StepTexts = None,
-    composition: CompositionFile = None,
+    given: Given,
     false_positive_rate: Annotated[
         float, typer.Option(help="Share of the records outside the data that the attacker accuses.")
     ] = 0.01,
-    adjacency: Adjacency = None,
-    certified: Certified = False,
-    plot: Plot = None,
-    as_json: AsJson = False,
 ) -> None:
     """What the best attacker can do, in plain words; --json for the bounds, --plot for the whole curve."""
     with user_errors():
-        require_picture(plot)
-        run = composition_given(
-            step, composition, adjacency, noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps
-        )
-        run = run or alike(plain_run(noise_multiplier, sampling_rate, steps), adjacency)
-        found = run.attack(false_positive_rate=false_positive_rate, certified=certified)
-        if as_json:
-            show_values("Attack", dataclasses.asdict(found), as_json)
+        require_picture(given.plot)
+        run = given.differing() or given.alike()
+        found = run.attack(false_positive_rate=false_positive_rate, certified=given.certified)
+        if given.as_json:
+            show_values("Attack", dataclasses.asdict(found), given.as_json)
         else:
             typer.echo(str(found))
-        if plot is not None:
-            with picture(plot) as axes:
+        if given.plot is not None:
+            with picture(given.plot) as axes:
                 run.plot(ax=axes)
 
 
-privacy.command(
+@privacy.command(
     "statement",
     epilog=f"Example: dptheory privacy statement runs/mine; or dptheory privacy statement {_RUN} --delta 1e-5",
-)(statement)
-privacy.command(
-    "index", epilog="Example: dptheory privacy index --dim 256 --keep 26 --epsilon 1 --groups 100 --steps 10"
-)(index)
+)
+@of_a_run(
+    *("sampling", "plot"),
+    adjacency=Annotated[str | None, typer.Option(help="add-remove, replace-one or zero-out; add-remove if left out.")],
+    as_json=Annotated[bool, typer.Option("--json", help="Write JSON instead of Markdown.")],
+)
+def statement(
+    given: Given,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder of a finished run; or leave it out and give the settings.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of the guarantee.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="What was run; DP-SGD if left out.")] = None,
+    unit: Annotated[str | None, typer.Option(help="What is protected; one record if left out.")] = None,
+    public: Annotated[list[str] | None, typer.Option(help="What is taken to be public; repeat it.")] = None,
+    sampler: Annotated[str | None, typer.Option(help="How batches were drawn; Poisson if left out.")] = None,
+    randomness: Annotated[str | None, typer.Option(help="Where batches and noise come from, and their seeds.")] = None,
+    tuning: Annotated[str | None, typer.Option(help="What choosing among runs costs; not counted if left out.")] = None,
+    seeded: Annotated[
+        bool, typer.Option("--seeded", help="The randomness can be repeated: the run is a simulation.")
+    ] = False,
+) -> None:
+    """The privacy statement of a finished run, or of given settings, as Markdown or JSON."""
+    texts: dict[str, Any] = {
+        "mechanism": mechanism,
+        "unit": unit,
+        "sampler": sampler,
+        "randomness": randomness,
+        "tuning": tuning,
+        "adjacency": given.adjacency,
+    }
+    told = {name: text for name, text in texts.items() if text is not None}
+    with user_errors(path="folder"):
+        if any(not text.strip() for text in (*told.values(), *(public or ()))):
+            name = next((name for name, text in told.items() if not text.strip()), "public")
+            raise ValueError(f"{name} must be a text, got ''")
+        if folder is not None:
+            settings = dataclasses.asdict(given) | {"delta": delta, "public": public, "seeded": seeded, **texts}
+            for name, value in settings.items():
+                if value and name not in ("as_json", "sampling"):
+                    raise ValueError(f"{name} must be left out with the folder of a run, got {value!r}")
+            found = accounting.read_statement(folder)
+        else:
+            if delta is None:
+                raise ValueError("delta must be given, or the folder of a finished run")
+            neighbours = "replace-one" if given.adjacency == "replace-one" else "add-remove"
+            # the statement knows which adjacencies go with those of a file
+            run = dataclasses.replace(given, adjacency=neighbours if given.composition is None else None)
+            found = accounting.privacy_statement(
+                composition=run.differing() or run.alike(),
+                delta=delta,
+                public=tuple(public or ()),
+                secure=not seeded,
+                software=(f"dptheory {importlib.metadata.version('dptheory')}",),
+                certified=given.certified,
+                **told,
+            )
+    typer.echo(found.json() if given.as_json else found.markdown(), nl=False)
 
 
-def _show_bounds(title: str, values: dict[str, Any], as_json: bool) -> None:
-    show_values(f"{title}; report the upper bound", values, as_json)
+def _index(found: accounting.index_sets.IndexAccountings) -> dict[str, Any]:
+    values = {} if found.values_epsilon is None else {"epsilon of the values alone (RDP)": found.values_epsilon}
+    for name, choice in (
+        ("basic composition", found.basic),
+        ("zCDP", found.zcdp),
+        ("exact composition", found.exact),
+        ("values and indices of one sample (RDP)", found.joint),
+    ):
+        if choice is not None:
+            values[f"theta, {name}"] = choice.theta
+            values[f"retained gain, {name}"] = choice.retained_gain
+    return values | {"retained gain needed to beat DP-SGD's direction": found.least_retained_gain}
+
+
+add(
+    privacy,
+    "index",
+    accounting.index_sets.compare_index_accountings,
+    values_of("What an index budget buys", _index),
+    example="--dim 256 --keep 26 --epsilon 1 --groups 100 --steps 10",
+    given={"delta": 1e-5},
+)
+
+
+def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:
+    """What all questions are asked with."""
+    certified = given.certified if certified is None else certified
+    return {"adjacency": given.neighbours, "sampling": given.sampling, "certified": certified}
+
+
+def _show_bounds(title: str, found: Any, given: Given, **more: float) -> None:
+    show_values(f"{title}; report the upper bound", dataclasses.asdict(found) | more, given.as_json)
 
 
 def _privacy_curve(
-    plot: Path | None, run: "Composition | None", *, delta: float | None = None, epsilon: float | None = None
+    plot: Path | None,
+    run: accounting.Composition | None,
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
 ) -> None:
     """Delta over epsilon, at most, around the point that was asked for."""
     if plot is None:
@@ -370,7 +312,9 @@ def _privacy_curve(
     )
 
 
-def _budget_curve(plot: Path | None, curve: Any, *, around: float, epsilon: float, label: str) -> None:
+def _budget_curve(
+    plot: Path | None, curve: Callable[[float], float], *, around: float, epsilon: float, label: str
+) -> None:
     """Epsilon, at most, from half to twice of what keeps the budget."""
     if plot is not None:
         places = [around * 2.0 ** (2 * number / _PLACES - 1) for number in range(_PLACES + 1)]

@@ -1,31 +1,21 @@
 """The options of `dptheory privacy`, and the run that they describe."""
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from dptheory.cli._common import numbers
+from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptheory._adjacency import Adjacency as Neighbours
     from dptheory.privacy import Composition, Step
 
-NoiseMultiplier = Annotated[
-    float | None, typer.Option(help="Noise multiplier: standard deviation of the noise over the clipping norm.")
-]
-SamplingRate = Annotated[float | None, typer.Option(help="Sampling rate: batch size over number of training examples.")]
-Steps = Annotated[int | None, typer.Option(help="Number of steps.")]
-StepTexts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--step", help="Steps that differ: noise multiplier, sampling rate and count, as in 1.5,0.02,500; repeat it."
-    ),
-]
-CompositionFile = Annotated[
-    Path | None,
-    typer.Option("--composition", help="TOML or JSON file with steps of any kind, as for privacy.read_composition."),
-]
 Epsilon = Annotated[float, typer.Option(help="The budget epsilon.")]
 Delta = Annotated[float, typer.Option(help="The budget delta.")]
 Adjacency = Annotated[
@@ -42,73 +32,129 @@ Plain = tuple[float, float, int]
 """Noise multiplier, sampling rate and number of steps of a run whose steps are alike."""
 
 
-def plain_run(noise_multiplier: float | None, sampling_rate: float | None, steps: int | None) -> Plain:
-    """The three of them.
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What a command is told of a run, and how it answers: the options that :func:`of_a_run` adds to it."""
 
-    Raises:
-        ValueError: one is missing.
-    """
-    if noise_multiplier is None or sampling_rate is None or steps is None:
-        given = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "steps": steps}
-        lacking = next(name for name, value in given.items() if value is None)
-        raise ValueError(f"{lacking} must be given, or --step or --composition in place of a run whose steps are alike")
-    return noise_multiplier, sampling_rate, steps
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Noise multiplier: standard deviation of the noise over the clipping norm.")
+    ] = None
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Sampling rate: batch size over number of training examples.")
+    ] = None
+    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None
+    step: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--step",
+            help="Steps that differ: noise multiplier, sampling rate and count, as in 1.5,0.02,500; repeat it.",
+        ),
+    ] = None
+    composition: Annotated[
+        Path | None,
+        typer.Option(
+            "--composition", help="TOML or JSON file with steps of any kind, as for privacy.read_composition."
+        ),
+    ] = None
+    adjacency: Adjacency = None
+    sampling: Sampling = "poisson"
+    certified: Certified = False
+    plot: Plot = None
+    as_json: AsJson = False
+
+    @property
+    def neighbours(self) -> str:
+        """Of a run that is not of a file."""
+        return "add-remove" if self.adjacency is None else self.adjacency
+
+    @property
+    def plain(self) -> Plain:
+        """A run whose steps are alike.
+
+        Raises:
+            ValueError: one of the three is missing.
+        """
+        given = {name: getattr(self, name) for name in ("noise_multiplier", "sampling_rate", "steps")}
+        for name, value in given.items():
+            if value is None:
+                instead = "or --step or --composition in place of a run whose steps are alike"
+                raise ValueError(f"{name} must be given, {instead}")
+        return cast(Plain, tuple(given.values()))
+
+    def alike(self) -> "Composition":
+        """A run whose steps are alike, as a composition."""
+        from dptheory import privacy
+
+        noise_multiplier, sampling_rate, steps = self.plain
+        try:
+            step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
+        except ArgumentError as error:
+            raise error.renamed("steps") if error.argument == "count" else error from None
+        return privacy.Composition((step,), adjacency=cast("Neighbours", self.neighbours))
+
+    def differing(self, **instead: object) -> "Composition | None":
+        """The run of --step or --composition; None where neither is given.
+
+        Args:
+            instead: further options that such a run does not go with, by name, None where they are not given.
+
+        Raises:
+            ValueError: both are given, a text that is no step, or an option that does not go with it.
+        """
+        from dptheory import privacy
+
+        if not self.step and self.composition is None:
+            return None
+        own = "step" if self.step else "composition"
+        if self.step and self.composition is not None:
+            raise ValueError(f"composition must be left out with --step, got {str(self.composition)!r}")
+        names = ("noise_multiplier", "sampling_rate", "steps")
+        others = {name: getattr(self, name) for name in names}
+        others["sampling"] = None if self.sampling == "poisson" else self.sampling
+        for name, value in (others | instead).items():
+            if value is not None:
+                raise ValueError(f"{name} must be left out with --{own}, got {value!r}")
+        if self.composition is None:
+            neighbours = cast("Neighbours", self.neighbours)  # Composition refuses other words
+            return privacy.Composition(tuple(map(_step, self.step or ())), adjacency=neighbours)
+        try:
+            found = privacy.read_composition(self.composition)
+        except ArgumentError as error:
+            raise error.renamed("--composition") if error.argument == "path" else error from None
+        if self.adjacency not in (None, found.adjacency):
+            wanted = f"adjacency must be that of the composition, {found.adjacency!r}"
+            raise ValueError(f"{wanted}, got {self.adjacency!r}")
+        return found
 
 
-def composition_given(
-    step: list[str] | None, composition: Path | None, adjacency: str | None, **instead: object
-) -> "Composition | None":
-    """The run of --step or --composition; None where neither is given.
+def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, whose first argument is a :class:`Given`, the options of one.
 
     Args:
-        step: texts of ``--step``.
-        composition: file of ``--composition``.
-        adjacency: of the steps, None where it is not given; that of a file must be the same.
-        instead: options that such a run does not go with, by name, None where they are not given.
-
-    Raises:
-        ValueError: both are given, a text that is no step, or an option that does not go with it.
+        lacking: options that it does not have.
+        other: options whose words differ, by name: their annotation.
     """
-    from dptheory import privacy
 
-    if not step and composition is None:
-        return None
-    own = "step" if step else "composition"
-    if step and composition is not None:
-        raise ValueError(f"composition must be left out with --step, got {str(composition)!r}")
-    for name, value in instead.items():
-        if value is not None:
-            raise ValueError(f"{name} must be left out with --{own}, got {value!r}")
-    if composition is None:
-        return privacy.Composition(tuple(map(_step, step or ())), adjacency=_neighbours(adjacency))
-    try:
-        found = privacy.read_composition(composition)
-    except ValueError as error:
-        raise ValueError(str(error).replace("path must", "--composition must", 1)) from None
-    if adjacency not in (None, found.adjacency):
-        raise ValueError(f"adjacency must be that of the composition, {found.adjacency!r}, got {adjacency!r}")
-    return found
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(command).parameters.values()
+        taken = [one for one in fields(Given) if one.name not in (*lacking, *(p.name for p in own))]
+        added = [
+            inspect.Parameter(
+                one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=other.get(one.name, one.type)
+            )
+            for one in taken
+        ]
 
+        @functools.wraps(command)
+        def call(**options: Any) -> None:
+            command(Given(**{one.name: options.pop(one.name) for one in taken}), **options)
 
-def known_neighbours(adjacency: str | None) -> str:
-    """Those of a run that is not of a file."""
-    return "add-remove" if adjacency is None else adjacency
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        call.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+        call.__annotations__ = {}
+        return call
 
-
-def _neighbours(adjacency: str | None) -> "Neighbours":
-    return cast("Neighbours", known_neighbours(adjacency))  # Composition refuses other words
-
-
-def alike(plain: Plain, adjacency: str | None) -> "Composition":
-    """A run whose steps are alike, as a composition."""
-    from dptheory import privacy
-
-    noise_multiplier, sampling_rate, steps = plain
-    try:
-        step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
-    except ValueError as error:
-        raise ValueError(str(error).replace("count must", "steps must")) from None
-    return privacy.Composition((step,), adjacency=_neighbours(adjacency))
+    return decorated
 
 
 def _step(text: str) -> "Step":

@@ -3,13 +3,15 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dptheory.checks import Refutation, refute_file
 from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.cli._tables import finite_or_none
+
+if TYPE_CHECKING:
+    from dptheory.checks import Refutation
 
 
 def refute(
@@ -29,6 +31,8 @@ def refute(
     The file is run as any Python program. The exit code is 1 where a claim is refuted, and 0 where none is. proofs/refute.md
     shows how such a file is written.
     """
+    from dptheory.checks import refute_file
+
     with user_errors():
         seconds, number = parse_budget(budget), parse_seed(seed)
         outcomes = refute_file(file, names=names or (), budget=seconds, seed=number)
@@ -44,7 +48,7 @@ def refute(
         raise typer.Exit(1)
 
 
-def _plain(one: Refutation) -> dict[str, Any]:
+def _plain(one: "Refutation") -> dict[str, Any]:
     """As JSON: numbers and text stay, any other parameter is written as Python writes it."""
     values = {field.name: finite_or_none(getattr(one, field.name)) for field in dataclasses.fields(one)}
     plain = {name: finite_or_none(value) for name, value in one.parameters.items()}

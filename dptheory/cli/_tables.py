@@ -5,52 +5,64 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from dptheory.checks import Evidence
-from dptheory.claims import Claim, SearchResult, Verdict
+if TYPE_CHECKING:
+    from dptheory.checks import Evidence
+    from dptheory.claims import Answer, Claim, SearchResult
 
 COLOURS = {
-    Verdict.HOLDS: "green",
-    Verdict.LOOSE: "cyan",
-    Verdict.CONDITIONAL: "yellow",
-    Verdict.FALSE: "red",
-    Verdict.EMPIRICAL: "blue",
+    "HOLDS": "green",
+    "LOOSE": "cyan",
+    "CONDITIONAL": "yellow",
+    "FALSE": "red",
+    "NOT_SHOWN": "magenta",
+    "EMPIRICAL": "blue",
+}
+"""By the name of a verdict."""
+
+_NARROW = 60
+_SHORT = {
+    "CONDITIONAL": "COND.",
+    "EMPIRICAL": "EMP.",
+    "NOT_SHOWN": "NOT_S",
+    "function": "func",
+    "argument": "arg",
+    "letter": "sign",
 }
 
 
-_NARROW = 60
-_SHORT = {"CONDITIONAL": "COND.", "EMPIRICAL": "EMP.", "function": "func", "argument": "arg", "letter": "sign"}
-
-
-def claim_lines(claims: Sequence[Claim], width: int) -> Iterator[Text]:
+def claim_lines(claims: Sequence["Claim"], width: int) -> Iterator[Text]:
     """The ledger for a terminal: one line per claim, cut to the width; ids are whole."""
     ids = max((len(claim.id) for claim in claims), default=0)
     for claim in claims:
         what = claim.title if width < _NARROW else f"{claim.source.label}: {claim.title}"
-        mark = _mark(claim.verdict.name, claim.verdict, width)
-        yield _cut(Text.assemble(f"{claim.id:<{ids}} ", mark, f" {what}"), width)
+        mark = _mark(claim.verdict.name, width)
+        severity = f" {claim.severity.name.lower():<10}" if claim.severity else f" {'':<10}"
+        if width < _NARROW:
+            severity = ""
+        yield _cut(Text.assemble(f"{claim.id:<{ids}} ", mark, severity, f" {what}"), width)
 
 
-def match_lines(result: SearchResult, width: int) -> Iterator[Text]:
+def match_lines(result: "SearchResult", width: int) -> Iterator[Text]:
     """What was found: one line each, cut to the width, that begins with the verdict and with what to type next."""
     from dptheory.cli._unicode_math import unicode_text  # its library is no part of starting up
 
     narrow = width < _NARROW
     for one in result.matches:
-        mark = _mark(one.verdict.name if one.verdict else one.kind, one.verdict, width)
+        mark = _mark(one.verdict.name if one.verdict else one.kind, width)
         step = one.name.removeprefix("dptheory.") if narrow else one.next_steps[0] if one.kind == "claim" else one.name
         what = " ".join(unicode_text(plain_docstring(one.title)).split())
         label = "" if narrow or not one.label else f"{one.label}: "
         yield _cut(Text.assemble(mark, " ", (step, "bold"), f"  {label}{what}"), width)
 
 
-def _mark(word: str, verdict: Verdict | None, width: int) -> tuple[str, str]:
+def _mark(word: str, width: int) -> tuple[str, str]:
     """A verdict, or a kind, in a column of its own; the text and its style."""
-    style = "dim" if verdict is None else COLOURS[verdict]
+    style = COLOURS.get(word, "dim")
     return (f"{_SHORT.get(word, word):<5}" if width < _NARROW else f"{word:<11}"), style
 
 
@@ -66,7 +78,7 @@ def plain_docstring(text: str) -> str:
     return text.replace("``", "").replace("`", "").replace(r"\|", "|")
 
 
-def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
+def claim_sections(claim: "Claim") -> list[tuple[str, list[str]]]:
     """Everything about one claim as (heading, paragraphs in Markdown), without empty sections."""
     sections = [
         ("Key points", [f"- {point}" for point in claim.key_points]),
@@ -74,6 +86,7 @@ def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
         ("Conditions", [f"- {condition}" for condition in claim.conditions]),
         ("Instead", [claim.correction] if claim.correction else []),
         ("Where the print errs", [claim.printed_error] if claim.printed_error else []),
+        ("The paper's side", [claim.paper_side] if claim.paper_side else []),
         ("For a user", [claim.for_users] if claim.for_users else []),
         ("Checks", [f"{check.name} ({check.kind.value})" for check in claim.checks]),
         ("Reported", [f"{what}: {value}" for what, value in claim.reported]),
@@ -83,7 +96,7 @@ def claim_sections(claim: Claim) -> list[tuple[str, list[str]]]:
     return [(name, lines) for name, lines in sections if lines]
 
 
-def claim_code(claim: Claim) -> list[tuple[str, list[str]]]:
+def claim_code(claim: "Claim") -> list[tuple[str, list[str]]]:
     """What is no prose, as (heading, lines to print as they are): calculators, a call to copy, files."""
     sections = [
         ("Calculators", list(claim.calculator_names)),
@@ -99,7 +112,7 @@ def example_of(calculator: Any) -> list[str]:
     return [line.strip() for line in example.splitlines()[1:] if line.strip()]
 
 
-def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+def claims_json(claims: Iterable["Claim"]) -> list[dict[str, Any]]:
     """The ledger as plain data."""
     return [
         {
@@ -111,9 +124,11 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
             "key_points": list(claim.key_points),
             "statement": claim.statement,
             "verdict": claim.verdict.name,
+            "severity": claim.severity.name if claim.severity else None,
             "conditions": list(claim.conditions),
             "correction": claim.correction,
             "printed_error": claim.printed_error,
+            "paper_side": claim.paper_side,
             "ours": claim.ours,
             "for_users": claim.for_users,
             "calculators": list(claim.calculator_names),
@@ -125,13 +140,18 @@ def claims_json(claims: Iterable[Claim]) -> list[dict[str, Any]]:
             "page": f"proofs/{claim.page}",
             "figure": f"proofs/figures/{claim.figure}.png" if claim.figure else None,
             "reported": dict(claim.reported),
-            "answer": asdict(claim.answer) if claim.answer else None,
+            "answer": _answer_json(claim.answer) if claim.answer else None,
         }
         for claim in claims
     ]
 
 
-def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:
+def _answer_json(answer: "Answer") -> dict[str, Any]:
+    """The answer as plain data, its state in the two words that say what was seen, and where."""
+    return {**asdict(answer), "state": answer.seen, "setting": answer.setting}
+
+
+def evidence_table(rows: Iterable[tuple[str, "Evidence"]], title: str) -> Table:
     """Outcomes of checks for a terminal."""
     table = Table(
         "claim", "check", "kind", "", "claimed", "observed", "std. error", "detectable", "samples", "s", title=title
@@ -143,7 +163,7 @@ def evidence_table(rows: Iterable[tuple[str, Evidence]], title: str) -> Table:
     return table
 
 
-def evidence_json(rows: Iterable[tuple[str, Evidence]]) -> list[dict[str, Any]]:
+def evidence_json(rows: Iterable[tuple[str, "Evidence"]]) -> list[dict[str, Any]]:
     """Outcomes of checks as plain data."""
     return [
         {"claim": claim, **{name: finite_or_none(value) for name, value in asdict(one).items()}, "kind": one.kind.name}

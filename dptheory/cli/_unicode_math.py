@@ -1,6 +1,9 @@
-"""LaTeX formulas as Unicode, for terminals. pylatexenc reads them and knows the symbols; fractions, roots and scripts are set
+"""LaTeX formulas as Unicode, for terminals.
+
+pylatexenc reads them and knows the symbols; fractions, roots and scripts are set
 here, so that no formula says something else on one line: a fraction gets the brackets that it needs, and so does a script that
-Unicode has no letters for."""
+Unicode has no letters for.
+"""
 
 import functools
 import re

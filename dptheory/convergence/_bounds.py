@@ -7,6 +7,7 @@ from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._power_sums import changing_sums, power_sums
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
+from dptheory.errors import ArgumentError
 
 
 def dpsgd_bound(
@@ -292,7 +293,7 @@ def layer_freezing_bound(
     moments = _validate.per_step("second_moment", most if second_moment is None else second_moment, steps, 0.0, slack)
     dims = _validate.per_step("dim", dim, steps, 1.0, 1e18)
     if not (dims == np.floor(dims)).all():
-        raise ValueError(f"dim must hold integers >= 1 only, got {_validate.shown(dim)}")
+        raise ArgumentError("dim", "hold integers >= 1 only", dim)
     rates = _validate.per_step("learning_rate", learning_rate, steps, 1e-70, 1e70)
     biases = _validate.per_step("bias", bias, steps, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     share = rates / np.mean(rates)  # of a step in the weighted mean

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from dptheory import _validate
 
@@ -39,5 +39,5 @@ def drawn_size_factor(*, train_size: int, sampling_rate: float) -> float:
     mean = rate * train_size
     reach = _TAIL * math.sqrt(mean * (1 - rate)) + _TAIL
     sizes = np.arange(max(1, math.floor(mean - reach)), min(train_size, math.ceil(mean + reach)) + 1)
-    chances = stats.binom.pmf(sizes, train_size, rate)
+    chances = scipy.stats.binom.pmf(sizes, train_size, rate)
     return float((chances * (mean / sizes) ** 2).sum() / chances.sum())

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 Schedule = Literal["constant", "linear", "cosine"]
@@ -127,10 +128,10 @@ class _Runs:
 def _spectrum(curvature: ArrayLike, gradient_energy: ArrayLike, multiplicities: ArrayLike) -> _Spectrum:
     h = _validate.scale("curvature", curvature)
     if h.ndim != 1 or not h.size:
-        raise ValueError(f"curvature must have shape (k,) with k at least 1, got shape {h.shape}")
+        raise ArgumentError("curvature", "have shape (k,) with k at least 1", curvature, got=f"shape {h.shape}")
     energy = _of_shape("gradient_energy", _within("gradient_energy", gradient_energy, 1e140), h.shape)
     if (energy[h == 0] > 0).any():
-        raise ValueError(f"gradient_energy must be 0 where curvature is 0, got {_validate.shown(gradient_energy)}")
+        raise ArgumentError("gradient_energy", "be 0 where curvature is 0", gradient_energy)
     alike = _of_shape("multiplicities", _within("multiplicities", multiplicities, _MOST_ALIKE), h.shape)
     return _Spectrum(h, alike, np.divide(energy, 2 * h, out=np.zeros(h.shape), where=h > 0))
 
@@ -152,12 +153,15 @@ def _runs(
     }
     for name, array, given in zip(own, own.values(), (learning_rate, steps, momentum, noise_std), strict=True):
         if not array.size:
-            raise ValueError(f"{name} must hold at least one number, got {_validate.shown(given)}")
+            raise ArgumentError(name, "hold at least one number", given)
     _validate.broadcast(**own)
     shape = (*np.broadcast_shapes(*(array.shape for array in own.values())), directions)
     if math.prod(shape) > _MAX_SIZE:
-        raise ValueError(
-            f"learning_rate, with steps, momentum and noise_std, must make at most {_MAX_SIZE} runs times curvatures, got {shape}"
+        raise ArgumentError(
+            "learning_rate",
+            f"make at most {_MAX_SIZE} runs times curvatures, with steps, momentum and noise_std",
+            learning_rate,
+            got=f"shape {shape}",
         )
     rate, count, mu, noise = (array[..., None] for array in own.values())
     variances = _fitting("variance", _within("variance", variance, 1e140), shape)
@@ -252,20 +256,20 @@ def _between(name: str, value: ArrayLike, low: float, high: float, *, ends: str 
     array = _validate.finite(name, value)
     below = array <= high if ends[1] == "]" else array < high
     if not ((array >= low) & below).all():
-        raise ValueError(f"{name} must hold numbers in [{low:g}, {high:g}{ends[1]}, got {_validate.shown(value)}")
+        raise ArgumentError(name, f"hold numbers in [{low:g}, {high:g}{ends[1]}", value)
     return array
 
 
 def _whole(name: str, value: ArrayLike) -> Array:
     array = _validate.finite(name, value)
     if np.asarray(value).dtype.kind not in "iu" or not ((array >= 1) & (array <= MAX_STEPS)).all():
-        raise ValueError(f"{name} must hold integers in 1..{MAX_STEPS}, got {_validate.shown(value)}")
+        raise ArgumentError(name, f"hold integers in 1..{MAX_STEPS}", value)
     return array
 
 
 def _of_shape(name: str, value: Array, shape: tuple[int, ...]) -> Array:
     if value.shape not in ((), shape):
-        raise ValueError(f"{name} must be a number or have shape {shape}, got shape {value.shape}")
+        raise ArgumentError(name, f"be a number or have shape {shape}", value, got=f"shape {value.shape}")
     return np.broadcast_to(value, shape)
 
 
@@ -273,4 +277,6 @@ def _fitting(name: str, value: Array, shape: tuple[int, ...]) -> Array:
     try:
         return np.broadcast_to(value, shape)
     except ValueError:
-        raise ValueError(f"{name} must have a shape that broadcasts to {shape}, got shape {value.shape}") from None
+        raise ArgumentError(
+            name, f"have a shape that broadcasts to {shape}", value, got=f"shape {value.shape}"
+        ) from None

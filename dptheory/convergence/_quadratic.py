@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -119,25 +120,27 @@ def epoch_mask_moments(
                 active = shrink * active + gain
                 moments[step] = keep * active + (1 - keep) * moments[first]
     if not (moments <= 1e300).all():
-        raise ValueError(f"learning_rate must keep the moments below 1e300 over all steps, got {learning_rate!r}")
+        raise ArgumentError("learning_rate", "keep the moments below 1e300 over all steps", learning_rate)
     return moments
 
 
 def _vector(start: ArrayLike) -> Array:
     vector = _sized("start", start, _LARGEST)
     if vector.ndim != 1 or vector.size > _MAX_ENTRIES:
-        raise ValueError(f"start must have shape (d,) with d at most {_MAX_ENTRIES}, got shape {vector.shape}")
+        raise ArgumentError(
+            "start", f"have shape (d,) with d at most {_MAX_ENTRIES}", start, got=f"shape {vector.shape}"
+        )
     return vector
 
 
 def _sized(name: str, value: ArrayLike, largest: float) -> Array:
     array = _validate.finite(name, value)
     if (np.abs(array) > largest).any():
-        raise ValueError(f"{name} must hold numbers of size at most {largest:g}, got {_validate.shown(value)}")
+        raise ArgumentError(name, f"hold numbers of size at most {largest:g}", value)
     return array
 
 
 def _of_shape(name: str, value: Array, shape: tuple[int, ...]) -> Array:
     if value.shape not in ((), shape):
-        raise ValueError(f"{name} must be a number or have shape {shape}, got shape {value.shape}")
+        raise ArgumentError(name, f"be a number or have shape {shape}", value, got=f"shape {value.shape}")
     return np.broadcast_to(value, shape)

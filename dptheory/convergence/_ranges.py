@@ -1,6 +1,7 @@
 """Ranges of the arguments of the descent bounds."""
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 MAX_COUNT, MAX_DIM = 10**12, 10**18
 # with these limits the products of all arguments of a bound neither over- nor underflow
@@ -34,7 +35,7 @@ def drop_rate(drop_rate: float) -> float:
 def beside_noise(name: str, value: int | None, high: int, source: str, noise: float) -> int:
     """``value`` in 1..``high``; None is 1 without noise, and refused where ``source`` says that there is some."""
     if value is None and noise > 0:
-        raise ValueError(f"{name} must be given where {source} is above 0: an integer in 1..{high:g}, got None")
+        raise ArgumentError(name, f"be given where {source} is above 0: an integer in 1..{high:g}", value, got="None")
     return 1 if value is None else _validate.integer(name, value, 1, high)
 
 

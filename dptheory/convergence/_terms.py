@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
+from dptheory.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def batch_second_moment(
         rate = 0.0 if sampling_rate is None else _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
         return mean_norm**2 + (1 - rate) * share * second_moment
     if sampling_rate is not None:
-        raise ValueError(f"sampling_rate must be None with sampling='fixed', got {sampling_rate!r}")
+        raise ArgumentError("sampling_rate", "be None with sampling='fixed'", sampling_rate)
     return (1 - share) * mean_norm**2 + share * second_moment
 
 

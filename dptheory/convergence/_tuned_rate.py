@@ -2,7 +2,7 @@
 
 import math
 
-from scipy.optimize import brentq
+import scipy
 
 from dptheory import _validate
 from dptheory.convergence import _ranges as ranges
@@ -103,4 +103,4 @@ def _best_share(theta: float, steps: int) -> float:
         falls = (power_sums(share, steps)[0] / steps - last) / share
         return theta * used - falls
 
-    return math.exp(float(brentq(slope, -math.log(4 * theta + 4 * steps), 0.0, xtol=1e-14)))
+    return math.exp(float(scipy.optimize.brentq(slope, -math.log(4 * theta + 4 * steps), 0.0, xtol=1e-14)))

@@ -8,10 +8,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, gammaln
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -98,7 +99,9 @@ def anchor_subspace(
     iterations = _validate.integer("iterations", iterations, 1, _MOST_ITERATIONS)
     largest = np.abs(gradients).max()
     if largest == 0:
-        raise ValueError(f"anchor_gradients must not be all 0: they span no subspace, got shape {gradients.shape}")
+        raise ArgumentError(
+            "anchor_gradients", "not be all 0: they span no subspace", anchor_gradients, got=f"shape {gradients.shape}"
+        )
     gradients = gradients / largest  # squares neither over- nor underflow
     basis: Array = rng.standard_normal((subspace_dim, gradients.shape[1]))
     for _ in range(iterations):
@@ -130,13 +133,15 @@ def project(gradients: ArrayLike, *, basis: ArrayLike) -> Projection:
     """
     gradients, basis = _matrix("gradients", gradients), _matrix("basis", basis)
     if gradients.shape[1] != basis.shape[1]:
-        raise ValueError(f"gradients and basis must have rows of equal length, got {gradients.shape} and {basis.shape}")
+        raise ArgumentError(
+            "gradients and basis", "have rows of equal length", gradients, got=f"{gradients.shape} and {basis.shape}"
+        )
     if np.abs(gradients).max() > _LARGEST_ENTRY:
         interval = f"[-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}]"
-        raise ValueError(f"gradients must hold numbers in {interval}, got {_validate.shown(gradients)}")
+        raise ArgumentError("gradients", f"hold numbers in {interval}", gradients)
     # entries first: products of huge ones could be NaN
     if np.abs(basis).max() > 2 or np.abs(basis @ basis.T - np.eye(len(basis))).max() > _ORTHONORMAL:
-        raise ValueError(f"basis must have orthonormal rows, got {_validate.shown(basis)}")
+        raise ArgumentError("basis", "have orthonormal rows", basis)
     embeddings = gradients @ basis.T
     return Projection(embeddings=embeddings, residuals=gradients - embeddings @ basis)
 
@@ -190,7 +195,7 @@ def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0
     rank = _validate.integer("rank", rank, 1, _MOST_ANCHORS)
     anchors = _validate.integer("anchors", anchors, 0, _MOST_ANCHORS)
     zero = _validate.real("zero_probability", zero_probability, 0.0, 1.0, ends="[)")
-    return 0.0 if anchors < rank else float(betaincc(anchors - rank + 1, rank, zero))
+    return 0.0 if anchors < rank else float(scipy.special.betaincc(anchors - rank + 1, rank, zero))
 
 
 def residual_bound(
@@ -348,7 +353,7 @@ def _half_step(count: int) -> float:
     if count == 0:
         return 0.0
     if count < _SERIES_FROM:
-        return math.exp(float(gammaln((count + 1) / 2) - gammaln(count / 2)))
+        return math.exp(float(scipy.special.gammaln((count + 1) / 2) - scipy.special.gammaln(count / 2)))
     x = 1 / count
     return math.sqrt(count / 2) * (1 + x * (-1 / 4 + x * (1 / 32 + x * (5 / 128 - x * 21 / 2048))))
 
@@ -356,12 +361,12 @@ def _half_step(count: int) -> float:
 def _matrix(name: str, value: ArrayLike) -> Array:
     array = _validate.finite(name, value)
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"{name} must be a matrix with at least one row and one column, got shape {array.shape}")
+        raise ArgumentError(name, "be a matrix with at least one row and one column", value, got=f"shape {array.shape}")
     return array
 
 
 def _vector(name: str, value: ArrayLike) -> Array:
     array = _validate.scale(name, value)
     if array.ndim != 1 or len(array) == 0 or (array < 0).any() or not array.any():
-        raise ValueError(f"{name} must be a vector of numbers >= 0, not all 0, got {_validate.shown(value)}")
+        raise ArgumentError(name, "be a vector of numbers >= 0, not all 0", value)
     return array

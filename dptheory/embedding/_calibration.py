@@ -14,7 +14,7 @@ import numpy as np
 from dptheory import _validate, privacy
 from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.embedding import _sizes
-from dptheory.errors import ConditionError
+from dptheory.errors import ArgumentError, ConditionError
 
 Method = Literal["exact", "renyi", "stated"]
 
@@ -47,7 +47,7 @@ def joint_mu(noise_multipliers: Sequence[float], *, steps: int = 1, adjacency: A
     """
     ratios = _validate.scale("noise_multipliers", noise_multipliers)
     if ratios.ndim != 1 or not ratios.size or not ratios.all():
-        raise ValueError(f"noise_multipliers must be a list of positive numbers, got {noise_multipliers!r}")
+        raise ArgumentError("noise_multipliers", "be a list of positive numbers", noise_multipliers)
     return _change(adjacency) * math.sqrt(_steps(steps)) * math.sqrt(float(np.sum(ratios**-2.0)))
 
 
@@ -97,7 +97,7 @@ def output_mu(
         )
     )
     if residual_noise == 0.0:
-        raise ValueError(f"residual_std must be positive, got {residual_std!r}")
+        raise ArgumentError("residual_std", "be positive", residual_std)
     one_step = math.hypot(first / math.hypot(noise, residual_noise), second / residual_noise)
     return _change(adjacency) * math.sqrt(_steps(steps)) * one_step
 
@@ -220,10 +220,10 @@ def noise_ratio_excess(
 
 
 def sampled_epsilon(*, epsilon: float, sampling_rate: float) -> float:
-    r"""epsilon of one step on records that are each drawn with probability ``sampling_rate``: log(1 + q (e^epsilon - 1)), at
-    delta q.
+    r"""Epsilon of one step on records that are each drawn with probability q = ``sampling_rate``, at delta q.
 
-    If a step is (epsilon, delta)-differentially private on all records, it is (this, q delta)-differentially private on the
+    It is log(1 + q (e^epsilon - 1)).     If a step is (epsilon, delta)-differentially private on all records, it is
+    (this, q delta)-differentially private on the
     drawn ones, where a record is added or removed and who was drawn is not told.
 
     Args:
@@ -258,8 +258,10 @@ def _stated_mu(epsilon: float, delta: float) -> float:
     if epsilon > 2.0 * log_inverse and privacy.gaussian_log_delta(mu, epsilon) > -log_inverse:
         raise ConditionError(
             "gep.thm3.1",
-            f"epsilon must be so small that the stated noise is enough, as it is up to 2 log(1/delta) = {2.0 * log_inverse:.6g}, "
-            f"got {epsilon!r}, for which delta would exceed {delta!r}",
+            "epsilon",
+            f"be so small that the stated noise is enough, as it is up to 2 log(1/delta) = {2.0 * log_inverse:.6g}",
+            epsilon,
+            then=f", for which delta would exceed {delta!r}",
         )
     return mu
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.embedding import _risk
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -165,9 +166,8 @@ def best_residual_clip(
     )
     norms = _validate.nonnegative("residual_norms", residual_norms)
     if norms.ndim != 2 or len(norms) != len(kept) or not norms.size or (norms > lipschitz).any():
-        raise ValueError(
-            f"residual_norms must hold numbers in [0, {lipschitz:g}], with shape ({len(kept)}, m), "
-            f"got {_validate.shown(residual_norms)}"
+        raise ArgumentError(
+            "residual_norms", f"hold numbers in [0, {lipschitz:g}], with shape ({len(kept)}, m)", residual_norms
         )
 
     scale = 1 / (mu * train_size)

@@ -30,10 +30,10 @@ class ClippingBias:
 def clipping_bias(
     embeddings: ArrayLike, *, residuals: ArrayLike, embedding_clip: float, residual_clip: float
 ) -> ClippingBias:
-    r"""Bias of GEP's release with embeddings clipped to S1 and residuals to S2: sums of (min(1, S1/|w_i|) - 1) w_i and
-    (min(1, S2/|r_i|) - 1) r_i.
+    r"""Bias of GEP's release with embeddings clipped to S1 and residuals to S2.
 
-    Noise has mean 0 and adds nothing. The bias is 0 where no row exceeds its clip.
+    Sums of (min(1, S1/|w_i|) - 1) w_i and (min(1, S2/|r_i|) - 1) r_i. Noise has mean 0 and adds nothing. The bias
+    is 0 where no row exceeds its clip.
 
     Args:
         embeddings: w_i, shape (n, k), entries of at most 1e70.

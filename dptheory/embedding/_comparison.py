@@ -12,6 +12,7 @@ from dptheory.embedding._mse import (
     least_residual_energy,
 )
 from dptheory.embedding._release import SplitNoise, joint_clip, split_noise
+from dptheory.errors import ArgumentError
 from dptheory.privacy import gaussian_mu
 
 
@@ -113,11 +114,13 @@ def _privacy(mu: float | None, epsilon: float | None, delta: float | None) -> fl
         return _validate.size("mu", mu)
     if mu is not None or epsilon is None or delta is None:
         given = f"mu={mu!r}, epsilon={epsilon!r} and delta={delta!r}"
-        raise ValueError(f"mu must be given, or epsilon and delta in its place, got {given}")
+        raise ArgumentError("mu", "be given, or epsilon and delta in its place", mu, got=f"{given}")
     found = gaussian_mu(epsilon, delta)
     if not _validate.SMALLEST <= found <= _validate.LARGEST:
-        raise ValueError(
-            f"epsilon and delta must allow for a mu in [{_validate.SMALLEST:g}, {_validate.LARGEST:g}], "
-            f"got {epsilon!r} and {delta!r}: mu = {found:g}"
+        raise ArgumentError(
+            "epsilon and delta",
+            f"allow for a mu in [{_validate.SMALLEST:g}, {_validate.LARGEST:g}]",
+            epsilon,
+            got=f"{epsilon!r} and {delta!r}: mu = {found:g}",
         )
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Unit = Literal["multiply-add", "operation"]
 
@@ -120,5 +121,5 @@ def _evenly(dim: int, subspace_dim: int, groups: int) -> tuple[int, int, int]:
     groups = _validate.integer("groups", groups, 1, subspace_dim)
     for name, size in (("dim", dim), ("subspace_dim", subspace_dim)):
         if size % groups:
-            raise ValueError(f"{name} must be a multiple of groups = {groups}, got {size!r}")
+            raise ArgumentError(name, f"be a multiple of groups = {groups}", size)
     return dim, subspace_dim, groups

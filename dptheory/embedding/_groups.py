@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 
 def grouping_cost_ratio(group_sizes: ArrayLike, *, subspace_dims: ArrayLike) -> float:
@@ -32,9 +33,7 @@ def grouping_cost_ratio(group_sizes: ArrayLike, *, subspace_dims: ArrayLike) -> 
     p = _sizes(group_sizes)
     k = _validate.finite("subspace_dims", subspace_dims)
     if k.shape != p.shape or not ((k > 0) & (k <= p)).all():
-        raise ValueError(
-            f"subspace_dims must give each group more than 0 and at most p_g vectors, got {_validate.shown(subspace_dims)}"
-        )
+        raise ArgumentError("subspace_dims", "give each group more than 0 and at most p_g vectors", subspace_dims)
     return float((k @ p) / (k.sum() * p.sum()))
 
 
@@ -65,12 +64,12 @@ def square_root_allocation(group_sizes: ArrayLike, *, subspace_dim: int) -> NDAr
     k = _validate.integer("subspace_dim", subspace_dim, 1, int(p.sum()))
     shares = k * np.sqrt(p) / np.sqrt(p).sum()
     if (shares > p * (1 + 1e-12)).any():
-        raise ValueError(f"subspace_dim must give no group more vectors than parameters, got {subspace_dim!r}")
+        raise ArgumentError("subspace_dim", "give no group more vectors than parameters", subspace_dim)
     return np.asarray(shares)
 
 
 def _sizes(sizes: ArrayLike) -> NDArray[np.float64]:
     p = _validate.finite("group_sizes", sizes)
     if p.ndim != 1 or p.size == 0 or not ((p >= 1) & (p <= 1e12)).all():
-        raise ValueError(f"group_sizes must be a row of numbers in [1, 1e12], got {_validate.shown(sizes)}")
+        raise ArgumentError("group_sizes", "be a row of numbers in [1, 1e12]", sizes)
     return p

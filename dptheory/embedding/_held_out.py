@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import betainccinv, rel_entr
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _LARGEST_ENTRY = 1e140  # squares of such numbers add up without overflow
 
@@ -63,9 +63,10 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
     """
     matrix = _validate.finite("residuals", residuals)
     if matrix.ndim != 2 or not matrix.size or np.abs(matrix).max() > _LARGEST_ENTRY:
-        raise ValueError(
-            f"residuals must be a matrix of numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}] with a row for each held-out "
-            f"anchor, got {_validate.shown(residuals)}"
+        raise ArgumentError(
+            "residuals",
+            f"be a matrix of numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}] with a row for each held-out anchor",
+            residuals,
         )
     clip = _validate.size("residual_clip", residual_clip)
     failure = _validate.real("failure_probability", failure_probability, 1e-200, 1.0, ends="[)")
@@ -82,7 +83,7 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
 
 def _largest_chance(clipped: int, count: int, failure: float) -> float:
     """The chance with which so few are clipped with probability ``failure``."""
-    found = 1.0 if clipped == count else float(betainccinv(clipped + 1, count - clipped, failure))
+    found = 1.0 if clipped == count else float(scipy.special.betainccinv(clipped + 1, count - clipped, failure))
     return 1.0 if math.isnan(found) else found  # next to 1, where the inversion finds no number
 
 
@@ -93,9 +94,11 @@ def _largest_mean(share: float, nats: float) -> float:
 
     def excess(odds: float) -> float:
         other = share + (1.0 - share) * odds
-        return float(rel_entr(share, other)) - (1.0 - share) * math.log1p(-odds) - nats
+        return float(scipy.special.rel_entr(share, other)) - (1.0 - share) * math.log1p(-odds) - nats
 
     most = 1.0 - math.ulp(1.0)
     return (
-        1.0 if excess(most) <= 0 else share + (1.0 - share) * float(brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
+        1.0
+        if excess(most) <= 0
+        else share + (1.0 - share) * float(scipy.optimize.brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
     )

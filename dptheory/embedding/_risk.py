@@ -210,7 +210,7 @@ def excess_risk_as_published(
     epsilon = _validate.size("epsilon", epsilon, *RANGE)
     log = -math.log(_validate.real("delta", delta, 0.0, 1.0, ends="()"))
     if epsilon >= 2 * log:
-        raise ConditionError("gep.thm3.3", f"epsilon must be below 2 log(1/delta) = {2 * log:.6g}, got {epsilon!r}")
+        raise ConditionError("gep.thm3.3", "epsilon", f"be below 2 log(1/delta) = {2 * log:.6g}", epsilon)
     lipschitz, clip = _clips(lipschitz, residual_clip)
     per_step = 8 * log * ((dim - rest) * lipschitz**2 + dim * clip**2) / epsilon**2
     return _at_steps(train_size, smoothness, initial_distance, per_step, steps)

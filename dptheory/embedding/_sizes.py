@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -31,11 +32,13 @@ def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
         array = _validate.finite(name, value)
         if array.ndim != 2 or np.abs(array).max(initial=0.0) > _LARGEST:
             allowed = f"shape (n, ...) and entries of at most {_LARGEST:g}"
-            raise ValueError(f"{name} must have {allowed}, got {_validate.shown(value)}")
+            raise ArgumentError(name, f"have {allowed}", value)
         found.append(array)
     w, r = found
     if len(w) != len(r):
-        raise ValueError(f"residuals must have as many rows as embeddings, got shapes {r.shape} and {w.shape}")
+        raise ArgumentError(
+            "residuals", "have as many rows as embeddings", residuals, got=f"shapes {r.shape} and {w.shape}"
+        )
     if w.shape[1] + r.shape[1] == 0:
-        raise ValueError(f"embeddings must have a column where residuals have none, got shape {w.shape}")
+        raise ArgumentError("embeddings", "have a column where residuals have none", embeddings, got=f"shape {w.shape}")
     return w, r

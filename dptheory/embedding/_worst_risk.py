@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from scipy.special import digamma
+import scipy
 
 from dptheory import _validate
 from dptheory.embedding import _risk
@@ -73,5 +73,5 @@ def _mean_iterate_factor(steps: int) -> float:
     """sum of k^2 / (k (k - 1) + T) over k = 1..T, over 2 T, by partial fractions: the roots of k (k - 1) + T are 1/2 +- i w."""
     root = complex(0.5, math.sqrt(steps - 0.25))
     residue = (root - steps) / (2j * root.imag)
-    rest = 2 * (residue * (digamma(steps + 1 - root) - digamma(1 - root))).real
+    rest = 2 * (residue * (scipy.special.digamma(steps + 1 - root) - scipy.special.digamma(1 - root))).real
     return 0.5 + float(rest) / (2 * steps)

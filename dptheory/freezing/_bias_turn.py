@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -112,9 +113,7 @@ def _unit(name: str, value: ArrayLike) -> tuple[Array, float]:
     vector = _validate.bounded(name, value)
     largest = float(np.abs(vector).max(initial=0.0))
     if vector.ndim != 1 or largest < _validate.SMALLEST:
-        raise ValueError(
-            f"{name} must be a vector with an entry of size >= {_validate.SMALLEST:g}, got {_validate.shown(value)}"
-        )
+        raise ArgumentError(name, f"be a vector with an entry of size >= {_validate.SMALLEST:g}", value)
     scaled = vector / largest
     norm = float(np.linalg.norm(scaled))
     return np.asarray(scaled / norm), largest * norm
@@ -122,4 +121,4 @@ def _unit(name: str, value: ArrayLike) -> tuple[Array, float]:
 
 def _same_shape(name: str, value: Array, other: str, reference: Array) -> None:
     if value.shape != reference.shape:
-        raise ValueError(f"{name} must have the shape of {other}, {reference.shape}, got {value.shape}")
+        raise ArgumentError(name, f"have the shape of {other}, {reference.shape}", value.shape)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dptheory import _validate, convergence
 from dptheory.convergence import DescentBound
+from dptheory.errors import ArgumentError
 from dptheory.freezing._effects import frozen_count
 
 _MAX_DIM = 10**18
@@ -166,5 +167,5 @@ def freezing_bounds(
 def _sizes(layer_sizes: Sequence[int]) -> list[int]:
     sizes = _validate.integers("layer_sizes", layer_sizes, 1, _MAX_DIM)
     if sum(sizes) > _MAX_DIM:
-        raise ValueError(f"layer_sizes must sum to at most {_MAX_DIM:.0e}, got {_validate.shown(layer_sizes)}")
+        raise ArgumentError("layer_sizes", f"sum to at most {_MAX_DIM:.0e}", layer_sizes)
     return sizes

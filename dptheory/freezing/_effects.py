@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.freezing._expected_angle import expected_angle
 from dptheory.gradients import DistortionAngle
 
@@ -228,7 +229,7 @@ def freezing_effect(
     sizes = _sizes(layer_sizes)
     norms = np.atleast_2d(_validate.scale("layer_norms", layer_norms))
     if norms.ndim != 2 or not norms.size or norms.shape[1] != len(sizes):
-        raise ValueError(f"layer_norms must have the shape (samples, {len(sizes)}), got {np.shape(layer_norms)}")
+        raise ArgumentError("layer_norms", f"have the shape (samples, {len(sizes)})", np.shape(layer_norms))
     frozen_layers = frozen_count(frozen_layers, len(sizes))
     clip_norm = _validate.size("clip_norm", clip_norm)
     batch_size = _validate.integer("batch_size", batch_size, 1, _MAX_BATCH)
@@ -262,24 +263,26 @@ def _part(dim: int, clipped_norm: float, alignment: float, noise: float, updated
 def frozen_count(frozen_layers: int, layers: int) -> int:
     """``frozen_layers``, which leave one to train."""
     if layers == 1 and _validate.integer("frozen_layers", frozen_layers, 0):
-        raise ValueError("layer_sizes must have two layers or more where frozen_layers is above 0, got one layer")
+        raise ArgumentError(
+            "layer_sizes", "have two layers or more where frozen_layers is above 0", layers, got="one layer"
+        )
     return _validate.integer("frozen_layers", frozen_layers, 0, layers - 1)
 
 
 def _sizes(layer_sizes: ArrayLike) -> list[int]:
     found = _validate.integers("layer_sizes", layer_sizes, 1, _MAX_DIM)
     if sum(found) > _MAX_DIM:
-        raise ValueError(f"layer_sizes must sum to at most {_MAX_DIM}, got {_validate.shown(layer_sizes)}")
+        raise ArgumentError("layer_sizes", f"sum to at most {_MAX_DIM}", layer_sizes)
     return found
 
 
 def _batch(trainable: ArrayLike, frozen_norms: ArrayLike, clip: float) -> tuple[Array, Array, float]:
     samples = _validate.bounded("trainable_gradients", trainable)
     if samples.ndim != 2 or not samples.size:
-        raise ValueError(f"trainable_gradients must have the shape (samples, dim), got {np.shape(trainable)}")
+        raise ArgumentError("trainable_gradients", "have the shape (samples, dim)", np.shape(trainable))
     frozen = _validate.scale("frozen_norms", frozen_norms)
     if frozen.shape not in ((), (len(samples),)):
-        raise ValueError(f"frozen_norms must have the shape ({len(samples)},), got {frozen.shape}")
+        raise ArgumentError("frozen_norms", f"have the shape ({len(samples)},)", frozen.shape)
     return samples, frozen, _validate.size("clip_norm", clip)
 
 
@@ -287,6 +290,6 @@ def _match(name: str, value: Array, other: str, reference: Array) -> None:
     try:
         np.broadcast_shapes(value.shape, reference.shape)
     except ValueError:
-        raise ValueError(
-            f"{name} must have a shape that matches that of {other}, {reference.shape}, got {value.shape}"
+        raise ArgumentError(
+            name, f"have a shape that matches that of {other}, {reference.shape}", value.shape
         ) from None

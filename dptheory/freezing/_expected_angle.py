@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -48,11 +49,11 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     snr = _validate.real("snr", snr, 0.0)
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if dim == 1 and bias_angle not in (0.0, math.pi):
-        raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
+        raise ArgumentError("bias_angle", "be 0 or pi in one dimension", bias_angle)
     if bias_angle > math.pi / 2:
         return math.pi - expected_angle(dim, snr=snr, bias_angle=math.pi - bias_angle)
     if dim == 1:
-        return math.pi * float(ndtr(-snr))
+        return math.pi * float(scipy.special.ndtr(-snr))
     if math.isinf(snr):
         return bias_angle
     if dim == 2:
@@ -72,4 +73,4 @@ def _tail_integral(scale: Array, start: float) -> Array:
     reach = np.hypot(math.sin(start), _WIDTHS / np.maximum(scale, 1e-300))
     half = 0.5 * (np.arcsin(np.minimum(reach, 1.0)) - start)
     t = start + half[:, None] * (nodes + 1.0)
-    return np.asarray(np.maximum(half, 0.0) * (ndtr(-scale[:, None] * np.sin(t)) @ weights))
+    return np.asarray(np.maximum(half, 0.0) * (scipy.special.ndtr(-scale[:, None] * np.sin(t)) @ weights))

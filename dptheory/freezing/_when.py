@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -26,13 +27,16 @@ class LayerSteps:
     """When to freeze each layer, with the losses above their least values.
 
     Attributes:
-        frozen_after_step: of each layer, the first number of steps after which it is best frozen: 0 is never trained. ``steps``,
+        frozen_after_step: of each layer, the number of steps after which it is best frozen: 0 is never trained. ``steps``,
             never frozen, where freezing takes off no more than rounding.
+        first_step, last_step: the ends of the run of steps around it whose losses rounding cannot tell from the least.
         value: expected loss of each layer at the end, if it is frozen then.
         all_trained: expected loss of each layer at the end, if it is never frozen.
     """
 
     frozen_after_step: tuple[int, ...]
+    first_step: tuple[int, ...]
+    last_step: tuple[int, ...]
     value: tuple[float, ...]
     all_trained: tuple[float, ...]
 
@@ -44,12 +48,15 @@ class BestFreezing:
     Attributes:
         frozen_layers: 0 where freezing does not pay.
         frozen_after_step: the number of steps before they are frozen; the steps of the run where none is.
+        first_step, last_step: the ends of the run of steps around it whose losses rounding cannot tell from the least.
         value: expected loss at the end, of all layers together.
         all_trained: the same if nothing is frozen.
     """
 
     frozen_layers: int
     frozen_after_step: int
+    first_step: int
+    last_step: int
     value: float
     all_trained: float
 
@@ -144,8 +151,11 @@ def best_layer_steps(
     losses = (parts.walked(1.0, tau**2) / (2 * parts.curvature)).sum(axis=2)
     never = losses[-1] <= losses.min(axis=0) * (1 + _ROUNDING)
     best = np.where(never, len(parts.rates), losses.argmin(axis=0))
+    ends = [_indistinguishable(losses[:, layer], int(best[layer]), parts) for layer in range(len(best))]
     return LayerSteps(
         frozen_after_step=tuple(best.tolist()),
+        first_step=tuple(first for first, _ in ends),
+        last_step=tuple(last for _, last in ends),
         value=tuple(np.where(never, losses[-1], losses.min(axis=0)).tolist()),
         all_trained=tuple(losses[-1].tolist()),
     )
@@ -197,9 +207,8 @@ def best_freezing(
     layers, steps = len(parts.sizes), len(parts.rates)
     clips = _validate.scale("clip_norm", clip_norm)
     if clips.shape not in ((), (layers,)) or not ((clips >= _SMALL) & (clips <= _LARGE)).all():
-        raise ValueError(
-            f"clip_norm must be a number in [{_SMALL:g}, {_LARGE:g}], or one for each of {layers} layers, "
-            f"got {_validate.shown(clip_norm)}"
+        raise ArgumentError(
+            "clip_norm", f"be a number in [{_SMALL:g}, {_LARGE:g}], or one for each of {layers} layers", clip_norm
         )
     clips = np.broadcast_to(clips, layers)
     sigma = _validate.size("noise_multiplier", noise_multiplier, _SMALL, _LARGE, zero=True)
@@ -219,11 +228,37 @@ def best_freezing(
         values[step] = np.where(trained, at_end, now[step]).sum(axis=1)
     all_trained = float(now[-1].sum())
     if not values.size or values.min() * (1 + _ROUNDING) >= all_trained:
-        return BestFreezing(frozen_layers=0, frozen_after_step=steps, value=all_trained, all_trained=all_trained)
+        return BestFreezing(
+            frozen_layers=0,
+            frozen_after_step=steps,
+            first_step=steps,
+            last_step=steps,
+            value=all_trained,
+            all_trained=all_trained,
+        )
     after, layer = divmod(int(values.argmin()), layers - 1)
+    first, last = _indistinguishable(values[:, layer], after, parts)
     return BestFreezing(
-        frozen_layers=layer + 1, frozen_after_step=after, value=float(values.min()), all_trained=all_trained
+        frozen_layers=layer + 1,
+        frozen_after_step=after,
+        first_step=first,
+        last_step=last,
+        value=float(values.min()),
+        all_trained=all_trained,
     )
+
+
+def _indistinguishable(losses: Array, best: int, parts: _Parts) -> tuple[int, int]:
+    """The ends of the run of steps around the best one whose losses could be the least, had they not been rounded.
+
+    No term is negative, so that the relative error of a loss is at most its roundings: eight for a step of the recursion and one
+    for each part that is added. Two losses that differ by less than both their errors cannot be told apart.
+    """
+    roundings = 8 * len(parts.rates) + parts.sizes.size
+    alike = losses <= losses[best] * (1 + 2 * roundings * np.finfo(float).eps)
+    apart = np.flatnonzero(~alike)
+    before, after = apart[apart < best], apart[apart > best]
+    return int(before[-1]) + 1 if before.size else 0, int(after[0]) - 1 if after.size else len(losses) - 1
 
 
 def _shares(clips: Array, layer_norms: ArrayLike | None) -> Array:
@@ -232,7 +267,7 @@ def _shares(clips: Array, layer_norms: ArrayLike | None) -> Array:
         return np.ones(len(clips))
     norms = _sized("layer_norms", layer_norms)
     if norms.shape != clips.shape:
-        raise ValueError(f"layer_norms must have shape {clips.shape}, got shape {norms.shape}")
+        raise ArgumentError("layer_norms", f"have shape {clips.shape}", layer_norms, got=f"shape {norms.shape}")
     left = np.array([math.hypot(*norms[first:]) for first in range(len(norms))])
     return np.asarray(clips / np.maximum(clips, left))
 
@@ -248,22 +283,23 @@ def _parts(
 ) -> _Parts:
     sizes = _validate.nonnegative("layer_sizes", layer_sizes)
     if sizes.ndim not in (1, 2) or not sizes.size or (sizes > 1e9).any() or (sizes % 1).any():
-        raise ValueError(
-            "layer_sizes must hold integers in 0..1000000000, with shape (layers,) or (layers, parts), "
-            f"got {_validate.shown(layer_sizes)}"
+        raise ArgumentError(
+            "layer_sizes", "hold integers in 0..1000000000, with shape (layers,) or (layers, parts)", layer_sizes
         )
     sizes = sizes.reshape(len(sizes), -1)
     shape = sizes.shape
     most = min(_MAX_STEPS, _MAX_WORK // (sizes.size * len(sizes)))
     if most < 1:
-        raise ValueError(f"layer_sizes must have layers x layers x parts at most {_MAX_WORK}, got shape {shape}")
+        raise ArgumentError(
+            "layer_sizes", f"have layers x layers x parts at most {_MAX_WORK}", layer_sizes, got=f"shape {shape}"
+        )
     real = sizes > 0
     if not real.any():
-        raise ValueError(f"layer_sizes must hold a size above 0, got {_validate.shown(layer_sizes)}")
+        raise ArgumentError("layer_sizes", "hold a size above 0", layer_sizes)
     norms = _of_parts("gradient_norms", gradient_norms, layer_sizes, real)
     curved = _of_shape("curvature", curvature, layer_sizes, shape)
     if not (curved > 0).all():
-        raise ValueError(f"curvature must hold numbers in [{_SMALL:g}, {_LARGE:g}], got {_validate.shown(curvature)}")
+        raise ArgumentError("curvature", f"hold numbers in [{_SMALL:g}, {_LARGE:g}]", curvature)
     spread = _sized("deviation_norm", deviation_norm)
     deviations = spread * real if not spread.ndim else _of_parts("deviation_norm", deviation_norm, layer_sizes, real)
     steps = _validate.integer("steps", steps, 1, most)
@@ -282,14 +318,14 @@ def _parts(
 def _sized(name: str, value: ArrayLike) -> Array:
     array = _validate.scale(name, value)
     if not ((array == 0) | ((array >= _SMALL) & (array <= _LARGE))).all():
-        raise ValueError(f"{name} must hold 0 or numbers in [{_SMALL:g}, {_LARGE:g}], got {_validate.shown(value)}")
+        raise ArgumentError(name, f"hold 0 or numbers in [{_SMALL:g}, {_LARGE:g}]", value)
     return array
 
 
 def _of_shape(name: str, value: ArrayLike, like: ArrayLike, shape: tuple[int, ...]) -> Array:
     array = _sized(name, value)
     if array.shape != np.shape(like):
-        raise ValueError(f"{name} must have the shape of layer_sizes, {np.shape(like)}, got shape {array.shape}")
+        raise ArgumentError(name, f"have the shape of layer_sizes, {np.shape(like)}", value, got=f"shape {array.shape}")
     return array.reshape(shape)
 
 
@@ -297,5 +333,5 @@ def _of_parts(name: str, value: ArrayLike, like: ArrayLike, real: NDArray[np.boo
     """What only parts with entries have."""
     array = _of_shape(name, value, like, real.shape)
     if array[~real].any():
-        raise ValueError(f"{name} must be 0 where layer_sizes is 0, got {_validate.shown(value)}")
+        raise ArgumentError(name, "be 0 where layer_sizes is 0", value)
     return array

@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import _angle_law
 from dptheory.gradients._snr_slope import slope
 
@@ -156,8 +157,9 @@ class DistortionAngle:
         return np.minimum(law.above(moved.ravel()), 1.0).reshape(angle.shape)
 
     def quantile(self, probability: float) -> float:
-        r"""The angle below which the noisy vector stays with this probability, by bisection on log(angle) of :meth:`cdf`, or of
-        :meth:`sf` above one half.
+        r"""The angle below which the noisy vector stays with this probability.
+
+        By bisection on log(angle) of :meth:`cdf`, or of :meth:`sf` above one half.
 
         Args:
             probability: P(angle <= quantile), in (0, 1).
@@ -334,7 +336,7 @@ def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     """
     cosines = _validate.finite("cos_bias", cos_bias)
     if (np.abs(cosines) > 1).any():
-        raise ValueError(f"cos_bias must hold numbers in [-1, 1], got {_validate.shown(cos_bias)}")
+        raise ArgumentError("cos_bias", "hold numbers in [-1, 1]", cos_bias)
     return np.asarray(cosines * DistortionAngle(dim, snr=snr).expected_cos())
 
 
@@ -372,7 +374,7 @@ def angle_range(*, bias_angle: ArrayLike, noise_angle: ArrayLike) -> tuple[Array
 def _angles(name: str, value: ArrayLike) -> Array:
     array = _validate.finite(name, value)
     if ((array < 0) | (array > math.pi)).any():
-        raise ValueError(f"{name} must hold angles in [0, pi], got {_validate.shown(value)}")
+        raise ArgumentError(name, "hold angles in [0, pi]", value)
     return array
 
 

@@ -8,10 +8,11 @@ independent of g, with density proportional to sin^{d-3} on [0, pi]; in the plan
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import _angle_law
 
 Array = NDArray[np.float64]
@@ -24,8 +25,9 @@ _LOW_DIM = 8  # from here on the density of phi is so small where gamma has a ki
 
 
 def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
-    r"""Variance of the angle between u and the noisy signal s + z, z ~ N(0, tau^2 I), for a signal at the angle ``bias_angle``
-    to u.
+    r"""Variance of the angle between u and the noisy signal s + z, for a signal at the angle ``bias_angle`` to u.
+
+    The noise z is N(0, tau^2 I).
 
     .. math:: \cos\gamma = \cos\gamma^B \cos\gamma^{BP} + \sin\gamma^B \sin\gamma^{BP} \cos\phi
 
@@ -57,8 +59,8 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if dim == 1:
         if bias_angle not in (0.0, math.pi):
-            raise ValueError(f"bias_angle must be 0 or pi in one dimension, got {bias_angle!r}")
-        return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
+            raise ArgumentError("bias_angle", "be 0 or pi in one dimension", bias_angle)
+        return math.pi**2 * float(scipy.special.ndtr(snr) * scipy.special.ndtr(-snr))
     if math.isinf(snr):
         return 0.0
     return shift_moments(dim, snr, min(bias_angle, math.pi - bias_angle))[1]

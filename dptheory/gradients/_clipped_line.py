@@ -6,7 +6,7 @@ Every term is positive or has no near equal to cancel with, down to where a resu
 import math
 
 import numpy as np
-from scipy.special import erf, erfcx, ndtr
+import scipy
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _PLACES, _SHARES = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS  # on [0, 1]
@@ -16,7 +16,9 @@ _FALL = 45.0  # e^-45 of the largest value and less is left out
 
 def clip_chance(grad_norm: float, deviation: float, bound: float) -> float:
     """P(|x| > C)."""
-    return float(ndtr((grad_norm - bound) / deviation) + ndtr(-(grad_norm + bound) / deviation))
+    return float(
+        scipy.special.ndtr((grad_norm - bound) / deviation) + scipy.special.ndtr(-(grad_norm + bound) / deviation)
+    )
 
 
 def slope_and_shortfall(grad_norm: float, deviation: float, bound: float) -> tuple[float, float]:
@@ -28,7 +30,11 @@ def slope_and_shortfall(grad_norm: float, deviation: float, bound: float) -> tup
     start, width = abs(grad_norm - bound) / deviation, 2.0 * min(grad_norm, bound) / deviation
     lost = _mean_erfc(start, width)
     # A lost share near 1 would leave the slope without digits.
-    left = float(_SHARES @ erf((start + width * _PLACES) / math.sqrt(2.0))) if start + width < 2.0 else 1.0 - lost
+    left = (
+        float(_SHARES @ scipy.special.erf((start + width * _PLACES) / math.sqrt(2.0)))
+        if start + width < 2.0
+        else 1.0 - lost
+    )
     beyond = (grad_norm - bound) / grad_norm if grad_norm > bound else 0.0
     return whole * left, beyond + whole * lost
 
@@ -49,13 +55,15 @@ def excess(cut: float) -> float:
         return -cut + excess(-cut)
     if cut > _NOTHING:
         return 0.0
-    rest = 1.0 / math.sqrt(2.0 * math.pi) - 0.5 * cut * float(erfcx(cut / math.sqrt(2.0)))
+    rest = 1.0 / math.sqrt(2.0 * math.pi) - 0.5 * cut * float(scipy.special.erfcx(cut / math.sqrt(2.0)))
     return math.exp(-0.5 * cut * cut) * rest
 
 
 def _lost_square(cut: float) -> float:
     """E[z^2 - cut^2; z > cut] of a standard normal z."""
-    return (1.0 - cut * cut) * float(ndtr(-cut)) + cut * math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    return (1.0 - cut * cut) * float(scipy.special.ndtr(-cut)) + cut * math.exp(-0.5 * cut * cut) / math.sqrt(
+        2.0 * math.pi
+    )
 
 
 def _variance_of_excess(start: float, width: float, deviation: float) -> float:
@@ -64,7 +72,9 @@ def _variance_of_excess(start: float, width: float, deviation: float) -> float:
         return 0.0
     used = min(width, _reach(start))
     x = used * _PLACES
-    tail = 0.5 * used * erfcx((start + x) / math.sqrt(2.0)) * np.exp(-x * (start + 0.5 * x))  # over e^(-start^2 / 2)
+    tail = (
+        0.5 * used * scipy.special.erfcx((start + x) / math.sqrt(2.0)) * np.exp(-x * (start + 0.5 * x))
+    )  # over e^(-start^2 / 2)
     mean, square = float(_SHARES @ tail), float(_SHARES @ (2.0 * x * tail))
     # A large s can lift what e^(-start^2 / 2) alone would make underflow.
     root = deviation * math.exp(-0.25 * start * start)
@@ -77,7 +87,7 @@ def _mean_erfc(start: float, width: float) -> float:
         return 0.0
     used = min(width, _reach(start))
     x = used * _PLACES
-    mean = float(_SHARES @ (erfcx((start + x) / math.sqrt(2.0)) * np.exp(-x * (start + 0.5 * x))))
+    mean = float(_SHARES @ (scipy.special.erfcx((start + x) / math.sqrt(2.0)) * np.exp(-x * (start + 0.5 * x))))
     return math.exp(-0.5 * start * start) * mean * (used / width if width > used else 1.0)
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import _clipped_line
 from dptheory.gradients._quadratic_form import QuadraticForm
 
@@ -47,7 +48,7 @@ def clip(gradient: ArrayLike, *, clip_norm: float) -> Array:
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
-        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
+        raise ArgumentError("gradient", "have at least one axis", gradient)
     clip_norm = _validate.real("clip_norm", clip_norm, 0.0, ends="()")
     largest = np.abs(gradient).max(axis=-1, keepdims=True, initial=0.0)
     unit = gradient / np.where(largest > 0.0, largest, 1.0)
@@ -103,7 +104,7 @@ def symmetric_clip_lower_bound(
     clip_norm = _validate.size("clip_norm", clip_norm)
     norms = _validate.nonnegative("deviation_norms", deviation_norms)
     if norms.ndim != 1 or not norms.size:
-        raise ValueError(f"deviation_norms must have the shape (samples,), got {_validate.shown(deviation_norms)}")
+        raise ArgumentError("deviation_norms", "have the shape (samples,)", deviation_norms)
     deviation_share = _validate.real("deviation_share", deviation_share, 0.0, 1.0, ends="()")
     room = np.minimum(grad_norm, np.maximum(clip_norm - norms, 0.0))
     below = float(np.mean(norms < deviation_share * clip_norm))
@@ -142,7 +143,7 @@ def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm:
     if dim == 1:
         return _clipped_line.clip_chance(grad_norm, deviation, clip_norm)
     if _is_thin(grad_norm, dim, deviation, clip_norm):
-        return float(ndtr(-_thin_cut(grad_norm, dim, deviation, clip_norm)))
+        return float(scipy.special.ndtr(-_thin_cut(grad_norm, dim, deviation, clip_norm)))
     return float(_chi_square(dim, (grad_norm / deviation) ** 2).tails((clip_norm / deviation) ** 2)[1])
 
 
@@ -269,7 +270,7 @@ def _thin_variance(grad_norm: float, dim: int, deviation: float, bound: float) -
     across = (dim - 1) * min(1.0, bound / max(grad_norm, 0.5 * bound)) ** 2
     if abs(cut) > _REACH:
         return deviation**2 * (across + float(cut > 0.0))
-    inside, density = float(ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    inside, density = float(scipy.special.ndtr(cut)), math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
     mean, square = cut * (1.0 - inside) - density, inside - cut * density + cut * cut * (1.0 - inside)
     return deviation**2 * (across + square - mean * mean)
 

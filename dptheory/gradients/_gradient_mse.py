@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients._clipping import gaussian_clip_moments
 from dptheory.gradients._masks import kept_entries
 from dptheory.gradients._quadratic_form import QuadraticForm
@@ -239,9 +240,7 @@ def clipped_gradient_mse(
     if masked_norms is not None:
         norms = _validate.nonnegative("masked_norms", masked_norms)
         if norms.ndim != 1 or not norms.size or norms.max() > grad_norm * (1.0 + 1e-12):
-            raise ValueError(
-                f"masked_norms must have the shape (masks,) and lie in [0, {grad_norm:g}], got {_validate.shown(masked_norms)}"
-            )
+            raise ArgumentError("masked_norms", f"have the shape (masks,) and lie in [0, {grad_norm:g}]", masked_norms)
 
     def error(norms: Array, entries: int) -> GradientError:
         values, counts = np.unique(norms, return_counts=True)
@@ -293,9 +292,7 @@ def _expected_max(form: QuadraticForm, n: int) -> float:
 def _spectrum(eigenvalues: ArrayLike) -> Array:
     array = _validate.bounded("eigenvalues", _validate.nonnegative("eigenvalues", eigenvalues))
     if array.ndim != 1 or not array.any():
-        raise ValueError(
-            f"eigenvalues must have the shape (d,) and not all be zero, got {_validate.shown(eigenvalues)}"
-        )
+        raise ArgumentError("eigenvalues", "have the shape (d,) and not all be zero", eigenvalues)
     if array.max() < _validate.SMALLEST:
-        raise ValueError(f"eigenvalues must hold one >= {_validate.SMALLEST:g}, got {_validate.shown(eigenvalues)}")
+        raise ArgumentError("eigenvalues", f"hold one >= {_validate.SMALLEST:g}", eigenvalues)
     return array

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients._clipping import clip
 from dptheory.gradients._snr_slope import small_snr_slope
 
@@ -70,11 +71,14 @@ def relaxed_gradient_ratio(*, grad_norm: ArrayLike, masked_norm: ArrayLike, clip
     clip_norm = _validate.size("clip_norm", clip_norm)
     for name, array in (("grad_norm", full), ("masked_norm", masked)):
         if not array.size or array.max() > _LARGEST_NORM:
-            raise ValueError(f"{name} must hold numbers in [0, {_LARGEST_NORM:g}], got {_validate.shown(array)}")
+            raise ArgumentError(name, f"hold numbers in [0, {_LARGEST_NORM:g}]", array)
     _validate.broadcast(masked_norm=masked, grad_norm=full)
     if (masked > full).any():
-        raise ValueError(
-            f"masked_norm must be at most grad_norm, got {_validate.shown(masked_norm)} above {_validate.shown(grad_norm)}"
+        raise ArgumentError(
+            "masked_norm",
+            "be at most grad_norm",
+            masked_norm,
+            got=f"{_validate.shown(masked_norm)} above {_validate.shown(grad_norm)}",
         )
     return np.maximum(full, clip_norm) / np.maximum(masked, clip_norm)
 
@@ -119,11 +123,11 @@ def posterior_freeze(gradients: ArrayLike, *, clip_norm: float, keep: int) -> Po
     """
     gradients = _validate.finite("gradients", gradients)
     if gradients.ndim != 2 or gradients.size == 0:
-        raise ValueError(f"gradients must have shape (batch, dim), both >= 1, got shape {gradients.shape}")
-    if np.abs(gradients).max() > _LARGEST_ENTRY:
-        raise ValueError(
-            f"gradients must hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}], got {_validate.shown(gradients)}"
+        raise ArgumentError(
+            "gradients", "have shape (batch, dim), both >= 1", gradients, got=f"shape {gradients.shape}"
         )
+    if np.abs(gradients).max() > _LARGEST_ENTRY:
+        raise ArgumentError("gradients", f"hold numbers in [-{_LARGEST_ENTRY:g}, {_LARGEST_ENTRY:g}]", gradients)
     clip_norm = _validate.size("clip_norm", clip_norm)
     share = _validate.integer("keep", keep, 1, gradients.shape[1]) / gradients.shape[1]
     clipped = clip(gradients, clip_norm=clip_norm).mean(axis=0)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate, _vectors
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -57,8 +58,11 @@ def kept_entries(*, dim: int, drop_rate: float) -> int:
     exact = (1.0 - drop_rate) * dim
     keep = round(exact)
     if abs(exact - keep) > _ROUNDING or keep == 0:
-        raise ValueError(
-            f"drop_rate must keep a whole number of the {dim} entries, at least 1, got {drop_rate!r} ({exact:g} kept)"
+        raise ArgumentError(
+            "drop_rate",
+            f"keep a whole number of the {dim} entries, at least 1",
+            drop_rate,
+            got=f"{drop_rate!r} ({exact:g} kept)",
         )
     return keep
 
@@ -85,7 +89,7 @@ def expected_masked_inner(first: ArrayLike, second: ArrayLike, *, drop_rate: flo
     """
     u, v = _vectors.as_vector("first", first), _vectors.as_vector("second", second)
     if u.shape != v.shape:
-        raise ValueError(f"second must have the shape {u.shape} of first, got {v.shape}")
+        raise ArgumentError("second", f"have the shape {u.shape} of first", v.shape)
     return kept_entries(dim=u.size, drop_rate=drop_rate) / u.size * float(u @ v)
 
 
@@ -141,7 +145,9 @@ def all_masks(dim: int, keep: int) -> Array:
     dim = _validate.integer("dim", dim, 1, _MOST_ENTRIES)
     keep = _validate.integer("keep", keep, 0, dim)
     if min(keep, dim - keep) > 30 or math.comb(dim, keep) * dim > _MOST_ENTRIES:  # 30 of 61 are more than 1e17 masks
-        raise ValueError(f"keep must leave masks with at most {_MOST_ENTRIES} entries in all, got {keep} of {dim}")
+        raise ArgumentError(
+            "keep", f"leave masks with at most {_MOST_ENTRIES} entries in all", keep, got=f"{keep} of {dim}"
+        )
     if keep == 0:
         return np.zeros((1, dim))
     chosen = np.array(list(itertools.combinations(range(dim), keep)))

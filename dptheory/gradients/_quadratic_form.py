@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -60,15 +61,13 @@ class QuadraticForm:
             given = getattr(self, name)
             value = _validate.nonnegative(name, given)
             if value.ndim != 1 or value.shape != np.shape(self.weights) or not value.size:
-                raise ValueError(f"{name} must have the shape (terms,) of weights, got shape {value.shape}")
+                raise ArgumentError(name, "have the shape (terms,) of weights", value, got=f"shape {value.shape}")
             if value.max() > _validate.LARGEST or (name != "noncentralities" and not value.all()):
                 interval = f"{'[' if name == 'noncentralities' else '('}0, {_validate.LARGEST:g}]"
-                raise ValueError(f"{name} must hold numbers in {interval} only, got {_validate.shown(given)}")
+                raise ArgumentError(name, f"hold numbers in {interval} only", given)
             object.__setattr__(self, name, value)
         if self.weights.max() < _validate.SMALLEST:
-            raise ValueError(
-                f"weights must hold a number >= {_validate.SMALLEST:g}, got {_validate.shown(self.weights)}"
-            )
+            raise ArgumentError("weights", f"hold a number >= {_validate.SMALLEST:g}", self.weights)
 
     @property
     def mean(self) -> float:
@@ -143,7 +142,7 @@ class QuadraticForm:
         low, high = -_EDGE, 33.0
         least = point_and_bound(high)[1]
         if log_chance < least:
-            raise ValueError(f"log_chance must be a number in [{least:g}, 0), got {log_chance!r}")
+            raise ArgumentError("log_chance", f"be a number in [{least:g}, 0)", log_chance)
         for _ in range(12):  # coarse: every upper end satisfies the bound
             middle = 0.5 * (low + high)
             low, high = (middle, high) if point_and_bound(middle)[1] > log_chance else (low, middle)

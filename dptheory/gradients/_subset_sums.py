@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -51,16 +51,14 @@ def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
     """
     values = _validate.nonnegative("values", values)
     if values.ndim != 1 or not values.any() or values.max() > 1e140 or values[values > 0].min() < 1e-280:
-        raise ValueError(
-            f"values must have shape (dim,) and hold 0 or numbers in [1e-280, 1e140], not all 0, got {_validate.shown(values)}"
-        )
+        raise ArgumentError("values", "have shape (dim,) and hold 0 or numbers in [1e-280, 1e140], not all 0", values)
     keep = _validate.integer("keep", keep, 1, values.size)
     shift = _validate.size("shift", shift, _NARROW, 1e140, zero=True)
     scale = max(shift, float(values.max()))
     if 0.0 < shift < _NARROW * scale:
-        raise ValueError(f"shift must be 0 or at least {_NARROW:g} of the largest of values, {scale:g}, got {shift!r}")
+        raise ArgumentError("shift", f"be 0 or at least {_NARROW:g} of the largest of values, {scale:g}", shift)
     if shift == 0.0 and values[values > 0].min() < _NARROW * scale:
-        raise ValueError(f"values must be 0 or at least {_NARROW:g} of the largest, got {_validate.shown(values)}")
+        raise ArgumentError("values", f"be 0 or at least {_NARROW:g} of the largest", values)
     return _mean_reciprocal(values / scale, keep, shift / scale) / scale
 
 
@@ -116,7 +114,11 @@ class _SubsetSum:
         log_ratio = float(self.counts @ change) - self.keep * (s - s0)
         at_zero = _tossed(np.array([self.dim]), np.array([self.keep / self.dim]), self.keep, 0.0)
         empty = self._all_tails(s, t) if self.drop_zero else 0.0
-        return math.exp(log_ratio) * _tossed(self.counts, expit(s - t * self.levels), self.keep, empty) / at_zero
+        return (
+            math.exp(log_ratio)
+            * _tossed(self.counts, scipy.special.expit(s - t * self.levels), self.keep, empty)
+            / at_zero
+        )
 
     def _all_tails(self, s: float, t: float) -> float:
         """Minus the logarithm of the probability that no non-zero level is tossed."""
@@ -126,7 +128,7 @@ class _SubsetSum:
         """s = log z at which the mean number of heads (given one of a non-zero level, where zero is left out) is keep."""
 
         def excess(s: float) -> float:
-            heads = expit(s - t * self.levels) * self.counts
+            heads = scipy.special.expit(s - t * self.levels) * self.counts
             if not self.drop_zero:
                 return float(heads.sum()) - self.keep
             tails = self._all_tails(s, t)

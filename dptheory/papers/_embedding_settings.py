@@ -1,9 +1,12 @@
 """GEP's settings for ResNet20 (its section 4), and those of the authors' released example."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dptheory.embedding import GepMse, gep_mse
 from dptheory.papers import _data
+
+if TYPE_CHECKING:
+    from dptheory.embedding import GepMse
 
 RESNET20_DIM = 269_722
 """Counted from the architecture (He et al. for CIFAR-10, identity shortcuts, normalisation with scale and shift); GEP prints
@@ -39,7 +42,7 @@ class EmbeddingPreset:
     delta: float | None = None
     budgets: tuple[tuple[float, int], ...] = ()
 
-    def noise(self, *, mu: float = 1.0) -> GepMse:
+    def noise(self, *, mu: float = 1.0) -> "GepMse":
         r"""Mean squared norm of the noise on the sum of gradients, for each way of releasing it; biases are left out.
 
         Args:
@@ -61,6 +64,8 @@ class EmbeddingPreset:
             >>> preset.name, round(noise.published / noise.plain, 3)
             ('gep.cifar10.k500', 0.084)
         """
+        from dptheory.embedding import gep_mse  # reading what is printed needs no calculator
+
         return gep_mse(
             dim=self.dim,
             subspace_dim=self.subspace_dim,
@@ -94,7 +99,7 @@ class EmbeddingNoise:
     """
 
     preset: EmbeddingPreset
-    noise: GepMse
+    noise: "GepMse"
 
 
 def embedding_noise(*, mu: float = 1.0) -> tuple[EmbeddingNoise, ...]:

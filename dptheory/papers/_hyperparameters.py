@@ -7,10 +7,9 @@ import difflib
 import functools
 from dataclasses import dataclass
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.papers import _data
 from dptheory.papers._records import Setting
-from dptheory.sparsification import optimal_rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +73,8 @@ class Preset:
 
         Source: RS, Appendix G, equation 116 (rs.appG, rs.fixed_rate).
         """
+        from dptheory.sparsification import optimal_rate  # reading what is printed needs no calculator
+
         return None if self.noise_share is None else optimal_rate(delta_c=1.0, step_noise=self.noise_share)
 
 
@@ -98,9 +99,7 @@ def preset(name: str) -> Preset:
     known = _presets()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        raise ValueError(
-            f"name must be that of a preset{f', such as {near}' if near else ''}, got {_validate.shown(name)}"
-        )
+        raise ArgumentError("name", f"be that of a preset{(f', such as {near}' if near else '')}", name)
     return known[name]
 
 

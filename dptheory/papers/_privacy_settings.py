@@ -5,12 +5,12 @@ Source: RF, Tables 5-9; LF, Appendix D; GIP, Table 4; GEP, section 4 (gip.thm2, 
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dptheory.papers import _data
-from dptheory.privacy import EpsilonBounds
-from dptheory.privacy import epsilon_bounds as _epsilon
-from dptheory.privacy import least_noise_multiplier as _noise_multiplier
-from dptheory.privacy import max_steps as _steps
+
+if TYPE_CHECKING:
+    from dptheory.privacy import EpsilonBounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +63,14 @@ class PaperSetting:
         """
         if self.steps is None:
             return None
-        sigma = _noise_multiplier(
+        from dptheory import privacy  # reading what is printed needs no calculator
+
+        sigma = privacy.least_noise_multiplier(
             epsilon=self.epsilon, delta=self.delta, sampling_rate=self.sampling_rate, steps=self.steps
         )
         return sigma * math.sqrt(self.releases)
 
-    def spent(self) -> EpsilonBounds | None:
+    def spent(self) -> "EpsilonBounds | None":
         """Epsilon of the printed noise over the printed epochs.
 
         Returns:
@@ -86,7 +88,9 @@ class PaperSetting:
         """
         if self.steps is None or self.noise_multiplier is None:
             return None
-        return _epsilon(
+        from dptheory import privacy
+
+        return privacy.epsilon_bounds(
             noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate, steps=self.steps, delta=self.delta
         )
 
@@ -107,7 +111,9 @@ class PaperSetting:
         """
         if self.noise_multiplier is None:
             return None
-        return _steps(
+        from dptheory import privacy
+
+        return privacy.max_steps(
             epsilon=self.epsilon,
             delta=self.delta,
             noise_multiplier=self.noise_multiplier,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TypeVar
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _T = TypeVar("_T")
 
@@ -96,7 +96,7 @@ class Setting:
         if isinstance(value, int | float):
             return value
         printed = sorted(one for one in _FIELDS if isinstance(getattr(self, one), int | float))
-        raise ValueError(f"name must be one of {printed}, which {self.id} prints, got {_validate.shown(name)}")
+        raise ArgumentError("name", f"be one of {printed}, which {self.id} prints", name)
 
     def whole(self, name: str) -> int:
         """The whole number in this field, which the paper has to print.
@@ -118,7 +118,7 @@ class Setting:
         value = self.number(name)
         if isinstance(value, int):
             return value
-        raise ValueError(f"name must be that of a whole number of {self.id}, got {_validate.shown(name)}")
+        raise ArgumentError("name", f"be that of a whole number of {self.id}", name)
 
 
 _FIELDS = frozenset(field.name for field in fields(Setting))
@@ -204,7 +204,7 @@ class Cell:
     def _parts(self) -> dict[str, str]:
         found = _CELL.fullmatch(self.text)
         if found is None:
-            raise ValueError(f"text of {self.name!r} must be a number, got {self.text!r}")
+            raise ArgumentError("text", "be a number", self.text, then=f" in {self.name!r}")
         return found.groupdict()
 
 
@@ -264,6 +264,4 @@ def found_in(argument: str, name: object, what: str, known: Mapping[str, _T]) ->
     if isinstance(name, str) and name in known:
         return known[name]
     near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-    raise ValueError(
-        f"{argument} must be that of {what}{f', such as {near}' if near else ''}, got {_validate.shown(name)}"
-    )
+    raise ArgumentError(argument, f"be that of {what}{(f', such as {near}' if near else '')}", name)

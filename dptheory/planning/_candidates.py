@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy import DELTA, NOISE, RATE, least_noise_multiplier
 
 _RATES = tuple(2.0**-power for power in range(11))
@@ -100,9 +101,10 @@ def candidates(
     ]
     if not sizes:
         name, value = ("max_epochs", most) if epochs is None else ("epochs", passes[0])
-        raise ValueError(
-            f"{name} must be such that the passes have 1 to {_MOST_STEPS} steps with batches of {batches[-1]} to {batches[0]}, "
-            f"got {value!r}"
+        raise ArgumentError(
+            name,
+            f"be such that the passes have 1 to {_MOST_STEPS} steps with batches of {batches[-1]} to {batches[0]}",
+            value,
         )
     found = [(size, _noise(epsilon, delta, size[0] / count, size[2])) for size in sizes]
     kept = tuple(
@@ -113,9 +115,11 @@ def candidates(
         if noise_multiplier is not None
     )
     if not kept:
-        raise ValueError(
-            f"epsilon must be larger, or delta, or max_epochs smaller: no batch size and number of passes keeps it with a noise "
-            f"multiplier of at most {NOISE[1]:g}, got {epsilon!r}"
+        raise ArgumentError(
+            "epsilon",
+            "be larger, or delta, or max_epochs smaller: no batch size and number of passes keeps it "
+            f"with a noise multiplier of at most {NOISE[1]:g}",
+            epsilon,
         )
     return kept
 

@@ -3,7 +3,6 @@
 Start reading at :mod:`dptheory.privacy.epsilon`, which says which method gives which number.
 """
 
-from dptheory.privacy import answers as answers
 from dptheory.privacy import auditing as auditing
 from dptheory.privacy import index_sets as index_sets
 from dptheory.privacy import methods as methods

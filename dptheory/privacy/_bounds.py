@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Direction = Literal["remove", "add", "replace"]
 """Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
@@ -106,13 +107,13 @@ def valid_delta(delta: float) -> float:
     """In the accountant's range; the error for another probability says which bound still holds."""
     try:
         return _validate.real("delta", delta, *DELTA)
-    except ValueError as error:
+    except ArgumentError as error:
         try:
             number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
         except ValueError:
             raise error from None
         if number > DELTA[1]:
-            raise ValueError(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
-        raise ValueError(
+            raise error.retold(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise error.retold(
             f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
         ) from None

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
 from dptheory.privacy._composition import alike_steps, directions_of
@@ -60,9 +61,11 @@ def least_noise_multiplier(
     try:
         return least_scale(run.parts, directions, epsilon=budget, delta=delta, certified=certified, noises=NOISE)
     except NoNoiseError:
-        raise ValueError(
-            f"epsilon must be larger, or delta, or steps fewer: sigma = {NOISE[1]:g} is not enough, got {budget!r}"
-            + (_BEYOND if sampling == "poisson" else "")
+        raise ArgumentError(
+            "epsilon",
+            f"be larger, or delta, or steps fewer: sigma = {NOISE[1]:g} is not enough",
+            budget,
+            then=_BEYOND if sampling == "poisson" else "",
         ) from None
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
+from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
     DIRECTIONS,
@@ -91,25 +92,33 @@ class Composition:
         parts: object = self.parts
         if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, _KINDS) for part in parts):
             names = ", ".join(kind.__name__ for kind in _KINDS)
-            raise ValueError(f"parts must be a sequence of one or more of {names}, got {_validate.shown(parts)}")
+            raise ArgumentError("parts", f"be a sequence of one or more of {names}", parts)
         _validate.store(self, parts=tuple(parts), adjacency=_validate.choice("adjacency", self.adjacency, ADJACENCIES))
         if any(isinstance(part, FixedSizeStep) for part in parts):
             self._check_fixed()
         others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step | FixedSizeStep)})
         if self.adjacency == "replace-one" and others:
-            raise ValueError(
-                f"adjacency must be 'add-remove' with {', '.join(others)}, got 'replace-one': under replacement the worst case "
-                "of index sets is known (gip.replaced_indices) but not composed here, and for masks no bound is proved"
+            raise ArgumentError(
+                "adjacency",
+                f"be 'add-remove' with {', '.join(others)}",
+                self.adjacency,
+                got="'replace-one': under replacement the worst case of index sets is known "
+                "(gip.replaced_indices) but not composed here, and for masks no bound is proved",
             )
 
     def _check_fixed(self) -> None:
         others = sorted({type(part).__name__ for part in self.parts if not isinstance(part, FixedSizeStep)})
         if others:
-            raise ValueError(f"parts must all be FixedSizeStep, or none of them, got {', '.join(others)} besides")
+            raise ArgumentError(
+                "parts", "all be FixedSizeStep, or none of them", self.parts, got=f"{', '.join(others)} besides"
+            )
         if self.adjacency != "replace-one":
-            raise ValueError(
-                "adjacency must be 'replace-one' for sampling 'without replacement' (a batch of a fixed size is not defined "
-                f"on neighbours of different sizes), got {self.adjacency!r}; or use sampling 'poisson'"
+            raise ArgumentError(
+                "adjacency",
+                "be 'replace-one' for sampling 'without replacement' (a batch of a fixed size is not "
+                "defined on neighbours of different sizes)",
+                self.adjacency,
+                then="; or use sampling 'poisson'",
             )
 
     def epsilon(self, delta: float, *, direction: str = "worst", certified: bool = False) -> EpsilonBounds:
@@ -311,7 +320,7 @@ class Composition:
         try:
             return Composition(scaled(self.parts, factor), adjacency=self.adjacency)
         except ValueError as error:
-            raise ValueError(f"factor must keep the noise in its range, got {factor!r}: {error}") from None
+            raise ArgumentError("factor", "keep the noise in its range", factor, then=f": {error}") from None
 
     def plot(self, *, ax: object | None = None) -> None:
         """Draw what attackers can do: the true positive rate over the false positive rate, at most; needs matplotlib.
@@ -333,7 +342,6 @@ class Composition:
             >>> axes.get_xlabel()
             'false positive rate'
         """
-
         from dptheory.privacy.report._tradeoff_plot import draw  # matplotlib is an extra
 
         draw(self.guaranteed, ax)
@@ -359,7 +367,7 @@ class Composition:
         """
         alphas = _validate.finite("false_positive_rates", false_positive_rates)
         if not ((alphas >= 0) & (alphas <= 1)).all():
-            raise ValueError(f"false_positive_rates must be in [0, 1], got {_validate.shown(false_positive_rates)}")
+            raise ArgumentError("false_positive_rates", "be in [0, 1]", false_positive_rates)
         top = min(max(self.epsilon(_DRAWN_DELTA).upper, 0.1), _MOST_DRAWN)
         logs = top * np.concatenate([-(np.linspace(1.0, 0.0, 16, endpoint=False) ** 2), np.linspace(0.0, 1.0, 55)])
         found = []
@@ -375,9 +383,7 @@ def directions_of(run: Composition, direction: str) -> tuple[Direction, ...]:
     direction = _validate.choice("direction", direction, DIRECTIONS)
     if run.adjacency == "replace-one":
         if direction != "worst":
-            raise ValueError(
-                f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
-            )
+            raise ArgumentError("direction", "be 'worst' for adjacency 'replace-one', which is symmetric", direction)
         return ("remove", "add") if isinstance(run.parts[0], FixedSizeStep) else ("replace",)
     if direction == "worst":
         return ("remove", "add")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Step
 from dptheory.privacy.methods.renyi._curves import FreshMask
@@ -81,13 +81,13 @@ def read_composition(path: str | os.PathLike[str]) -> Composition:
     """
     if not isinstance(path, str | os.PathLike) or not Path(path).is_file():
         given = str(path) if isinstance(path, os.PathLike) else path
-        raise ValueError(f"path must be that of a TOML or JSON file that exists, got {_validate.shown(given)}")
+        raise ArgumentError("path", "be that of a TOML or JSON file that exists", given)
     try:
         text = Path(path).read_text(encoding="utf-8")
         plain = json.loads(text) if str(path).endswith(".json") else tomllib.loads(text)
         return _composition(plain)
     except (ValueError, RecursionError) as error:  # of the readers, too
-        raise ValueError(f"path must hold a composition: {path}: {error}") from None
+        raise ArgumentError("path", f"hold a composition: {path}: {error}", path) from None
 
 
 def _composition(plain: Any) -> Composition:
@@ -97,7 +97,11 @@ def _composition(plain: Any) -> Composition:
     adjacency = tables.pop("adjacency", "add-remove")
     unknown = sorted(set(tables) - set(_KINDS))
     if unknown or not tables:
-        raise ValueError(f"it must hold tables of the kinds {', '.join(_KINDS)}, got {', '.join(unknown) or 'none'}")
+        raise ArgumentError(
+            "it",
+            f"hold tables of the kinds {', '.join(_KINDS)}",
+            ", ".join(unknown) or "none",
+        )
     return Composition(
         tuple(_part(name, row) for name, rows in tables.items() for row in _rows(name, rows)), adjacency=adjacency
     )
@@ -105,7 +109,7 @@ def _composition(plain: Any) -> Composition:
 
 def _rows(name: str, rows: Any) -> list[dict[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{name} must be a list of tables, as [[{name}]] begins one, got {_validate.shown(rows)}")
+        raise ArgumentError(name, f"be a list of tables, as [[{name}]] begins one", rows)
     return rows
 
 

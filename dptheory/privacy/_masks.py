@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtr, chdtrc, ndtr, xlog1py, xlogy
-from scipy.special import gammaln as log_gamma
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.errors import ArgumentError
 from dptheory.gradients import clip as clip_vector
 
 Array = NDArray[np.float64]
@@ -50,11 +50,11 @@ def masked_sensitivity(
     """
     rows = _validate.signed_scale("gradients", gradients)
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"gradients must have shape (n, d) with n, d >= 1, got {rows.shape}")
+        raise ArgumentError("gradients", "have shape (n, d) with n, d >= 1", rows.shape)
     bound = _validate.real("clip_norm", clip_norm, 1e-70, 1e70)
     kept = np.ones(rows.shape[1]) if mask is None else _validate.zeros_and_ones("mask", mask)
     if kept.shape != rows.shape[1:]:
-        raise ValueError(f"mask must hold zeros and ones in shape {rows.shape[1:]}, got shape {kept.shape}")
+        raise ArgumentError("mask", f"hold zeros and ones in shape {rows.shape[1:]}", mask, got=f"shape {kept.shape}")
     _validate.choice("adjacency", adjacency, ADJACENCIES)
     clipped = np.stack([clip_vector(row, clip_norm=bound) for row in rows * kept])
     if adjacency == "add-remove":
@@ -162,7 +162,7 @@ def divisor_delta(*, epsilon: float, batch_size: int, other_batch_size: int, kee
     tau = (2.0 * epsilon + keep * log_ratio) / math.expm1(log_ratio)
     if tau <= 0.0:  # rho < 1 and epsilon above the largest loss
         return 0.0
-    law = chdtrc if log_ratio > 0 else chdtr
+    law = scipy.special.chdtrc if log_ratio > 0 else scipy.special.chdtr
     first, second = float(law(keep, tau)), float(law(keep, math.exp(log_ratio) * tau))
     return max(0.0, first - math.exp(epsilon) * second)
 
@@ -268,7 +268,9 @@ def combined_multiplier(*, noise_multipliers: ArrayLike) -> float:
     """
     sigmas = _validate.extended("noise_multipliers", noise_multipliers)
     if sigmas.ndim != 1 or sigmas.size == 0:
-        raise ValueError(f"noise_multipliers must hold one or more numbers in [0, inf], got shape {sigmas.shape}")
+        raise ArgumentError(
+            "noise_multipliers", "hold one or more numbers in [0, inf]", noise_multipliers, got=f"shape {sigmas.shape}"
+        )
     least = float(sigmas.min())
     if least == 0.0 or math.isinf(least):
         return least
@@ -303,8 +305,12 @@ def _likely_sizes(count: int, rate: float) -> Array:
 
 
 def _binomial(size: Array, count: int, rate: float) -> Array:
-    logs = log_gamma(count + 1.0) - log_gamma(size + 1.0) - log_gamma(count - size + 1.0)
-    weights = np.exp(logs + xlogy(size, rate) + xlog1py(count - size, -rate))
+    logs = (
+        scipy.special.gammaln(count + 1.0)
+        - scipy.special.gammaln(size + 1.0)
+        - scipy.special.gammaln(count - size + 1.0)
+    )
+    weights = np.exp(logs + scipy.special.xlogy(size, rate) + scipy.special.xlog1py(count - size, -rate))
     return np.asarray(weights / weights.sum())
 
 
@@ -314,7 +320,9 @@ def _excess(level: float, weight: Array, shift: float) -> Array:
         return np.maximum(weight - level, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         cut = np.log(level / weight) / shift  # where w L = level, from the middle of the two means
-    return np.asarray(np.maximum(weight * ndtr(shift / 2 - cut) - level * ndtr(-shift / 2 - cut), 0.0))
+    return np.asarray(
+        np.maximum(weight * scipy.special.ndtr(shift / 2 - cut) - level * scipy.special.ndtr(-shift / 2 - cut), 0.0)
+    )
 
 
 def _shortfall(level: float, weight: Array, shift: float) -> Array:
@@ -325,4 +333,6 @@ def _shortfall(level: float, weight: Array, shift: float) -> Array:
         return np.maximum(level - weight, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         cut = np.log(level / weight) / shift
-    return np.asarray(np.maximum(level * ndtr(cut + shift / 2) - weight * ndtr(cut - shift / 2), 0.0))
+    return np.asarray(
+        np.maximum(level * scipy.special.ndtr(cut + shift / 2) - weight * scipy.special.ndtr(cut - shift / 2), 0.0)
+    )

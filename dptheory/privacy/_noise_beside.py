@@ -3,6 +3,7 @@
 import math
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import NOISE
 from dptheory.privacy._budgets import least_noise_multiplier
 from dptheory.privacy._composition import Composition
@@ -48,7 +49,7 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
     )
     before, budget = spent.epsilon(delta).upper, float(epsilon)
     if before >= budget:
-        raise ValueError(f"epsilon must be more than the {before:.6g} that spent took at this delta, got {epsilon!r}")
+        raise ArgumentError("epsilon", f"be more than the {before:.6g} that spent took at this delta", epsilon)
     least, most = NOISE
 
     def excess(log_noise: float) -> float:
@@ -57,8 +58,8 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
         return math.log(found / budget) if found > 0.0 else -math.inf
 
     if excess(math.log(most)) > 0.0:
-        raise ValueError(
-            f"epsilon must be larger, or delta, or steps fewer: sigma = {most:g} is not enough beside spent, got {epsilon!r}"
+        raise ArgumentError(
+            "epsilon", f"be larger, or delta, or steps fewer: sigma = {most:g} is not enough beside spent", epsilon
         )
     taken = gaussian_mu(before, delta) if before > 0.0 else 0.0
     left = 1.0 - (taken / gaussian_mu(budget, delta)) ** 2

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import NOISE, Direction, Unresolved
 from dptheory.privacy._crossing import MARGIN, first_that_fits
@@ -57,7 +57,7 @@ def least_scale(
     """
     known = [part.noise_multiplier for part in parts if not isinstance(part, IndexSteps)]
     if not known:
-        raise ValueError("parts must hold steps with noise that can be scaled, got index sets alone")
+        raise ArgumentError("parts", "hold steps with noise that can be scaled", parts, got="index sets alone")
     least, most = noises[0] / min(known), noises[1] / max(known)
     if index_epsilon(parts) == 0.0 and chance(_poisson(parts)) <= delta:
         return least
@@ -82,13 +82,12 @@ def least_scale(
     return found
 
 
-class NoNoiseError(ValueError):
+class NoNoiseError(ArgumentError):
     """No noise that is allowed keeps a budget."""
 
     def __init__(self, epsilon: float) -> None:
         super().__init__(
-            "epsilon must be larger, or delta: no noise multipliers that are allowed keep the budget, got "
-            f"{_validate.shown(epsilon)}"
+            "epsilon", "be larger, or delta: no noise multipliers that are allowed keep the budget", epsilon
         )
 
 

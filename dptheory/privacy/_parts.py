@@ -2,9 +2,12 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, RATE, Direction
 from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
 from dptheory.privacy.methods.renyi._curves import FreshMask
@@ -207,12 +210,12 @@ def checked_step(noise_multiplier: float, sampling_rate: float, steps: int) -> S
             sampling_rate=_validate.real("sampling_rate", sampling_rate, *RATE),
             count=_validate.integer("steps", steps, 1, MAX_STEPS),
         )
-    except ValueError as error:
+    except ArgumentError as error:
         try:
             Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
         except ValueError:
             raise error from None
-        raise ValueError(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
+        raise error.retold(f"{error}; Composition([Step(...)]) has wider bounds there, which hold") from None
 
 
 def alike(step: FixedSizeStep) -> Step:
@@ -284,7 +287,19 @@ def chance(steps: Steps) -> float:
     return min(1.0, -math.expm1(log_never) * (1 + 1e-15))
 
 
-def unsampled_mu(steps: Steps, direction: Direction) -> float:
+class Noisy(Protocol):
+    """Steps that are alike, as far as their noise goes: those of a run, or their losses."""
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of the noise over the clipping norm."""
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+
+
+def unsampled_mu(steps: Iterable[Noisy], direction: Direction) -> float:
     """mu of the Gaussian mechanism that reveals every record in every step."""
     size = 2.0 if direction == "replace" else 1.0
     return size * math.sqrt(math.fsum(step.count / step.noise_multiplier / step.noise_multiplier for step in steps))

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, gammainc, gammaincc, gammainccinv, gammaincinv
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import small_snr_slope
 from dptheory.pruning._mallows import SubsetMallows
 
@@ -46,7 +46,7 @@ def top_k_mask(gradient: ArrayLike, *, keep: int) -> NDArray[np.bool_]:
     """
     gradient = _validate.finite("gradient", gradient)
     if gradient.ndim == 0:
-        raise ValueError(f"gradient must have at least one axis, got {_validate.shown(gradient)}")
+        raise ArgumentError("gradient", "have at least one axis", gradient)
     keep = _validate.integer("keep", keep, 0, gradient.shape[-1])
     order = np.argsort(-np.abs(gradient), axis=-1, kind="stable")
     mask = np.zeros(gradient.shape, dtype=np.bool_)
@@ -309,12 +309,12 @@ def top_k_gain(dim: int, keep: int, method: Method) -> float:
 
 def _lost(threshold: Array) -> Array:
     """E[x^2; |x| <= a] = P(chi2_3 <= a^2) = P(|x| <= a) - 2 a phi(a), from threshold = a^2 / 2."""
-    return np.asarray(gammainc(1.5, threshold))
+    return np.asarray(scipy.special.gammainc(1.5, threshold))
 
 
 def _kept(threshold: Array) -> Array:
     """E[x^2; |x| > a] = P(chi2_3 > a^2), from threshold = a^2 / 2."""
-    return np.asarray(gammaincc(1.5, threshold))
+    return np.asarray(scipy.special.gammaincc(1.5, threshold))
 
 
 def _share(part: Callable[[Array], Array], dim: int, keep: int, method: str) -> float:
@@ -329,7 +329,7 @@ def _share(part: Callable[[Array], Array], dim: int, keep: int, method: str) -> 
 
 def _threshold(u: Array, v: Array) -> Array:
     """a^2 / 2 with P(|x| <= a) = u = 1 - v, accurate at both ends."""
-    return np.asarray(np.where(u < 0.5, gammaincinv(0.5, u), gammainccinv(0.5, v)))
+    return np.asarray(np.where(u < 0.5, scipy.special.gammaincinv(0.5, u), scipy.special.gammainccinv(0.5, v)))
 
 
 def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int) -> float:
@@ -349,4 +349,4 @@ def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int)
 
     y = np.linspace(edge(-60.0), edge(60.0), 513)
     weights = np.exp(log_weight(y))
-    return float(weights @ function(expit(mode + y), expit(-mode - y)) / weights.sum())
+    return float(weights @ function(scipy.special.expit(mode + y), scipy.special.expit(-mode - y)) / weights.sum())

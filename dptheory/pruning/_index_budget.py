@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.pruning._mallows import SubsetMallows, index_sensitivity
 
 _MAX_DIM = 10**7
@@ -33,7 +34,7 @@ def groups_of(*, dim: int, group_size: int) -> int:
     dim = _validate.integer("dim", dim, 1)
     group_size = _validate.integer("group_size", group_size, 1, dim)
     if dim % group_size:
-        raise ValueError(f"group_size must divide dim={dim}, got {group_size}")
+        raise ArgumentError("group_size", f"divide dim={dim}", group_size)
     return dim // group_size
 
 

@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _MAX_DIM = 10**7
 # Above this many nats per swap the law is the point mass at "no swap" to far below double precision, for every dim.
@@ -98,7 +98,7 @@ class SubsetMallows:
         mode = int(np.count_nonzero(ratios > 0))
         left = -np.cumsum(ratios[:mode][::-1])[::-1]
         log_weights = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
-        return np.asarray(log_weights - logsumexp(log_weights))
+        return np.asarray(log_weights - scipy.special.logsumexp(log_weights))
 
     def swap_pmf(self) -> NDArray[np.float64]:
         """P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,).
@@ -159,7 +159,7 @@ class SubsetMallows:
         y = tilt * x
         with np.errstate(divide="ignore"):  # a tilt so small that y underflows
             log_terms = log_pmf + np.log(np.abs(x)) + np.maximum(y, 0.0) + np.log(-np.expm1(-np.abs(y)))
-        return min(1.0, float(np.exp(logsumexp(log_terms))) / uniform_mean)
+        return min(1.0, float(np.exp(scipy.special.logsumexp(log_terms))) / uniform_mean)
 
     def epsilon(self, distance: int) -> float:
         """Exact pure-DP epsilon for two references at Hamming distance ``distance``: theta * distance.
@@ -184,7 +184,7 @@ class SubsetMallows:
         """
         distance = _validate.integer("distance", distance, 0, 2 * self.max_swaps)
         if distance % 2:
-            raise ValueError(f"distance must be even (equal-sized subsets differ in pairs), got {distance!r}")
+            raise ArgumentError("distance", "be even (equal-sized subsets differ in pairs)", distance)
         return self.theta * distance if distance else 0.0
 
     def zcdp(self, distance: int) -> float:
@@ -240,20 +240,20 @@ class SubsetMallows:
             True
         """
         if not isinstance(rng, np.random.Generator):
-            raise ValueError(f"rng must be a numpy.random.Generator, got {_validate.shown(rng)}")
+            raise ArgumentError("rng", "be a numpy.random.Generator", rng)
         try:
             rows = np.asarray(reference)
         except (ValueError, TypeError, RuntimeError):  # ragged; a tensor on a GPU, or one that needs a gradient
-            raise ValueError(
-                f"reference must be boolean of shape (..., {self.dim}), got {_validate.shown(reference)}"
-            ) from None
+            raise ArgumentError("reference", f"be boolean of shape (..., {self.dim})", reference) from None
         if rows.dtype != np.bool_ or rows.ndim == 0 or rows.shape[-1] != self.dim:
-            raise ValueError(f"reference must be boolean of shape (..., {self.dim}), got {rows.dtype} {rows.shape}")
+            raise ArgumentError(
+                "reference", f"be boolean of shape (..., {self.dim})", reference, got=f"{rows.dtype} {rows.shape}"
+            )
         shape, rows = rows.shape, rows.reshape(-1, self.dim)
         members = np.count_nonzero(rows, axis=1)
         if (members != self.keep).any():
-            raise ValueError(
-                f"reference must have keep={self.keep} True per row, got {members[members != self.keep][0]}"
+            raise ArgumentError(
+                "reference", f"have keep={self.keep} True per row", reference, got=f"{members[members != self.keep][0]}"
             )
         cdf = np.cumsum(self.swap_pmf())
         swaps = np.searchsorted(cdf / cdf[-1], rng.random(len(rows)), side="right")

@@ -2,7 +2,7 @@
 
 import math
 
-from scipy.special import expit, logit
+import scipy
 
 from dptheory import _validate
 
@@ -31,7 +31,7 @@ def randomized_response_epsilon(*, probability: float, distance: int) -> float:
     """
     probability = _validate.real("probability", probability, 0.0, 1.0)
     distance = _validate.integer("distance", distance, 0, _MOST_BITS)
-    return distance * abs(float(logit(probability))) if distance else 0.0
+    return distance * abs(float(scipy.special.logit(probability))) if distance else 0.0
 
 
 def randomized_response_probability(*, epsilon: float, distance: int) -> float:
@@ -58,7 +58,7 @@ def randomized_response_probability(*, epsilon: float, distance: int) -> float:
     """
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
     distance = _validate.integer("distance", distance, 1, _MOST_BITS)
-    probability = min(float(expit(epsilon / distance)), 1.0 - 2.0**-53)
+    probability = min(float(scipy.special.expit(epsilon / distance)), 1.0 - 2.0**-53)
     while probability > 0.5 and randomized_response_epsilon(probability=probability, distance=distance) > epsilon:
         probability = math.nextafter(probability, 0.0)
     return probability
@@ -84,4 +84,4 @@ def mallows_theta(probability: float) -> float:
         1.0986
     """
     probability = _validate.real("probability", probability, 0.5, 1.0)
-    return math.inf if probability == 1.0 else float(logit(probability))
+    return math.inf if probability == 1.0 else float(scipy.special.logit(probability))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.pruning._error import noise_mse, random_k_mse, retained_gain, top_k_gain
 from dptheory.pruning._mallows import index_sensitivity
 
@@ -95,7 +95,7 @@ def magnitude_gain(*, keep_share: float, noise_ratio: float) -> float:
         >>> round(magnitude_gain(keep_share=0.1, noise_ratio=1.0), 3)
         0.513
     """
-    return _gain(keep_share, noise_ratio, lambda x: np.asarray(ndtr(x)))
+    return _gain(keep_share, noise_ratio, lambda x: np.asarray(scipy.special.ndtr(x)))
 
 
 def gumbel_gain(*, keep_share: float, noise_ratio: float) -> float:
@@ -239,13 +239,14 @@ def selection_gains(
     scale = clip_norm / _validate.size("sigma_g", sigma_g)
     noise_multiplier = _validate.real("noise_multiplier", noise_multiplier, 0.0, 1e70)
     if not scale * noise_multiplier <= 1e70:
-        raise ValueError(
-            f"noise_multiplier * clip_norm / sigma_g must be at most 1e70, got {scale * noise_multiplier:g}"
-        )
+        raise ArgumentError("noise_multiplier", "be at most 1e70 sigma_g / clip_norm", noise_multiplier)
     magnitude, gumbel = scale * magnitude_noise(zcdp_rho), scale / gumbel_rate(zcdp_rho=zcdp_rho, keep=keep)
     if not max(magnitude, gumbel) <= _MAX_RATIO:
-        raise ValueError(
-            f"zcdp_rho must ask for noise of at most {_MAX_RATIO:g} sigma_g, got {zcdp_rho!r}: {max(magnitude, gumbel):g} sigma_g"
+        raise ArgumentError(
+            "zcdp_rho",
+            f"ask for noise of at most {_MAX_RATIO:g} sigma_g",
+            zcdp_rho,
+            then=f": {max(magnitude, gumbel):g} sigma_g",
         )
     # Below 1e-70 sigma_g noise costs nothing.
     magnitude, gumbel = (ratio if ratio >= _validate.SMALLEST else 0.0 for ratio in (magnitude, gumbel))

@@ -10,10 +10,11 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainc
 
 from dptheory import _validate, _vectors
+from dptheory.errors import ArgumentError
 from dptheory.gradients import kept_entries
 from dptheory.sparsification import _masked_rows
 from dptheory.sparsification._mask_average import Bracket, Shares, mean_descent
@@ -130,8 +131,9 @@ def kappa(
 
 
 def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> Kappa:
-    r"""kappa of a gradient whose entries are all of one size, :math:`w_j = |w| / \sqrt d`, by :func:`kappa` at its
-    default z = 3/4, the random-sparsification paper's.
+    r"""Kappa of a gradient whose entries are all of one size, :math:`w_j = |w| / \sqrt d`.
+
+    By :func:`kappa` at its default z = 3/4, the random-sparsification paper's.
 
     Args:
         grad_norm: \|w|, in [1e-66, 1e70].
@@ -246,11 +248,9 @@ class _Problem:
         z = _validate.real("deviation_share", z, _SMALLEST_Z, 1.0, ends="[)")
         size = _vectors.norm(w)
         if size == 0.0:
-            raise ValueError(f"gradient must not be zero, where kappa is undefined, got {_validate.shown(gradient)}")
+            raise ArgumentError("gradient", "not be zero, where kappa is undefined", gradient)
         if size < _validate.SMALLEST:
-            raise ValueError(
-                f"gradient must have a norm of at least {_validate.SMALLEST:g}, got {_validate.shown(gradient)}"
-            )
+            raise ArgumentError("gradient", f"have a norm of at least {_validate.SMALLEST:g}", gradient)
         shares = np.square(w / size)
         shares /= shares.sum()
         scale = max(1.0, size / ((1.0 - z) * clip))
@@ -259,12 +259,17 @@ class _Problem:
             spread = _validate.real("deviation", float(xi), 0.0) / (z * clip)
             return cls(shares, Shares(np.sort(shares)), scale, spread, None, _gaussian_probability(w.size, spread))
         if xi.ndim != 2 or xi.shape[1] != w.size or len(xi) == 0:
-            raise ValueError(f"deviation must be a number or an array of shape (n, {w.size}), got shape {xi.shape}")
+            raise ArgumentError(
+                "deviation", f"be a number or an array of shape (n, {w.size})", deviation, got=f"shape {xi.shape}"
+            )
         squares = np.square(np.minimum(np.abs(xi) / (z * clip), _BEYOND))
         probability = float((squares.sum(axis=1) < 1.0).mean())
         if probability == 0.0:
-            raise ValueError(
-                f"deviation must have a row shorter than deviation_share * clip_norm, kappa is undefined, got none of {len(xi)}"
+            raise ArgumentError(
+                "deviation",
+                "have a row shorter than deviation_share * clip_norm, kappa is undefined",
+                deviation,
+                got=f"none of {len(xi)}",
             )
         return cls(shares, Shares(np.sort(shares)), scale, 0.0, squares, probability)
 
@@ -325,7 +330,7 @@ def _few_masks(dim: int, keep: int, masks: int) -> bool:
 
 def _gaussian_probability(dim: int, spread: float) -> float:
     """P for xi ~ N(0, spread^2 I) and threshold 1."""
-    return float(gammainc(dim / 2, 0.5 / spread / spread)) if spread > 0.0 else 1.0
+    return float(scipy.special.gammainc(dim / 2, 0.5 / spread / spread)) if spread > 0.0 else 1.0
 
 
 def _log_gaussian_gain(dim: int, keep: int, spread: float) -> float:
@@ -341,7 +346,7 @@ def _log_gaussian_gain(dim: int, keep: int, spread: float) -> float:
 
 def _log_gammainc(shape: float, point: float) -> float:
     """Logarithm of the regularised lower incomplete gamma function; its power series where that underflows."""
-    value = float(gammainc(shape, point))
+    value = float(scipy.special.gammainc(shape, point))
     if value > 1e-290:
         return math.log(value)
     terms = 50 + math.ceil(40.0 / (1.0 - point / (shape + 1.0)))

@@ -7,7 +7,7 @@ carry independent N(0, 1) noise on top; t = snr is the ratio of the two standard
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import erf, erfc, erfinv, log_ndtr, ndtri, ndtri_exp
 
 from dptheory import _validate, pruning
@@ -127,7 +127,7 @@ def sparse_captured_energy(*, keep_share: float, snr: float, nonzero_share: floa
             return 1 - float(inside) / (1 - keep_share)
 
     low, high = 0.999999 * lowest, 1.000001 * lowest * spread
-    u = float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-14, maxiter=1000)) / spread
+    u = float(scipy.optimize.brentq(surplus, low, high, xtol=1e-300, rtol=1e-14, maxiter=1000)) / spread
     return min(1.0, max(keep_share, _captured(u, spread)))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.gradients import kept_entries, mean_reciprocal
 
 Array = NDArray[np.float64]
@@ -138,8 +139,8 @@ def bayes_error(vector: ArrayLike, *, drop_rate: float, noise_std: float, prior_
     scale, squares, _ = _scaled_squares(vector, drop_rate)
     noise_to_prior = noise_std / prior_std / scale
     if not 1e-140 < noise_to_prior < 1e140:
-        raise ValueError(
-            f"prior_std must make noise_std / prior_std lie within 1e140 of max |k_j| = {scale:g}, got {prior_std!r}"
+        raise ArgumentError(
+            "prior_std", f"make noise_std / prior_std lie within 1e140 of max |k_j| = {scale:g}", prior_std
         )
     if noise_to_prior > 1e70:
         return prior_std * prior_std  # X is nothing beside the noise
@@ -228,12 +229,12 @@ def matrix_expected_error(matrix: ArrayLike, *, drop_rate: float, noise_std: flo
     dim, unknowns = matrix.shape
     masks = math.comb(dim, keep)
     if masks > _MAX_MASKS:
-        raise ValueError(f"matrix must allow at most {_MAX_MASKS} masks, got shape {matrix.shape}, {keep} rows kept")
+        raise ArgumentError(
+            "matrix", f"allow at most {_MAX_MASKS} masks", matrix, got=f"shape {matrix.shape}, {keep} rows kept"
+        )
     traces = _inverse_traces(matrix, keep)
     if not traces.size:
-        raise ValueError(
-            f"matrix must have {unknowns} independent rows among some {keep} kept ones, got {_validate.shown(matrix)}"
-        )
+        raise ArgumentError("matrix", f"have {unknowns} independent rows among some {keep} kept ones", matrix)
     given = noise_std * noise_std * float(traces.mean())
     if traces.size == masks:
         return AttackError(value=given, given_recoverable=given, lost_probability=0.0)
@@ -314,7 +315,7 @@ def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> Atta
 def _vector_keep(k: ArrayLike, drop_rate: float) -> tuple[Array, int]:
     vector = _validate.finite("vector", k)
     if vector.ndim != 1 or not 1 <= vector.size <= _MAX_DIM:
-        raise ValueError(f"vector must be a vector of 1..{_MAX_DIM} entries, got shape {vector.shape}")
+        raise ArgumentError("vector", f"be a vector of 1..{_MAX_DIM} entries", vector, got=f"shape {vector.shape}")
     return vector, kept_entries(dim=vector.size, drop_rate=drop_rate)
 
 
@@ -324,9 +325,9 @@ def _scaled_squares(k: ArrayLike, drop_rate: float) -> tuple[float, Array, int]:
     size = np.abs(vector)
     scale = float(size.max())
     if scale == 0.0:
-        raise ValueError(f"vector must have a non-zero entry, got {_validate.shown(k)}")
+        raise ArgumentError("vector", "have a non-zero entry", k)
     if size[size > 0].min() / scale < 1e-140:
-        raise ValueError(f"vector must have non-zero entries within a factor of 1e140, got {_validate.shown(k)}")
+        raise ArgumentError("vector", "have non-zero entries within a factor of 1e140", k)
     return scale, (size / scale) ** 2, keep
 
 
@@ -349,10 +350,10 @@ def _log_lost_probability(squares: Array, keep: int) -> float:
 def _matrix_keep(K: ArrayLike, drop_rate: float) -> tuple[Array, int]:
     matrix = _validate.signed_scale("matrix", K)
     if matrix.ndim != 2 or matrix.size == 0 or np.linalg.matrix_rank(matrix) < matrix.shape[1]:
-        raise ValueError(f"matrix must be a matrix of full column rank, got shape {matrix.shape}")
+        raise ArgumentError("matrix", "be a matrix of full column rank", matrix, got=f"shape {matrix.shape}")
     keep = kept_entries(dim=len(matrix), drop_rate=drop_rate)
     if keep < matrix.shape[1]:
-        raise ValueError(f"drop_rate must leave at least {matrix.shape[1]} of {len(matrix)} rows, got {drop_rate!r}")
+        raise ArgumentError("drop_rate", f"leave at least {matrix.shape[1]} of {len(matrix)} rows", drop_rate)
     return matrix, keep
 
 

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +191,7 @@ def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float
     x = 1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
     delta_c, step_noise = _terms(delta_c, step_noise)
     if max(delta_c, step_noise) == 0.0:
-        raise ValueError(f"step_noise must be positive where delta_c is 0, got {step_noise!r}")
+        raise ArgumentError("step_noise", "be positive where delta_c is 0", step_noise)
     return min(1.0, max(x, (delta_c + x * step_noise) / (delta_c + step_noise)))
 
 

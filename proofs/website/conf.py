@@ -22,6 +22,7 @@ extensions = [
     "website.formulas",
     "website.docstrings",
     "website.ledger",
+    "website.claim_pages",
     "website.pictures",
     "website.start_page",
     "website.without_torch",

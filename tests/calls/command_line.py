@@ -9,7 +9,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "claims": {"--paper": "gip", "--verdict": "false", "--format": "json"},
     "claim": {"ID": "gip.eq18"},
     "check": {"PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1", "--json": "evidence.json"},
-    "pages": {"DIRECTORY": ".", "PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1"},
+    "pages": {"DIRECTORY": "."},
     "demo": {"--out": "/dev/null/demo"},
     "find": {"QUERY": "kappa", "--max-matches": "3"},
     "refute": {"FILE": str(_EXAMPLE), "NAMES": "corrected", "--budget": "20s", "--seed": "0"},

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dptheory.errors import ArgumentError
+
 MOST_EVENTS = 5_000_000
 """Calls and returns of functions that one call may make: deterministic, whatever else the machine does."""
 _UNCOUNTED = 0.05
@@ -128,14 +130,13 @@ def complaint(found: Outcome, name: str, arguments: Mapping[str, Any], never: bo
             return f"undocumented infinity in {_short(found.result)}"
         return None
     message = str(error)
-    if not isinstance(error, ValueError | TypeError):
+    if not isinstance(error, ArgumentError):
         return f"{type(error).__name__}: {_line(message)}"
-    start = re.match(r"([\w.]+).* must ", message, re.DOTALL)
-    parts = start[1].split(".") if start else []  # optimizer.learning_rate, as in a run's file; training.steps
+    parts = error.argument.split(" ")[0].split(".")  # optimizer.learning_rate, as in a run's file; one of two
     named = next((part for part in reversed(parts) if part in arguments), None)
     if named is None or (never and named != name):
-        return f"does not name {name}: {_line(message)}"
-    if "got" not in message or not (_shows(message, arguments[named]) or named != parts[-1]):
+        return f"names {error.argument} for {name}: {_line(message)}"
+    if not (_shows(message, arguments[named]) or named != parts[-1]):
         return f"does not show the value of {named}: {_line(message)}"
     if len(message) > 600:
         return f"message of {len(message)} characters: {_line(message)}"

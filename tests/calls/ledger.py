@@ -1,12 +1,17 @@
 """The ledger, the presets, the checking engine, errors."""
 
-from dptheory import claims, papers
+from dptheory import checks, claims, papers
 from tests.calls import Calls, call, dear
 
 _PRESET = papers.all_presets()[0]
 _SETTING = papers.setting(_PRESET.name)
 _TABLE = papers.table("rs.table2")
 
+
+_EVIDENCE = checks.Evidence(
+    check="by hand", kind=checks.Kind.EXACT, passed=True, claimed=1.0, observed=1.0, standard_error=None, detectable=1e-12,
+    samples=1, seconds=0.1, seed=0, detail="",
+)  # fmt: skip
 
 CALLS: Calls = {
     "dptheory.claims.all_claims": [call(paper="gip", verdict="FALSE")],
@@ -15,6 +20,7 @@ CALLS: Calls = {
     "dptheory.claims.Claim.check": [dear(self=claims.get("gip.eq18"), budget=10.0, seed=0, executor=None)],
     "dptheory.claims.find": [call(query="GIP Proposition 2", max_matches=5)],
     "dptheory.claims.ledger_markdown": [call(claims=[claims.get("gip.eq18")])],
+    "dptheory.claims.page_markdown": [call(claim=claims.get("gip.eq18"), evidence=[_EVIDENCE])],
     "dptheory.claims.Answer.lines": [call(self=claims.get("rs.table2").answer)],
     "dptheory.claims.Watcher": [call()],
     "dptheory.papers.preset": [call(name=_PRESET.name)],

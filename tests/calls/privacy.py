@@ -77,18 +77,6 @@ CALLS: Calls = {
              sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
     ],
-    f"{_PRIVACY}.answers.epsilon_report": [
-        dear(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
-             sampling="poisson", certified=False),
-    ],
-    f"{_PRIVACY}.answers.noise_for_budget": [
-        call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove", sampling="poisson",
-             certified=False),
-    ],
-    f"{_PRIVACY}.answers.steps_for_budget": [
-        call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove", sampling="poisson",
-             certified=False),
-    ],
     f"{_PRIVACY}.samplers.shuffled_epsilon_lower_bound": [
         slow(noise_multiplier=2.0, batches=10, epochs=2, delta=1e-5, adjacency="add-remove"),
     ],

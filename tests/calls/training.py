@@ -21,7 +21,7 @@ from dptheory.training.engine import (
     PrivacyEngine,
     SecureBatches,
 )
-from dptheory.training.probe import MeasureSettings
+from dptheory.training.measure import MeasureSettings
 from dptheory.training.runs import DpSgdSettings, OptimizerConfig
 from tests.calls import Call, Calls, Fresh, call, dear, used
 
@@ -200,9 +200,9 @@ CALLS: Calls = {
     ],
     "dptheory.training.engine.PartitionBatches": [used(lambda one: one.batch(0), train_size=100, batch_size=10, seed=0)],
     "dptheory.training.engine.PartitionBatches.batch": [call(self=PartitionBatches(train_size=100, batch_size=10, seed=0), **_BATCH)],
-    "dptheory.training.runs.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
-    "dptheory.training.runs.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
-    "dptheory.training.runs.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
+    "dptheory.training.studies.paired_difference": [call(first=_ACCURACIES, second=_OTHERS, confidence=0.95)],
+    "dptheory.training.studies.equivalence": [call(first=_ACCURACIES, second=_OTHERS, margin=0.5, level=0.05)],
+    "dptheory.training.studies.sign_flip_p": [call(differences=_OTHERS, seed=0), dear(differences=_ACCURACIES + _OTHERS, seed=0)],
     "dptheory.training.runs.OptimizerConfig": [
         call(name="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.0, schedule="constant", decay=0.0),
     ],
@@ -232,17 +232,17 @@ CALLS: Calls = {
     "dptheory.training.runs.DpSgdSettings": [call(**_SETTINGS)],
     "dptheory.training.runs.sampling_rate": [call(batch_size=10, train_size=40)],
     "dptheory.training.runs.pick_device": [call(wanted="cpu")],
-    "dptheory.training.probe.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
-    "dptheory.training.probe.measure": [
+    "dptheory.training.measure.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
+    "dptheory.training.measure.measure_gradient": [
         dear(
             gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
             settings=MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0),
             rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
-    "dptheory.training.probe.spread_steps": [call(steps=20, count=5)],
-    "dptheory.training.validate.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
-    "dptheory.training.validate.ValidateSettings": [
+    "dptheory.training.measure.spread_steps": [call(steps=20, count=5)],
+    "dptheory.training.measure.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
+    "dptheory.training.measure.ValidateSettings": [
         call(training=DpSgdSettings(**_SETTINGS), drop_rate=0.5, keep_shares=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
              anchors=256, window=10, draws=50),
     ],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dptheory.checks import ConjectureError, read_conjectures, refute_file
+from tests.refused import refused
 
 GOOD = """
 from dataclasses import dataclass
@@ -36,15 +37,15 @@ def test_conjectures_in_their_order_and_nothing_left_behind(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("x = 1\n", r"mine.py must define a Conjecture, as in claim = Conjecture\("),
-        ("", "mine.py must define a Conjecture"),
-        ("x = 1\ny = (\n", r"mine.py, line 2: '\(' was never closed"),
-        ("x = 1\n  y = 2\n", "mine.py, line 2: unexpected indent"),
-        ("x = 1\nx / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
-        ("def f():\n    return 1 / 0\n\nf()\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
-        ("import nothing_of_this_name\n", "mine.py, line 1: ModuleNotFoundError: No module named"),
+        ("x = 1\n", r"mine.py.*Conjecture\("),
+        ("", "mine.py.*Conjecture"),
+        ("x = 1\ny = (\n", r"mine.py, line 2: .*'\('"),
+        ("x = 1\n  y = 2\n", "mine.py, line 2: "),
+        ("x = 1\nx / 0\n", "mine.py, line 2: ZeroDivisionError"),
+        ("def f():\n    return 1 / 0\n\nf()\n", "mine.py, line 2: ZeroDivisionError"),
+        ("import nothing_of_this_name\n", "mine.py, line 1: ModuleNotFoundError"),
         ("import sys\nsys.exit(0)\n", "mine.py, line 2: SystemExit: 0"),
-        ("from dptheory.checks import Conjecture\n\nc = Conjecture(claimed=3, ranges={})\n", "line 3: ValueError: claimed"),
+        ("from dptheory.checks import Conjecture\n\nc = Conjecture(claimed=3, ranges={})\n", "line 3: ArgumentError: claimed"),
         ("raise ValueError('two\\nlines')\n", "mine.py, line 1: ValueError: two lines$"),
         (b"x = '\xff'\n", "mine.py.*: .*(utf-8|UTF-8)"),
         (b"x = 1\0\n", "mine.py.*: source code (string )?cannot contain null bytes"),
@@ -66,14 +67,14 @@ def test_outcomes_by_name(tmp_path: Path) -> None:
     bad: list[tuple[str, Any]] = [("names", value) for value in ("first", [3], ["_hidden"], ["number"])]
     bad += [("budget", 0.0), ("budget", "1s"), ("seed", -1), ("path", None)]
     for name, value in bad:
-        with pytest.raises(ValueError, match=rf"^{name} must be .*, got "):
+        with refused(name):
             refute_file(**{"path": file} | {name: value})
 
 
 def test_paths() -> None:
     bad: tuple[Any, ...] = (None, 3, "")
     for path in bad:
-        with pytest.raises(ValueError, match=r"^path must be that of a Python file, got"):
+        with refused("path"):
             read_conjectures(path)
     with pytest.raises(OSError):
         read_conjectures("no-such-file.py")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dptheory.checks import EqualityCheck, Evidence, Kind, LawCheck, MeanCheck, Moments, Range, SearchCheck, estimate
 from dptheory.checks._mean import chunk_size, moments
+from tests.refused import refused
 
 
 def _squares(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
@@ -140,20 +141,20 @@ def test_constant_draws() -> None:
 
 @pytest.mark.parametrize("claimed", [0.0, math.nan, math.inf])
 def test_claims_without_a_scale_are_an_error(claimed: float) -> None:
-    with pytest.raises(ValueError, match="claimed must be finite and not 0"):
+    with refused("claimed", "0"):
         MeanCheck("mean", _squares, lambda: claimed, row_bytes=8).run(20, 0)
 
 
 def test_sampler_of_the_wrong_shape_is_an_error() -> None:
-    with pytest.raises(ValueError, match="must give shape"):
+    with refused("sampler"):
         MeanCheck("mean", _matrix, lambda: 1.0, row_bytes=8).run(20, 0)
-    with pytest.raises(ValueError, match="must give shape"):
+    with refused("sampler"):
         dataclasses.replace(GOOD_LAW, sampler=partial(_die, sides=7)).run(20, 0)
 
 
 @pytest.mark.parametrize("law", [np.array([1.0]), np.array([0.5, 0.6]), np.array([0.0, 1.0])])
 def test_laws_must_be_laws(law: NDArray[np.float64]) -> None:
-    with pytest.raises(ValueError, match="two or more positive probabilities"):
+    with refused("wrong"):
         dataclasses.replace(GOOD_LAW, wrong=lambda: law).run(20, 0)
 
 
@@ -265,7 +266,7 @@ def test_exact_check_fails(changes: dict[str, object], says: str) -> None:
 
 
 def test_exact_check_without_cases_is_an_error() -> None:
-    with pytest.raises(ValueError, match="at least one case"):
+    with refused("cases"):
         _exact(cases=list).run(10, 0)
 
 

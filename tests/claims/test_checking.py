@@ -7,6 +7,7 @@ import pytest
 from dptheory import claims
 from dptheory.checks import Evidence, Kind
 from dptheory.claims import CheckedClaim, CheckReport, Claim
+from tests.refused import refused
 
 
 def _evidence(passed: bool, detectable: float | None, name: str = "x") -> Evidence:
@@ -68,11 +69,11 @@ def test_a_report_names_what_failed_and_what_sees_least() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"budget": 0.0}, "budget must be"),
-        ({"budget": float("nan")}, "budget must be"),
-        ({"budget": None}, "budget must be"),
-        ({"seed": -1}, "seed must be"),
-        ({"seed": 0.5}, "seed must be"),
+        ({"budget": 0.0}, "budget"),
+        ({"budget": float("nan")}, "budget"),
+        ({"budget": None}, "budget"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 0.5}, "seed"),
         ({"patterns": "gip.eq18"}, "patterns must be"),
         ({"patterns": [3]}, "patterns must"),
         ({"patterns": None}, "patterns must be"),
@@ -87,7 +88,7 @@ def test_arguments_are_judged_before_anything_runs(
     with pytest.raises(ValueError, match=says):
         claims.check_claims(**({"patterns": ["gip.eq18"]} | wrong))  # type: ignore[arg-type]
     if wrong.keys() <= {"budget", "seed"}:
-        with pytest.raises(ValueError, match=says):
+        with refused(says):
             claims.demonstrate(**wrong)  # type: ignore[arg-type]
 
 

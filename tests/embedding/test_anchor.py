@@ -13,6 +13,7 @@ from scipy.stats import beta, binom
 
 from dptheory import embedding
 from dptheory.claims.gep._subspace_bounds import printed_residual_bound
+from tests.refused import refused
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 SIZES = st.tuples(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
@@ -198,99 +199,93 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
     [
         (
             lambda: embedding.anchor_subspace(NAN, subspace_dim=1, iterations=1, rng=np.random.default_rng(0)),
-            "anchor_gradients",
+            ("anchor_gradients",),
         ),
         (
             lambda: embedding.anchor_subspace([1.0, 2.0], subspace_dim=1, iterations=1, rng=np.random.default_rng(0)),
-            "matrix",
+            ("anchor_gradients",),
         ),
         (
             lambda: embedding.anchor_subspace(
                 np.zeros((3, 2)), subspace_dim=1, iterations=1, rng=np.random.default_rng(0)
             ),
-            "all 0",
+            ("anchor_gradients", "0"),
         ),
         (
             lambda: embedding.anchor_subspace(
                 np.ones((2, 5)), subspace_dim=3, iterations=1, rng=np.random.default_rng(0)
             ),
-            r"1\.\.2",
+            ("subspace_dim", "1..2"),
         ),
         (
             lambda: embedding.anchor_subspace(
                 np.ones((9, 2)), subspace_dim=3, iterations=1, rng=np.random.default_rng(0)
             ),
-            r"1\.\.2",
+            ("subspace_dim", "1..2"),
         ),
         (
             lambda: embedding.anchor_subspace(GOOD, subspace_dim=1, iterations=0, rng=np.random.default_rng(0)),
-            "iterations",
+            ("iterations",),
         ),
-        (lambda: embedding.project([[math.inf, 0.0]], basis=GOOD), "gradients"),
-        (lambda: embedding.project(GOOD, basis=[[1.0, 0.0, 0.0]]), "equal length"),
-        (lambda: embedding.project(GOOD, basis=[[1.0, 0.1]]), "orthonormal"),
-        (lambda: embedding.residual_energy(GOOD, basis=[[math.nan, 0.0]]), "basis"),
-        (lambda: embedding.recovery_probability(rank=0, anchors=3), "rank"),
-        (lambda: embedding.recovery_probability(rank=1, anchors=-1), "anchors"),
-        (lambda: embedding.recovery_probability(rank=1, anchors=2, zero_probability=1.0), "zero_probability"),
-        (lambda: embedding.recovery_probability(rank=1, anchors=10**400), "anchors"),
-        (lambda: embedding.project([[1e141, 0.0]], basis=GOOD), "gradients"),
-        (lambda: embedding.project(GOOD, basis=[[1e200, 1e200], [1e200, -1e200]]), "orthonormal"),
+        (lambda: embedding.project([[math.inf, 0.0]], basis=GOOD), ("gradients",)),
+        (lambda: embedding.project(GOOD, basis=[[1.0, 0.0, 0.0]]), ("gradients and basis",)),
+        (lambda: embedding.project(GOOD, basis=[[1.0, 0.1]]), ("basis",)),
+        (lambda: embedding.residual_energy(GOOD, basis=[[math.nan, 0.0]]), ("basis",)),
+        (lambda: embedding.recovery_probability(rank=0, anchors=3), ("rank",)),
+        (lambda: embedding.recovery_probability(rank=1, anchors=-1), ("anchors",)),
+        (lambda: embedding.recovery_probability(rank=1, anchors=2, zero_probability=1.0), ("zero_probability",)),
+        (lambda: embedding.recovery_probability(rank=1, anchors=10**400), ("anchors",)),
+        (lambda: embedding.project([[1e141, 0.0]], basis=GOOD), ("gradients",)),
+        (lambda: embedding.project(GOOD, basis=[[1e200, 1e200], [1e200, -1e200]]), ("basis",)),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=10**400, squared_norm_bound=1.0, failure_probability=0.1
             ),
-            "anchors",
+            ("anchors",),
         ),
-        (lambda: embedding.mean_random_basis_error(dim=10**400, subspace_dim=3), "dim"),
-        (lambda: embedding.random_embedding_distortion(dim=10**400, subspace_dim=3), "dim"),
+        (lambda: embedding.mean_random_basis_error(dim=10**400, subspace_dim=3), ("dim",)),
+        (lambda: embedding.random_embedding_distortion(dim=10**400, subspace_dim=3), ("dim",)),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
             ),
-            "eigenvalues",
+            ("eigenvalues",),
         ),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[0.0, 0.0], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
             ),
-            "eigenvalues",
+            ("eigenvalues",),
         ),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[1.0, -0.1], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
             ),
-            "eigenvalues",
+            ("eigenvalues",),
         ),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[0.5, 0.5], subspace_dim=3, anchors=5, squared_norm_bound=1.0, failure_probability=0.1
             ),
-            "subspace_dim",
+            ("subspace_dim",),
         ),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=0, squared_norm_bound=1.0, failure_probability=0.1
             ),
-            "anchors",
+            ("anchors",),
         ),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=0.9, failure_probability=0.1
             ),
-            "squared_norm_bound",
+            ("squared_norm_bound",),
         ),
         (
             lambda: embedding.residual_bound(
                 eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=0.0
             ),
-            "failure_probability",
-        ),
-        (
-            lambda: embedding.residual_bound(
-                eigenvalues=[0.5, 0.5], subspace_dim=1, anchors=5, squared_norm_bound=1.0, failure_probability=math.nan
-            ),
-            "failure_probability",
+            ("failure_probability",),
         ),
         (
             lambda: embedding.residual_bound(
@@ -301,7 +296,7 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
                 failure_probability=0.1,
                 fourth_moment=0.5,
             ),
-            "fourth_moment",
+            ("fourth_moment",),
         ),
         (
             lambda: embedding.residual_bound(
@@ -312,13 +307,13 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
                 failure_probability=0.1,
                 fourth_moment=2.0,
             ),
-            "fourth_moment",
+            ("fourth_moment",),
         ),
-        (lambda: embedding.random_basis_error(dim=4, subspace_dim=5), "subspace_dim"),
-        (lambda: embedding.mean_random_basis_error(dim=0, subspace_dim=0), "dim"),
-        (lambda: embedding.random_embedding_distortion(dim=4, subspace_dim=0), "subspace_dim"),
+        (lambda: embedding.random_basis_error(dim=4, subspace_dim=5), ("subspace_dim",)),
+        (lambda: embedding.mean_random_basis_error(dim=0, subspace_dim=0), ("dim",)),
+        (lambda: embedding.random_embedding_distortion(dim=4, subspace_dim=0), ("subspace_dim",)),
     ],
 )
 def test_bad_input(call: Callable[[], object], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says):
         call()

@@ -5,6 +5,7 @@ import pytest
 from dptheory import embedding
 from dptheory.embedding import ReleaseComparison, compare_releases
 from dptheory.privacy import gaussian_mu
+from tests.refused import refused
 
 _SMALL, _LARGE = {"dim": 100, "subspace_dim": 10}, {"dim": 269_722, "subspace_dim": 1000}
 
@@ -32,18 +33,18 @@ def test_every_field(
 
 @pytest.mark.parametrize("privacy", [{}, {"epsilon": 1.0}, {"mu": 1.0, "delta": 1e-5}, {"mu": 1.0, "epsilon": 1.0}])
 def test_the_privacy_is_given_in_one_way(privacy: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="mu must be given, or epsilon and delta in its place, got mu="):
+    with refused("mu"):
         compare_releases(**_SMALL, clip_norm=10.0, residual_clip=2.0, **privacy)
 
 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"mu": 1e-80}, r"mu must be a number in \[1e-70, 1e\+70\]"),
-        ({"epsilon": 1e-90, "delta": 1e-90}, r"epsilon and delta must allow for a mu in \[1e-70, 1e\+70\], got 1e-90"),
-        ({"mu": 1.0, "residual_clip": 0.0}, r"residual_clip must be a number in \[1e-70, 1e\+70\]"),
+        ({"mu": 1e-80}, ("mu", "1e-70", "1e+70")),
+        ({"epsilon": 1e-90, "delta": 1e-90}, ("epsilon and delta", "1e-70", "1e+70", "1e-90")),
+        ({"mu": 1.0, "residual_clip": 0.0}, ("residual_clip", "1e-70", "1e+70")),
     ],
 )
 def test_what_is_refused_is_named_with_its_range(changed: dict[str, float], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says):
         compare_releases(**_SMALL | {"clip_norm": 10.0, "residual_clip": 2.0} | changed)  # type: ignore[arg-type]

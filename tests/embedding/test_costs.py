@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptheory import embedding
+from tests.refused import refused
 
 SIZES = {
     "width": st.integers(1, 10**4),
@@ -70,23 +71,23 @@ def test_the_paper_s_own_setting() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: embedding.power_iteration(dim=0, subspace_dim=1, anchors=1), "dim must be"),
-        (lambda: embedding.power_iteration(dim=4, subspace_dim=5, anchors=1), "subspace_dim must be"),
-        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=0), "anchors must be"),
-        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, groups=3), "groups must be"),
+        (lambda: embedding.power_iteration(dim=0, subspace_dim=1, anchors=1), "dim"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=5, anchors=1), "subspace_dim"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=0), "anchors"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, groups=3), "groups"),
         (
             lambda: embedding.power_iteration(dim=5, subspace_dim=2, anchors=1, groups=2),
-            "dim must be a multiple of groups",
+            "dim",
         ),
         (
             lambda: embedding.power_iteration(dim=6, subspace_dim=3, anchors=1, groups=2),
-            "subspace_dim must be a multiple of groups",
+            "subspace_dim",
         ),
-        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, unit="flop"), "unit must be one of"),
-        (lambda: embedding.extra_floats(dim=4, subspace_dim=2, anchors=1, gradient_count=0), "gradient_count must be"),
-        (lambda: embedding.extra_floats(dim=4.0, subspace_dim=2, anchors=1, gradient_count=1), "dim must be"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, unit="flop"), "unit"),
+        (lambda: embedding.extra_floats(dim=4, subspace_dim=2, anchors=1, gradient_count=0), "gradient_count"),
+        (lambda: embedding.extra_floats(dim=4.0, subspace_dim=2, anchors=1, gradient_count=1), "dim"),
     ],
 )
 def test_bad_input(call, says) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=says):
+    with refused(says):
         call()

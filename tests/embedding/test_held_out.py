@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dptheory.embedding import held_out_residual, project
+from tests.refused import refused
 
 _ROWS = np.random.default_rng(0).standard_normal((60, 8))
 
@@ -45,7 +46,7 @@ def test_residuals_of_a_projection_go_in() -> None:
 
 def test_residuals_must_be_a_matrix() -> None:
     for bad in ([1.0, 2.0], np.zeros((0, 3)), [[1e141]], 3.0):
-        with pytest.raises(ValueError, match="residuals must be a matrix"):
+        with refused("residuals"):
             held_out_residual(residuals=bad, residual_clip=1.0, failure_probability=0.05)
 
 
@@ -59,7 +60,7 @@ def test_small_bounds_keep_their_digits() -> None:
 
 def test_failure_probability_stays_where_the_quantile_is_exact() -> None:
     """At 1e-300 SciPy's inverse Beta function, and with it the bound, is 3 % too small (10 clipped of 100,000)."""
-    with pytest.raises(ValueError, match="failure_probability"):
+    with refused("failure_probability"):
         held_out_residual(residuals=_ROWS, residual_clip=1.0, failure_probability=1e-300)
 
 

@@ -12,6 +12,7 @@ from scipy.stats import ncx2
 
 from dptheory import gradients
 from tests.named import by_name, in_order
+from tests.refused import refused
 
 NORMS = st.floats(1e-3, 1e3)
 
@@ -188,7 +189,6 @@ BAD = [
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, []), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, 1.0), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [-1.0]), "deviation_norms"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [NAN]), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 0.0), "deviation_share"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 1.0), "deviation_share"),
     *(
@@ -211,7 +211,7 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         in_order(function, arguments)
 
 
@@ -248,7 +248,7 @@ def test_clip_at_both_ends_of_the_floats(bound: float) -> None:
     [((1.0, 100, 1e155, 1.0), "deviation"), ((1e200, 3, 1.0, 1.0), "grad_norm"), ((1.0, 3, 1.0, 5e-324), "clip_norm")],
 )
 def test_sizes_beyond_the_limits(arguments: tuple[float, int, float, float], name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{name} must be .*got"):
+    with refused(name):
         gradients.gaussian_clip_moments(**by_name("grad_norm dim deviation clip_norm", arguments))
 
 

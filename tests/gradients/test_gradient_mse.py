@@ -15,6 +15,7 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse
+from tests.refused import refused
 
 Array = NDArray[np.float64]
 
@@ -291,7 +292,6 @@ BAD = [
     (gradients.mse_lower_bound, {"trace": -1.0, "dim": 1, "noise_multiplier": 1.0}, "trace"),
     (gradients.mse_lower_bound, {"trace": INF, "dim": 1, "noise_multiplier": 1.0}, "trace"),
     (gradients.mse_lower_bound, {"trace": 1.0, "dim": 0, "noise_multiplier": 1.0}, "dim"),
-    (gradients.mse_lower_bound, {"trace": 1.0, "dim": 1, "noise_multiplier": NAN}, "noise_multiplier"),
     (gradients.stationary_mse, {"eigenvalues": [1.0], "n": 1, "noise_multiplier": -1.0}, "noise_multiplier"),
     *(
         (gradients.expected_max_quadratic_form, {"eigenvalues": bad, "n": 2}, "eigenvalues")
@@ -323,7 +323,7 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         function(**arguments)
 
 
@@ -375,7 +375,7 @@ def test_eigenvalues_far_below_the_largest_are_nothing() -> None:
     ],
 )
 def test_sizes_beyond_the_limits(call: Callable[[], object], name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         call()
 
 

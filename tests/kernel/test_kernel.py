@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.claims import Verdict, all_claims, get
+from dptheory.claims._kernel_table import kernel_statements
 from dptheory.cli._tables import claims_json
 from proofs.kernel import __main__ as command
 from proofs.kernel import _coq
@@ -40,6 +41,10 @@ def test_a_row_says_what_its_verdict_allows() -> None:
             assert claim.verdict in (Verdict.FALSE, Verdict.CONDITIONAL), claim.id
         if proved & {"printed_holds", "part_holds"}:
             assert claim.verdict is not Verdict.FALSE, claim.id
+        if claim.verdict is Verdict.FALSE:
+            assert "printed_is_false" in proved, claim.id
+        if claim.verdict is Verdict.NOT_SHOWN:
+            assert not proved & {"printed_is_false", "printed_holds"}, claim.id
         if claim.verdict is Verdict.CONDITIONAL:
             assert proved & {"correction_holds", "printed_holds"}, claim.id
         assert claim.kernel_says is not None and claim.kernel_says.startswith("kernel-checked: ")
@@ -62,8 +67,8 @@ def test_the_list_of_claims_names_file_and_theorems() -> None:
 
 
 def test_a_doubt_of_a_file_is_on_the_page() -> None:
-    page = (_coq.FOLDER.parent / "kernel.md").read_text("utf-8")
-    assert "`rs.thm5.1`: the proof does not say which of the three it means." in page
+    shown = kernel_statements(all_claims(), _coq.FOLDER.parent)
+    assert "- `rs.thm5.1`: the proof does not say which of the three it means.\n" in shown
 
 
 def test_what_was_checked_is_what_the_rows_name() -> None:

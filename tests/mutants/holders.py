@@ -30,7 +30,6 @@ _COMPOSED = (
     "privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",
     "privacy.methods.saddle.test_certified::test_unsampled_steps_enclosed",
 )
-_CERTIFIED = "privacy.answers.test_answers::test_answers_in_ball_arithmetic"
 _ENCLOSED = "test_fields::test_bounds_and_budgets_in_ball_arithmetic"
 _SAMPLERS = "privacy.samplers.test_other_units"
 _STATED = ("privacy.report.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
@@ -104,9 +103,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
     "privacy.least_noise_beside": ("privacy.test_noise_beside::test_unsampled_by_the_closed_form",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),
-    "privacy.answers.epsilon_report": ("privacy.answers.test_answers::test_what_is_spent", _CERTIFIED),
-    "privacy.answers.noise_for_budget": ("privacy.answers.test_answers::test_how_much_noise", _CERTIFIED),
-    "privacy.answers.steps_for_budget": ("privacy.answers.test_answers::test_how_many_steps", _CERTIFIED),
     "privacy.index_sets.compare_index_accountings": ("privacy.index_sets.test_comparison::test_every_field",),
     "privacy.auditing.bound_at_known_rate": ("privacy.auditing.test_audit::test_bound_at_a_known_rate",),
     "privacy.auditing.audit": ("test_fields::test_audit_field_by_field",),

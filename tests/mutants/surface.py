@@ -114,14 +114,21 @@ def _short(module: types.ModuleType) -> str:
 
 
 def _returns(function: types.FunctionType) -> Any:
-    return typing.get_type_hints(function).get("return")
+    plain = inspect.unwrap(function)
+    return typing.get_type_hints(plain, {**_loaded_late(), **plain.__globals__}).get("return")
+
+
+@functools.cache
+def _loaded_late() -> dict[str, Any]:
+    """The public names of rooms that signatures of ``papers`` use, which imports them only where it computes."""
+    return {name: getattr(room, name) for room in (dptheory.embedding, dptheory.privacy) for name in room.__all__}
 
 
 @functools.cache
 def result_classes(annotation: Any) -> frozenset[type]:
     """The dataclasses that a result holds, nested ones included."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation)
+        hints = typing.get_type_hints(annotation, localns=_loaded_late())
         nested = (result_classes(hints[field.name]) for field in dataclasses.fields(annotation))
         return frozenset({annotation}).union(*nested)
     return frozenset().union(*(result_classes(a) for a in typing.get_args(annotation) if _hashable(a)))
@@ -143,7 +150,7 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
     if annotation in _KINDS:
         return (Leaf(path, _KINDS[annotation]),)
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation)
+        hints = typing.get_type_hints(annotation, localns=_loaded_late())
         return tuple(one for f in dataclasses.fields(annotation) for one in leaves(hints[f.name], (*path, f.name)))
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is np.ndarray:
@@ -162,5 +169,5 @@ def leaves(annotation: Any, path: tuple[Any, ...] = ()) -> tuple[Leaf, ...]:
 
 def options(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
     """The values of every parameter that is a choice (``Literal``)."""
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, localns=_loaded_late())
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}

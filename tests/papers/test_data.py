@@ -11,12 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import dptheory
 from dptheory import claims, papers
 from dptheory.claims import Verdict
 from dptheory.papers import Cell, Setting
+from tests.refused import refused
 
 HOME = Path(dptheory.__file__).parent / "papers"
 PAPERS = ("rf", "rs", "lf", "gep", "gip")
@@ -121,32 +120,28 @@ def test_numbers_of_a_setting() -> None:
 
 
 def test_what_is_not_printed_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^id must be that of a printed table, such as .*'rs.table2'.*got 'rs.table1'"
-    ):
+    with refused("id", "'rs.table2'", "'rs.table1'"):
         papers.table("rs.table1")
-    with pytest.raises(ValueError, match=r"^id must be that of a printed setting, .*got 'rf.gep'"):
+    with refused("id", "'rf.gep'"):
         papers.setting("rf.gep")
-    with pytest.raises(ValueError, match=r"^group must be that of a paper or a group.*got 'gip.vgg'"):
+    with refused("group", "'gip.vgg'"):
         papers.settings("gip.vgg")
     table = papers.table("rf.table3")
-    with pytest.raises(ValueError, match=r"^name must be that of a cell of rf.table3, such as .*got 'epsilon 3.0'"):
+    with refused("name", "3.0"):
         table.cell("epsilon 3.0")
-    with pytest.raises(ValueError, match=r"^name must be that of a key of the table.*got 'delta'"):
+    with refused("name", "'delta'"):
         table.cells[0].key("delta")
     one = papers.setting("rf.gep.eps8")
-    with pytest.raises(
-        ValueError, match=r"^name must be one of \['batch_size'.* which rf.gep.eps8 prints, got 'clip_norm'"
-    ):
+    with refused("name", "'batch_size'", "'clip_norm'"):
         one.number("clip_norm")
     for name in ("model", "number", "__class__"):
-        with pytest.raises(ValueError, match=r"^name must be one of"):
+        with refused("name"):
             one.number(name)
-    with pytest.raises(ValueError, match=r"^name must be that of a whole number of rf.gep.eps8, got 'drop_rate'"):
+    with refused("name", "'drop_rate'"):
         one.whole("drop_rate")
     for cell in (papers.table("gip.table2").cell("RGP, per batch"), papers.table("gep.table4").cells[0]):
         for part in (cell.number, cell.spread):
-            with pytest.raises(ValueError, match="must be a number, got"):
+            with refused("text"):
                 part()
 
 

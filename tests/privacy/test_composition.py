@@ -1,5 +1,6 @@
 """Compositions as data: against closed forms, products, quadrature and each other."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -29,6 +30,8 @@ from dptheory.privacy.methods.grid import _bounds
 from dptheory.privacy.methods.grid._bounds import grid_bounds, grid_upper
 from dptheory.privacy.methods.saddle import _brackets as saddle
 from dptheory.pruning import SubsetMallows
+from tests.refused import refused
+from tests.said import says
 
 INDEX = SubsetMallows(12, 4, theta=0.05)
 GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
@@ -260,18 +263,14 @@ def test_what_the_attacker_can_do() -> None:
     assert risk.true_positive_rate_lower <= exact <= risk.true_positive_rate_upper
     assert risk.advantage_lower <= 2 * norm.cdf(1 / 1.5) - 1 <= risk.advantage_upper <= risk.advantage_lower + 1e-8
     assert risk.false_positive_rate == 0.01 and not risk.replaced
-    assert str(risk).splitlines() == [
-        "Of the records that were not in the data, 1 % are accused.",
-        "The best attacker then finds at most 16.1 % of those that were.",
-        "No test of one record is right more often than 74.8 % of the time, both answers being as likely.",
-    ]
+    assert says(str(risk), 1, 16.1, 74.8)
     seldom = GAUSSIAN.attack(false_positive_rate=0.05)
     exact = float(norm.sf(norm.isf(0.05) - 2 / 1.5))
     assert seldom.false_positive_rate == 0.05 and seldom.true_positive_rate_upper == pytest.approx(exact, abs=1e-7)
     assert seldom.true_positive_rate_lower == pytest.approx(exact, abs=1e-7) and not seldom.replaced
     assert (seldom.advantage_lower, seldom.advantage_upper) == (risk.advantage_lower, risk.advantage_upper)
     other = Composition([step(3.0, 1.0, 1)], adjacency="replace-one").attack()
-    assert other.replaced and "which of two records" in str(other)
+    assert other.replaced and str(other) != str(dataclasses.replace(other, replaced=False))
 
 
 def test_the_picture() -> None:
@@ -424,25 +423,25 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Composition([]), "parts must be a sequence of one or more of Step"),
-        (lambda: Composition(step(1.0, 0.1, 1)), "parts must be a sequence"),  # type: ignore[arg-type]
-        (lambda: Composition([step(1.0, 0.1, 1)], adjacency="zero-out"), "adjacency must be"),  # type: ignore[arg-type]
+        (lambda: Composition([]), "parts"),
+        (lambda: Composition(step(1.0, 0.1, 1)), "parts"),  # type: ignore[arg-type]
+        (lambda: Composition([step(1.0, 0.1, 1)], adjacency="zero-out"), "adjacency"),  # type: ignore[arg-type]
         (
             lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
-            "IndexSteps, got 'replace-one': under replacement the worst case",
+            "adjacency 'replace-one'",
         ),
-        (lambda: step(0.0, 0.1, 1), "noise_multiplier must be"),
-        (lambda: step(1.0, 0.0, 1), "sampling_rate must be"),
-        (lambda: step(1.0, 0.1, 0), "count must be"),
-        (lambda: GAUSSIAN.epsilon(0.0), "delta must be"),
-        (lambda: GAUSSIAN.delta(-1.0), "epsilon must be"),
-        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate must be"),
-        (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates must be"),
-        (lambda: GAUSSIAN.plot(ax=3), "ax must be"),  # type: ignore[arg-type]
+        (lambda: step(0.0, 0.1, 1), "noise_multiplier"),
+        (lambda: step(1.0, 0.0, 1), "sampling_rate"),
+        (lambda: step(1.0, 0.1, 0), "count"),
+        (lambda: GAUSSIAN.epsilon(0.0), "delta"),
+        (lambda: GAUSSIAN.delta(-1.0), "epsilon"),
+        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate"),
+        (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates"),
+        (lambda: GAUSSIAN.plot(ax=3), "ax"),  # type: ignore[arg-type]
     ],
 )
 def test_what_it_refuses(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with refused(*message.split()):
         make()
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory.privacy import weighted_mean_sensitivity
+from tests.refused import refused
 
 
 def _found(size: int, ratio: float, adjacency: str = "add-remove") -> float:
@@ -63,11 +64,10 @@ def test_no_drawn_batches_are_further_apart(seed: int, size: int, ratio: float) 
         ({"batch_size": 10**10}, "batch_size"),
         ({"clip_norm": 0.0}, "clip_norm"),
         ({"weight_ratio": 0.5}, "weight_ratio"),
-        ({"weight_ratio": math.nan}, "weight_ratio"),
         ({"adjacency": "zero-out"}, "adjacency"),
     ],
 )
 def test_bad_input(changed: dict[str, object], name: str) -> None:
     given_ = {"batch_size": 2, "clip_norm": 1.0, "weight_ratio": 2.0, "adjacency": "add-remove"} | changed
-    with pytest.raises(ValueError, match=f"^{name} must"):
+    with refused(name):
         weighted_mean_sensitivity(**given_)  # type: ignore[arg-type]

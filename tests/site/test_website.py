@@ -8,7 +8,7 @@ import pytest
 
 import dptheory
 from dptheory import claims
-from dptheory.cli import _open
+from dptheory.claims import _prose
 
 ROOT = Path(__file__).parents[2]
 PROOFS = ROOT / "proofs"
@@ -28,7 +28,7 @@ def test_the_wheel_carries_the_pages_of_all_claims_where_open_looks(
     command = step(setuptools.Distribution())
     command.build_lib, command.editable_mode = str(tmp_path), False
     command.run()
-    pages = tmp_path / _open.page_folders()[0].relative_to(Path(dptheory.__path__[0]).parent)
+    pages = tmp_path / _prose.page_folders()[0].relative_to(Path(dptheory.__path__[0]).parent)
     claimed = {claim.page for claim in claims.all_claims()}
     assert [page for page in claimed if not (pages / page).is_file()] == []
     assert {path.name for path in pages.glob("figures/*.png")} == {path.name for path in PROOFS.glob("figures/*.png")}

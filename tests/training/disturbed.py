@@ -1,4 +1,4 @@
-"""``python -m dptheory.training.runs._worker`` on small images, which kills itself, or waits to be stopped, after a step.
+"""``python -m dptheory.training.studies._worker`` on small images, which kills itself, or waits to be stopped, after a step.
 
 So no test has to be in time.
 
@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 
 from dptheory.training import runs as runs
-from dptheory.training.runs import _prepare, _train, _worker
+from dptheory.training.runs import _prepare, _train
+from dptheory.training.studies import _worker
 from tests.training.tiny import tiny_load
 
 folder = Path(os.environ["DISTURBED_FOLDER"])

@@ -4,14 +4,17 @@ import itertools
 import json
 import math
 import statistics
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
 
 from dptheory import claims, embedding, papers, privacy
-from dptheory.training.runs import Difference, paired_difference, ratio_of_gains
-from dptheory.training.runs._rules import HOME, read_contradicted, read_rules, read_studies
-from dptheory.training.runs._statistics import rounded
+from dptheory.training.studies import Difference, paired_difference
+from dptheory.training.studies._rules import HOME, read_contradicted, read_rules, read_studies
+from dptheory.training.studies._statistics import rounded
+from tests.said import says
 
 RESULTS = HOME.parents[1] / "proofs" / "results"
 RULES = read_rules(read_studies())
@@ -35,23 +38,34 @@ def measured(instrument: str, arm: str, kind: str) -> list[list[dict[str, Any]]]
 
 
 def arms(instrument: str, seed: int) -> dict[str, Any]:
-    text = (RESULTS / "instruments" / f"{instrument}_seed={seed}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)["arms"]
+    found: dict[str, Any] = lines("instruments")[f"{instrument}_seed={seed}"]["arms"]
     return found
+
+
+@cache
+def lines(study: str) -> dict[str, dict[str, Any]]:
+    """By the names of runs."""
+    text = (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8")
+    return {one["run"]: one for one in map(json.loads, text.splitlines())}
 
 
 def accuracies(study: str, phase: str, arm: str) -> dict[str, float]:
     """In percent, after the last epoch, by seed."""
-    files = sorted((RESULTS / study).glob(f"{phase}_{arm}_seed=*.json"))
-    assert files, (study, phase, arm)
-    read = {one.stem.rsplit("=", 1)[1]: json.loads(one.read_text(encoding="utf-8")) for one in files}
-    return {seed: 100 * one["epochs"]["test_accuracy"][-1] for seed, one in read.items()}
+    named = sorted(name for name in lines(study) if name.startswith(f"{phase}_{arm}_seed="))
+    assert named, (study, phase, arm)
+    return {name.rsplit("=", 1)[1]: 100 * lines(study)[name]["epochs"]["test_accuracy"][-1] for name in named}
 
 
 def paired(study: str, phases: tuple[str, ...], arm: str, against: str) -> tuple[list[float], list[float]]:
     one, other = ([accuracies(study, phase, name) for phase in phases] for name in (arm, against))
     assert [a.keys() for a in one] == [b.keys() for b in other]
     return [x for a in one for x in a.values()], [x for b in other for x in b.values()]
+
+
+def ratio_of_gains(one: Mapping[str, float], other: Mapping[str, float], kind: str) -> tuple[float, float]:
+    """The worth of a step of the one method over that of the other, and its standard error to first order."""
+    value, base = one[kind] / other[kind], other[kind]
+    return value, math.hypot(one[f"{kind}_error"], value * other[f"{kind}_error"]) / base
 
 
 def effect(found: Difference) -> str:
@@ -91,25 +105,23 @@ def test_how_many_layers_are_frozen() -> None:
         "prints gains of {:.1f}, {:.1f} and {:.1f}; three layers".format(*gains),
         f"all budgets together: {effect(most)}; one, at epsilon = 1: {effect(one)}. DP-SGD itself",
     ):
-        assert said in BESIDE["lf.table1", "freezing"], said
-    assert f"give {one.mean:.2f}, {two.mean:.2f} and {three.mean:.2f} points" in BESIDE["lf.fig6", "freezing"]
+        assert says(BESIDE["lf.table1", "freezing"], said), said
+    assert says(BESIDE["lf.fig6", "freezing"], f"{one.mean:.2f}", f"{two.mean:.2f}", f"{three.mean:.2f}")
     without, with_freezing = (_printed(f"FashionMNIST, CNN, epsilon 1, {how} freezing") for how in ("without", "with"))
-    assert f"gain at epsilon = 1 is {100 * (with_freezing - without):.1f} points" in BESIDE["lf.fig6", "freezing"]
+    assert says(BESIDE["lf.fig6", "freezing"], "1", f"{100 * (with_freezing - without):.1f}")
     plain = [statistics.fmean(accuracies("freezing", f"fashion-{epsilon}", "dp-sgd").values()) for epsilon in (1, 2, 3)]
     text = BESIDE["lf.table1", "freezing"]
-    assert f"has {plain[0]:.1f} percent at epsilon = 1" in text and f"{plain[1]:.1f} and {plain[2]:.1f}, less" in text
-    assert "81.5 with freezing" in text and with_freezing == 0.815 < plain[0] / 100
+    assert says(text, f"{plain[0]:.1f}", "1") and says(text, f"{plain[1]:.1f}", f"{plain[2]:.1f}")
+    assert says(text, "81.5") and with_freezing == 0.815 < plain[0] / 100
     printed = [_printed(f"FashionMNIST, CNN, epsilon {epsilon}, without freezing") for epsilon in (2, 3)]
-    assert "its 85.5 and 86.2 without" in text and printed == [0.855, 0.862]
+    assert says(text, "85.5", "86.2") and printed == [0.855, 0.862]
     assert plain[1] < 85.5 and plain[2] < 86.2
     assert two.high < 0 and three.high < 0
     sigmas = [
-        json.loads((RESULTS / "freezing" / f"{phase}_dp-sgd_seed={seed}.json").read_text(encoding="utf-8"))[
-            "noise_multiplier"
-        ]
+        lines("freezing")[f"{phase}_dp-sgd_seed={seed}"]["noise_multiplier"]
         for phase, seed in zip(budgets, (100, 200, 300), strict=True)
     ]
-    assert "so that sigma is {:.2f}, {:.2f} and {:.2f}".format(*sigmas) in differs("lf.table1")
+    assert says(differs("lf.table1"), *(f"{sigma:.2f}" for sigma in sigmas))
 
 
 def _printed(what: str) -> float:
@@ -129,8 +141,8 @@ def test_angles_of_clipped_and_unclipped_sums() -> None:
     assert all([gap is None for gap in row] == [True] * 3 + [False] * 4 for row in gaps["clip-1"])
     assert all(row[0] is None for row in gaps["clip-10"])
     first, second = [row[0] for row in gaps["clip-5"]], [row[1] for row in gaps["clip-10"]]
-    assert f"first step of C = 5 (by {min(first):.2f} to {max(first):.2f} radians)" in text  # type: ignore[type-var]
-    assert f"first of C = 10 that counts ({min(second):.2f} to {max(second):.2f})" in text  # type: ignore[type-var]
+    assert says(text, "5", f"{min(first):.2f}", f"{max(first):.2f}")  # type: ignore[type-var]
+    assert says(text, "10", f"{min(second):.2f}", f"{max(second):.2f}")  # type: ignore[type-var]
     later = (
         [row[1:] for row in gaps["clip-5"]] + [row[2:] for row in gaps["clip-10"]] + [row[3:] for row in gaps["clip-1"]]
     )
@@ -150,15 +162,15 @@ def test_what_freezing_does_to_one_and_the_same_gradients(claim: str, key: str, 
         if row["if_frozen"][key][:2] == [None, None]
     ]
     assert len(ratios) == 3 * 12 * 2 and all((one > 1) == rises for one in ratios)
-    assert f"to {min(ratios):.2f} to {max(ratios):.2f} times what it was" in BESIDE[claim, "freezing"]
+    assert says(BESIDE[claim, "freezing"], f"{min(ratios):.2f}", f"{max(ratios):.2f}")
 
 
 def test_how_far_the_sums_turn() -> None:
     rows = [row for rows in measured("freezing", "dp-sgd", "status") for row in rows]
     clipped, unclipped = ([row[key] for row in rows] for key in ("clipped_turn", "unclipped_turn"))
     text = BESIDE["lf.fig8", "freezing"]
-    assert f"by {min(clipped):.3f} to {max(clipped):.3f} radians" in text
-    assert f"that of the unclipped by {min(unclipped):.2f} to {max(unclipped):.2f}" in text
+    assert says(text, f"{min(clipped):.3f}", f"{max(clipped):.3f}")
+    assert says(text, f"{min(unclipped):.2f}", f"{max(unclipped):.2f}")
     values = [value for what, value in claims.get("lf.fig8").reported if what.startswith("change of angle")]
     assert [value.split()[0] for value in values] == ["0.09", "0.10", "0.11", "0.12"]
     assert {row["step"] for row in rows} == {60, 120, 170} and "after 60, 120 and 170" in differs("lf.fig8")
@@ -188,21 +200,19 @@ def test_cells_of_the_cause() -> None:
             one, other = paired("cause", (name,), arm, "both")
             assert len(one) == 4 and all(masked < plain for masked, plain in zip(one, other, strict=True)), (name, arm)
             losses += [statistics.fmean(other) - statistics.fmean(one)] if arm == "both-50" else []
-    said = "are {:.2f} and {:.2f} points at C = 1/4 with sigma = 1 and 4, {:.2f} at C = 1/2 with 4, and {:.2f}, {:.2f} and {:.2f}"
+    said = "{:.2f} and {:.2f} at C = 1/4 with sigma = 1 and 4, {:.2f} at C = 1/2 with 4, {:.2f}, {:.2f}, {:.2f}"
     plain = [
         statistics.fmean(accuracies("cause", phase, arm).values())
         for phase, arm in (("no-noise-small-clip", "clipped"), ("noise-1-small-clip", "both"), ("noise-4-small-clip", "both"))
     ]  # fmt: skip
     text = BESIDE["rs.fig2", "cause"]
-    assert said.format(*map(rounded, losses)) in text and f"each of the {4 * len(CELLS)} pairs of the six cells" in text
-    assert f"{plain[0]:.1f}, {plain[1]:.1f} and {plain[2]:.1f} percent" in text
+    assert says(text, said.format(*map(rounded, losses))) and says(text, 4 * len(CELLS))
+    assert says(text, f"{plain[0]:.1f}", f"{plain[1]:.1f}", f"{plain[2]:.1f}")
     assert read_studies()["cause"].base["batch_size"] == 1000 and "batch size 1000" in claims.get("rs.fig2").statement
     dim, paper = 26_010, papers.setting("rf.end-to-end-cnn.eps3").dim
-    assert f"(rs.fixed_rate), is {dim * 16 / 1000**2:.2f} and {dim * 4 / 1000**2:.2f} in the cells of 4" in differs(
-        "rs.fig2"
-    )
-    assert f"d is {dim:,} in place of {paper:,}" in differs("rs.fig2")
-    assert f"has {paper * 16 / 1000**2:.1f} and {paper * 4 / 1000**2:.1f}" in differs("rs.fig2")  # sigma 4 and 2
+    assert says(differs("rs.fig2"), f"{dim * 16 / 1000**2:.2f}", f"{dim * 4 / 1000**2:.2f}", 4)
+    assert says(differs("rs.fig2"), f"{dim:,}", f"{paper:,}")
+    assert says(differs("rs.fig2"), f"{paper * 16 / 1000**2:.1f}", f"{paper * 4 / 1000**2:.1f}")  # sigma 4 and 2
 
 
 def test_noise_alone_by_its_level() -> None:
@@ -215,7 +225,7 @@ def test_noise_alone_by_its_level() -> None:
         mean, half = statistics.fmean(differences), 3.182446305 * statistics.stdev(differences) / 2
         return f"{mean:+.2f} [{mean - half:+.2f}, {mean + half:+.2f}]"
 
-    assert f"{said('1')} points at sigma = 1 and {said('4')} at 4" in BESIDE["rs.fig3", "cause"]
+    assert says(BESIDE["rs.fig3", "cause"], said("1"), "1", said("4"), "4")
 
 
 def test_rises_of_the_inversion() -> None:
@@ -226,7 +236,7 @@ def test_rises_of_the_inversion() -> None:
         rises.append([(b - a) / math.hypot(s, t) for (a, b), (s, t) in pairs])
         ratios.append(errors[-1] / errors[0])
         assert row["drop_rates"] == [0.0, 0.3, 0.5, 0.7, 0.9]
-    assert f"is {min(ratios):.1f} to {max(ratios):.1f} times that at 0" in BESIDE["rs.fig5", "inversion"]
+    assert says(BESIDE["rs.fig5", "inversion"], f"{min(ratios):.1f}", f"{max(ratios):.1f}", "0")
     assert all(row[2] > 0 and row[3] > 2 > max(row[:3]) for row in rises)
     falls = [[one for one in row if one < 0] for row in rises]
     assert sorted(map(len, falls)) == [0, 0, 2] and min(one for row in falls for one in row) > -0.5
@@ -249,26 +259,23 @@ def test_errors_under_random_freeze() -> None:
             first += sum(gain > 0 for gain in gains) if number == 0 else 0
             for rate, gain in zip(row["drop_rates"][1:], gains, strict=True):
                 assert gain + (paper / dim - 1) * share * rate > 0
-    assert f"in {lower} of {cases} cases" in text and f"in all {first} of the first time" in text
-    assert first == 15 and f"{paper / dim:.0f} times as much" in text
+    assert says(text, lower, cases) and says(text, first)
+    assert first == 15 and says(text, f"{paper / dim:.0f}")
 
 
 def test_law_of_the_norms() -> None:
-    text, higher = BESIDE["rf.fig2", "masks"], 0
+    higher = 0
     for frozen, dense in zip(measured("masks", "freeze", "norms"), measured("masks", "dp-sgd", "norms"), strict=True):
         assert all(a["log10_std"] < b["log10_std"] for a, b in zip(frozen[1:], dense[1:], strict=True))
         higher += frozen[1]["quantiles"][1] > dense[1]["quantiles"][1]
-    assert higher == 2 and "higher in two seeds of three" in text
+    assert higher == 2
 
 
 def test_entries_that_are_never_frozen() -> None:
     ranked, random = (
         [rows[-1]["times"][0] for rows in measured("masks", arm, "frozen")] for arm in ("ranked", "freeze")
     )
-    assert (
-        f"leaves {ranked[0]}, {ranked[1]} and {ranked[2]} always trained, random freeze {random[0]}, {random[1]} and {random[2]}"
-        in BESIDE["rf.fig3", "masks"]
-    )
+    assert says(BESIDE["rf.fig3", "masks"], ranked[0], ranked[1], ranked[2], random[0], random[1], random[2])
 
 
 # --- index pruning and embedding --------------------------------------------------------------------------------------
@@ -277,17 +284,16 @@ def test_entries_that_are_never_frozen() -> None:
 def test_law_of_the_entries_at_the_start() -> None:
     start = [rows[0]["ks_distance"] for rows in measured("index", "dp-sgd", "entries")]
     assert (
-        f"{start[0]:.3f}, {start[1]:.3f} and {start[2]:.3f}" in BESIDE["gip.assumption1", "index"] and max(start) < 0.05
+        says(BESIDE["gip.assumption1", "index"], f"{start[0]:.3f}", f"{start[1]:.3f}", f"{start[2]:.3f}")
+        and max(start) < 0.05
     )
 
 
 def test_seeds_of_the_wide_network() -> None:
     ratios = [row["gradient_norm"] / row["noise_norm"] for (row,) in measured("noise", "wrn-16-4-of-gip", "noise")]
     text = BESIDE["gip.noise_ratio", "noise"]
-    assert f"by a factor of {max(ratios) / min(ratios):.1f}" in text
-    assert (
-        "are {:.2g}, {:.2g} and {:.2g} times the paper's 0.0001".format(*(ratio**2 / 1e-4 for ratio in ratios)) in text
-    )
+    assert says(text, f"{max(ratios) / min(ratios):.1f}")
+    assert says(text, *(f"{ratio**2 / 1e-4:.2g}" for ratio in ratios), 0.0001)
 
 
 def test_cosines_at_the_end() -> None:
@@ -298,8 +304,8 @@ def test_cosines_at_the_end() -> None:
     assert {run[arm]["measured"]["cosines"][-1]["step"] for run in runs for arm in run} == {599}
     one, other = ([f"{a / b:.2f}" for a, b in zip(cosines, dense, strict=True)] for cosines in (pruned, random))
     text = BESIDE["gip.fig4", "index"]
-    assert "GIP is {}, {} and {} of DP-SGD's and random-k's is {}, {} and {} of it".format(*one, *other) in text
-    assert f"{math.sqrt(0.1):.2f} and {math.sqrt(0.5):.2f}" in text
+    assert says(text, *one, *other)
+    assert says(text, f"{math.sqrt(0.1):.2f}", f"{math.sqrt(0.5):.2f}")
     for run in runs:
         chosen = {arm: run[arm]["config"]["mechanism"] for arm in ("index-pruning", "random-k")}
         assert [chosen["index-pruning"][key] for key in ("start", "schedule", "keep_share")] == [1.0, "linear", 0.1]
@@ -308,32 +314,27 @@ def test_cosines_at_the_end() -> None:
 
 def test_seeds_that_are_the_same_run() -> None:
     def epochs(arm: str, seed: int) -> Any:
-        text = (RESULTS / "index_pruning" / f"final_{arm}_seed={seed}.json").read_text(encoding="utf-8")
-        return json.loads(text)["epochs"]["test_accuracy"]
+        return lines("index_pruning")[f"final_{arm}_seed={seed}"]["epochs"]["test_accuracy"]
 
     same = sum(epochs("index-pruning", seed) == epochs("index-pruning-1000", seed) for seed in range(16))
-    assert f"in {same} of the 16 seeds" in BESIDE["gip.table5", "index_pruning"]
+    assert says(BESIDE["gip.table5", "index_pruning"], same, "16")
 
 
 def test_rank_of_the_residuals() -> None:
     ratios = [row["residual"] / row["original"] for rows in measured("subspaces", "gep", "residuals") for row in rows]
-    assert f"{min(ratios):.1f} to {max(ratios):.1f} times" in BESIDE["gep.fig5", "subspaces"] and min(ratios) > 1
+    assert says(BESIDE["gep.fig5", "subspaces"], f"{min(ratios):.1f}", f"{max(ratios):.1f}") and min(ratios) > 1
 
 
 def test_freezing_on_handcrafted_features() -> None:
     linear = paired_difference(*paired("handcrafted", ("linear",), "freeze", "dp-sgd"))
     cnn, plain = (statistics.mean(accuracies("handcrafted", phase, "dp-sgd").values()) for phase in ("final", "linear"))
     text = BESIDE["rf.table1", "handcrafted"]
-    assert f"the difference is {effect(linear)} points" in text
-    assert f"has {cnn:.1f} percent with the CNN" in text and f"and {plain:.1f} with the linear model" in text
+    assert says(text, effect(linear))
+    assert says(text, f"{cnn:.1f}") and says(text, f"{plain:.1f}")
     printed = papers.table("rf.table1").cell("Handcrafted CNN, epsilon 3.0, baseline").text
-    assert f"where the paper has {printed.split()[0]}," in text
-    sigma = json.loads((RESULTS / "handcrafted" / "final_dp-sgd_seed=0.json").read_text(encoding="utf-8"))[
-        "noise_multiplier"
-    ]
-    assert f"75 steps with batches of 2000 in place of 500 with 8000, sigma = {sigma:.2f} in place of 5.65" in differs(
-        "rf.table1"
-    )
+    assert says(text, printed.split()[0])
+    sigma = lines("handcrafted")["final_dp-sgd_seed=0"]["noise_multiplier"]
+    assert says(differs("rf.table1"), 75, 2000, 500, 8000, f"{sigma:.2f}", 5.65)
     own = read_studies()["handcrafted"].base
     assert (own["epochs"] * 50_000 // own["batch_size"], 80 * 50_000 // 8000) == (75, 500)
 
@@ -350,11 +351,10 @@ def test_accuracies_of_embedding_beside_the_papers() -> None:
         for arm in ("GP", "GEP", "B-GEP")
         for _, epsilon, _ in BUDGETS
     }
-    said = f"GP has {plain[0]} percent at epsilon = 2 here, more than the paper's {paper['GEP', 2]} of GEP, and at 8,"
-    assert said in text
-    assert f"{plain[1]} where the paper's GP has {paper['GP', 8]} and its GEP {paper['GEP', 8]}" in text
+    assert says(text, plain[0], 2, paper["GEP", 2], 8)
+    assert says(text, plain[1], paper["GP", 8], paper["GEP", 8])
     apart = " and ".join(f"{float(paper['GEP', e]) - float(paper['B-GEP', e]):.1f}" for _, e, _ in BUDGETS)
-    assert f"Table 1 has {apart} points between the two on MNIST" in BESIDE["gep.fig6", "embedding"]
+    assert says(BESIDE["gep.fig6", "embedding"], "1", apart)
 
 
 def test_noise_of_embedding_beside_the_papers() -> None:
@@ -368,7 +368,7 @@ def test_noise_of_embedding_beside_the_papers() -> None:
         for cells in (((2, 3), (8, 3)), ((2, 50), (8, 200)))
     )
     differs = " ".join(RULES["gep.table1"].by[1].differs.split())
-    assert "sigma = {} and {}, for the paper's epochs {} and {}".format(*ours, *theirs) in differs
+    assert says(differs, *ours, *theirs)
     assert config["epochs"] == 3
 
 
@@ -379,7 +379,7 @@ def test_joint_clipping() -> None:
         for names in (("gep-joint", "gep"), ("gp", "gep-joint"))
     )
     for first, second in (above, below):
-        assert " and ".join(f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (first, second)) in text
+        assert says(text, *(f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (first, second)))
 
 
 def test_one_run_without_a_subspace_that_fits() -> None:
@@ -389,19 +389,16 @@ def test_one_run_without_a_subspace_that_fits() -> None:
         for rate in ("0.4", "0.8", "1.6", "3.2")
     }
     assert max(tuning, key=lambda rate: tuning[rate]) == "3.2"
-    assert f"better than 1.6 by {tuning['3.2'] - tuning['1.6']:.2f} points of one seed" in text
+    assert says(text, "1.6", f"{tuning['3.2'] - tuning['1.6']:.2f}")
     found = accuracies("embedding", "final-8", "biased-gep")
     worst = min(found, key=lambda seed: found[seed])
-    assert (
-        f"ends at {found[worst]:.1f} percent" in text
-        and f"ends at {found[worst]:.1f} percent" in BESIDE["gep.fig6", "embedding"]
-    )
+    assert says(text, f"{found[worst]:.1f}") and says(BESIDE["gep.fig6", "embedding"], f"{found[worst]:.1f}")
     others = found.keys() - {worst}
     plain, published = (accuracies("embedding", "final-8", arm) for arm in ("gp", "gep"))
     below = [plain[seed] - found[seed] for seed in others]
-    assert len(below) == 7 and f"{min(below):.1f} to {max(below):.1f} points below GP" in text
+    assert len(below) == 7 and says(text, f"{min(below):.1f}", f"{max(below):.1f}")
     mean = statistics.mean(published[seed] - found[seed] for seed in others)
-    assert f"other seven are {mean:.1f} points below GEP" in BESIDE["gep.fig6", "embedding"]
+    assert says(BESIDE["gep.fig6", "embedding"], f"{mean:.1f}")
 
 
 # --- on other pages ---------------------------------------------------------------------------------------------------
@@ -410,7 +407,7 @@ def test_one_run_without_a_subspace_that_fits() -> None:
 def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
     page = (RESULTS.parent / "website" / "sharp_edges.md").read_text(encoding="utf-8")
     text = " ".join(page.split("**A forecast of one step is none of a run.**")[1].split("\n\n")[0].split())
-    dense = arms("forecast-freezing", 0)["dp-sgd"]
+    dense = lines("forecasts")["forecast-freezing_seed=0"]["arms"]["dp-sgd"]
     middle, end = (row["methods"] for row in dense["measured"]["forecast"][1:])
     last = dense["steps_per_epoch"] * dense["config"]["epochs"] - 1
     assert [row["step"] for row in dense["measured"]["forecast"][1:]] == [120, last]
@@ -418,26 +415,23 @@ def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
     def worth(arm: str, against: str, kind: str) -> list[str]:
         return [f"{ratio_of_gains(one[arm], one[against], kind)[0]:.2g}" for one in (middle, end)]
 
-    assert (
-        "is worth {} times one of DP-SGD at the freezing and {} times".format(*worth("freezing", "dp-sgd", "curved"))
-        in text
-    )
-    assert "is worth {} and {} steps of freezing".format(*worth("quiet-layers", "freezing", "isotropic")) in text
-    assert "by that one, {} and {} by the real curvature".format(*worth("quiet-layers", "freezing", "curved")) in text
+    assert says(text, *worth("freezing", "dp-sgd", "curved"))
+    assert says(text, *worth("quiet-layers", "freezing", "isotropic"))
+    assert says(text, *worth("quiet-layers", "freezing", "curved"))
     frozen, quiet = (
         paired_difference(*paired("freezing", ("fashion-1",), *names))
         for names in (("freezing", "dp-sgd"), ("quiet-layers", "freezing"))
     )
-    assert f"ends {-frozen.mean:.1f} points below" in text and f"ends {quiet.mean:.1f} points above" in text
+    assert says(text, f"{-frozen.mean:.1f}") and says(text, f"{quiet.mean:.1f}")
     isotropic, curved, _ = _worth_of_embedding()
     published = paired_difference(*paired("embedding", ("final-2",), "gep", "gp"))
-    assert f"is worth {isotropic} of DP-SGD's by that one, {curved} by the real curvature" in text
-    assert f"its run ends {-published.mean:.1f} points below" in text
+    assert says(text, isotropic, curved)
+    assert says(text, f"{-published.mean:.1f}")
 
 
 def _worth_of_embedding() -> tuple[str, str, str]:
     """Of a step of GEP in steps of GP at start, middle and end of the study's run: isotropic, curved, that with errors."""
-    gp = arms("forecast-embedding", 0)["dp-sgd"]
+    gp = lines("forecasts")["forecast-embedding_seed=0"]["arms"]["dp-sgd"]
     rows = gp["measured"]["forecast"]
     last = gp["steps_per_epoch"] * gp["config"]["epochs"] - 1
     assert [row["step"] for row in rows] == [0, 90, last]
@@ -463,20 +457,18 @@ def test_what_contradicts_the_forecast_of_masking() -> None:
         )
     )
     p, count = plain.sign_flip_p, len(read_studies()["masking"].comparisons)
-    assert (
-        f"90 percent ends {rates.mean:.2f} points above 50 ({rates.low:.2f} to {rates.high:.2f}; no comparison" in text
-    )
+    assert says(text, "90", f"{rates.mean:.2f}", "50", f"{rates.low:.2f}", f"{rates.high:.2f}")
     interval = f"{plain.low:.2f} to {plain.high:.2f}; p = {p:.3f} by signs, {count * p:.2f} corrected"
-    assert f"and {plain.mean:.2f} above DP-SGD ({interval}), less than the point" in text and plain.high < 1
-    assert f"ends {held.mean:.2f} points below ({held.low:.2f} to {held.high:.2f})" in text and held.low > 0
-    _, *moments = arms("forecast-masking", 0)["dp-sgd"]["measured"]["forecast"]
+    assert says(text, f"{plain.mean:.2f}", interval) and plain.high < 1
+    assert says(text, f"{held.mean:.2f}", f"{held.low:.2f}", f"{held.high:.2f}") and held.low > 0
+    _, *moments = lines("forecasts")["forecast-masking_seed=0"]["arms"]["dp-sgd"]["measured"]["forecast"]
     masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
     flat, bent = (
         [ratio_of_gains(row["methods"][mask], row["methods"]["dp-sgd"], kind)[0] for row in moments for mask in masks]
         for kind in ("isotropic", "curved")
     )
     assert [row["step"] for row in moments] == [300, 599] and min(*flat, *bent) > 1
-    assert f"({min(flat):.2g} to {max(flat):.2g} where it is the same in all directions)" in text
+    assert says(text, f"{min(flat):.2g}", f"{max(flat):.2g}")
 
 
 def test_what_the_readme_says_of_masking() -> None:
@@ -487,17 +479,17 @@ def test_what_the_readme_says_of_masking() -> None:
         16
     }
     means = [gain.mean for gain in gains]
-    assert f"(16 pairs of seeds; four masks, from {min(means):+.2f} to {max(means):+.2f} points)" in readme
+    assert says(readme, "16", f"{min(means):+.2f}", f"{max(means):+.2f}")
     fresh = paired_difference(*paired("masking", ("final",), "sparsification-90", "freeze-90"))
-    assert f"at 90 percent it is {fresh.mean:.2f} points better ({fresh.low:.2f} to {fresh.high:.2f})" in readme
+    assert says(readme, "90", f"{fresh.mean:.2f}", f"{fresh.low:.2f}", f"{fresh.high:.2f}")
 
 
 def test_what_contradicts_the_forecast_of_scaling() -> None:
     text = " ".join(read_contradicted(read_studies())["scaling"].split())
     gains = [paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7)]
     first, second = (f"{gain.mean:.2f} points ({gain.low:.2f} to {gain.high:.2f})" for gain in gains)
-    assert f"without momentum ends {first} above clip 0.1" in text
-    assert f"at epsilon = 3, and {second.replace(' points', '')} at 7.53" in text
+    assert says(text, first, "0.1")
+    assert says(text, "3", second.replace(" points", ""), "7.53")
     alone = [
         paired_difference(*paired("scaling", (phase,), arm, against))
         for phase, arm, against in (
@@ -507,47 +499,40 @@ def test_what_contradicts_the_forecast_of_scaling() -> None:
     ]
     assert max(one.high for one in alone) < 0
     losses = [-one.mean for one in alone]
-    assert f"{min(losses):.2f} to {max(losses):.2f} points are lost" in text
+    assert says(text, f"{min(losses):.2f}", f"{max(losses):.2f}")
 
 
 def test_what_the_readme_says_of_scaling() -> None:
     readme = " ".join((RESULTS.parents[1] / "README.md").read_text(encoding="utf-8").split())
     three, seven = (paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7))
-    assert (
-        f"momentum 0 is {three.mean:.2f} points better ({three.low:.2f} to {three.high:.2f}) at epsilon = 3" in readme
-    )
-    assert f"and {seven.mean:.2f} ({seven.low:.2f} to {seven.high:.2f}) at 7.53" in readme
+    assert says(readme, "0", f"{three.mean:.2f}", f"{three.low:.2f}", f"{three.high:.2f}", "3")
+    assert says(readme, f"{seven.mean:.2f}", f"{seven.low:.2f}", f"{seven.high:.2f}", "7.53")
     alone = [
         paired_difference(*paired("scaling", ("epsilon-3",), arm, "given")) for arm in ("large-clip", "no-momentum")
     ]
-    assert (
-        "moving the clip or the momentum alone by a factor of ten costs {:.2f} and {:.2f}".format(
-            *(-one.mean for one in alone)
-        )
-        in readme
-    )
+    assert says(readme, *(f"{-one.mean:.2f}" for one in alone))
 
 
 def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
     text = " ".join(read_contradicted(read_studies())["freezing"].split())
-    _, *moments = arms("forecast-freezing", 0)["dp-sgd"]["measured"]["forecast"]
+    _, *moments = lines("forecasts")["forecast-freezing_seed=0"]["arms"]["dp-sgd"]["measured"]["forecast"]
     (one, at_one), (two, at_two) = (
         ratio_of_gains(row["methods"]["freezing"], row["methods"]["dp-sgd"], "curved") for row in moments
     )
     said = f"is worth {one:.2g} and {two:.2g} steps of DP-SGD in the middle and at the end of a run"
-    assert f"{said} (with standard errors of {at_one:.2g} and {at_two:.2g})" in text
+    assert says(text, said, f"{at_one:.2g}", f"{at_two:.2g}")
     (one, at_one), (two, at_two) = (
         ratio_of_gains(row["methods"]["quiet-layers"], row["methods"]["freezing"], "curved") for row in moments
     )
-    assert f"is worth {one:.2g} ({at_one:.2g}) and {two:.2g} ({at_two:.2g}) of one that freezes them" in text
+    assert says(text, f"{one:.2g}", f"{at_one:.2g}", f"{two:.2g}", f"{at_two:.2g}")
     lost, quiet = (
         paired_difference(*paired("freezing", ("fashion-1",), *names))
         for names in (("dp-sgd", "freezing"), ("quiet-layers", "freezing"))
     )
-    assert f"ends {lost.mean:.2f} points below ({lost.low:.2f} to {lost.high:.2f}), in all eight pairs" in text
+    assert says(text, f"{lost.mean:.2f}", f"{lost.low:.2f}", f"{lost.high:.2f}")
     above, below = paired("freezing", ("fashion-1",), "dp-sgd", "freezing")
     assert len(above) == 8 and all(a > b for a, b in zip(above, below, strict=True))
-    assert f"ends {quiet.mean:.2f} points above ({quiet.low:.2f} to {quiet.high:.2f})" in text
+    assert says(text, f"{quiet.mean:.2f}", f"{quiet.low:.2f}", f"{quiet.high:.2f}")
 
 
 def test_what_contradicts_the_forecast_of_embedding() -> None:
@@ -559,17 +544,17 @@ def test_what_contradicts_the_forecast_of_embedding() -> None:
     p, count = split.sign_flip_p, len(read_studies()["embedding"].comparisons)
     interval = f"{split.low:.2f} to {split.high:.2f}; p = {p:.3f} by signs, {count * p:.2f} corrected"
     assert (
-        f"ends {split.mean:.2f} points below ({interval})" in text
+        says(text, f"{split.mean:.2f}", interval)
         and 0 < split.low < split.mean < 0.3 < split.high
-        and "less than 0.3 is open" in text
+        and says(text, "0.3")
     )
-    assert f"GEP ends {published.mean:.2f} points below ({published.low:.2f} to {published.high:.2f})" in text
+    assert says(text, f"{published.mean:.2f}", f"{published.low:.2f}", f"{published.high:.2f}")
     isotropic, _, curved = _worth_of_embedding()
-    assert f"it is worth {isotropic} of GP's" in text and f"By the real curvature a step is worth {curved}." in text
+    assert says(text, isotropic) and says(text, curved)
     assert read_studies()["embedding"].base["max_grad_norm"] == 1.0
     best = embedding.split_noise(dim=26_010, subspace_dim=100, embedding_clip=1.0, residual_clip=0.2, mu=1.0)
     # as published the noise of both is sqrt(2) times clip over mu
-    assert f"in the subspace {best.embedding_std**2 / 2:.1f} times the variance" in text
+    assert says(text, f"{best.embedding_std**2 / 2:.1f}")
     assert best.residual_std**2 < 2 * 0.2**2
 
 
@@ -579,16 +564,12 @@ def test_what_contradicts_the_forecast_of_handcrafted_features() -> None:
     def said(phase: str, arm: str, against: str) -> str:
         found = paired_difference(*paired("handcrafted", (phase,), arm, against))
         mean, low, high = (f"{rounded(value):.2f}" for value in (found.mean, found.low, found.high))
-        return f"{mean} {{}} ({low} to {high})"
+        return f"{mean} ({low} to {high})"
 
-    assert said("final", "dp-sgd", "freeze").format("points below DP-SGD") in text
-    assert said("final", "ranked-freeze", "freeze").format("above random freeze") in text
-    assert said("final", "dp-sgd", "ranked-freeze").format("below DP-SGD") in text
-    assert said("linear", "ranked-freeze", "freeze").replace(" {} (", ", ").rstrip(")") in text
-    for prefix, words in (
-        ("", "is {} of it before the first ranking and {} before the second, and the masks keep {} and {} percent"),
-        ("linear-", "it is {} and {}, and they keep {} and {} percent"),
-    ):
+    for places in (("final", "dp-sgd", "freeze"), ("final", "ranked-freeze", "freeze"), ("final", "dp-sgd", "ranked-freeze"),
+                   ("linear", "ranked-freeze", "freeze")):  # fmt: skip
+        assert says(text, said(*places))
+    for prefix in ("", "linear-"):
         rows = arms("ranking", 0)[f"{prefix}ranked"]["measured"]["captured"]
         assert [row["step"] for row in rows] == [24, 26, 49, 51]
         assert [row["kept_share"] for row in rows] == [
@@ -599,7 +580,7 @@ def test_what_contradicts_the_forecast_of_handcrafted_features() -> None:
         ]
         noise, energy = ([rows[at][key] for at in places] for key, places in (("snr", (0, 2)), ("energy", (1, 3))))
         values = (*(f"{one:.2f}" for one in noise), *(f"{100 * one:.0f}" for one in energy))
-        assert words.format(*values) in text, values
+        assert says(text, *values)
     random = [arms("ranking", 0)[f"{prefix}freeze"]["measured"]["captured"] for prefix in ("", "linear-")]
     kept = [[f"{100 * rows[at]['energy']:.0f}" for rows in random] for at in (1, 3)]
-    assert kept == [["70", "70"], ["40", "39"]] and "Random freeze keeps 70 and 39 to 40 percent" in text
+    assert kept == [["70", "70"], ["40", "39"]] and says(text, "70", "39", "40")

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import make_private
 from dptheory.training.mechanisms import AnchorGradients, DpSgd, GepJoint
+from tests.refused import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
@@ -68,7 +69,7 @@ def test_a_schedule_that_moves_between_parts_leaves_each_batch_one_clip() -> Non
 def test_a_step_sees_the_clip_that_it_is_left(clip) -> None:
     private, optimizer, batches = made(DpSgd(), nn.Linear(5, 3))
     optimizer.max_grad_norm = clip
-    with pytest.raises(ValueError, match="max_grad_norm must be"):
+    with refused("max_grad_norm"):
         one(private, optimizer, *next(iter(batches)))
     assert optimizer.accountant.steps == 0
 
@@ -80,5 +81,5 @@ def test_a_step_sees_whether_the_mechanism_takes_the_clip() -> None:
         GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0), model
     )
     optimizer.max_grad_norm = 0.4
-    with pytest.raises(ValueError, match="residual_clip must be"):
+    with refused("residual_clip"):
         one(private, optimizer, *next(iter(batches)))

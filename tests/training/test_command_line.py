@@ -15,15 +15,22 @@ import torch
 from typer.testing import CliRunner
 
 import dptheory.training._commands as commands
-import dptheory.training._probe_command
+import dptheory.training._measure_commands
 import dptheory.training.audits
-import dptheory.training.probe
+import dptheory.training.measure
 import dptheory.training.runs
-import dptheory.training.validate
+import dptheory.training.studies
 from dptheory.cli import app
-from dptheory.training.probe import MeasureSettings, ProbeResult, Record, measure
+from dptheory.training.measure import (
+    MeasureSettings,
+    Moment,
+    ProbeSettings,
+    Result,
+    Row,
+    ValidateSettings,
+    measure_gradient,
+)
 from dptheory.training.runs import DpSgdSettings
-from dptheory.training.validate import Moment, Row, ValidateSettings, Validation
 
 SHARED = {
     "data": "excerpt",
@@ -119,23 +126,22 @@ TRAINED = DpSgdSettings(steps=40, batch_size=30, noise_multiplier=1.5, max_grad_
 CPU = torch.device("cpu")
 
 
-def probed() -> ProbeResult:
+def probed() -> Result:
     measuring = MeasureSettings((0.5,), draws=3, noise_multiplier=1.0, max_grad_norm=1.0)
     rng = np.random.default_rng(0)
     gradient = rng.standard_normal(600).astype(np.float32)
-    measured = measure(gradient, {"all": slice(0, 600)}, measuring, rng)
-    records = tuple(
-        Record(step=step, batch_size=30, gradient=gradient, measurement=measured if step < 7 else None)
-        for step in (3, 4, 5, 6, 7)
-    )
-    return ProbeResult(
+    fit, rows = measure_gradient(gradient, {"all": slice(0, 600)}, measuring, rng)
+    moments = [
+        Moment(name=f"step {step}", step=step, batch_size=30, rows=rows, fit=fit, gradient=gradient)
+        for step in (3, 4, 5, 6)
+    ]
+    moments.append(Moment(name="step 7", step=7, batch_size=0, rows=(), gradient=gradient))
+    return Result(
         data="excerpt",
         train_images=2000,
         test_images=500,
-        sampling_rate=0.1,
-        training=TRAINED,
-        measuring=measuring,
-        records=records,
+        settings=ProbeSettings(TRAINED, measuring),
+        moments=tuple(moments),
         accuracy=0.5,
     )
 
@@ -144,32 +150,31 @@ def probed() -> ProbeResult:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command takes 42 seconds."""
     times = itertools.count(100.0, 42.0)
-    for module in (commands, dptheory.training._probe_command):
-        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    monkeypatch.setattr(dptheory.training._measure_commands, "time", SimpleNamespace(perf_counter=lambda: next(times)))
 
 
 @pytest.mark.usefixtures("clock")
 def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        dptheory.training.probe, "run_probe", lambda *a, **named: asked.append((*a, *named.values())) or probed()
+        dptheory.training.measure, "run_probe", lambda *a, **named: asked.append((*a, *named.values())) or probed()
     )
-    monkeypatch.setattr(dptheory.training.probe, "write_figure", lambda result, path: path.write_bytes(b"picture"))
+    monkeypatch.setattr(dptheory.training.measure, "write_figure", lambda result, path: path.write_bytes(b"picture"))
     options = ["--record", "1,30", "--keep-shares", "0.2,0.4", "--draws", "7", "--data", "mnist"]
     out = tmp_path / LONG.strip()
     code, text = call("probe", *SETTINGS, *options, "--out", str(out))
     assert code == 0, text
     assert asked == [("mnist", TRAINED, (1, 30), (0.2, 0.4), 7, CPU)]
     assert sorted(path.name for path in out.iterdir()) == ["gradients.npz", "probe.json", "probe.png"]
-    assert "step 6: predicted" in text and "step 3: predicted" not in text  # the last that was measured
+    assert "step 6: step 6" in text and "step 3: step 3" not in text  # the last that was measured
     end = text.strip().split("\n")[-1]
-    assert end.startswith("test accuracy 50.0% on 500 images; 42 s on cpu; written to ")
-    assert end.endswith(f"{out}: probe.json, gradients.npz, probe.png")
+    assert "; test accuracy 50.0% on 500 images; 42 s on cpu; written to " in end
+    assert end.endswith(f"{out}: probe.json, probe.png, gradients.npz")
     call("probe", *SETTINGS, "--out", str(out))
     assert asked[1][2] == (0, 10, 20, 29, 39)
 
 
-def validated(broken: bool = False) -> Validation:
+def validated(broken: bool = False) -> Result:
     row = Row(
         group="g",
         quantity="a quantity",
@@ -181,17 +186,15 @@ def validated(broken: bool = False) -> Validation:
     )
     moments = tuple(Moment(name=name, step=1, batch_size=30, rows=(row,), notes=()) for name in ("start", "middle"))
     settings = ValidateSettings(TRAINED)
-    return Validation(
-        data="excerpt", train_images=2000, test_images=500, settings=settings, moments=moments, accuracy=0.5
-    )
+    return Result(data="excerpt", train_images=2000, test_images=500, settings=settings, moments=moments, accuracy=0.5)
 
 
 @pytest.mark.usefixtures("clock")
 def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     answers = [validated(), validated(broken=True)]
-    monkeypatch.setattr(dptheory.training.validate, "validate", lambda *a: asked.append(a) or answers[len(asked) - 1])
-    monkeypatch.setattr(dptheory.training.validate, "write_figure", lambda result, path: path.write_bytes(b"picture"))
+    monkeypatch.setattr(dptheory.training.measure, "validate", lambda *a: asked.append(a) or answers[len(asked) - 1])
+    monkeypatch.setattr(dptheory.training.measure, "write_figure", lambda result, path: path.write_bytes(b"picture"))
     monkeypatch.setattr(torch, "set_num_threads", lambda count: asked.append(count))
     options = [
         "--drop-rate",
@@ -217,7 +220,7 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     end = text.strip().split("\n")[-1]
     assert "; 42 s on cpu; written to " in end and end.endswith(f"{out}: validate.json, validate.png")
     assert "start: step 1" in text and "middle: step 1" in text
-    monkeypatch.setattr(dptheory.training.validate, "validate", lambda *a: validated())
+    monkeypatch.setattr(dptheory.training.measure, "validate", lambda *a: validated())
     assert call("validate", *SETTINGS, "--out", str(out))[0] == 0
 
 
@@ -326,12 +329,14 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         failed, complete = ends[len(asked) - 1]
         return SimpleNamespace(failed=failed, complete=complete)
 
-    monkeypatch.setattr(dptheory.training.runs, "sweep", swept)
+    monkeypatch.setattr(dptheory.training.studies, "sweep", swept)
     monkeypatch.setattr(
-        dptheory.training.runs, "standing", lambda study, places: asked_standing.append((study.name, places)) or start
+        dptheory.training.studies,
+        "standing",
+        lambda study, places: asked_standing.append((study.name, places)) or start,
     )
     asked_standing: list[Any] = []
-    places = dptheory.training.runs.Places(results=Path("a"), state=Path("b"))
+    places = dptheory.training.studies.Places(results=Path("a"), state=Path("b"))
     done = CliRunner().invoke(app, STUDY)
     assert (done.exit_code, done.output) == (0, "")
     watcher = asked[0][1].pop("watcher")
@@ -349,12 +354,12 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_status_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(dptheory.training.runs, "show", lambda *given: asked.append(given))
+    monkeypatch.setattr(dptheory.training.studies, "show", lambda *given: asked.append(given))
     assert call(*STUDY, "--status") == (0, "")
     ((study, places, console),) = asked
     assert (study.name, places, console.stderr) == (
         "masking",
-        dptheory.training.runs.Places(results=Path("a"), state=Path("b")),
+        dptheory.training.studies.Places(results=Path("a"), state=Path("b")),
         False,
     )
 
@@ -363,7 +368,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dptheory.training.runs, "sweep", interrupted)
+    monkeypatch.setattr(dptheory.training.studies, "sweep", interrupted)
     found = CliRunner().invoke(app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; the same command goes on\n")
 
@@ -371,14 +376,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
 def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        dptheory.training.runs, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
+        dptheory.training.studies, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
     )
     assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "1 confirmed\n2 not run\n")
     assert asked == [(Path("a"), Path("b"), Path("c"))]
-
-
-def test_numbers_are_told_from_whole_numbers() -> None:
-    assert commands._numbers("a", "1,2.5", float) == (1.0, 2.5)
-    for kind, words in ((int, "whole numbers"), (float, "numbers")):
-        with pytest.raises(ValueError, match=f"^a must be {words} separated by commas, got '1,x'$"):
-            commands._numbers("a", "1,x", kind)

@@ -19,37 +19,42 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from dptheory import pruning
-from dptheory.training import probe as probe_figure
-from dptheory.training import validate as validate_figure
-from dptheory.training.probe import MeasureSettings, ProbeResult, Record, _figure, measure
+from dptheory.training.measure import (
+    MeasureSettings,
+    Moment,
+    ProbeSettings,
+    Result,
+    Row,
+    ValidateSettings,
+    _figures,
+    measure_gradient,
+    write_figure,
+)
 from dptheory.training.runs import DpSgdSettings
-from dptheory.training.validate import Moment, Row, ValidateSettings, Validation
 
 LOOKS = Path(__file__).with_name("figure_looks.json")
 SGD = DpSgdSettings(steps=60, batch_size=25, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=2.0, seed=0)
 
 
-def probed() -> ProbeResult:
+def probed() -> Result:
     rng = np.random.default_rng(1)
     settings = MeasureSettings((0.5, 0.01, 0.1), draws=4, noise_multiplier=1.5, max_grad_norm=0.7)
-    records = []
+    moments = []
     for number, step in enumerate((0, 4, 9, 12)):
         gradient = (rng.standard_normal(2100) * (1 + 20 * (rng.random(2100) < 0.01)) * (number + 1)).astype(np.float32)
-        measured = None if step == 4 else measure(gradient, {"all": slice(0, 2100)}, settings, rng)
-        records.append(Record(step=step, batch_size=25, gradient=gradient, measurement=measured))
-    return ProbeResult(
+        fit, rows = (None, ()) if step == 4 else measure_gradient(gradient, {"all": slice(0, 2100)}, settings, rng)
+        moments.append(Moment(name=f"step {step}", step=step, batch_size=25, rows=rows, fit=fit, gradient=gradient))
+    return Result(
         data="excerpt",
         train_images=2000,
         test_images=500,
-        sampling_rate=0.0125,
-        training=SGD,
-        measuring=settings,
-        records=tuple(records),
+        settings=ProbeSettings(SGD, settings),
+        moments=tuple(moments),
         accuracy=0.5,
     )
 
 
-def validated() -> Validation:
+def validated() -> Result:
     assumed = "rf.eq6: deviations"
     rows = (
         Row(group="a", quantity="one", setting="s", claims="c", predicted=2.0, measured=2.1, standard_error=0.1),
@@ -112,7 +117,7 @@ def validated() -> Validation:
         Moment(name=name, step=step, batch_size=20, rows=rows[: 9 - at], notes=())
         for at, (name, step) in enumerate((("start", 0), ("middle", 24), ("end", 49)))
     ]
-    return Validation(
+    return Result(
         data="excerpt",
         train_images=2000,
         test_images=500,
@@ -224,8 +229,8 @@ def alike(found: Any, wanted: Any, place: str = "") -> None:
 
 def both(folder: Path) -> dict[str, Any]:
     return {
-        "probe": looks(*drawn(probe_figure.write_figure, probed(), folder)),
-        "validation": looks(*drawn(validate_figure.write_figure, validated(), folder)),
+        "probe": looks(*drawn(write_figure, probed(), folder)),
+        "validation": looks(*drawn(write_figure, validated(), folder)),
     }
 
 
@@ -235,7 +240,7 @@ def test_looks_are_those_committed(name: str, tmp_path: Path) -> None:
 
 
 def test_the_axes_of_a_validation_share_their_places(tmp_path: Path) -> None:
-    figure, _ = drawn(validate_figure.write_figure, validated(), tmp_path)
+    figure, _ = drawn(write_figure, validated(), tmp_path)
     top, bottom = figure.axes[:3], figure.axes[3:]
     for row in (top, bottom):
         assert all(
@@ -246,7 +251,7 @@ def test_the_axes_of_a_validation_share_their_places(tmp_path: Path) -> None:
 
 def test_rows_of_a_validation_are_where_they_belong(tmp_path: Path) -> None:
     """Measured over predicted with bars of five standard errors; blue where both agree, open where it rests on a claim."""
-    figure, _ = drawn(validate_figure.write_figure, validated(), tmp_path)
+    figure, _ = drawn(write_figure, validated(), tmp_path)
     shown = {}
     for ax in (figure.axes[0], figure.axes[3]):
         labels = [label.get_text() for label in ax.get_yticklabels()]
@@ -272,13 +277,13 @@ def test_rows_of_a_validation_are_where_they_belong(tmp_path: Path) -> None:
 
 def test_points_of_a_probe_are_the_measured_numbers(tmp_path: Path) -> None:
     result = probed()
-    figure, _ = drawn(probe_figure.write_figure, result, tmp_path)
+    figure, _ = drawn(write_figure, result, tmp_path)
     errors, cosines, entries = figure.axes
-    shown = [record for record in result.records if record.measurement]
+    shown = [moment for moment in result.moments if moment.fit]
     dots = [line for line in errors.lines if line.get_marker() == "o"]
-    for record, line in zip(shown, dots, strict=True):
-        rows = sorted((r for r in record.measurement.rows if r.quantity == "top_k_mse"), key=lambda r: r.keep)
-        energy = np.sum(record.gradient.astype(float) ** 2)
+    for moment, line in zip(shown, dots, strict=True):
+        rows = sorted((r for r in moment.rows if r.quantity == "top_k_mse"), key=lambda r: r.keep)
+        energy = np.sum(moment.gradient.astype(float) ** 2)
         np.testing.assert_allclose(line.get_xdata(), [r.keep / 2100 for r in rows])
         np.testing.assert_allclose(line.get_ydata(), [r.measured / energy for r in rows])
     random, top = errors.lines[:2]
@@ -286,32 +291,36 @@ def test_points_of_a_probe_are_the_measured_numbers(tmp_path: Path) -> None:
     assert (keeps[0], keeps[-1]) == (2, 2100)
     np.testing.assert_allclose(random.get_ydata(), 1 - keeps / 2100)
     np.testing.assert_allclose(top.get_ydata(), [pruning.top_k_mse(2100, int(k), sigma_g=1.0) / 2100 for k in keeps])
-    (whole,) = (r for r in shown[-1].measurement.rows if r.quantity == "cosine_dp_sgd")
+    (whole,) = (r for r in shown[-1].rows if r.quantity == "cosine_dp_sgd")
     assert cosines.lines[-1].get_ydata()[0] == whole.predicted
-    for record, patch in zip(shown, entries.patches, strict=True):
-        scaled = record.gradient / np.sqrt(np.mean(record.gradient.astype(float) ** 2))
+    for moment, patch in zip(shown, entries.patches, strict=True):
+        scaled = moment.gradient / np.sqrt(np.mean(moment.gradient.astype(float) ** 2))
         assert f"({np.sum(np.abs(scaled) > 12)} beyond" in patch.get_label()
         assert np.nansum(patch.get_data().values) * 0.2 == pytest.approx(np.mean(np.abs(scaled) <= 12))
+
+
+def bare(gradient: np.ndarray) -> Moment:
+    return Moment(name="step 1", step=1, batch_size=2, rows=(), gradient=gradient)
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    empty = replace(probed(), records=tuple(replace(r, measurement=None) for r in probed().records))
+    empty = replace(probed(), moments=tuple(replace(m, fit=None) for m in probed().moments))
     with pytest.raises(ValueError, match="every recorded batch was empty"):
-        probe_figure.write_figure(empty, tmp_path / "new.png")
-    small = Record(step=1, batch_size=2, gradient=np.ones(30, np.float32), measurement=None)
+        write_figure(empty, tmp_path / "new.png")
+    small = bare(np.ones(30, np.float32))
     ax = plt.figure().gca()
-    _figure._draw_errors(ax, [small])
+    _figures._draw_errors(ax, [small])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 30)
-    assert _figure._rows(small, "top_k_mse", "a") == []
+    assert _figures._rows(small, "top_k_mse", "a") == []
     ax.clear()
-    _figure._draw_errors(ax, [Record(step=1, batch_size=2, gradient=np.ones(3000, np.float32), measurement=None)])
+    _figures._draw_errors(ax, [bare(np.ones(3000, np.float32))])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 1000)  # a thousandth of the entries is the least share
     ax.clear()
     alone = np.zeros(144, np.float32)
     alone[3] = 5.0  # twelve root mean squares: in the last bar, and not beyond it
-    _figure._draw_entries(ax, [Record(step=1, batch_size=2, gradient=alone, measurement=None)])
+    _figures._draw_entries(ax, [bare(alone)])
     assert "(0 beyond" in ax.patches[0].get_label() and ax.patches[0].get_data().values[-1] > 0
     plt.close(ax.figure)
 

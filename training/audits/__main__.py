@@ -12,7 +12,7 @@ from dptheory.training.audits import step_audits
 
 
 def main(out: Annotated[Path, typer.Argument(help="JSON file to write")]) -> None:
-    """Audit one step of every mechanism. Example: python -m dptheory.training.audits proofs/figures/audit_claims.json"""
+    """Audit one step of every mechanism, as in `python -m dptheory.training.audits proofs/figures/audit_claims.json`."""
     with user_errors():
         require_writable(out)
         rows = [

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dptheory.errors import ArgumentError
 from dptheory.training.audits import _board, _epsilons, _findings, _laws
 from dptheory.training.audits._cases import Case
 from dptheory.training.audits._findings import Finding
@@ -161,7 +162,7 @@ def replayed(case: Case, trace: _board.Trace, seed: int) -> Finding:
 def foretold(case: Case, plan: _board.Plan, seed: int | None, releases: Sequence[Array]) -> list[Array]:
     """Masks or bases of every step, by a mechanism of this seed that sees the releases of the steps before and no data."""
     if case.shown is None:
-        raise ValueError(f"case must show a mask or bases, got {case.name}")
+        raise ArgumentError("case", "show a mask or bases", case, got=f"{case.name}")
     mechanism, model = case.built(seed), plan.board(plan.sizes)
     params = [p.detach() for p in model.parameters()]
     shown = []
@@ -260,6 +261,6 @@ def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) 
     for step, twin in zip(one.seen, other.seen, strict=True):
         law = case.law(step, plan.rows[step.drawn], plan.clip_norm, plan.noise_multiplier)
         if not isinstance(law, _laws.Gaussian):
-            raise ValueError(f"case must have a Gaussian law to be compared under one noise, got {case.name}")
+            raise ArgumentError("case", "have a Gaussian law to be compared under one noise", case, got=f"{case.name}")
         moved.append(float(np.sqrt(np.nansum(law.in_noise(step.released - twin.released) ** 2))))
     return max(moved)

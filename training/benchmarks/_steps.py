@@ -13,6 +13,7 @@ import torch
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch.nn.functional import cross_entropy
 
+from dptheory.errors import ArgumentError
 from dptheory.training import runs
 from dptheory.training.benchmarks import _arms, _memory
 from dptheory.training.benchmarks._networks import NETWORKS, Timed
@@ -53,7 +54,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.data not in NAMES:
-            raise ValueError(f"data must be one of {', '.join(NAMES)}, got {self.data!r}")
+            raise ArgumentError("data", f"be one of {', '.join(NAMES)}", self.data)
 
 
 def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterator[tuple[str, Part]]:

@@ -5,6 +5,7 @@ import secrets
 from collections import Counter
 from typing import Any
 
+from dptheory.errors import ArgumentError
 from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
 from dptheory.training.mechanisms import StepCost
@@ -41,21 +42,30 @@ def read(state: dict[str, Any], sampling_rate: float, basis: Basis) -> Makers:
     if not state["spent"]:
         return {}
     if "sampling_rate" not in state:
-        raise ValueError(
-            "state must say the sampling rate of its steps, got one of an earlier version, which does not: start the run "
-            "anew, or add the epsilon that it had to that of this run"
+        raise ArgumentError(
+            "state",
+            "say the sampling rate of its steps",
+            state,
+            got="one of an earlier version, which does not: start the run anew, or add the epsilon that "
+            "it had to that of this run",
         )
     if state["sampling_rate"] != sampling_rate:
-        raise ValueError(
-            f"state must hold steps of the sampling rate of this run, {sampling_rate!r}, got steps of "
-            f"{state['sampling_rate']!r}: resume with the batch size and the number of examples that the run had"
+        raise ArgumentError(
+            "state",
+            f"hold steps of the sampling rate of this run, {sampling_rate!r}",
+            state,
+            got=f"steps of {state['sampling_rate']!r}: resume with the batch size and the number of "
+            "examples that the run had",
         )
     there = state.get("basis", {})
     for name, here in basis.items():
         if there.get(name) != here:
-            raise ValueError(
-                f"state must hold steps of a run with {name} {here!r}, got {name} {there.get(name)!r}: the report says one for "
-                "all steps; resume with the settings that the run had, or start anew and add the epsilon that it had"
+            raise ArgumentError(
+                "state",
+                f"hold steps of a run with {name} {here!r}",
+                state,
+                got=f"{name} {there.get(name)!r}: the report says one for all steps; resume with the settings "
+                "that the run had, or start anew and add the epsilon that it had",
             )
     return {name: Counter({_cost(plain): times for plain, times in spent}) for name, spent in state["spent"].items()}
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from dptheory import _validate, privacy
+from dptheory.errors import ArgumentError
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._private import make_private
 from dptheory.training.engine._restored import restored_after_errors
@@ -115,8 +116,8 @@ def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, 
     try:
         needed = _needed(epsilon, delta, optimizer.accountant.sampling_rate, steps)
     except ValueError as error:
-        raise ValueError(
-            f"target_epsilon must be a budget that {steps} steps can keep, got {epsilon!r}: {error}"
+        raise ArgumentError(
+            "target_epsilon", f"be a budget that {steps} steps can keep", epsilon, then=f": {error}"
         ) from None
     return _noise_of_a_step(mechanism, [p.detach() for p in optimizer.params], needed)
 
@@ -147,9 +148,12 @@ def _noise_of_a_step(mechanism: Mechanism, params: list[torch.Tensor], needed: f
     first = copy.deepcopy(mechanism)  # whose masks are drawn for this question alone
     first.begin_step(params)
     if first.cost(needed).selection is not None:
-        raise ValueError(
-            f"mechanism must spend on its values alone, got {mechanism.title}, which spends on the choice of entries too: "
-            "give noise_multiplier to make_private, and see optimizer.epsilon(delta)"
+        raise ArgumentError(
+            "mechanism",
+            "spend on its values alone",
+            mechanism,
+            got=f"{mechanism.title}, which spends on the choice of entries too: give noise_multiplier to "
+            "make_private, and see optimizer.epsilon(delta)",
         )
 
     def enough(sigma: float) -> bool:
@@ -159,8 +163,11 @@ def _noise_of_a_step(mechanism: Mechanism, params: list[torch.Tensor], needed: f
         return needed
     low, high = SMALLEST, LARGEST
     if not enough(high):
-        raise ValueError(
-            f"mechanism must keep the budget with enough noise on its values, got {mechanism.title}, which never does"
+        raise ArgumentError(
+            "mechanism",
+            "keep the budget with enough noise on its values",
+            mechanism,
+            got=f"{mechanism.title}, which never does",
         )
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)

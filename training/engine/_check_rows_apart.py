@@ -11,6 +11,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
@@ -74,9 +75,9 @@ def check_rows_apart(
     """
     _validate.instance("model", model, nn.Module)
     if not callable(loss):
-        raise ValueError(f"loss must be a function of the model and a batch, got {_validate.shown(loss)}")
+        raise ArgumentError("loss", "be a function of the model and a batch", loss)
     if not model.training:
-        raise ValueError("model must be in training mode, got one after eval(): call model.train()")
+        raise ArgumentError("model", "be in training mode", model, got="one after eval(): call model.train()")
     views = _validate.integer("views", views, 1)
     rows = _records(batch, views)
     if not isinstance(model, GradSampleModule):
@@ -86,7 +87,7 @@ def check_rows_apart(
     )
     held_as = private.passes.views if isinstance(private, HookedModule) else 1
     if held_as != views:
-        raise ValueError(f"views must be those that the model was made private with, {held_as}, got {views}")
+        raise ArgumentError("views", f"be those that the model was made private with, {held_as}", views)
     names: dict[Any, str] = {p: name for name, p in private.named_parameters() if p.requires_grad}
     states, forward = RandomStates.now(), DryForward(private)
     held = [(p, p.grad) for p in names]
@@ -115,13 +116,15 @@ def check_rows_apart(
         plain = list(range(rows))
         (first, rounding), (again, _) = passed(plain), passed(plain)
         if not still(first.rows, again.rows, rounding):
-            raise ValueError(
-                "loss must give a batch the same gradients each time, got others: leave out what is random"
+            raise ArgumentError(
+                "loss", "give a batch the same gradients each time", loss, got="others: leave out what is random"
             )
         for swaps in _swaps(batch, rows, views, rng):
             other, _ = passed([swaps.get(row, row) for row in plain])
             if other.rows.shape != again.rows.shape:
-                raise ValueError("loss must give a batch one gradient for each record, got another number of gradients")
+                raise ArgumentError(
+                    "loss", "give a batch one gradient for each record", loss, got="another number of gradients"
+                )
             same = in_place(again, other, list(swaps))
             flags = moved(again.rows, other.rows, list(swaps), rounding, in_place=same)
             if flags is not None:
@@ -150,9 +153,8 @@ def _records(batch: Any, views: int) -> int:
     sizes = {len(one) for one in tensors if isinstance(one, torch.Tensor) and one.dim()}
     if len(sizes) != 1 or max(sizes) < 2 * views or max(sizes) % views:
         number = "2 or more" if views == 1 else f"{views} for each of 2 records or more"
-        raise ValueError(
-            f"batch must be a tuple or a dictionary of tensors that all have the same number of rows, {number}, got "
-            f"{_validate.shown(batch)}"
+        raise ArgumentError(
+            "batch", f"be a tuple or a dictionary of tensors that all have the same number of rows, {number}", batch
         )
     return int(max(sizes)) // views
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dptheory.errors import ArgumentError
 from dptheory.privacy import Composition, JointStep, MaskedStep, Step
 from dptheory.training.mechanisms import StepCost
 
@@ -55,7 +56,7 @@ def composed_epsilon(
 
 def _part(cost: StepCost, count: int, rate: float) -> Step | JointStep | MaskedStep | None:
     if cost.noise_multiplier < _LEAST_NOISE:
-        raise ValueError(f"a step must have noise of at least {_LEAST_NOISE:g}, got {cost}")
+        raise ArgumentError("noise_multiplier", f"be at least {_LEAST_NOISE:g}", cost.noise_multiplier)
     noise = min(cost.noise_multiplier, _MOST_NOISE)
     if cost.selection is not None:
         groups, law = cost.selection

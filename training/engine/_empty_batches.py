@@ -11,6 +11,8 @@ import torch
 from opacus.data_loader import CollateFnWithEmpty
 from torch.nn.utils.rnn import PackedSequence
 
+from dptheory.errors import ArgumentError
+
 _NEVER = 1e-18
 """Chance of an empty batch below which its form is not asked for before one is drawn: 1e-12 in a million steps."""
 _DEEPEST = 20
@@ -72,9 +74,12 @@ def _collated(collate: Collate, rows: list[Any]) -> Any:
     try:
         return collate(rows)
     except Exception as error:
-        raise ValueError(
-            f"data_loader must have a collate_fn that takes any number of examples, got one that fails on {len(rows)}: "
-            f"{type(error).__name__}: {str(error)[:120]}; Poisson batches have every size"
+        raise ArgumentError(
+            "data_loader",
+            "have a collate_fn that takes any number of examples",
+            len(rows),
+            got=f"one that fails on {len(rows)}: {type(error).__name__}: {str(error)[:120]}; Poisson "
+            "batches have every size",
         ) from error
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import _SpectralNorm
 
+from dptheory.errors import ArgumentError
 from dptheory.training.engine._hooked_layers import every_layer
 
 
@@ -48,10 +49,12 @@ class _Writes:
     def check(self, module: nn.Module, _: object, __: object) -> None:
         for one in self._before:
             if not one.stays() and not _holds_nothing(one.value):
-                raise ValueError(
-                    f"module must leave its parameters and buffers as they are in a forward pass of training, got one that "
-                    f"writes to {_label(module, one)}: what it holds of the batch has no noise; put that layer "
-                    "into eval(), or keep the value outside the model"
+                raise ArgumentError(
+                    "module",
+                    "leave its parameters and buffers as they are in a forward pass of training",
+                    module,
+                    got=f"one that writes to {_label(module, one)}: what it holds of the batch has no noise; put "
+                    "that layer into eval(), or keep the value outside the model",
                 )
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from dptheory.errors import ArgumentError
 from dptheory.training.per_example import HookedModule
 
 _WITH_STATISTICS = (_BatchNorm, _InstanceNorm, nn.Embedding, nn.EmbeddingBag)
@@ -21,15 +22,21 @@ def check_layers(module: nn.Module) -> None:
         ValueError: one does not. Opacus looks at layers with trained parameters alone.
     """
     if not module.training:
-        raise ValueError("module must be in training mode, got one in evaluation mode: call its train() first")
+        raise ArgumentError(
+            "module", "be in training mode", module, got="one in evaluation mode: call its train() first"
+        )
     trained = list(trainable_modules(module))
     faults = [(name, m) for name, m in trained if type(m) in ModuleValidator.VALIDATORS and _faulty(m)]
     if faults:
         name, layer = faults[0]
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-        raise ValueError(
-            f"module must treat samples apart, got {_label(name, layer)}{more}, which {_why_faulty(layer)}: take what "
-            "opacus.validators.ModuleValidator.fix(module) gives, and build the optimizer over its parameters"
+        raise ArgumentError(
+            "module",
+            "treat samples apart",
+            module,
+            got=f"{_label(name, layer)}{more}, which {_why_faulty(layer)}: take what "
+            "opacus.validators.ModuleValidator.fix(module) gives, and build the optimizer over its "
+            "parameters",
         )
     check_statistics(module)
     for name, layer in trained:
@@ -56,26 +63,37 @@ def _check_parameters(name: str, layer: nn.Module) -> None:
         key for key in ("weight", "bias") if key in vars(layer) and isinstance(vars(layer)[key], torch.Tensor)
     ]  # a plain tensor that a hook of old weight_norm works out
     if recomputed:
-        raise ValueError(
-            f"module must have layers whose weights are parameters, got {_label(name, layer)}, whose {recomputed[0]} is worked out "
-            "before every call: take torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral norms "
-            "and pruning hooks, which keep buffers"
+        raise ArgumentError(
+            "module",
+            "have layers whose weights are parameters",
+            _label(name, layer),
+            got=f"{_label(name, layer)}, whose {recomputed[0]} is worked out before every call: take "
+            "torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral "
+            "norms and pruning hooks, which keep buffers",
         )
     if isinstance(layer, nn.EmbeddingBag) and layer.mode == "max":
-        raise ValueError(
-            f"module must have layers with per-sample gradients, got {_label(name, layer)} with mode='max': take 'sum' or "
-            "'mean', or an nn.Embedding and the maximum over its tokens"
+        raise ArgumentError(
+            "module",
+            "have layers with per-sample gradients",
+            _label(name, layer),
+            got=f"{_label(name, layer)} with mode='max': take 'sum' or 'mean', or an nn.Embedding and the "
+            "maximum over its tokens",
         )
     if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.sparse:
-        raise ValueError(
-            f"module must have dense gradients, got {_label(name, layer)} with sparse=True: noise falls on every row; build it "
-            "without"
+        raise ArgumentError(
+            "module",
+            "have dense gradients",
+            _label(name, layer),
+            got=f"{_label(name, layer)} with sparse=True: noise falls on every row; build it without",
         )
     lazy = [key for key, p in layer.named_parameters(recurse=False) if isinstance(p, nn.UninitializedParameter)]
     if lazy:
-        raise ValueError(
-            f"module must have parameters with a shape, got {_label(name, layer)}, whose {lazy[0]} has none yet: call the model on "
-            "a batch of public shape first, and build the optimizer after it"
+        raise ArgumentError(
+            "module",
+            "have parameters with a shape",
+            _label(name, layer),
+            got=f"{_label(name, layer)}, whose {lazy[0]} has none yet: call the model on a batch of "
+            "public shape first, and build the optimizer after it",
         )
 
 
@@ -93,20 +111,28 @@ def check_statistics(module: nn.Module) -> None:
     for name, m in module.named_modules():
         mixes = isinstance(m, _BatchNorm) and (m.training or m.running_mean is None)
         if mixes or (isinstance(m, _InstanceNorm) and m.training and m.track_running_stats):
-            raise ValueError(
-                f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with statistics of the batch: "
-                "call its eval() after every train() of the model, or replace it by group normalisation"
+            raise ArgumentError(
+                "module",
+                "treat samples apart",
+                module,
+                got=f"{name or 'a layer'} ({type(m).__name__}) with statistics of the batch: call its eval() "
+                "after every train() of the model, or replace it by group normalisation",
             )
         if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.scale_grad_by_freq and m.weight.requires_grad:
-            raise ValueError(
-                f"module must treat samples apart, got {name or 'a layer'} ({type(m).__name__}) with scale_grad_by_freq=True, "
-                "which divides by counts of the whole batch: build it without"
+            raise ArgumentError(
+                "module",
+                "treat samples apart",
+                module,
+                got=f"{name or 'a layer'} ({type(m).__name__}) with scale_grad_by_freq=True, which divides by "
+                "counts of the whole batch: build it without",
             )
         if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
-            raise ValueError(
-                f"module must not write to its weights, got {name or 'a layer'} ({type(m).__name__}) with "
-                f"max_norm={m.max_norm!r}, which scales down the rows of the tokens of a batch, without noise: build it "
-                "without max_norm"
+            raise ArgumentError(
+                "module",
+                "not write to its weights",
+                module,
+                got=f"{name or 'a layer'} ({type(m).__name__}) with max_norm={m.max_norm!r}, which scales "
+                "down the rows of the tokens of a batch, without noise: build it without max_norm",
             )
 
 
@@ -122,9 +148,12 @@ def check_held(module: nn.Module, held: Iterable[torch.Tensor]) -> None:
     others = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in known]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        raise ValueError(
-            f"optimizer must hold every parameter of module that has requires_grad, got none for {others[0]}{more}, where "
-            "backward() leaves a gradient without clip and noise: hand them to it, or freeze them with requires_grad_(False)"
+        raise ArgumentError(
+            "optimizer",
+            "hold every parameter of module that has requires_grad",
+            None,
+            got=f"none for {others[0]}{more}, where backward() leaves a gradient without clip and noise: "
+            "hand them to it, or freeze them with requires_grad_(False)",
         )
 
 

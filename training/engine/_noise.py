@@ -31,7 +31,6 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
         >>> noise(torch.zeros(2, 3), 4.0).shape, noise(torch.zeros(2), 0.0)
         (torch.Size([2, 3]), tensor([0., 0.]))
     """
-
     if generator is not None:
         _validate.instance("generator", generator, torch.Generator)
     return noise_of(generator)[1]

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.files import write_atomically
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._budgeted import make_private_with_epsilon
@@ -66,7 +67,7 @@ class PrivacyEngine:
 
     def __init__(self, mechanism: Mechanism, *, secure_mode: bool = False) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise TypeError(f"mechanism must be one of dptheory.training.mechanisms, got {mechanism!r}")
+            raise ArgumentTypeError("mechanism", "be one of dptheory.training.mechanisms", mechanism)
         self._mechanism = mechanism
         self._secure = _validate.flag("secure_mode", secure_mode)
         self._optimizer: MechanismOptimizer | None = None
@@ -177,11 +178,16 @@ class PrivacyEngine:
         wanted = {_MODULE, _ACCOUNTANT} | ({_OPTIMIZER} if optimizer is not None else set())
         missing = sorted(wanted - set(state))
         if missing:
-            raise ValueError(f"path must be a checkpoint of save_checkpoint(), got one without {', '.join(missing)}")
+            raise ArgumentError(
+                "path", "be a checkpoint of save_checkpoint()", path, got=f"one without {', '.join(missing)}"
+            )
         if "spent" not in state[_ACCOUNTANT]:
-            raise ValueError(
-                "path must be a checkpoint of this engine, got one of Opacus's, whose steps are counted in another way: load its "
-                f"{_MODULE!r} into the model, and add its epsilon to that of this run"
+            raise ArgumentError(
+                "path",
+                "be a checkpoint of this engine",
+                path,
+                got=f"one of Opacus's, whose steps are counted in another way: load its {_MODULE!r} into the "
+                "model, and add its epsilon to that of this run",
             )
         accountant.load_state_dict(state.pop(_ACCOUNTANT))
         module.load_state_dict(state.pop(_MODULE))
@@ -199,7 +205,7 @@ class PrivacyEngine:
             )
         for name, (only, why) in _FIXED.items():
             if name in arguments and arguments[name] != only:
-                raise ValueError(f"{name} must be {only!r}, got {_validate.shown(arguments[name])}: {why}")
+                raise ArgumentError(name, f"be {only!r}", arguments[name], then=f": {why}")
         return {name: value for name, value in arguments.items() if name not in _FIXED}
 
     def _keep(self, made: Made) -> Made:
@@ -214,5 +220,5 @@ class PrivacyEngine:
 
 def _path(path: str | Path) -> Path:
     if not isinstance(path, str | Path):
-        raise ValueError(f"path must be a path, got {_validate.shown(path)}")
+        raise ArgumentError("path", "be a path", path)
     return Path(path)

@@ -18,6 +18,7 @@ from torch.utils.data import (
 )
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._streams import LOADER, Stream
 from dptheory.training.engine import _distributed
 from dptheory.training.engine._attention import adapt_attention
@@ -155,8 +156,11 @@ def make_private(
     """
     batch_size, examples = _uniform(data_loader)
     if (sampling_rate is None) != (expected_batch_size is None):
-        raise ValueError(
-            f"sampling_rate and expected_batch_size must be given together, got {sampling_rate!r} and {expected_batch_size!r}"
+        raise ArgumentError(
+            "sampling_rate and expected_batch_size",
+            "be given together",
+            sampling_rate,
+            got=f"{sampling_rate!r} and {expected_batch_size!r}",
         )
     _validate.flag("probe", probe)
     views = _validate.integer("views", views, 1)
@@ -164,8 +168,8 @@ def make_private(
     public = sampling_rate is None
     rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     if secure and data_loader.generator is not None:
-        raise ValueError(
-            "data_loader must have no generator with secure=True: batches come from the operating system's"
+        raise ArgumentError(
+            "data_loader", "have no generator with secure=True: batches come from the operating system's", data_loader
         )
     collate = _collate_also_none(data_loader, rate)
     batches = (
@@ -275,14 +279,17 @@ def attach(
         train_size = _validate.integer("train_size", train_size, 1, 10**12)
         expected_batch_size = rate * train_size if expected_batch_size is None else expected_batch_size
     if expected_batch_size is None:
-        raise ValueError("train_size or expected_batch_size must be given, got None and None")
+        raise ArgumentError("train_size or expected_batch_size", "be given", train_size, got="None and None")
     expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
     views = _validate.integer("views", views, 1)
     _validate.instance("module", module, nn.Module)
     _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
     if isinstance(grad_sample_mode, str) and grad_sample_mode in _MODES_OF_OPACUS:
-        raise ValueError(
-            f"grad_sample_mode must be one of {GRAD_SAMPLE_MODES}, got {grad_sample_mode!r}: {_MODES_OF_OPACUS[grad_sample_mode]}"
+        raise ArgumentError(
+            "grad_sample_mode",
+            f"be one of {GRAD_SAMPLE_MODES}",
+            grad_sample_mode,
+            then=f": {_MODES_OF_OPACUS[grad_sample_mode]}",
         )
     _validate.choice("grad_sample_mode", grad_sample_mode, GRAD_SAMPLE_MODES)
     _check_module(module, optimizer)
@@ -323,21 +330,26 @@ def _check_module(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         isinstance(hook, LayerHook) or isinstance(getattr(hook, "__self__", None), AbstractGradSampleHooks)
         for hook in hooks
     ):
-        raise ValueError(
-            "module must not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back"
+        raise ArgumentError(
+            "module",
+            "not be private yet: take a fresh copy, or what to_standard_module() of the private one gives back",
+            module,
         )
     _check_processes(module)
     for kind, why in _REFUSED.items():
         if isinstance(optimizer, kind):
-            raise ValueError(
-                f"optimizer must be one that takes one dense gradient per step, got {kind.__name__}, which {why}"
+            raise ArgumentError(
+                "optimizer",
+                "be one that takes one dense gradient per step",
+                optimizer,
+                got=f"{kind.__name__}, which {why}",
             )
     known = set(module.parameters())
     held = [p for group in optimizer.param_groups for p in group["params"]]
     if any(p not in known for p in held):
-        raise ValueError("optimizer must hold parameters of module only, got others")
+        raise ArgumentError("optimizer", "hold parameters of module only", optimizer, got="others")
     if not any(p.requires_grad for p in held):
-        raise ValueError("optimizer must hold a parameter with requires_grad, got none")
+        raise ArgumentError("optimizer", "hold a parameter with requires_grad", optimizer, got="none")
     check_held(module, held)
     check_layers(module)
 
@@ -346,9 +358,12 @@ def _check_processes(module: nn.Module) -> None:
     """See that several processes add up their clipped totals, draw noise once and keep one set of weights."""
     alone = not isinstance(module, DifferentiallyPrivateDistributedDataParallel) and _distributed.place()[1] > 1
     if alone or isinstance(module, nn.parallel.DistributedDataParallel):
-        raise ValueError(
-            "module must be Opacus's DifferentiallyPrivateDistributedDataParallel around the model where several processes "
-            f"train it, got {type(module).__name__}: each would make steps and weights of its own"
+        raise ArgumentError(
+            "module",
+            "be Opacus's DifferentiallyPrivateDistributedDataParallel around the model where several "
+            "processes train it",
+            module,
+            got=f"{type(module).__name__}: each would make steps and weights of its own",
         )
 
 
@@ -359,26 +374,31 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
         ValueError: another loader.
     """
     if not isinstance(loader, DataLoader):
-        raise ValueError(f"data_loader must be a torch DataLoader, got {loader!r}")
+        raise ArgumentError("data_loader", "be a torch DataLoader", loader)
     if isinstance(loader.dataset, IterableDataset):
-        raise ValueError(
-            "data_loader must be over a data set with a length: Poisson sampling needs all examples at hand"
+        raise ArgumentError(
+            "data_loader", "be over a data set with a length: Poisson sampling needs all examples at hand", loader
         )
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
-        raise ValueError(
-            "data_loader must have a batch_size and no batch_sampler: its batches are replaced by Poisson batches"
+        raise ArgumentError(
+            "data_loader",
+            "have a batch_size and no batch_sampler: its batches are replaced by Poisson batches",
+            loader,
         )
     examples, sampler = len(loader.dataset), loader.sampler  # type: ignore[arg-type]
     whole = type(sampler) in (SequentialSampler, DistributedSampler) or (
         type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples == examples
     )
     if not whole:
-        raise ValueError(
-            f"data_loader must take its whole data set in order or shuffled, got {type(sampler).__name__}: Poisson sampling "
-            "draws every example with one rate (for a subset use torch.utils.data.Subset)"
+        raise ArgumentError(
+            "data_loader",
+            "take its whole data set in order or shuffled",
+            type(sampler).__name__,
+            got=f"{type(sampler).__name__}: Poisson sampling draws every example with one rate (for a "
+            "subset use torch.utils.data.Subset)",
         )
     if examples == 0:
-        raise ValueError("data_loader must have at least one example, got none")
+        raise ArgumentError("data_loader", "have at least one example", None, got="none")
     check_records(loader.dataset)
     return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
 

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
+from dptheory.errors import ArgumentError
+
 
 def check_records(data: Dataset[Any]) -> None:
     """Refuse a data set that visibly holds a record twice: a copy of it would count as another record.
@@ -21,9 +23,12 @@ def check_records(data: Dataset[Any]) -> None:
     else:
         return
     if twice:
-        raise ValueError(
-            f"data_loader must hold every record once, got a {type(data).__name__} that holds some twice: epsilon is that of one "
-            "copy, and a record in several is protected less; leave the copies out"
+        raise ArgumentError(
+            "data_loader",
+            "hold every record once",
+            type(data).__name__,
+            got=f"a {type(data).__name__} that holds some twice: epsilon is that of one copy, and a "
+            "record in several is protected less; leave the copies out",
         )
     for part in parts:
         check_records(part)

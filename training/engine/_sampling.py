@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._streams import BATCHES, Stream
 from dptheory.training.engine._poisson_subset import Words, poisson_subset
@@ -139,8 +140,11 @@ class PartitionBatches:
         examples = _validate.integer("train_size", self.train_size, 1, _MOST_EXAMPLES)
         size = _validate.integer("batch_size", self.batch_size, 1, examples)
         if examples % size:
-            raise ValueError(
-                f"batch_size must divide the {examples} examples where batches are a partition, got {size}"
+            raise ArgumentError(
+                "batch_size",
+                f"divide the {examples} examples where batches are a partition",
+                self.batch_size,
+                got=f"{size}",
             )
         _validate.store(self, train_size=examples, batch_size=size, seed=_argument_ranges.stream("seed", self.seed))
 

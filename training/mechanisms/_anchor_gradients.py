@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._streams import LABELS, Stream
 from dptheory.training.per_example import FACTORS, HookedModule, PerExampleGradients, as_gradients
@@ -55,9 +56,7 @@ class AnchorGradients:
     ) -> None:
         _validate.instance("model", model, nn.Module)
         if not isinstance(pixels, torch.Tensor) or pixels.ndim < 2 or not len(pixels):
-            raise ValueError(
-                f"pixels must be a tensor with at least one auxiliary image, got {_validate.shown(pixels)}"
-            )
+            raise ArgumentError("pixels", "be a tensor with at least one auxiliary image", pixels)
         self._model = model
         self._copy = HookedModule(_recording(copy.deepcopy(model)), mode=FACTORS, loss_reduction="sum", strict=False)
         self._pixels = pixels
@@ -105,9 +104,8 @@ class AnchorGradients:
 def _whole_labels(labels: torch.Tensor, count: int, classes: int) -> torch.Tensor:
     whole = isinstance(labels, torch.Tensor) and labels.dtype == torch.int64 and labels.shape == (count,)
     if not whole or bool(((labels < 0) | (labels >= classes)).any()):
-        raise ValueError(
-            f"labels must be an int64 tensor of shape ({count},) with entries in 0..{classes - 1}, got "
-            f"{_validate.shown(labels)}"
+        raise ArgumentError(
+            "labels", f"be an int64 tensor of shape ({count},) with entries in 0..{classes - 1}", labels
         )
     return labels
 

@@ -10,6 +10,7 @@ import torch
 from opacus import GradSampleModule
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy import FreshMask
 from dptheory.pruning import SubsetMallows
 from dptheory.training._streams import Stream
@@ -142,9 +143,12 @@ class Mechanism(abc.ABC):
             ValueError: it belongs to a run already.
         """
         if self._belongs:
-            raise ValueError(
-                f"mechanism must be a new one for every run, got that of an earlier run ({self.title}), which would go on where "
-                "that run left it: build another one"
+            raise ArgumentError(
+                "mechanism",
+                "be a new one for every run",
+                self.title,
+                got=f"that of an earlier run ({self.title}), which would go on where that run left it: build "
+                "another one",
             )
         self.attach(module)
         self._belongs = True
@@ -192,4 +196,4 @@ class Mechanism(abc.ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
         if state:
-            raise ValueError(f"state must be empty for {self.title}, got the keys {sorted(state)}")
+            raise ArgumentError("state", f"be empty for {self.title}", state, got=f"the keys {sorted(state)}")

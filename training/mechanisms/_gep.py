@@ -10,6 +10,7 @@ from opacus import GradSampleModule
 
 from dptheory import _validate
 from dptheory import embedding as theory
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import START, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
 from dptheory.training.mechanisms._clipping import clip_factors
@@ -38,7 +39,7 @@ class _Embedding(Mechanism, abc.ABC):
         iterations: int = 1,
     ) -> None:
         if not callable(anchor_gradients):
-            raise TypeError(f"anchor_gradients must give gradients when it is called, got {anchor_gradients!r}")
+            raise ArgumentTypeError("anchor_gradients", "give gradients when it is called", anchor_gradients)
         self._anchors = anchor_gradients
         self._quota = _validate.integer("subspace_dim", subspace_dim, 1, _MOST_DIMENSIONS)
         self._residual_clip = _validate.size("residual_clip", residual_clip, 1e-15, 1e15)
@@ -69,7 +70,7 @@ class _Embedding(Mechanism, abc.ABC):
 
     def _check_groups(self, count: int) -> None:
         if sum(map(len, self._members)) != count:
-            raise ValueError(f"groups must hold each of the {count} trainable parameters once, got {self._members}")
+            raise ArgumentError("groups", f"hold each of the {count} trainable parameters once", self._members)
 
     def begin_step(self, params: Tensors) -> None:
         self._check_groups(len(params))
@@ -79,9 +80,12 @@ class _Embedding(Mechanism, abc.ABC):
         dims = shared_dimensions(sizes, self._quota)
         for size, dim in zip(sizes, dims, strict=True):
             if dim > min(found.examples, size):
-                raise ValueError(
-                    f"subspace_dim must give a group of {size} entries with {found.examples} anchors at most "
-                    f"{min(found.examples, size)} vectors, got {self._quota}, which gives it {dim}"
+                raise ArgumentError(
+                    "subspace_dim",
+                    f"give a group of {size} entries with {found.examples} anchors at most "
+                    f"{min(found.examples, size)} vectors",
+                    self._quota,
+                    got=f"{self._quota}, which gives it {dim}",
                 )
         self._spans = [
             principal_span(found.of(group), dim=k, iterations=self._iterations, generator=on_cpu(self._stream))
@@ -298,7 +302,7 @@ class GepJoint(_Embedding):
         >>> mechanism.check_clip(0.4)
         Traceback (most recent call last):
             ...
-        ValueError: residual_clip must be a number in (0, 0.4], got 0.5
+        dptheory.errors.ArgumentError: residual_clip must be a number in (0, 0.4], got 0.5
     """
 
     title = "GEP, joint clipping"
@@ -361,7 +365,5 @@ def _grouped(groups: Sequence[Sequence[int]]) -> list[list[int]]:
         members = []
     joined = sorted(i for group in members for i in group)
     if not joined or joined != list(range(len(joined))):
-        raise ValueError(
-            f"groups must hold each of the numbers 0, 1, ... once, none empty, got {_validate.shown(groups)}"
-        )
+        raise ArgumentError("groups", "hold each of the numbers 0, 1, ... once, none empty", groups)
     return members

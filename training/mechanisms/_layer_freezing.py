@@ -7,6 +7,7 @@ from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import Stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
@@ -51,9 +52,7 @@ def _count_or_numbers(value: int | list[int] | tuple[int, ...], most: int | None
         return _validate.integer("frozen_layers", value, 1, None if most is None else most - 1)
     numbers = tuple(_validate.integer("frozen_layers", one, 1, most) for one in value)
     if not numbers or len(set(numbers)) < len(numbers) or len(numbers) == most:
-        raise ValueError(
-            f"frozen_layers must be the numbers of some layers, but not of all, each once, got {_validate.shown(value)}"
-        )
+        raise ArgumentError("frozen_layers", "be the numbers of some layers, but not of all, each once", value)
     return numbers
 
 
@@ -111,7 +110,7 @@ class LayerFreezing(Mechanism):
 
     def __init__(self, inner: Mechanism, *, frozen_layers: int | list[int] | tuple[int, ...], from_step: int) -> None:
         if not isinstance(inner, Mechanism):
-            raise TypeError(f"inner must be a mechanism, got {inner!r}")
+            raise ArgumentTypeError("inner", "be a mechanism", inner)
         self._inner = inner
         self.seeded = inner.seeded
         self.public = (*inner.public, "which layers are frozen, and when")

@@ -6,6 +6,7 @@ import torch
 from opacus import GradSampleModule
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy import FreshMask
 from dptheory.training._randomness import subset
 from dptheory.training._streams import MASKS, Stream, on_cpu, seed_stream
@@ -23,8 +24,8 @@ def kept_entries(*, dim: int, drop_rate: float) -> int:
     """
     keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * dim)
     if keep == 0:
-        raise ValueError(
-            f"drop_rate must keep at least one of the {dim} entries, got {drop_rate!r}; take at most {1 - 1 / dim:.6g}"
+        raise ArgumentError(
+            "drop_rate", f"keep at least one of the {dim} entries", drop_rate, then=f"; take at most {1 - 1 / dim:.6g}"
         )
     return keep
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._randomness import normal
 from dptheory.training._streams import RANKING, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
@@ -38,7 +39,7 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
     flat = torch.cat([v.flatten().abs() for v in values])
     keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * flat.numel())
     if keep == 0:
-        raise ValueError(f"drop_rate must keep at least one of the {flat.numel()} entries, got {drop_rate!r}")
+        raise ArgumentError("drop_rate", f"keep at least one of the {flat.numel()} entries", drop_rate)
     mask = torch.zeros_like(flat, dtype=torch.bool)
     mask[flat.topk(keep, sorted=False).indices] = True
     return [m.view(v.shape) for m, v in zip(torch.split(mask, [v.numel() for v in values]), values, strict=True)]

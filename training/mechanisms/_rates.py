@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dptheory import _validate, sparsification
+from dptheory.errors import ArgumentTypeError
 
 _MOST_STEPS = 10**15
 _LEAST_RATE = 1e-100  # of which a quotient and its powers are finite
@@ -42,7 +43,7 @@ class Checked:
         >>> rate(11)
         Traceback (most recent call last):
             ...
-        ValueError: drop_rate at step 11 must be a number in [0, 1], got 1.1
+        dptheory.errors.ArgumentError: drop_rate at step 11 must be a number in [0, 1], got 1.1
     """
 
     name: str
@@ -51,7 +52,7 @@ class Checked:
 
     def __post_init__(self) -> None:
         if not callable(self.schedule):
-            raise TypeError(f"{self.name} must be a schedule such as Constant(0.5), got {self.schedule!r}")
+            raise ArgumentTypeError(self.name, "be a schedule such as Constant(0.5)", self.schedule)
         self(0)
 
     def __call__(self, step: int) -> float:

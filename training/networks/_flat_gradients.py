@@ -7,6 +7,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _MEAN_CHUNK = 1000
 
@@ -33,7 +34,6 @@ def sample_loss(model: nn.Module) -> Callable[[Weights, torch.Tensor, torch.Tens
         >>> round(float(sample_loss(model)(nothing, torch.ones(3), torch.tensor(0)).exp()), 6)
         2.0
     """
-
     _validate.instance("model", model, nn.Module)
 
     def loss(weights: Weights, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
@@ -146,4 +146,4 @@ def loss_hessian(
 
 def _alike(pixels: torch.Tensor, labels: torch.Tensor) -> None:
     if len(pixels) != len(labels):
-        raise ValueError(f"labels must be as many as the {len(pixels)} pixels, got {len(labels)}")
+        raise ArgumentError("labels", f"be as many as the {len(pixels)} pixels", len(labels))

@@ -5,6 +5,7 @@ from typing import overload
 
 import torch
 
+from dptheory.errors import ArgumentError
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import Representation, Tensors
 
@@ -33,7 +34,9 @@ class PerExampleGradients(Sequence[torch.Tensor]):
     def __init__(self, parts: Sequence[Representation]) -> None:
         sizes = {part.shape[0] for part in parts}
         if len(sizes) != 1:
-            raise ValueError(f"parts must hold the gradients of one batch, got numbers of examples {sorted(sizes)}")
+            raise ArgumentError(
+                "parts", "hold the gradients of one batch", parts, got=f"numbers of examples {sorted(sizes)}"
+            )
         self.parts = list(parts)
 
     @property

@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 from torch.utils import _pytree as tree
 
+from dptheory.errors import ArgumentError
 from dptheory.training.per_example import _trial as trial
 from dptheory.training.per_example._factors import added, factors_of, has_factors
 from dptheory.training.per_example._formed import Formed
@@ -55,7 +56,12 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     ) -> None:
         """Put a hook on every layer with trained parameters, before those that the user has put there."""
         if hasattr(self._module, "autograd_grad_sample_hooks"):
-            raise ValueError("module must not be private yet, got one with hooks: take what to_standard_module() gives")
+            raise ArgumentError(
+                "module",
+                "not be private yet",
+                self._module,
+                got="one with hooks: take what to_standard_module() gives",
+            )
         handles: list[Any] = []
         self._module.autograd_grad_sample_hooks = self.autograd_grad_sample_hooks = handles
         names = {m: name for name, m in self._module.named_modules()}
@@ -516,9 +522,12 @@ class LayerHook:
         except Exception as error:
             shapes = [tuple(one.shape) for one in call.tensors]
             first = str(error).strip().split("\n")[0][:160]
-            raise ValueError(
-                f"module must have layers whose examples can be told apart, got {self._label}, called with tensors of shapes "
-                f"{shapes}: {first}; examples stand in the first dimension of its input and output"
+            raise ArgumentError(
+                "module",
+                "have layers whose examples can be told apart",
+                self._label,
+                got=f"{self._label}, called with tensors of shapes {shapes}: {first}; examples stand in the "
+                "first dimension of its input and output",
             ) from error
 
 

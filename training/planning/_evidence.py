@@ -23,10 +23,10 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from dptheory.planning import Candidate, candidates
+from dptheory.training._json_lines import JsonLines, Line
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._evidence_settings import DELTA, SETTINGS, Records, Setting
-from dptheory.training.planning._json_lines import JsonLines, Line
 from dptheory.training.planning._judged import accuracy, judged
 from dptheory.training.planning._pilot import Job, Outcome, Problem, pilot, pilot_steps
 from dptheory.training.planning._plan import plan

@@ -184,8 +184,10 @@ _SHARES = (0.45, 0.25, 0.15, 0.08, 0.05, 0.02)
 
 
 def _unequal() -> Records:
-    """Six ordered classes of very unequal weight by a bent score of five numbers, which are seen through thirty columns, ten of
-    them heavy-tailed noise."""
+    """Six ordered classes of very unequal weight by a bent score of five numbers.
+
+    They are seen through thirty columns, ten of them heavy-tailed noise.
+    """
     count = 1000 + 20_000 + _TEST
     generator = torch.Generator().manual_seed(3)
     place = torch.randn(count, 5, generator=generator)

@@ -5,8 +5,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from dptheory import _validate
-from dptheory.training.planning._json_lines import JsonLines, Line
+from dptheory.errors import ArgumentError
+from dptheory.training._json_lines import JsonLines, Line
 from dptheory.training.planning._pilot import Job, Outcome, Score
 
 _BEGINS = '{"plan": "'
@@ -26,9 +26,7 @@ class Journal:
         if path is None or self._file is None:
             return
         if path.exists() and not f"{path.read_text('utf-8')}{_BEGINS}".startswith(_BEGINS):
-            raise ValueError(
-                f"journal must be a file of a plan, or none yet, got {_validate.shown(str(path))}, which is another one"
-            )
+            raise ArgumentError("journal", "be a file of a plan, or none yet", str(path), then=", which is another one")
         head: Line = {"plan": hashlib.sha256(repr(setup).encode()).hexdigest()}
         lines = self._file.lines()
         if lines and lines[0] == head:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
 from dptheory.training._streams import digest
@@ -259,7 +260,7 @@ def _fixed(
 
 def _one_of(name: str, value: float, allowed: Sequence[float]) -> float:
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(f'{a:g}' for a in allowed)}, got {_validate.shown(value)}")
+        raise ArgumentError(name, f"be one of {', '.join(f'{a:g}' for a in allowed)}", value)
     return float(value)
 
 
@@ -283,15 +284,18 @@ def check(problem: Problem, *, classes: bool) -> None:
     """
     model, features, labels = problem.model, problem.features, problem.labels
     if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError("model must have parameters that require gradients, got none: nothing is trained")
+        raise ArgumentError("model", "have parameters that require gradients", model, got="none: nothing is trained")
     some = slice(0, 8)
     network = copy.deepcopy(model).eval()
     with torch.no_grad():
         try:
             outputs = network(features[some])
         except (RuntimeError, TypeError, IndexError, ValueError) as error:
-            raise ValueError(
-                f"public must hold records that the model takes, got features of shape {tuple(features.shape[1:])}: {error}"
+            raise ArgumentError(
+                "public",
+                "hold records that the model takes",
+                tuple(features.shape[1:]),
+                got=f"features of shape {tuple(features.shape[1:])}: {error}",
             ) from error
         if classes:
             _check_labels(outputs, labels)
@@ -299,9 +303,12 @@ def check(problem: Problem, *, classes: bool) -> None:
         each = [float(problem.loss(outputs[i : i + 1], labels[i : i + 1])) for i in range(len(outputs))]
     mean = math.fsum(each) / len(each)
     if not math.isclose(whole, mean, rel_tol=1e-3, abs_tol=1e-6):
-        raise ValueError(
-            f"loss must be the mean of the losses of single records, got {whole:.6g} of {len(each)} records whose own have the mean "
-            f"{mean:.6g}: take reduction='mean', without weights of classes"
+        raise ArgumentError(
+            "loss",
+            "be the mean of the losses of single records",
+            whole,
+            got=f"{whole:.6g} of {len(each)} records whose own have the mean {mean:.6g}: take "
+            "reduction='mean', without weights of classes",
         )
     _check_layers(model)
     check_rows_apart(model, (features[:16], labels[:16]), lambda net, batch: problem.loss(net(batch[0]), batch[1]))
@@ -317,18 +324,23 @@ def _check_layers(model: nn.Module) -> None:
 
 def _check_labels(outputs: Tensor, labels: Tensor) -> None:
     if labels.dim() != 1 or labels.dtype.is_floating_point or labels.dtype == torch.bool:
-        raise ValueError(
-            f"public must have whole numbers as labels, one a record, got {labels.dtype} of shape {tuple(labels.shape)}: "
-            "give loss= and metric= for others"
+        raise ArgumentError(
+            "public",
+            "have whole numbers as labels, one a record",
+            labels.dtype,
+            got=f"{labels.dtype} of shape {tuple(labels.shape)}: give loss= and metric= for others",
         )
     if outputs.dim() != 2:
-        raise ValueError(
-            f"model must give a row of scores for each record, got outputs of shape {tuple(outputs.shape)}"
+        raise ArgumentError(
+            "model",
+            "give a row of scores for each record",
+            tuple(outputs.shape),
+            got=f"outputs of shape {tuple(outputs.shape)}",
         )
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= outputs.shape[1]:
-        raise ValueError(
-            f"public must have labels in 0..{outputs.shape[1] - 1}, the classes of the model, got {low}..{high}"
+        raise ArgumentError(
+            "public", f"have labels in 0..{outputs.shape[1] - 1}, the classes of the model", low, got=f"{low}..{high}"
         )
 
 

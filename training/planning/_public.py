@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training.data import NAMES, load, standardised
 
 LEAST = 50
@@ -67,7 +68,7 @@ class Synthetic:
         >>> from dptheory.training.planning import Synthetic
         >>> features, labels = Synthetic(shape=(1, 28, 28), classes=10).records(seed=0)
         >>> features.shape, labels.max()
-        (torch.Size([1000, 1, 28, 28]), tensor(9))
+        (torch.Size([6000, 1, 28, 28]), tensor(9))
     """
 
     shape: tuple[int, ...]
@@ -116,8 +117,8 @@ def public_records(public: Public, *, seed: int) -> tuple[Tensor, Tensor]:
         return public.records(seed)
     features, labels = tensors("public", public)
     if len(labels) < LEAST:
-        raise ValueError(
-            f"public must hold at least {LEAST} records, got {len(labels)}: with fewer, pilots tell nothing apart"
+        raise ArgumentError(
+            "public", f"hold at least {LEAST} records", len(labels), then=": with fewer, pilots tell nothing apart"
         )
     chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:_MOST]
     return features[chosen], labels[chosen]
@@ -131,14 +132,14 @@ def tensors(name: str, data: Dataset[Any]) -> tuple[Tensor, Tensor]:
     try:
         count = len(data)  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError(f"{name} must be a data set with a length, got {_validate.shown(data)}") from None
+        raise ArgumentError(name, "be a data set with a length", data) from None
     try:
         pairs = [data[i] for i in range(count)]
         features = torch.stack([torch.as_tensor(one) for one, _ in pairs])
         return features, torch.stack([torch.as_tensor(label) for _, label in pairs])
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{name} must hold pairs of features and label, tensors of one shape each, got {_validate.shown(data)}: {error}"
+        raise ArgumentError(
+            name, "hold pairs of features and label, tensors of one shape each", data, then=f": {error}"
         ) from error
 
 
@@ -152,9 +153,12 @@ def refuse_private(public: Tensor, private: Dataset[Any]) -> None:
     features, _ = tensors("private", private)
     both = sum(digest in known for digest in _digests(features))
     if both:
-        raise ValueError(
-            f"public must hold no private record, got {both} that private holds too: what a plan takes from them is not "
-            "accounted for; take them out of private, or out of public"
+        raise ArgumentError(
+            "public",
+            "hold no private record",
+            public,
+            got=f"{both} that private holds too: what a plan takes from them is not accounted for; take "
+            "them out of private, or out of public",
         )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.mechanisms import clip_factors
 from dptheory.training.per_example import FACTORS, HookedModule, PerExampleGradients, as_gradients
@@ -148,7 +149,7 @@ def measure_spectrum(
     ones = torch.ones(len(features), dtype=gradients.dtype, device=features.device)
     mean = _flat(gradients.weighted_sum(ones)) / len(features)
     if not torch.isfinite(mean).all() or not mean.any():
-        raise ValueError("model must have a gradient that is finite and not zero at its present weights")
+        raise ArgumentError("model", "have a gradient that is finite and not zero at its present weights", model)
     some = torch.randperm(len(features), generator=generator)[:curved].sort().values.to(features.device)
     product = _product(model, loss, features[some], labels[some], matrix)
     precision = 100 * torch.finfo(gradients.dtype).eps
@@ -210,14 +211,16 @@ def _rows(features: torch.Tensor, labels: torch.Tensor) -> None:
     for name, tensor in (("features", features), ("labels", labels)):
         _validate.instance(name, tensor, torch.Tensor)
     if features.ndim < 1 or len(features) < 2:
-        raise ValueError(f"features must hold two records or more, got shape {tuple(features.shape)}")
+        raise ArgumentError("features", "hold two records or more", features, got=f"shape {tuple(features.shape)}")
     if labels.ndim < 1 or len(labels) != len(features):
-        raise ValueError(f"labels must be as many as the {len(features)} records, got shape {tuple(labels.shape)}")
+        raise ArgumentError(
+            "labels", f"be as many as the {len(features)} records", labels, got=f"shape {tuple(labels.shape)}"
+        )
 
 
 def _clips(clips: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(clips, list | tuple) or not clips:
-        raise ValueError(f"clips must be a row of one clip norm or more, got {_validate.shown(clips)}")
+        raise ArgumentError("clips", "be a row of one clip norm or more", clips)
     return tuple(_argument_ranges.clip("clips", clip) for clip in clips)
 
 
@@ -233,14 +236,14 @@ def _copied(model: nn.Module) -> nn.Module:
 def _trained(model: nn.Module) -> list[nn.Parameter]:
     found = [p for p in model.parameters() if p.requires_grad]
     if not found:
-        raise ValueError("model must have parameters that require gradients, got none")
+        raise ArgumentError("model", "have parameters that require gradients", model, got="none")
     return found
 
 
 def _value(loss: Loss, outputs: Any, labels: torch.Tensor) -> torch.Tensor:
     value = loss(outputs, labels)
     if not isinstance(value, torch.Tensor) or value.shape != () or not torch.isfinite(value):
-        raise ValueError(f"loss must give one finite number, got {_validate.shown(value)}")
+        raise ArgumentError("loss", "give one finite number", value)
     return value
 
 

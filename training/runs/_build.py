@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.pruning import theta_for_budget
 from dptheory.training import _argument_ranges, mechanisms
 from dptheory.training._streams import LABELS, derived
@@ -113,16 +114,16 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     unknown = [key for key in arguments if key not in wanted]
     if unknown:
         there = f"there are {', '.join(wanted)}" if wanted else "it takes none"
-        raise ValueError(f"mechanism {name!r} has no argument {', '.join(unknown)}; {there}")
+        raise ArgumentError(f"mechanism.{unknown[0]}", f"be an argument of {name!r}; {there}", arguments[unknown[0]])
     try:
         inspect.signature(builder).bind(setting, **arguments)  # whose error names no function
         built = builder(setting, **arguments)
         built.check_clip(setting.run.max_grad_norm)
     except TypeError as error:
         raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
-    except ValueError as error:
-        if str(error).split(maxsplit=1)[0] in arguments:  # as a mechanism calls its own argument
-            raise ValueError(f"mechanism.{error}") from None
+    except ArgumentError as error:
+        if error.argument in arguments:  # as a mechanism calls its own argument
+            raise error.renamed(f"mechanism.{error.argument}") from None
         raise
     return built
 
@@ -143,43 +144,29 @@ def _refresh_steps(setting: MechanismSetting, refreshes_per_epoch: int) -> int:
     return 1 if times == 0 else setting.steps_per_epoch // times
 
 
-def _dp_sgd(setting: MechanismSetting) -> Mechanism:
-    return mechanisms.DpSgd()
+def _alone(kind: Callable[[], Mechanism]) -> Callable[..., Mechanism]:
+    def build(setting: MechanismSetting) -> Mechanism:
+        return kind()
+
+    return build
 
 
-def _noisy_sgd(setting: MechanismSetting) -> Mechanism:
-    return mechanisms.NoisySgd()
+def _masked(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
+    def build(
+        setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+    ) -> Mechanism:
+        schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
+        return kind(schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch))
+
+    return build
 
 
-def _clipped_sgd(setting: MechanismSetting) -> Mechanism:
-    return mechanisms.ClippedSgd()
+def _ranked(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
+    def build(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
+        schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
+        return kind(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
-
-def _random_sparsification(
-    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
-) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RandomSparsification(
-        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
-    )
-
-
-def _noisy_sparsification(
-    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
-) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.NoisySparsification(
-        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
-    )
-
-
-def _posterior_freeze(
-    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
-) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.PosteriorFreeze(
-        schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch)
-    )
+    return build
 
 
 def _random_k(
@@ -188,16 +175,6 @@ def _random_k(
     kept = _validate.real("mechanism.keep_share", keep_share, 1e-9, 1.0)
     share = _share(setting, kept, start, schedule)
     return mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed)
-
-
-def _ranked(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RankedSparsification(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
-
-
-def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
-    schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
 def _layer_freezing(setting: MechanismSetting, after: float, frozen_layers: int | list[int] = 0) -> Mechanism:
@@ -220,7 +197,7 @@ def _first_step(setting: MechanismSetting, after: float) -> int:
 def _lower(setting: MechanismSetting, count: int) -> int:
     found = len(layers(setting.model))
     if found < 2:
-        raise ValueError(f"model must have two layers or more, some of which train on, got one with {found}")
+        raise ArgumentError("model", "have two layers or more, some of which train on", found, got=f"one with {found}")
     return _validate.integer("mechanism.frozen_layers", count, 0, found - 1) or found // 2
 
 
@@ -352,15 +329,15 @@ def parameter_groups(model: nn.Module, grouping: str) -> list[list[int]]:
 
 
 BUILDERS: dict[str, Callable[..., Mechanism]] = {
-    "dp-sgd": _dp_sgd,
-    "noisy-sgd": _noisy_sgd,
-    "clipped-sgd": _clipped_sgd,
-    "random-sparsification": _random_sparsification,
-    "noisy-sparsification": _noisy_sparsification,
-    "posterior-freeze": _posterior_freeze,
+    "dp-sgd": _alone(mechanisms.DpSgd),
+    "noisy-sgd": _alone(mechanisms.NoisySgd),
+    "clipped-sgd": _alone(mechanisms.ClippedSgd),
+    "random-sparsification": _masked(mechanisms.RandomSparsification),
+    "noisy-sparsification": _masked(mechanisms.NoisySparsification),
+    "posterior-freeze": _masked(mechanisms.PosteriorFreeze),
     "random-k": _random_k,
-    "ranked-sparsification": _ranked,
-    "ranked-by-true-gradients": _ranked_by_true_gradients,
+    "ranked-sparsification": _ranked(mechanisms.RankedSparsification),
+    "ranked-by-true-gradients": _ranked(mechanisms.RankedByTrueGradients),
     "layer-freezing": _layer_freezing,
     "quiet-layers": _quiet_layers,
     "index-pruning": _index_pruning,

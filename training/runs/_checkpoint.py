@@ -2,14 +2,12 @@
 
 import csv
 import dataclasses
-import fcntl
 import io
 import json
 import math
-import os
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ import torch
 
 from dptheory.files import write_atomically
 from dptheory.training import engine
+from dptheory.training._locks import only_here
 
 if TYPE_CHECKING:
     from dptheory.training.runs._prepare import Run
@@ -34,43 +33,24 @@ _MAY_DIFFER = ("physical_batch_size",)
 def locked(folder: Path) -> Iterator[None]:
     """Keep other runs out of the folder, which is made where there is none.
 
-    The operating system holds the lock and frees it when the process ends, however it ends; the empty file means nothing.
-
     Raises:
         ValueError: another run has it.
         OSError: the folder cannot be made or written to.
     """
-    held, refusal = None, None
-    if engine.first():
-        try:
-            held = _lock(folder)
-        except (ValueError, OSError) as error:
-            refusal = error
-    try:
+    with ExitStack() as held:
+        refusal: Exception | None = None
+        if engine.first():
+            try:
+                held.enter_context(only_here(folder, LOCK))
+            except BlockingIOError:
+                refusal = ValueError(
+                    f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out"
+                )
+            except OSError as error:
+                refusal = OSError(f"out={folder} must be a folder, or one that can be made: {error.strerror}")
         if engine.summed(refusal is not None, engine.communicating()) > 0:  # so that no process waits for the first
             raise refusal or ValueError(f"out={folder} was refused to the first process")
         yield
-    finally:
-        if held is not None:
-            os.close(held)
-
-
-def _lock(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"out={folder} must be a folder, or one that can be made: {error.strerror}") from None
-    held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(held)
-        if not isinstance(error, BlockingIOError):
-            raise
-        raise ValueError(
-            f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out"
-        ) from None
-    return held
 
 
 def save_all(run: "Run", folder: Path) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.convergence import SCHEDULES
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
+from dptheory.training._toml import only, read_toml
 from dptheory.training.data import NAMES, CropsAndFlips
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._own import is_file, is_own
-from dptheory.training.runs._tables import only, read_toml
 
 MODELS = (
     "small-cnn",
@@ -82,8 +83,11 @@ class OptimizerConfig:
         )
         _validate.choice("optimizer.schedule", self.schedule, tuple(SCHEDULES))
         if self.decay and self.schedule != "constant":
-            raise ValueError(
-                f"optimizer.decay must be 0 with optimizer.schedule = {self.schedule!r}, got {self.decay}: both lower the rate"
+            raise ArgumentError(
+                "optimizer.decay",
+                f"be 0 with optimizer.schedule = {self.schedule!r}",
+                self.decay,
+                got=f"{self.decay}: both lower the rate",
             )
 
 
@@ -172,20 +176,22 @@ class RunConfig:
         self._check_views()
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if self.optimizer.decay and self.epochs < 2:
-            raise ValueError(f"epochs must be at least 2 with optimizer.decay above 0, got {self.epochs}")
+            raise ArgumentError("epochs", "be at least 2 with optimizer.decay above 0", self.epochs)
         if self.optimizer.decay and not isinstance(self.epochs, int):
-            raise ValueError(f"epochs must be a whole number with optimizer.decay above 0, got {self.epochs}")
+            raise ArgumentError("epochs", "be a whole number with optimizer.decay above 0", self.epochs)
         if not isinstance(self.mechanism, Mapping):
-            raise ValueError(f"mechanism must be a table of name and arguments, got {_validate.shown(self.mechanism)}")
+            raise ArgumentError("mechanism", "be a table of name and arguments", self.mechanism)
         _validate.choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
         if not isinstance(self.secure, bool):
-            raise ValueError(f"secure must be true or false, got {_validate.shown(self.secure)}")
+            raise ArgumentError("secure", "be true or false", self.secure)
         if _validate.choice("sampling", self.sampling, SAMPLINGS) == "partition" and self.secure:
-            raise ValueError("sampling must be 'poisson' with secure = true, got 'partition'")
+            raise ArgumentError("sampling", "be 'poisson' with secure = true", self.sampling, got="'partition'")
         if self.sampling == "partition" and self.noise_multiplier is None:
-            raise ValueError("noise_multiplier must be given with sampling = 'partition', got none")
+            raise ArgumentError(
+                "noise_multiplier", "be given with sampling = 'partition'", self.noise_multiplier, got="none"
+            )
         if self.noise_multiplier is None and self.epsilon is None:
-            raise ValueError("noise_multiplier or epsilon must be given, got neither")
+            raise ArgumentError("noise_multiplier or epsilon", "be given", self.noise_multiplier, got="neither")
         if self.noise_multiplier is not None:
             sigma = _argument_ranges.noise_multiplier("noise_multiplier", self.noise_multiplier)
             _validate.store(self, noise_multiplier=sigma)
@@ -210,8 +216,8 @@ class RunConfig:
             inputs = "standardised" if self.inputs is None else self.inputs
             _validate.store(self, inputs=_validate.choice("inputs", inputs, INPUTS))
         elif self.inputs is not None:
-            raise ValueError(
-                f"inputs must be left out where data is a file: its records are taken as they are, got {self.inputs!r}"
+            raise ArgumentError(
+                "inputs", "be left out where data is a file: its records are taken as they are", self.inputs
             )
         if not is_own(self.model):
             _validate.choice("model", self.model, MODELS)
@@ -271,7 +277,7 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
         known = ", ".join(str(run.relative_to(_HERE)) for run in run_files(_HERE))
         raise FileNotFoundError(f"no file {path}; the package brings {known}")
     if found.is_dir():
-        raise ValueError(f"config must be a TOML file, got the folder {path}")
+        raise ArgumentError("config", "be a TOML file", path, got=f"the folder {path}")
     table = read_toml(found)
     for change in changes:
         _apply(table, change)
@@ -304,11 +310,11 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
         >>> from_dict(table)
         Traceback (most recent call last):
             ...
-        ValueError: noise_multiplier or epsilon must be given, got neither
+        dptheory.errors.ArgumentError: noise_multiplier or epsilon must be given, got neither
     """
     for name in ("optimizer", "mechanism"):
         if not isinstance(table.get(name, {}), Mapping):
-            raise ValueError(f"{name} must be a table such as [{name}], got {table[name]!r}; did you mean {name}.name?")
+            raise ArgumentError(name, f"be a table such as [{name}]", table[name], then=f"; did you mean {name}.name?")
     optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))
     plain = _known("", RunConfig, table)
     missing = [

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._randomness import seeded
 
 _MODULE = "dptheory_own_network"
@@ -59,11 +60,9 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
     file, _, function = model.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not function.isidentifier():
-        raise ValueError(
-            f"model must be a Python file and a function of it, as mynetwork.py:build, got {_validate.shown(model)}"
-        )
+        raise ArgumentError("model", "be a Python file and a function of it, as mynetwork.py:build", model)
     if not path.is_file():
-        raise ValueError(f"model must be of a file that exists, got {_validate.shown(model)}: there is no file {file}")
+        raise ArgumentError("model", "be of a file that exists", model, then=f": there is no file {file}")
     build = _function(path, function)
     try:
         network = seeded(seed, build)

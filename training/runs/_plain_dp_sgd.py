@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.data import Images
 
@@ -224,7 +225,7 @@ def pick_device(wanted: str) -> torch.device:
     """
     _validate.choice("wanted", wanted, ("auto", "cpu", "cuda"))
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device='cuda', but torch finds no CUDA device here; use 'auto' or 'cpu'")
+        raise ArgumentError("device", "be 'auto' or 'cpu' where torch finds no CUDA device", wanted)
     if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(wanted)

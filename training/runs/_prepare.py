@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from dptheory import privacy
+from dptheory.errors import ArgumentError
 from dptheory.training import engine
 from dptheory.training._last_weights import LastWeights
 from dptheory.training._streams import simulation
@@ -116,9 +117,13 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
 def _prepared(config: RunConfig, device: torch.device) -> Run:
     train, test = (images_of(config, train=t) for t in (True, False))
     if config.batch_size > len(train):
-        raise ValueError(f"batch_size must be at most the {len(train)} training examples, got {config.batch_size}")
+        raise ArgumentError(
+            "batch_size",
+            f"be at most the {len(train)} training examples",
+            config.batch_size,
+        )
     if config.unjudged >= max(1, len(test)):
-        raise ValueError(f"unjudged must be less than the {len(test)} test images, got {config.unjudged}")
+        raise ArgumentError("unjudged", f"be less than the {len(test)} test images", config.unjudged)
     sampling_rate = config.batch_size / len(train)
     steps = last_step(config.epochs, sampling_rate)
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
@@ -202,8 +207,11 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
         raise ValueError(f"model {config.model!r} must give a row of scores for each record")
     low, high = int(train.labels.min()), int(train.labels.max())
     if low < 0 or high >= outputs.shape[1]:
-        raise ValueError(
-            f"data must have labels in 0..{outputs.shape[1] - 1}, the classes of model {config.model!r}, got {low}..{high}"
+        raise ArgumentError(
+            "data",
+            f"have labels in 0..{outputs.shape[1] - 1}, the classes of model {config.model!r}",
+            low,
+            got=f"{low}..{high}",
         )
     if len(labels) > 1:
         engine.check_rows_apart(
@@ -226,16 +234,18 @@ def _check_images(config: RunConfig, train: Images) -> None:
 def _auxiliary(config: RunConfig, test: Images, name: str | None) -> Images:
     """The images that a mechanism may take as not protected: of the run's own set at most half of those that judge it."""
     if is_file(config.data) and name is None:
-        raise ValueError(f"mechanism.auxiliary must be given where data is a file, got none with {config.data!r}")
+        raise ArgumentError(
+            "mechanism.auxiliary", "be given where data is a file", None, got=f"none with {config.data!r}"
+        )
     name = AUXILIARY[config.data] if name is None else name
     if name == config.data:
         return Images(name, test.pixels[: len(test) // 2], test.labels[: len(test) // 2])
     if {name, config.data} == {"excerpt", "fashion-mnist"}:
-        raise ValueError(f"mechanism.auxiliary must be a set without images of {config.data!r}, got {name!r}")
+        raise ArgumentError("mechanism.auxiliary", f"be a set without images of {config.data!r}", name)
     images = _inputs(config, load(name=name, train=False))
     wanted, found = tuple(test.pixels.shape[1:]), tuple(images.pixels.shape[1:])
     if found != wanted:
-        raise ValueError(f"mechanism.auxiliary must be a set with images of shape {wanted}, got {name!r}: {found}")
+        raise ArgumentError("mechanism.auxiliary", f"be a set with images of shape {wanted}", name, then=f": {found}")
     return images
 
 
@@ -264,9 +274,11 @@ def images_of(config: RunConfig, *, train: bool) -> Images:
         return _inputs(config, load(name=config.data, train=train))
     features, labels = own_records(config.data, test=not train)
     if labels.dim() != 1 or labels.dtype != torch.int64:
-        raise ValueError(f"data must have whole numbers as labels, one a record, got {config.data!r} with others")
+        raise ArgumentError(
+            "data", "have whole numbers as labels, one a record", config.data, got=f"{config.data!r} with others"
+        )
     if train and not len(labels):
-        raise ValueError(f"data must have records, got {config.data!r} with none")
+        raise ArgumentError("data", "have records", config.data, got=f"{config.data!r} with none")
     return Images(config.data, features, labels)
 
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from dptheory._rounding import rounded_up
 from dptheory.convergence import SCHEDULES
+from dptheory.errors import ArgumentError
 from dptheory.training import engine
 from dptheory.training._last_weights import first_averaged
 from dptheory.training._randomness import seeded
@@ -134,9 +135,11 @@ def one_step(run: Run) -> tuple[float, int]:
         except RuntimeError as error:
             if not _out_of_memory(error):
                 raise
-            raise ValueError(
-                f"physical_batch_size must fit into memory, got {run.config.physical_batch_size}: take a smaller one, the "
-                "result is the same"
+            raise ArgumentError(
+                "physical_batch_size",
+                "fit into memory",
+                run.config.physical_batch_size,
+                got=f"{run.config.physical_batch_size}: take a smaller one, the result is the same",
             ) from None
     if run.mean is not None and run.step >= first_averaged(run.steps, run.config.average):
         run.mean.take()

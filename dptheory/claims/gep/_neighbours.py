@@ -5,9 +5,8 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.optimize import brentq, minimize_scalar
 
 Array = NDArray[np.float64]
 Pair = tuple[float, float]
@@ -21,7 +20,7 @@ _RESIDUAL = np.array([-0.48, 0.36, 0.0, 0.8, 0.0])
 def hockey_stick(mu: float, epsilon: float) -> float:
     """delta of N(mu, 1) against N(0, 1): E (1 - e^(epsilon - loss))_+ under the first, by quadrature."""
     start = epsilon / mu - mu / 2
-    value, _ = quad(
+    value, _ = scipy.integrate.quad(
         lambda t: -math.expm1(-mu * t) * math.exp(-((start + t) ** 2) / 2) / math.sqrt(2 * math.pi),
         0.0,
         max(0.0, -start) + 12.0,
@@ -36,7 +35,9 @@ def least_noise_ratio(epsilon: float, delta: float, steps: int = 1) -> float:
     """sigma_i / S_i at which ``steps`` pairs of releases just meet delta, by root finding on :func:`hockey_stick`."""
     guess = math.sqrt(2 * steps * math.log(1 / delta)) / epsilon
     return float(
-        brentq(lambda s: math.log(hockey_stick(math.sqrt(2 * steps) / s, epsilon) / delta), guess / 5, guess * 5)
+        scipy.optimize.brentq(
+            lambda s: math.log(hockey_stick(math.sqrt(2 * steps) / s, epsilon) / delta), guess / 5, guess * 5
+        )
     )
 
 
@@ -48,7 +49,7 @@ def best_order_ratio(epsilon: float, delta: float) -> float:
         above = log_inverse / epsilon + math.exp(log_extra)  # a - 1
         return math.sqrt((1 + above) / (epsilon - log_inverse / above))
 
-    found = minimize_scalar(ratio, bounds=(-15.0, 15.0), method="bounded", options={"xatol": 1e-10})
+    found = scipy.optimize.minimize_scalar(ratio, bounds=(-15.0, 15.0), method="bounded", options={"xatol": 1e-10})
     return float(found.fun)
 
 

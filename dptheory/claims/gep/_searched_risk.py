@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dptheory.claims.gep import _noisy_steps as noisy
 
@@ -28,7 +28,7 @@ def brute_force_risk(
     def step_energy(steps: int) -> float:
         if clip == 0 or rest == 0:
             return subspace_dim * steps / mu**2
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda share: steps / mu**2 * (subspace_dim / share + rest * clip**2 / (1 - share)),
             bounds=(1e-9, 1 - 1e-9),
             method="bounded",

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _counted
 
 
@@ -56,33 +56,13 @@ def _counted_parts(part: str, dim: int, basis: int, anchors: int, groups: int, u
     return sum(found.values()) if part == "total" else found[part]
 
 
-row = Row(
-    Claim(
-        id="gep.appB.compute",
-        title="operations of a power iteration",
-        source=Source("gep", "Appendix B, Table 4, section 3.1"),
-        statement="One power iteration of Algorithm 1 (lines 5 and 6) with $m$ anchor gradients, $p$ parameters and $k$ "
-        "basis vectors costs $2mkp+pk^2$ ($2mkp$ in section 3.1) floating-point operations; with $g$ groups of "
-        "$p/g$ parameters and $k/g$ vectors, $2mkp/g+pk^2/g^2$.",
-        verdict=Verdict.CONDITIONAL,
-        summary="right if a product and its addition count as one operation; of the floating-point operations that "
-        "Table 4 says it counts there are about twice as many.",
-        conditions=(
-            "Unstated: one operation is one multiply-add.",
-            "Matrix products entry by entry; modified Gram-Schmidt for line 6. Householder reflections or a fast "
-            "product cost something else.",
-            "$g$ divides $p$ and $k$. The $k$ square roots are left out of all counts, the $kp/g$ divisions out of "
-            "the printed one.",
-        ),
-        correction=r"""$2mkp/g+pk^2/g^2$ multiply-adds exactly, and
-
-$$\frac{4mkp}g+\frac{2pk^2}{g^2}-mk-\frac{kp}g-\frac k2\Big(\frac kg+1\Big)+\frac{kp}g$$
-
-floating-point operations, the last term being divisions.""",
-        printed=printed_operations,
-        calculators=(embedding.power_iteration,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.appB.compute",
+    source=Source("gep", "Appendix B, Table 4, section 3.1"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_operations,
+    calculators=(embedding.power_iteration,),
+    proved=True,
 )
 
 

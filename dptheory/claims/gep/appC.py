@@ -4,12 +4,12 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
-from dptheory.claims.gep._random_subspace import Array, kept_law, lost_energy
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims.gep._energies import Array, kept_law, lost_energy
 from dptheory.papers import RESNET20_GROUPS
 
 
@@ -22,7 +22,7 @@ def _binned(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> ND
 
 
 def _bins(dim: int, subspace_dim: int) -> Array:
-    law = beta((dim - subspace_dim) / 2, subspace_dim / 2)
+    law = scipy.stats.beta((dim - subspace_dim) / 2, subspace_dim / 2)
     return np.asarray(np.diff(law.cdf(np.linspace(0, 1, 11))))
 
 
@@ -46,37 +46,12 @@ def _error_by_law(what: str, dim: int, k: int) -> float:
     return float(law.expect(lambda x: math.sqrt(1 - x), epsabs=1e-13, epsrel=1e-10))
 
 
-row = Row(
-    Claim(
-        id="gep.appC",
-        title="random basis",
-        source=Source("gep", "Appendix C and Fig. 7"),
-        statement="Projecting gradients onto Gaussian random basis vectors leaves a relative error $|g-B^TBg|/|g|$ above "
-        "95 % throughout training.",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            r"the error is $\sqrt{1-k/p}$ in root mean square, with an exact law, and above 95 % if and only if "
-            "$k/p<0.0975$; with a basis for each group the paper does not meet that at $k = 2000$."
-        ),
-        conditions=(
-            "$0<k<p$ for the law; for $k = p$ the error is 0.",
-            "The Gaussian rows are orthonormalised. Without that, $B^TB$ is no projection and the error is larger "
-            r"still: with entries $N(0,\frac1k)$ its mean square is $\frac{p+1}k|g|^2$.",
-            "The basis is independent of $g$, which may be any vector: one gradient, or their mean as in the figure.",
-            "Unstated: $k/p<1-0.95^2 = 0.0975$ for one basis, $k_g/p_g<0.0975$ in every group where there are "
-            "groups (step 5).",
-            r"With one basis for each group of parameters: mean square $\sum_g|g_g|^2(1-k_g/p_g)/|g|^2$, by applying "
-            "the formula to each group.",
-        ),
-        correction=r"""For every fixed $g\ne0$ in $R^p$ and a uniformly random $k$-dimensional subspace with orthonormal basis $B$:
-
-$$\frac{|g-B^TBg|^2}{|g|^2}\sim\mathrm{Beta}\Big(\frac{p-k}2,\frac k2\Big),\quad E\frac{|g-B^TBg|^2}{|g|^2} = 1-\frac kp,\quad E\frac{|g-B^TBg|}{|g|} = \frac{\Gamma(\frac{p-k+1}2)\Gamma(\frac p2)}{\Gamma(\frac{p-k}2)\Gamma(\frac{p+1}2)}.$$
-
-The root mean square is $\sqrt{1-k/p}$: above 99.6 % for $p = 2.7\cdot10^5$, $k\le2000$ and one basis. With a basis for each of
-the five groups, $k = 2000$ gives the first layer $k_g/p_g = .110$, and a gradient that lies in it has an error of .943.""",
-        calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
-        proved=True,
-    )
+row = new_row(
+    id="gep.appC",
+    source=Source("gep", "Appendix C and Fig. 7"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
+    proved=True,
 )
 
 

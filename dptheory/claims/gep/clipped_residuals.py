@@ -5,62 +5,19 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
-row = Row(
-    Claim(
-        id="gep.clipped_residuals",
-        title="residual clip below the largest residual",
-        source=Source("gep", "new, on Theorem 3.3 with clipped residuals"),
-        ours=True,
-        for_users=(
-            "The residual clip is read off the residuals' norms: the one with the least bound clips between a third and three fifths of "
-            r"$\sqrt{p-k}/(\mu n)$ of them. At the largest residual it is too large, unless many samples share it "
-            r"(at $\mu = 1$ and the size of the paper's network more than 300)."
-        ),
-        statement=r"""Theorem 3.3 ([gep.thm3.3](thm3.3.md)) for residual clips that clip. Let $L$ be convex and $\beta$-smooth with minimiser $\theta_\ast$,
-$D = |\theta_0-\theta_\ast|$, $\theta_{t+1} = \theta_t-\frac1\beta(\nabla L(\theta_t)+b_t+\zeta_t)$, where given the past $b_t$ is fixed with $|b_t|\le b$, and
-$\zeta_t$ has mean 0 and $E|\zeta_t|^2\le N$. Let $M = \frac1T\sum_{t=1}^TE L(\theta_t)-L_\ast$.
-
-1. $M\le U = \frac{\beta D^2}{2T}+\frac N{2\beta}+bD+\frac{Tb^2}{2\beta}+\frac{2b\sqrt{TN}}{3\beta}$.
-2. If $b\le2\beta D$, some loss, biases and noise have $M\ge W = \frac{\beta(D+\frac{T+1}2\frac b\beta)^2}{2(T+2)}+\frac N{2\beta}$. The biases can come from clipped
-   residuals whose mean excess over the clip is $b$. For larger $b$ some have $M\ge\frac D2\big(\beta D+(T+1)(b-\beta D)\big)+\frac N{2\beta}$.
-3. GEP with $T$ steps at $\mu$-GDP, every loss $G$-Lipschitz, residuals clipped to a public $\rho$, $q = p-k$, and the best split of the noise:
-   $N = Ts^2$ with $s = \frac{\sqrt kG+\sqrt q\rho}{\mu n}$, and $b$ is the mean over the samples of $(|R_i|-\rho)_+$, at the iterate where that is largest. With $w = \sqrt{s^2+\frac43bs+b^2}$,
-   $$U = D(b+w)\le D(s+2b)\quad\text{at}\quad T = \frac{\beta D}w,$$
-   which is the best $T$. If it is an integer and at least 17, $W\ge\frac12U$.
-4. If the norms $|R_i|$ have the same law at every iterate, $D(b+w)$ is convex in $\rho$, and at its least point
-   $P(|R_i|>\rho)\le\frac35\frac{\sqrt q}{\mu n}$ and, for $\rho>0$, $P(|R_i|\ge\rho)\ge\frac13\frac{\sqrt q}{\mu n}$. With $m$ samples at the largest residual, a lower clip is better if and only if
-   $m<\frac35\frac{\sqrt q}\mu$. $D(s+2b)$ is least where $P(|R_i|>\rho)\le\frac{\sqrt q}{2\mu n}\le P(|R_i|\ge\rho)$; if $\sqrt q\ge2\mu n$, at $\rho = 0$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"with mean excess $b$ over the clip the risk is at most $D(s+2b)$ at the best $T$, $Ts^2$ a step's noise; from $T = 17$ on the "
-            "worst case is at least half the bound; the best clip is a quantile."
-        ),
-        key_points=(
-            "The paper leaves open what a clip below the largest residual does: less noise, and a bias that the steps add up.",
-            r"With $b$ the mean of what the clip takes off the residuals and $Ts^2$ the noise energy of each of $T$ steps, the risk is at most "
-            r"$D(b+w)\le D(s+2b)$ at the best $T$. From 17 steps on, some loss with such biases and noise has at least half of $D(b+w)$.",
-            r"The best clip leaves a third to three fifths of the share $\frac{\sqrt{p-k}}{\mu n}$ of the residuals to be clipped: a quantile, whatever their law.",
-            "Use `best_residual_clip`.",
-        ),
-        conditions=(
-            r"As in [gep.thm3.3](thm3.3.md): per-sample Lipschitz constant, all data in every step, neighbours by add/remove, $n$ public, public anchors, fresh noise; embeddings are "
-            "clipped at $G$, and so not at all. Only residuals are clipped.",
-            "The clip and the norms that it is computed from are public, or are paid for apart.",
-            r"$b$ is a bound for every iterate. Norms that are measured at some iterates bound those alone.",
-            r"Item 1 holds for biases of any origin. The bias of a clipped mean is often far below the mean excess, where residuals cancel ([gep.rem1](rem1.md)); with a measured "
-            "bias in place of $b$ the bound is smaller.",
-            r"The loss of item 2 has biases that point away from its minimiser all the time. It is not "
-            r"Lipschitz along $y$, where the noise is. The factor of 2 is that of the class of item 1, not of a given problem.",
-        ),
-        calculators=(embedding.biased_descent_risk, embedding.best_residual_clip),
-        proved=True,
-    )
+row = new_row(
+    id="gep.clipped_residuals",
+    source=Source("gep", "new, on Theorem 3.3 with clipped residuals"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.biased_descent_risk, embedding.best_residual_clip),
+    proved=True,
 )
 
 
@@ -258,7 +215,9 @@ def _found(law: str, dim: int, n: int, mu: float) -> dict[str, float]:
             s, b = parts(clip)
             return float(3.0 * (b + math.sqrt(s * s + 4 * b * s / 3 + b * b)))
 
-        inside = minimize_scalar(real, bounds=(0.0, float(rows.max())), method="bounded", options={"xatol": 1e-12}).x
+        inside = scipy.optimize.minimize_scalar(
+            real, bounds=(0.0, float(rows.max())), method="bounded", options={"xatol": 1e-12}
+        ).x
         clip = float(min((0.0, inside, *rows.tolist()), key=real))
         s, b = parts(clip)
         steps = max(1, round(6.0 / math.sqrt(s * s + 4 * b * s / 3 + b * b)))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from dptheory import embedding
 from dptheory._adjacency import Adjacency
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._neighbours import (
     most_concatenated,
     normalised_move,
@@ -17,27 +17,14 @@ def _smaller_slack(**point: float) -> float:
     return 1 - normalised_move(**point)
 
 
-row = Row(
-    Claim(
-        id="gep.concat",
-        title="one release of sensitivity sqrt 2",
-        source=Source("gep", "section 4, implementation details"),
-        statement=r"""Divide the clipped embedding of each record by $S_1$ and its clipped residual by $S_2$, concatenate, and sum over the records. The
-sum has $\ell_2$ sensitivity $\sqrt2$. Releasing it by one Gaussian mechanism and multiplying the parts by $S_1$ and $S_2$ has the
-law of GEP's two releases with $\sigma_i = \sqrt2\sigma S_i$, where $\sqrt2\sigma$ is the standard deviation of the one release's
-noise. (B-GEP releases the first part alone, of sensitivity 1.)""",
-        verdict=Verdict.HOLDS,
-        kernel="gep/concat.v",
-        kernel_theorems=("printed_holds",),
-        summary=r"exactly, where records are added or removed; where one is replaced, the sensitivity is $2\sqrt2$.",
-        conditions=(
-            r"Neighbours differ by one record added or removed. Where one is replaced: $2\sqrt2$, by the same proof.",
-            "The value is attained for $0<k<p$; for $k = p$ the residual is 0 and the sensitivity 1.",
-            "Embedding and residual are clipped separately, as in Algorithm 1.",
-        ),
-        calculators=(embedding.joint_mu,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.concat",
+    source=Source("gep", "section 4, implementation details"),
+    verdict=Verdict.HOLDS,
+    kernel="gep/concat.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(embedding.joint_mu,),
+    proved=True,
 )
 
 

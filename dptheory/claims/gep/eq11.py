@@ -1,39 +1,15 @@
 """gep.eq11: one noisy step of gradient descent."""
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Source, Verdict
+from dptheory.claims._row import Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
-row = Row(
-    Claim(
-        id="gep.eq11",
-        title="one step with noise",
-        source=Source("gep", "proof of Theorem 3.3", (7, 8, 9, 10, 11)),
-        statement=r"""For $L$ convex and $\beta$-smooth, $\eta = \frac1\beta$, $\theta_{t+1} = \theta_t-\eta(\nabla L(\theta_t)+\zeta_t)$,
-$\zeta_t = \frac1n(z^{(1)}_tB+z^{(2)}_t)$, $N = E|\zeta_t|^2 = \frac{\sigma^2}{n^2}(k+pr_t^2)$:
-
-$$E L(\theta_{t+1})-L_\ast\le\frac\beta2\big(E|\theta_t-\theta_\ast|^2-E|\theta_{t+1}-\theta_\ast|^2\big)+\frac N\beta.\tag{11}$$
-
-(Where equations 9 to 12 print $r_t^2$, which depends on $\theta_t$, its mean is meant.)""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "equations 7 to 11 are right, signs included, and the constant of the noise is the best for this "
-            "inequality; another inequality leads to the same place with half the noise."
-        ),
-        conditions=(
-            r"$\theta_\ast$ is a minimiser of $L$, which is convex and $\beta$-smooth, over $R^p$; "
-            r"$E[\zeta_t\mid\theta_t] = 0$ (no embedding and no residual is clipped).",
-            "No Lipschitz constant is needed here: it is needed for the privacy.",
-        ),
-        correction=r"""With the same bracket, and this is ours,
-
-$$E L(\theta_t)-L_\ast\le\frac\beta2\big(E|\theta_t-\theta_\ast|^2-E|\theta_{t+1}-\theta_\ast|^2\big)+\frac N{2\beta}.\tag{11'}$$
-
-The sum over $t$ then costs half the noise. In (11) the constant 1 of $N/\beta$ is the best: there is equality for
-$L = \frac\beta2|\theta|^2$ at $\theta_t = \theta_\ast$.""",
-        calculators=(embedding.noisy_descent_risk,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.eq11",
+    source=Source("gep", "proof of Theorem 3.3", (7, 8, 9, 10, 11)),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.noisy_descent_risk,),
+    proved=True,
 )
 
 

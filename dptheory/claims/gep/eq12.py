@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
 
@@ -17,32 +17,16 @@ def _strong_run_slack(smoothness: float, distance: float, share: float, steps: i
     return run_slack(smoothness, distance, share, steps, noise, 0.5)
 
 
-row = Row(
-    Claim(
-        id="gep.eq12",
-        title="risk after T steps",
-        source=Source("gep", "proof of Theorem 3.3", (12,)),
-        statement=r"$E L(\bar\theta)-L_\ast\le\frac\beta{2T}|\theta_0-\theta_\ast|+\frac{\sigma^2}{\beta n^2}\big(k+\frac "
-        r"pT\sum_{t<T}r_t^2\big)$, $\bar\theta = \frac1T\sum_{t=1}^T\theta_t$.",
-        verdict=Verdict.FALSE,
-        kernel="gep/eq12.v",
-        kernel_theorems=("printed_is_false",),
-        summary="the distance lacks its square (the two sides have different units otherwise). With it the bound is "
-        "true, and half its noise term is enough.",
-        conditions=(
-            r"As for [gep.eq11](eq11.md): $L$ convex and $\beta$-smooth, step $\frac1\beta$, noise of mean 0 given "
-            "the iterate.",
-        ),
-        correction=r"""With $D = |\theta_0-\theta_\ast|$ and $N$ the mean over the steps of $E|\zeta_t|^2 = \frac{\sigma^2}{n^2}(k+pE r_t^2)$:
-
-$$E L(\bar\theta)-L_\ast\le\frac{\beta D^2}{2T}+\frac N{2\beta},$$
-
-and for every $T$ there is a loss with excess at least $\frac{\beta D^2}{2(T+2)}$, whatever the noise of mean 0. Sharper: the bound
-holds with $T+2$ in place of $T$, and nothing smaller does for all noises ([gep.noisy_steps](noisy_steps.md)).""",
-        printed=printed_summed_risk,
-        calculators=(embedding.noisy_descent_risk, embedding.least_risk),
-        proved=True,
-    )
+row = new_row(
+    id="gep.eq12",
+    source=Source("gep", "proof of Theorem 3.3", (12,)),
+    verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
+    kernel="gep/eq12.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_summed_risk,
+    calculators=(embedding.noisy_descent_risk, embedding.least_risk),
+    proved=True,
 )
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 Array = NDArray[np.float64]
@@ -41,7 +40,7 @@ def _misses(chance: float, count: int, failure: float, bound: str) -> float:
     found = [_found(_lengths(count, int(n), 0.0), _CLIP, failure) for n in held]
     least = np.array([getattr(one, bound) for one in found])
     truth = chance * (_CLIP**2 if bound == "energy_bound" else 1.0)
-    return float(binom.pmf(held, count, chance)[least < truth * (1 - 1e-12)].sum())
+    return float(scipy.stats.binom.pmf(held, count, chance)[least < truth * (1 - 1e-12)].sum())
 
 
 _ATOMS = ((2.0, 0.0, 0.0), (0.5, 1.0, 0.0), (0.1, -0.4, 0.3), (0.0, 1.5, 0.7))
@@ -86,7 +85,7 @@ def _worst_shift(chance: float, distance: float, kind: str) -> float:
 
     best = chance
     for target in targets:
-        share = brentq(lambda s, to=target: far(s, to) - distance, 0.0, 1.0, xtol=1e-14)
+        share = scipy.optimize.brentq(lambda s, to=target: far(s, to) - distance, 0.0, 1.0, xtol=1e-14)
         best = max(best, float(((1 - share) * law + share * target)[:3].sum()))
     return best
 
@@ -103,66 +102,13 @@ def _shifted(chance: float, distance: float, kind: str) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.held_out",
-        title="residual told by held-out anchors",
-        source=Source("gep", "new, on Lemma 3.2"),
-        ours=True,
-        statement=r"""$m$ anchors are independent draws of a law $Q$. The subspace is found from $m-h$ of them, by any method; $R_1,\dots,R_h$ are the
-residuals of the other $h$, and $R$ is that of a fresh draw of $Q$. $S>0$ is fixed before the held-out ones are seen,
-$e(r) = \min(|r|,S)^2$, $Y = \frac1{hS^2}\sum_ie(R_i)$, $N$ the number of $|R_i|>S$, $\mathrm{kl}(y\Vert\mu)$ the divergence of two
-coins, $0<\delta<1$. All is meant given the subspace.
-
-1. *Energy.* $E[YS^2] = E\thinspace e(R)$, and with probability at least $1-\delta$
-   $$E\thinspace e(R)\le S^2\max\lbrace\mu:\mathrm{kl}(Y\Vert\mu)\le\tfrac1h\log\tfrac1\delta\rbrace .$$
-   This is at most twice the mean $YS^2$ as soon as $hY\ge3.26\log\frac1\delta$.
-2. *Clipping.* $P(|R|>S)\le\max\lbrace b:P(\mathrm{Bin}(h,b)\le N)\ge\delta\rbrace$ with probability at least $1-\delta$, and
-   $P(|R|>S)\le E\frac{N+1}{h+1}$. The $j$-th smallest $|R_i|$ may stand for $S$, $j$ fixed in advance, with $h-j$ for $N$. If the
-   law of $|R|$ is continuous, both hold with equality then: $P(|R|>S) = \frac{h+1-j}{h+1}$ over all draws, and the bound given the
-   anchors fails with probability $\delta$ exactly.
-3. *Without clipping.* If $|R|^2\le T$, $E|R|^2\le E\thinspace e(R)+T\thinspace P(|R|>S)$. No bound on $E|R|^2$ that is a function of
-   $R_1,\dots,R_h$ and $T$, and holds with probability at least $1-\delta$ for all laws, is below
-   $T(1-\delta^{1/h})\approx\frac Th\log\frac1\delta$ where all $R_i$ are 0.
-4. *Anchors of another law.* Let the fresh gradient have the law $P$, $q = Q(|R|>S)$, for the same subspace. Then $P(|R|>S)$ is at
-   most $q+\tau$ if $P$ and $Q$ differ by at most $\tau$ in total variation, $wq$ if $\frac{dP}{dQ}\le w$, and
-   $q+\sqrt{\chi^2q(1-q)}$ if $E_Q(\frac{dP}{dQ}-1)^2\le\chi^2$; and $E_Pe(R)\le E_Qe(R)+\tau S^2$, or $w\thinspace E_Qe(R)$. For every $0<q<1$
-   each bound on $P(|R|>S)$ is attained, as long as it is at most 1. The anchors tell none of $\tau$, $w$, $\chi^2$.
-5. *Leave one out.* Over all draws the mean of $|\xi_i-\Pi_{(i)}\xi_i|^2$, $\Pi_{(i)}$ the subspace of the other $m-1$ anchors, is
-   the mean residual of a fresh draw off a subspace of $m-1$ anchors.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "anchors held out of the subspace bound the clipped residual's energy, within a third in tests where Lemma 3.2 is 5 to "
-            "1,459 times too large, and the share that is clipped, for every law."
-        ),
-        key_points=(
-            "The question: what to use for Lemma 3.2, whose bound is at least $T\\sqrt{(2/m)\\log(1/\\delta)}$ however small the residual is?",
-            (
-                "Keep some anchors out of the subspace and look at their residuals. That bounds the energy after clipping, which "
-                "is what GEP releases, and the share that is clipped; for every law, subspace method and spectrum."
-            ),
-            (
-                "If the private gradients have another law than the anchors, the bounds move by the distance of the two laws, "
-                "and nothing public tells that distance. But the clipped residuals of a batch can be counted, with noise."
-            ),
-            "Remember: the largest of $h$ held-out residuals is exceeded by a fresh one with probability at most $1/(h+1)$.",
-            "Use `held_out_residual`.",
-        ),
-        for_users=(
-            "Keep 200 of 2,000 anchors for `held_out_residual`: in four laws its bound on the clipped energy was at most 31 % too "
-            "large where Lemma 3.2 was 5 to 1,459 times, and it bounds how many residuals a clip touches."
-        ),
-        conditions=(
-            "The held-out anchors are independent draws, at a model that they did not help to choose. For the next step of a run "
-            "the same anchors are no longer fresh.",
-            "The clip $S$ is fixed before the held-out anchors are seen (or is the $j$-th of their lengths, item 2, with $h-j$ for $N$ also where some are equal: the calculator counts $N$). The first "
-            "$m-h$ may choose it.",
-            "The subspace is that of $m-h$ anchors. That of all $m$ need not leave less ([gep.lem3.2.text](lem3.2.text.md)).",
-            "Both bounds together hold with probability at least $1-2\\delta$.",
-        ),
-        calculators=(embedding.held_out_residual,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.held_out",
+    source=Source("gep", "new, on Lemma 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.held_out_residual,),
+    proved=True,
 )
 
 

@@ -4,36 +4,19 @@ import math
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._searched_risk import brute_force_risk, excess_at_printed_steps, published_risk
 
-row = Row(
-    Claim(
-        id="gep.independent_p",
-        title="rate independent of p",
-        source=Source("gep", "section 3.3, after Theorem 3.3"),
-        statement=r"If the gradients stay in a $k$-dimensional subspace, $\bar r = 0$ and the excess error is "
-        r"$O(\sqrt{k\log(1/\delta)}/(n\epsilon))$, independent of the ambient dimension $p$.",
-        verdict=Verdict.FALSE,
-        kernel="gep/independent_p.v",
-        kernel_theorems=("printed_is_false",),
-        summary=r"at the stated $T$ the excess grows like $\sqrt p$ even if all gradients lie on one line. True at a $T$ "
-        "that does not fall with $p$.",
-        conditions=(
-            "For the corrected statement: the anchors span the subspace at every step ([gep.lem3.1](lem3.1.md)), "
-            "and the residual's clip is 0, fixed in advance. (That the residuals happen to be 0 in the data does "
-            "not allow dropping the noise: [gep.residual_scale](residual_scale.md).) Then Algorithm 2 releases the "
-            "embedding alone.",
-            "As for [gep.thm3.3](thm3.3.md) otherwise.",
-        ),
-        correction=r"False at the stated $T = n\beta\epsilon/\sqrt p$, which stops the earlier the larger $p$ is. At $T = "
-        r"\beta Dn\epsilon/\sqrt{8k\log(1/\delta)}$ the excess is at most "
-        r"$2\sqrt2D\sqrt{k\log(1/\delta)}/(n\epsilon)$, and with the best noise at $\mu$-GDP it is at most "
-        r"$D\sqrt k/(\mu n)$ at $T = \beta Dn\mu/\sqrt k$.",
-        calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
-        proved=True,
-        part_of="gep.thm3.3",
-    )
+row = new_row(
+    id="gep.independent_p",
+    source=Source("gep", "section 3.3, after Theorem 3.3"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="gep/independent_p.v",
+    kernel_theorems=("printed_is_false",),
+    calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
+    proved=True,
+    part_of="gep.thm3.3",
 )
 
 

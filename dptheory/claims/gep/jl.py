@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
-from dptheory.claims.gep._random_subspace import Array, kept_law, lost_energy
+from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims.gep._energies import Array, kept_law, lost_energy
 
 
 def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
@@ -15,26 +15,12 @@ def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_d
     return np.asarray(np.square(dim / subspace_dim * kept - 1))
 
 
-row = Row(
-    Claim(
-        id="gep.jl",
-        title="distances kept, vectors lost",
-        source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
-        statement="By the Johnson-Lindenstrauss lemma a random projection preserves pairwise distances, but this is not "
-        "sufficient for reconstructing gradients well.",
-        verdict=Verdict.HOLDS,
-        summary=r"a random projection to $k$ dimensions keeps squared lengths to within about $\sqrt{2/k}$ (standard "
-        "deviation), whatever $p$ is, and loses on average a share $1-k/p$ of the energy of every vector.",
-        conditions=("The subspace is drawn independently of the vectors. $g$ may be the difference of two gradients.",),
-        correction=r"""For fixed $g\ne0$ and a uniformly random subspace with orthonormal basis $B\in R^{k\times p}$, $Q = \frac pk|Bg|^2/|g|^2$ has
-
-$$EQ = 1,\qquad\mathrm{Var}\thinspace Q = \frac{2(p-k)}{k(p+2)}<\frac2k,\qquad\text{while}\qquad E\frac{|g-B^TBg|^2}{|g|^2} = 1-\frac kp.$$
-
-So $Q$ has the standard deviation $\sqrt{2(p-k)/(k(p+2))}<\sqrt{2/k}$, whatever $p$ is, while the relative error of $B^TBg$ is
-$\sqrt{1-k/p}\to1$ in root mean square.""",
-        calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
-        proved=True,
-    )
+row = new_row(
+    id="gep.jl",
+    source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
+    proved=True,
 )
 
 

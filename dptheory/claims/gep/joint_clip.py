@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._energies import least_by_search
 from dptheory.embedding import SplitNoise, joint_clip, split_noise
 
@@ -27,7 +27,7 @@ def _least_joint_energy(dim: int, k: int, clip: float, share: float, mu: float) 
 def _worst_case(clip: float, share: float, noise: SplitNoise) -> float:
     """Largest a^2/s1^2 + b^2/s2^2 by linear programming over x = a^2, y = b^2."""
     weights = -(np.array([clip / noise.embedding_std, clip / noise.residual_std]) ** 2)
-    found = linprog(weights, A_ub=[[1.0, 1.0]], b_ub=[1.0], bounds=[(0.0, None), (0.0, share**2)])
+    found = scipy.optimize.linprog(weights, A_ub=[[1.0, 1.0]], b_ub=[1.0], bounds=[(0.0, None), (0.0, share**2)])
     return math.sqrt(-float(found.fun))
 
 
@@ -56,47 +56,13 @@ def _apart_slack(share: float, k: int, dim: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.joint_clip",
-        title="clipping the gradient first",
-        source=Source("gep", "new, on Algorithm 1, lines 10-11"),
-        ours=True,
-        for_users=(
-            "With this order of clipping the residual clip can be chosen without ending above the noise of plain "
-            "perturbation; the bias of clipping is to be looked at apart."
-        ),
-        statement=r"""Algorithm 1 clips embedding and residual apart. Notation as in [gep.split](split.md). Clip $\lvert G_i\rvert\le S$ first; take
-embedding and residual of the clipped gradient; clip the residual to $rS$, $0\le r\le1$. Let $a,b$ be the norms of the embedding
-and the residual that one example then contributes, and $c = \sqrt{1-r^2}$.
-
-1. The pairs $(a,b)$ that occur are those with $a^2+b^2\le S^2$, $0\le b\le rS$, $a\ge0$.
-2. The noise energy $k\sigma_1^2+q\sigma_2^2$ of a $\mu$-GDP release (add/remove) is at least
-
-$$E(r) = \begin{cases}(\sqrt k\thinspace c+\sqrt q\thinspace r)^2S^2/\mu^2&\text{if }r^2\le q/p,\cr pS^2/\mu^2&\text{if }r^2>q/p,\end{cases}$$
-
-and this is attained: in the first case by the split of [gep.split](split.md) at $S_1 = cS$, $S_2 = rS$, in the second by
-$\sigma_1 = \sigma_2 = S/\mu$. No correlated Gaussian noise does with less.
-
-3. $E(r)\le pS^2/\mu^2$, the energy of plain perturbation with clip $S$, with equality if and only if $r^2\ge q/p$.
-4. $E(r)\le(\sqrt k+\sqrt q\thinspace r)^2S^2/\mu^2$, the least energy where embedding and residual are clipped apart at $S$ and
-   $rS$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "clip the gradient to $S$, its residual to $rS$, and account for the pairs that can occur: the noise "
-            "energy is never above that of plain perturbation, and below it if and only if $r^2<q/p$."
-        ),
-        conditions=(
-            "$B$ has orthonormal rows and does not depend on the private data; $S$ and $r$ are fixed in advance.",
-            r"$\mu$ is that of add/remove. Under replace-one it doubles: the shift is a difference of two allowed "
-            "ones, and opposite vectors reach twice the length.",
-            "Noise only. Clipping the residual at $rS$ adds a bias that plain perturbation does not have "
-            "([gep.rem1](rem1.md)); clipping the gradient first scales embeddings that would not have been clipped "
-            "on their own.",
-        ),
-        calculators=(joint_clip,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.joint_clip",
+    source=Source("gep", "new, on Algorithm 1, lines 10-11"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(joint_clip,),
+    proved=True,
 )
 
 

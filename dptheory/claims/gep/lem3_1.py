@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 
@@ -80,36 +80,17 @@ _THIRDS = (Fraction(1, 3),) * 3
 _ATOM_CASES = [(weights, m) for weights in (_THIRDS, (Fraction(1, 2), Fraction(1, 2))) for m in (1, 2, 3, 5)]
 
 
-row = Row(
-    Claim(
-        id="gep.lem3.1",
-        title="anchors recover a low-rank range",
-        source=Source("gep", "Lemma 3.1", (2,)),
-        statement=r"""Let $\Sigma = E\xi\xi^T$ have rank $k$ and let $P(\xi\in F) = 0$ for every flat (translate of a linear subspace) of dimension
-below $k$. If $m\ge k$ anchors are independent draws of $\xi$, the range of $\hat\Sigma = \frac1m\sum\hat\xi_j\hat\xi_j^T$ is the
-range of $\Sigma$ with probability 1, so the residuals of private gradients from the same law are 0.""",
-        verdict=Verdict.HOLDS,
-        summary=r"as printed; linear subspaces suffice in the hypothesis and are then necessary, $m\ge k$ is enough (the "
-        "text says $m>k$).",
-        conditions=(
-            "The anchors are independent draws of the law of the private gradients, at one and the same model.",
-            r"The subspace that is kept has at least $k = \mathrm{rank}\thinspace \Sigma$ dimensions, and no linear "
-            r"subspace $M\subsetneq U$ has positive probability. Atoms break this: a finite data set, or gradients "
-            "that vanish exactly (dead units, zero loss).",
-        ),
-        correction=r"""Let $U = \mathrm{range}\thinspace\Sigma$. The anchors span $U$ with probability 1 for one (equivalently every) $m\ge k$ **if and
-only if** $P(\xi\in M) = 0$ for every linear subspace $M\subsetneq U$.
-
-For every $m\ge k$ the chance of failure is at least $\max_MP(\xi\in M)^m$. Gradients that vanish with probability $z$ break the
-condition: then recovery has probability $P(\mathrm{Bin}(m,1-z)\ge k)$.""",
-        calculators=(
-            embedding.recovery_probability,
-            embedding.anchor_subspace,
-            embedding.project,
-            embedding.residual_energy,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lem3.1",
+    source=Source("gep", "Lemma 3.1", (2,)),
+    verdict=Verdict.HOLDS,
+    calculators=(
+        embedding.recovery_probability,
+        embedding.anchor_subspace,
+        embedding.project,
+        embedding.residual_energy,
+    ),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 from dptheory.claims.gep import _subspace_bounds as bounds
 
@@ -23,51 +23,13 @@ def _trace_off(law: bounds.Law, k: int) -> float:
     return float(np.square(law.matrix[:, k:]).sum() / len(law.atoms))
 
 
-row = Row(
-    Claim(
-        id="gep.lem3.2",
-        title="residual bound",
-        source=Source("gep", "Lemma 3.2", (3,)),
-        statement=r"""$\xi\sim P$ with $|\xi|^2<T$, $\Sigma = E\xi\xi^T$ with eigenvalues $\lambda_1\ge\ldots\ge\lambda_p$,
-$\hat\Sigma = \frac1m\sum_j\hat\xi_j\hat\xi_j^T$ of $m$ independent anchors, $\hat V_k$ the span of $k$ leading eigenvectors of
-$\hat\Sigma$. With probability $1-2e^{-\delta}$
-
-$$E|\xi-\Pi_{\hat V_k}\xi|^2\le\sum_{i>k}\lambda_i+\sqrt{\frac{kC}m}+T\sqrt{\frac{2\delta}m},\qquad C = \underbrace{E|\xi|^4-\sum\lambda_i^2}_ {C_1}+\underbrace{\tfrac1m\sum_j|\hat\xi_j|^4-\sum\hat\lambda_i^2}_{C_2}.$$""",
-        verdict=Verdict.LOOSE,
-        summary=r"true as printed; the second bracket of $C$ can go, the probability is $1-e^{-\delta}$, and the bound "
-        "can be made not to grow with $k$.",
-        key_points=(
-            (
-                "Claimed: a bound on the energy that the subspace of $m$ anchors leaves out, with probability "
-                r"$1-2e^{-\delta}$."
-            ),
-            (
-                r"True, and more: the second bracket of $C$ can go, the probability is $1-e^{-\delta}$, and the "
-                "middle term need not grow with $k$."
-            ),
-            "The anchors must be independent of the model; anchors that have shaped it are not.",
-            "Use `residual_bound`.",
-        ),
-        conditions=(
-            r'The anchors are independent draws of the law of $\xi$ **given the model**. "The argument holds for all '
-            'time steps" needs fresh anchors at each step: once the same auxiliary samples have shaped the model, '
-            "through the bases or otherwise, their gradients are no longer independent draws.",
-            "$T$ bounds the square of the norm. The letter is also the number of updates elsewhere in the paper.",
-            r"$\hat V_k$ is the exact principal subspace. A subspace $V$ with "
-            r"$\mathrm{tr}(\Pi_V\hat\Sigma)\ge\mathrm{tr}(\Pi_{\hat V_k}\hat\Sigma)-\tau$ adds $\tau$ to the bound "
-            "for $j = k$ (step 2).",
-            r"The expectation is over a fresh $\xi$. It bounds the mean residual, not the largest one, "
-            r"$\max_i|R_i|$, by which noise is scaled.",
-        ),
-        correction=r"""With probability at least $1-e^{-\delta}$, for $j\le k$ fixed in advance (take the one for which the right side is smallest),
-
-$$E|\xi-\Pi_{\hat V_k}\xi|^2\le\sum_{i>j}\lambda_i+\sqrt{\frac{j(1-j/p)\thinspace C_1}m}+T\sqrt{\frac{2\delta}m},$$
-
-without the last term for $j = 0$ and $j = p$.""",
-        printed=bounds.printed_residual_bound,
-        calculators=(embedding.residual_bound, embedding.residual_energy),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lem3.2",
+    source=Source("gep", "Lemma 3.2", (3,)),
+    verdict=Verdict.LOOSE,
+    printed=bounds.printed_residual_bound,
+    calculators=(embedding.residual_bound, embedding.residual_energy),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 from dptheory.claims.gep import _subspace_bounds as bounds
 
@@ -36,31 +36,15 @@ def _mean_line_residual(anchors: int) -> Fraction:
 _TEN = (Fraction(6, 10),) + (Fraction(1, 10),) * 4
 
 
-row = Row(
-    Claim(
-        id="gep.lem3.2.text",
-        title="larger subspace, smaller residual",
-        source=Source("gep", "section 3.2, after Lemma 3.2"),
-        statement='"From Lemma 3.2, we can see the larger the number of anchor gradients and the dimension of the anchor '
-        'subspace $k$, the smaller the residual gradients."',
-        verdict=Verdict.FALSE,
-        kernel="gep/lem3_2_text.v",
-        kernel_theorems=("printed_is_false",),
-        summary="that the residual falls with $k$ does not follow from Lemma 3.2, whose bound can rise with $k$; the "
-        "residual itself never rises with $k$. With $m$ even the mean residual can rise.",
-        conditions=(
-            r"The printed bound falls from $k$ to $k+1$ if and only if $\lambda_{k+1}\ge(\sqrt{k+1}-\sqrt "
-            r"k)\sqrt{C/m}$.",
-            "The statement about $m$ is true of bounds only: the improved bound of [gep.lem3.2](lem3.2.md) does not "
-            r"grow with $m$, and in the printed one the mean of $C/m$, $(2-\frac1m)\frac{C_1}m$, falls. The residual "
-            r"tends to $\sum_{i>k}\lambda_i$, but not monotonically.",
-        ),
-        correction=r"The residual does not grow with $k$ because the subspaces are nested, so the smallest bound over $j\le "
-        "k$ holds for $k$: the one given on [gep.lem3.2](lem3.2.md). That one does not grow with $m$ either, "
-        "while the mean residual can grow with $m$.",
-        calculators=(embedding.residual_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lem3.2.text",
+    source=Source("gep", "section 3.2, after Lemma 3.2"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="gep/lem3_2_text.v",
+    kernel_theorems=("printed_is_false",),
+    calculators=(embedding.residual_bound,),
+    proved=True,
 )
 
 

@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-from scipy.integrate import quad
+import scipy
 
 from dptheory import embedding, privacy
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 
 def printed_conversion(order: float, divergence: float, delta: float) -> float:
@@ -23,7 +23,7 @@ def _divergence(order: float, *shifts: float) -> float:
     """Renyi divergence of products of N(shift, 1) from products of N(0, 1), factor by factor by quadrature."""
 
     def one(shift: float) -> float:
-        value, _ = quad(
+        value, _ = scipy.integrate.quad(
             lambda x: math.exp(-order * (x - shift) ** 2 / 2 - (1 - order) * x * x / 2) / math.sqrt(2 * math.pi),
             order * shift - 12,
             order * shift + 12,
@@ -40,35 +40,13 @@ def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
     return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
 
 
-row = Row(
-    Claim(
-        id="gep.lemD.2-4",
-        title="three lemmas on Renyi privacy",
-        source=Source("gep", "Lemmas D.2 to D.4"),
-        statement=r"""Let $D_\lambda(P\Vert Q) = \frac1{\lambda-1}\log E_Q(dP/dQ)^\lambda$, $\lambda>1$.
-
-- Lemma D.2: with sensitivity $S$, the Gaussian mechanism is $(\lambda,\lambda S^2/(2\sigma^2))$-RDP.
-- Lemma D.3: mechanisms that are $(\lambda,\gamma_1)$- and $(\lambda,\gamma_2)$-RDP are together
-  $(\lambda,\gamma_1+\gamma_2)$-RDP.
-- Lemma D.4: $(\lambda,\gamma)$-RDP implies $(\gamma+\log(1/\delta)/(\lambda-1),\delta)$-DP.""",
-        verdict=Verdict.LOOSE,
-        summary="all three are true; the first is an equality, and the conversion of the third can be improved at every "
-        "order.",
-        conditions=(
-            r"Order $\lambda>1$, $0<\delta<1$.",
-            "In D.3 the second mechanism may depend on the first one's output, if its bound holds for every output.",
-        ),
-        correction=r"""The first is an equality. In the third, $(\lambda,\gamma)$-RDP implies $(\epsilon,\delta)$-DP for
-
-$$\epsilon = \gamma+\frac{\log(1/\delta)-\log\lambda}{\lambda-1}+\log\Big(1-\frac1\lambda\Big),$$
-
-or for $\epsilon = 0$ if this is negative.
-
-This is less than the printed value.""",
-        printed=printed_conversion,
-        calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lemD.2-4",
+    source=Source("gep", "Lemmas D.2 to D.4"),
+    verdict=Verdict.LOOSE,
+    printed=printed_conversion,
+    calculators=(privacy.gaussian_rdp_epsilon, embedding.joint_mu),
+    proved=True,
 )
 
 

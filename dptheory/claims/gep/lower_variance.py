@@ -3,39 +3,21 @@
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._energies import traced_energy
 
 _MU = 0.5
 _PAPERS = tuple((dim, k) for dim in (269_722, 100_000) for k in (250, 500, 1000, 1500, 2000))
 """p, of ResNet20 and of a smaller network, and the k of section 4."""
 
-row = Row(
-    Claim(
-        id="gep.lower_variance",
-        title="unbiased, with much lower perturbation variance",
-        source=Source("gep", "section 1, second contribution"),
-        statement='"we show that GEP returns an unbiased estimator of target private gradient with much lower perturbation variance '
-        'than original gradient perturbation."',
-        verdict=Verdict.CONDITIONAL,
-        kernel="gep/lower_variance.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=r"the ratio of the variances is $2(\frac kp+(S_2/S)^2)$: 9 % at the paper's $S_2 = S/5$ and ResNet20, above 1 from "
-        r"$S_2 = S\sqrt{1/2-k/p}$ on; unbiased where nothing is clipped.",
-        conditions=(
-            r"Stated in words only (section 1: if the anchor subspace covers most of the gradient, the residual should be small): "
-            r"$(S_2/S)^2<\frac12-\frac kp$; for less than a tenth of the variance $(S_2/S)^2+\frac kp<\frac1{20}$. In general the "
-            "paper does not bound $S_2$: Lemma 3.1 needs gradients of rank $k$, Lemma 3.2 bounds a mean.",
-            "Stated in Remark 1: the effect of clipping is ignored. Clipping at a smaller $S_2$ is what lowers the variance, and "
-            "unbiased is the release only where it clips nothing, or where what it takes away sums to 0.",
-            r"Both ways at the same privacy, GEP's accounted for as in Theorem 3.1, $S_1 = S$, and all $p$ entries of the noise of "
-            "the residual released, as in Algorithm 1.",
-        ),
-        correction=r"""At the same $\mu$ the noise of GEP has $2(\frac kp+(S_2/S)^2)$ times the energy of plain perturbation's, whatever the gradients are. At the
-paper's clips, 10 and 2, that is $\frac{2k}p+0.08$. Its mean is the private gradient minus what clipping takes away.""",
-        calculators=(embedding.gep_mse, embedding.clipping_bias),
-        proved=True,
-    )
+row = new_row(
+    id="gep.lower_variance",
+    source=Source("gep", "section 1, second contribution"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gep/lower_variance.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(embedding.gep_mse, embedding.clipping_bias),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import itertools
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
 
 
@@ -88,60 +88,13 @@ def _less_noise_slack(smoothness: float, share: float, curvature: float, steps: 
     return 1 - _searched_mean(smoothness, share, curvature, steps, noise) / bound
 
 
-row = Row(
-    Claim(
-        id="gep.noisy_steps",
-        title="exact risk of noisy steps",
-        source=Source("gep", "new, on the proof of Theorem 3.3", (12,)),
-        ours=True,
-        statement=r"""Let $L$ be convex and $\beta$-smooth with minimiser $\theta_\ast$, $D = |\theta_0-\theta_\ast|$,
-$\theta_{t+1} = \theta_t-\frac1\beta(\nabla L(\theta_t)+\zeta_t)$, $E[\zeta_t\mid\theta_0,\zeta_0,\dots,\zeta_{t-1}] = 0$ and
-$N = \frac1T\sum_{t<T}E|\zeta_t|^2$. For every $T\ge1$:
-
-$$\frac1T\sum_{t=1}^TE L(\theta_t)-L_\ast\le\frac{\beta D^2}{2(T+2)}+\frac N{2\beta},\qquad(1)$$
-
-and for all $\beta$, $D$, $N$ and $T$ there are a loss in two coordinates and a noise with equality. The same bound holds for
-$E L(\bar\theta)-L_\ast$, $\bar\theta = \frac1T\sum_{t=1}^T\theta_t$, with equality for a noise in the first step alone. If
-$E|\zeta_t|^2 = N$ in every step, the largest possible $E L(\bar\theta)-L_\ast$ lies between
-
-$$\frac{\beta D^2}{2(T+2)}+C_T\frac N\beta\quad\text{and}\quad\frac{\beta D^2}{2(T+2)}+\frac N{2\beta},\qquad C_T = \frac1{2T}\sum_{k=1}^T\frac{k^2}{k(k-1)+T}\ge\frac12-\frac\pi{4\sqrt T}.\qquad(2)$$
-
-So $\frac12$ is then the limit of the best factor as $T\to\infty$. For $T = 1$ and 2 the lower bound is exact:
-$C_1 = \frac12$, $C_2 = \frac38$.
-
-Computed, not proved: with $E|\zeta_t|^2 = N$ in every step the best factor is $.35744$ for $T = 3$ and $.35560$ for $T = 4$
-($C_3 = .35556$, $C_4 = .35208$), added to $\frac{\beta D^2}{2(T+2)}$ as well.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"the mean risk of $T$ noisy steps is at most $\frac{\beta D^2}{2(T+2)}+\frac N{2\beta}$, exactly; under equal noise in "
-            "all steps averaging iterates takes at most 30 % off the worst case's noise term."
-        ),
-        for_users=(
-            "What noisy gradient descent can leave at worst is known exactly for the mean of the values; averaging the iterates "
-            "may help on a given loss, but hardly in the worst case."
-        ),
-        key_points=(
-            "The paper's bound after $T$ noisy steps has no square and twice the noise ([gep.eq12](eq12.md)).",
-            (
-                r"Exact for the mean of the values, at every $T$, $D$ and noise: $\frac{\beta D^2}{2(T+2)}+\frac "
-                r"N{2\beta}$. Start and noise add up; neither helps the other."
-            ),
-            (
-                "At the mean iterate the worst case is the same if only the mean energy $N$ is known. For noise of one size in "
-                "all steps it can be smaller, by no more than a factor of 1.43 in the noise term, and of 1 as $T$ grows."
-            ),
-            "Use `worst_descent_risk`.",
-        ),
-        conditions=(
-            r"$L$ is convex and $\beta$-smooth on all of the space, the step is $\frac1\beta$, the noise has mean 0 given "
-            "the past (nothing is clipped, or the clipping has no bias).",
-            r"$\theta_0$ is fixed; the noise may depend on the past. For (2), its exact cases and the computed factors "
-            r"$E|\zeta_t|^2 = N$ in every step.",
-            "No Lipschitz constant is used. With one the first term can be smaller ([gep.eq12](eq12.md), step 6).",
-        ),
-        calculators=(embedding.worst_descent_risk,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.noisy_steps",
+    source=Source("gep", "new, on the proof of Theorem 3.3", (12,)),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.worst_descent_risk,),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 
@@ -78,36 +78,14 @@ def _share(true: tuple[int, int], random: tuple[int, int]) -> float:
     return embedding.residual_energy(np.diag(true), basis=basis) / (sum(e * e for e in true) / 2)
 
 
-row = Row(
-    Claim(
-        id="gep.random_labels",
-        title="random labels suffice for least squares",
-        source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
-        statement='For least squares "the individual gradient is aligned with the feature vector while the label only '
-        'scales the length but does not change the direction", so randomly labelled auxiliary data are '
-        "sufficient for finding the anchor subspace (corroborated by Figure 4).",
-        verdict=Verdict.CONDITIONAL,
-        kernel="gep/random_labels.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary="true of the full span if no label is fitted exactly; with fewer dimensions than the features span, "
-        "labels decide which directions are kept.",
-        conditions=(
-            r"One output. With several, the gradient $(\Theta x-y)\otimes x$ points along a direction that depends "
-            "on the label.",
-            r"$\mathrm{span}\lbrace x_j:\hat e_j\ne0\rbrace\supseteq\mathrm{span}\lbrace x_j:e_j\ne0\rbrace$; for "
-            "the same anchor subspace, equality. If the random labels have a density given the features and the "
-            r"model, no $\hat e_j$ is 0, almost surely, and then the anchors span all features.",
-            "The subspace has as many dimensions as the features span.",
-        ),
-        correction=r"""For $\ell = \frac12(\langle x,\theta\rangle-y)^2$, the gradient is $e\thinspace x$ with the error
-$e = \langle x,\theta\rangle-y$. Let $e_j$ and $\hat e_j$ be the errors of features $x_1,\ldots,x_m$ under true and under random
-labels.
-
-The full span does not depend on the labels if none is fitted. For a smaller subspace, on the same features, the residual energy
-of the true gradients is at most $\max_j(e_j/\hat e_j)^2$ times the residual energy of the random-label gradients.""",
-        calculators=(embedding.residual_energy, embedding.project, embedding.anchor_subspace),
-        proved=True,
-    )
+row = new_row(
+    id="gep.random_labels",
+    source=Source("gep", "section 3.1, and Fig. 4 in section 3.2"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gep/random_labels.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(embedding.residual_energy, embedding.project, embedding.anchor_subspace),
+    proved=True,
 )
 
 

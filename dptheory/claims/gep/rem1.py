@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import spread
 from dptheory.claims.gep._mechanism import EntrySum
@@ -58,35 +58,12 @@ def _exact_square(first: tuple[int, int], second: tuple[int, int], s1: Fraction,
     )
 
 
-row = Row(
-    Claim(
-        id="gep.rem1",
-        title="bias of the release",
-        source=Source("gep", "Remark 1", (4,)),
-        statement=r"""Let $g = \frac1n\sum_iG_i$, $R_i = G_i-B^\top BG_i$ and $r = \sum_iR_i$. With $\tilde u = B^\top\tilde w/n$ (B-GEP) and
-$\tilde v = (B^\top\tilde w+\tilde r)/n$ (GEP), "ignoring the effect of gradient clipping",
-
-$$E\tilde u = g-\frac rn,\qquad E\tilde v = g .$$""",
-        verdict=Verdict.HOLDS,
-        summary="without clipping the mean of GEP's release is the private gradient and that of B-GEP misses the mean "
-        "residual; with clipping the bias has a closed form.",
-        conditions=(
-            "Stated: no row is clipped.",
-            "Expectation over the noise, for given data and basis. $B$ may be random but must be independent of the "
-            "noise.",
-            "Remark 1 for GEP holds for every matrix $B$, orthonormal or not. The orthogonality of the two parts, "
-            r"and projecting the residual noise off $\mathrm{span}(B)$, need orthonormal rows.",
-        ),
-        correction=r"""With clips $S_1,S_2$ (a row of length 0 counts as not clipped, $\min(1,S/0) = 1$),
-
-$$E[n\tilde v]-ng = \sum_i\Big(\min\big(1,\tfrac{S_1}{\lvert w_i\rvert}\big)-1\Big)B^\top w_i+\sum_i\Big(\min\big(1,\tfrac{S_2}{\lvert R_i\rvert}\big)-1\Big)R_i,$$
-
-two orthogonal vectors; $E[n\tilde u]-ng$ is the first of them minus $r$. If the gradient is clipped to $S$ before its residual is
-clipped to $\rho S$, with $c_i = \min(1,S/\lvert G_i\rvert)$, the bias is
-$\sum_i(c_i-1)B^\top w_i+\sum_i\big(\min(c_i,\rho S/\lvert R_i\rvert)-1\big)R_i$.""",
-        calculators=(embedding.clipping_bias,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.rem1",
+    source=Source("gep", "Remark 1", (4,)),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.clipping_bias,),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 
 def _least_delta(residual: Fraction, added: Fraction, epsilon: int) -> float:
@@ -29,30 +29,14 @@ def _claimed_delta(epsilon: int) -> float:
     return math.exp(-(epsilon**2) / 8)
 
 
-row = Row(
-    Claim(
-        id="gep.residual_scale",
-        title="the largest residual as sensitivity",
-        source=Source("gep", "Theorem 3.3 and its proof", (8,)),
-        statement=r'$r_t = \max_i\lVert(R_t)_{i,:}\rVert$ "is the sensitivity of residual gradient at step $t$", and '
-        r"noise $z^{(2)}_t\sim N(0,\sigma^2r_t^2I)$ with the $\sigma$ of Theorem 3.2 keeps the privacy of that theorem.",
-        verdict=Verdict.FALSE,
-        kernel="gep/residual_scale.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=r"$\max_i|(R_t)_i|$ of the private data is not a sensitivity; noise scaled by it gives no "
-        r"$(\epsilon,\delta)$ guarantee with $\delta<1$.",
-        conditions=(
-            "Neighbouring data sets differ by one sample; the gradients of one sample are at most $G = 1$ long.",
-            "The paper's Algorithm 1 and its experiments clip at thresholds fixed beforehand, and are not concerned. The "
-            "text after Theorem 3.3 names a clip as a possible solution, and leaves what it does to future work; "
-            "[gep.clipped_residuals](clipped_residuals.md) has it.",
-        ),
-        correction="Sensitivity is a maximum over neighbouring data sets, not over the samples of one. If no residual is "
-        r"there, $r_t = 0$, and one sample with a residual is seen with certainty: $\delta = 1$ for every "
-        r"$\epsilon$. Clip at a public $\rho$ and add $N(0,\sigma^2\rho^2I)$; $\rho = G$ is safe without "
-        "clipping if every sample's loss is $G$-Lipschitz.",
-        proved=True,
-    )
+row = new_row(
+    id="gep.residual_scale",
+    source=Source("gep", "Theorem 3.3 and its proof", (8,)),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="gep/residual_scale.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 
 _LAWS = (
     ((8, 1, 1, 0), (1, 2, 4, 3)),
@@ -52,34 +52,18 @@ def _kept(law: int, odds: Fraction, sampled_odds: Fraction, rate: Fraction) -> b
 
 
 def _sampled_loss(epsilon: float, rate: float) -> float:
-    """Largest loss of the answers to a question whose truth is told e^epsilon times as often as not, the record drawn with this chance."""
+    """Largest loss when a truth is told e^epsilon times as often as not, and the record drawn with this chance."""
     told = 1 / (1 + math.exp(-epsilon))
     with_it, without = (told, 1 - told), (1 - told, told)
     return max(math.log((rate * p + (1 - rate) * q) / q) for p, q in zip(with_it, without, strict=True))
 
 
-row = Row(
-    Claim(
-        id="gep.sampling",
-        title="sampling strengthens the guarantee",
-        source=Source("gep", "section 3.3, after Theorem 3.2"),
-        statement=r"""If the private gradients are randomly sampled from the full batch, the privacy guarantee can be strengthened. In full:
-
-If a step on all given records is $(\epsilon,\delta)$-differentially private, then on records drawn independently with probability
-$q$ it is $(\epsilon',q\delta)$-differentially private, $\epsilon' = \log(1+q(e^\epsilon-1))\le\epsilon$.""",
-        verdict=Verdict.HOLDS,
-        summary="for records drawn independently, as usually meant; not for fixed batches that take turns.",
-        conditions=(
-            r"Each record is drawn independently of the others with probability $q\in(0,1]$, afresh at each step, "
-            "and who was drawn is not told.",
-            "Neighbours differ by one record added or removed. Sums are divided by a public number (such as $qn$), "
-            "not by the size of the draw.",
-            "Not for shuffled or fixed batches that take turns: who is in which batch may then be known, and "
-            "nothing is gained.",
-        ),
-        calculators=(embedding.sampled_epsilon,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.sampling",
+    source=Source("gep", "section 3.3, after Theorem 3.2"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.sampled_epsilon,),
+    proved=True,
 )
 
 

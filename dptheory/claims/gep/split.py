@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import least_by_search
 from dptheory.embedding import SplitNoise, split_noise
@@ -100,66 +100,14 @@ def _best_stds(dim: int, k: int, first: float, second: float, mu: float) -> tupl
     return std, math.sqrt(t) * std
 
 
-row = Row(
-    Claim(
-        id="gep.split",
-        title="best split of the noise",
-        source=Source("gep", "new, on Theorem 3.1"),
-        ours=True,
-        for_users=("Less noise at the same privacy, by setting the two noise levels apart and projecting one of them."),
-        statement=r"""Algorithm 1, lines 10 to 15: $B\in\mathbb R^{k\times p}$ has orthonormal rows, $P = I-B^\top B$ is the projection off
-$U = \mathrm{span}(B)$, $q = p-k = \dim U^\perp$. Embeddings $w_i = BG_i$ are clipped to $S_1$, residuals $r_i = PG_i$ to $S_2$.
-Released are
-
-$$\tilde w = \sum_i\hat w_i+z_1,\qquad \tilde r = \sum_i\hat r_i+z_2,\qquad z_1\sim\mathcal N(0,\sigma_1^2I_k),$$
-
-and the sum of the gradients is estimated by $B^\top\tilde w+\tilde r$. With $z_2\sim\mathcal N(0,\sigma_2^2I_p)$ as in Algorithm
-1, or with its projection $Pz_2$:
-
-1. Projecting $z_2$ changes neither the privacy nor the mean of the estimate, and lowers the noise energy from
-   $k\sigma_1^2+p\sigma_2^2$ to $k\sigma_1^2+q\sigma_2^2$.
-2. The pair is exactly $\mu$-GDP under add/remove with $\mu^2 = S_1^2/\sigma_1^2+S_2^2/\sigma_2^2$.
-3. At fixed $\mu$ the energy is least at $\sigma_1^2 = \frac{S_1H}{\sqrt k\thinspace\mu^2}$,
-   $\sigma_2^2 = \frac{S_2H}{\sqrt q\thinspace\mu^2}$, $H = \sqrt kS_1+\sqrt qS_2$, and is then $H^2/\mu^2$.
-4. No Gaussian noise on the pair in $\mathbb R^k\times U^\perp$, correlated or not, does with less.
-5. The equal ratio $\sigma_i = \sqrt2S_i/\mu$ costs $(\sqrt kS_1-\sqrt qS_2)^2/\mu^2$ more than that, even with the projection;
-   without it another $2kS_2^2/\mu^2$.
-
-Where $k = 0$, $q = 0$, $S_1 = 0$ or $S_2 = 0$, only one part is released and its noise is $S/\mu$.""",
-        verdict=Verdict.HOLDS,
-        summary=r"the noise that makes embedding and residual together $\mu$-GDP has at least the energy $(\sqrt "
-        r"kS_1+\sqrt qS_2)^2/\mu^2$, $q = p-k$; GEP's equal noise ratio has $2(kS_1^2+pS_2^2)/\mu^2$.",
-        key_points=(
-            (
-                "The question: how should one budget be split between the embedding (clip $S_1$) and the residual "
-                "(clip $S_2$)?"
-            ),
-            (
-                r"The least noise energy at $\mu$-GDP is $(\sqrt kS_1+\sqrt qS_2)^2/\mu^2$, $q = p-k$; no Gaussian "
-                "noise on the pair does with less."
-            ),
-            (
-                r"GEP's equal ratio costs $2(kS_1^2+pS_2^2)/\mu^2$. Projecting the residual noise off the anchor "
-                "subspace is free and saves its part there."
-            ),
-            "Use `split_noise`.",
-        ),
-        conditions=(
-            "$B$ has orthonormal rows and does not depend on the private data. With rows that are only normalised "
-            "the residuals are not orthogonal to $U$, and neither 1 nor the exactness in 2 holds.",
-            "$S_1$, $S_2$ are fixed in advance, not read off the data.",
-            "Algorithm 1 and the text after it clip the embeddings at $S_1$. Section 4 prints a threshold of 10 for the "
-            '"original gradients" and of 2 for the residuals; that 10 is $S_1$ is our reading. Were the gradients '
-            "clipped first, the account with sensitivity $\\sqrt2$ would hold too, and less noise would do ([gep.joint_clip](joint_clip.md)).",
-            r"$\mu$ is that of add/remove. Under replace-one an embedding can move by $2S_1$ while its residual "
-            r"moves by $2S_2$: $\mu$ doubles, and the best split is the same.",
-            r"One release. Under Poisson subsampling and composition the noise enters through $\mu$ only, so the "
-            "split stays best.",
-        ),
-        calculators=(split_noise,),
-        proved=True,
-        figure="noise_vs_gradient",
-    )
+row = new_row(
+    id="gep.split",
+    source=Source("gep", "new, on Theorem 3.1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(split_noise,),
+    proved=True,
+    figure="noise_vs_gradient",
 )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from scipy.special import erfinv
 
 from dptheory import embedding, privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._mechanism import mu_of_sum
 from dptheory.claims.gep._neighbours import (
     best_order_ratio,
@@ -111,81 +111,26 @@ def _calculated_replace_one(log_inverse: int) -> bool:
     return privacy.gaussian_delta(embedding.joint_mu([ratio, ratio], adjacency="replace-one"), epsilon) <= delta
 
 
-row = Row(
-    Claim(
-        id="gep.thm3.1",
-        title="noise of the two releases",
-        source=Source("gep", "Theorem 3.1", (5, 6)),
-        statement=r"""$S_1$ and $S_2$ are the sensitivities of the summed embeddings $w$ and residuals $r$; $L = \log(1/\delta)$. For $\epsilon\le2L$
-Algorithm 1 is $(\epsilon,\delta)$-differentially private if $\sigma_i\ge2S_i\sqrt{2L}/\epsilon$ for $i = 1,2$.""",
-        verdict=Verdict.LOOSE,
-        summary=(
-            "the stated noise is enough where neighbours differ by one record added or removed, but up to 2.21 "
-            r"times the least that is ($\delta = 10^{-5}$, $\epsilon\ge0.1$), and without bound as $\epsilon\to0$."
-        ),
-        key_points=(
-            (
-                r"Claimed: for $\epsilon\le2L$, $L = \log(1/\delta)$, noise $\sigma_i\ge2S_i\sqrt{2L}/\epsilon$ on "
-                "both releases is enough."
-            ),
-            (
-                r"True, but more than is needed: the pair is exactly $\mu$-GDP, and the least noise follows from the "
-                "inverse of one closed form."
-            ),
-            (
-                r"Remember: at $\delta = 10^{-5}$ the stated noise is 2.21 times the least for $\epsilon = 0.1$ and "
-                r"1.13 times for $\epsilon = 2L$."
-            ),
-            (
-                "Use `release_noise_ratio` for the pair, `output_noise_ratio` for their sum alone, which is all that "
-                "Algorithm 1 returns."
-            ),
-        ),
-        conditions=(
-            r"$\epsilon\le2L$. The theorem stays true up to $\epsilon = (8-4\sqrt2)L = 2.34L$ for every $\delta$ "
-            r"(step 5), and not for every $\epsilon$ (Counterexample). The true limit depends on $\delta$: $3.13L$ "
-            r'at $\delta = 10^{-5}$, $2.78L$ at $10^{-10}$ (step 7); `method="stated"` gives the noise up to there.',
-            "Unstated in the theorem, used in its proof: neighbours differ by one record **added or removed**. The "
-            """paper's own definition ("differ in a single sample") also fits the replacement of a record; then $S_i$ """
-            "is twice the clip, not the clip.",
-            "The number $n$ of records, by which the sums are divided, is public. Basis and clips do not depend on "
-            "private records.",
-            'For "only if": $0<k<p$, and $S_1$, $S_2$ are the clips, so that one gradient attains both.',
-        ),
-        correction=r"""Let
-
-$$\delta(\mu,\epsilon) = \Phi\Big(\frac\mu2-\frac\epsilon\mu\Big)-e^\epsilon\Phi\Big(-\frac\mu2-\frac\epsilon\mu\Big)$$
-
-and let $\mu(\epsilon,\delta)$ be its inverse in $\mu$.
-
-1. The pair $(\tilde w,\tilde r)$ is $(\epsilon,\delta)$-private if and only if $\delta(\mu,\epsilon)\le\delta$,
-   $\mu^2 = S_1^2/\sigma_1^2+S_2^2/\sigma_2^2$. The stated noise has $\mu = \epsilon/(2\sqrt L)$.
-2. With $\sigma_1/S_1 = \sigma_2/S_2$ the least noise is $\sigma_i = \sqrt2S_i/\mu(\epsilon,\delta)$.
-3. Renyi privacy at its best order gives $\sigma_i = S_i(\sqrt{L+\epsilon}+\sqrt L)/\epsilon$. The stated noise is
-   $2\sqrt2/(1+\sqrt{1+\epsilon/L})$ times this: from $\sqrt2$ (1.414) down to 1.035 at $\epsilon = 2L$.
-4. The stated noise over the least falls with $\epsilon$ and exceeds $4\sqrt{2L}\thinspace\mathrm{erfinv}(\delta)/\epsilon$, which
-   has no bound. At $\delta = 10^{-5}$ it is 2.21 for $\epsilon = 0.1$ and 1.13 for $\epsilon = 2L$.
-5. The sum $\tilde w^TB+\tilde r$, all that Algorithm 1 returns, is exactly $\mu$-GDP with
-   $\mu^2 = S_1^2/(\sigma_1^2+\sigma_2^2)+S_2^2/\sigma_2^2$.
-
-The paper's experiments do not use the stated noise: they take theirs from a numerical accountant (section 4).""",
-        printed=printed_noise_ratio,
-        calculators=(
-            embedding.release_noise_ratio,
-            embedding.noise_ratio_excess,
-            embedding.joint_mu,
-            embedding.output_mu,
-            embedding.output_noise_ratio,
-            privacy.gaussian_delta,
-            privacy.gaussian_log_delta,
-            privacy.gaussian_epsilon,
-            privacy.gaussian_mu,
-            privacy.gaussian_rdp_epsilon,
-            privacy.gaussian_rdp_mu,
-        ),
-        proved=True,
-        figure="sigma_ratio",
-    )
+row = new_row(
+    id="gep.thm3.1",
+    source=Source("gep", "Theorem 3.1", (5, 6)),
+    verdict=Verdict.LOOSE,
+    printed=printed_noise_ratio,
+    calculators=(
+        embedding.release_noise_ratio,
+        embedding.noise_ratio_excess,
+        embedding.joint_mu,
+        embedding.output_mu,
+        embedding.output_noise_ratio,
+        privacy.gaussian_delta,
+        privacy.gaussian_log_delta,
+        privacy.gaussian_epsilon,
+        privacy.gaussian_mu,
+        privacy.gaussian_rdp_epsilon,
+        privacy.gaussian_rdp_mu,
+    ),
+    proved=True,
+    figure="sigma_ratio",
 )
 
 

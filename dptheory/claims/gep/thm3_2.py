@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from dptheory import embedding, privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep._neighbours import (
     hockey_stick_of_output,
     least_noise_ratio,
@@ -26,36 +26,18 @@ def _run_mu(steps: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gep.thm3.2",
-        title="noise of T steps",
-        source=Source("gep", "Theorem 3.2"),
-        statement=r"For $\epsilon<2L$, $L = \log(1/\delta)$, the output of Algorithm 2 ($T$ steps) is "
-        r"$(\epsilon,\delta)$-differentially private if $\sigma\ge2\sqrt{2TL}/\epsilon$.",
-        verdict=Verdict.LOOSE,
-        summary=r"true with $\sigma$ read as $\sigma_i/S_i$; the stated noise is the same multiple of the least for "
-        "every $T$, that of one step.",
-        conditions=(
-            r"$\epsilon\le2L$ (equality does no harm).",
-            r"Stated in Appendix D only: $\sigma$ is the ratio $\sigma_i/S_i$ of noise to sensitivity.",
-            'As in [gep.thm3.1](thm3.1.md): records are added or removed, $n$ is public, $0<k<p$ for "only if".',
-            "Every step uses all records. Gradients, bases, learning rates and clips of a step may depend on what "
-            "was released before, on public data and on fresh randomness, not otherwise on the private data.",
-        ),
-        correction=r"""For $\sigma = \sigma_1/S_1 = \sigma_2/S_2$: the sequence of all releases is $(\epsilon,\delta)$-private if and only if
-$\delta(\mu,\epsilon)\le\delta$ with $\mu = \sqrt{2T}/\sigma$ (notation of [gep.thm3.1](thm3.1.md)). The least noise is
-$\sqrt{2T}/\mu(\epsilon,\delta)$; the stated one is $2\sqrt L\mu(\epsilon,\delta)/\epsilon$ times it, whatever $T$. The last
-iterate alone can be $\sqrt T\mu_1$-GDP, $\mu_1^2 = S_1^2/(\sigma_1^2+\sigma_2^2)+S_2^2/\sigma_2^2$, and is never worse.""",
-        printed=printed_noise_ratio,
-        calculators=(
-            embedding.release_noise_ratio,
-            embedding.noise_ratio_excess,
-            embedding.joint_mu,
-            embedding.output_mu,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gep.thm3.2",
+    source=Source("gep", "Theorem 3.2"),
+    verdict=Verdict.LOOSE,
+    printed=printed_noise_ratio,
+    calculators=(
+        embedding.release_noise_ratio,
+        embedding.noise_ratio_excess,
+        embedding.joint_mu,
+        embedding.output_mu,
+    ),
+    proved=True,
 )
 
 

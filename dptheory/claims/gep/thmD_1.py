@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _atoms
 
 
@@ -12,26 +12,12 @@ def _affine_line_rank(anchors: int) -> bool:
     return _atoms.rank([(t, 1) for t in range(1, anchors + 1)]) == 2
 
 
-row = Row(
-    Claim(
-        id="gep.thmD.1",
-        title="independent columns",
-        source=Source("gep", "Theorem D.1"),
-        statement=r"Let $x_1,\ldots,x_n$, $n\ge p$, be independent in $R^p$ with one law that puts no mass on proper "
-        r"manifolds. Then $X = (x_1,\ldots,x_n)$ is non-singular with probability 1, that is of rank $p$. "
-        "(Theorem 3.2 of Eaton and Perlman, 1973.)",
-        verdict=Verdict.HOLDS,
-        summary='with "manifold" read as flat, as in the source; linear subspaces suffice and are then necessary.',
-        conditions=(
-            '"Manifold" means flat. For curved manifolds the hypothesis would be stronger still, and the statement '
-            "is true as well: flats are among them.",
-            'For $n>p$ "non-singular" means that $XX^T$ is.',
-        ),
-        correction="Linear subspaces suffice in the hypothesis; for equal laws the condition is then necessary too. "
-        "Independent vectors need not have equal laws.",
-        calculators=(embedding.recovery_probability,),
-        proved=True,
-    )
+row = new_row(
+    id="gep.thmD.1",
+    source=Source("gep", "Theorem D.1"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.recovery_probability,),
+    proved=True,
 )
 
 

@@ -3,14 +3,63 @@
 import functools
 import math
 from fractions import Fraction
+from typing import Any
 
-from scipy.optimize import minimize_scalar
+import numpy as np
+import scipy
 
 from dptheory import embedding
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
-from dptheory.claims.gep import _joint_bias, _mechanism
+from dptheory.claims._row import Sides, Source, Verdict, new_row
+from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._energies import WAYS, spread, traced_energy
 from dptheory.claims.gep._mechanism import SquaredError, Way
+
+# Bias of clipping a gradient first and its residual afterwards: in fractions, and by the calculator.
+
+
+CASES = (
+    ((3, 4), (12, 0), Fraction(13, 2), Fraction(1, 2)),  # both clips bind
+    ((3, 4), (0, 12), Fraction(20), Fraction(1, 2)),  # the residual's alone
+    ((-12, 0), (3, 4), Fraction(5), Fraction(1)),  # the gradient's alone
+    ((8, 0), (0, 6), Fraction(4), Fraction(1, 10)),
+    ((0, 3), (4, 0), Fraction(6), Fraction(1)),  # none
+)
+"""Embedding and residual with whole norms, apart and together; the clip S and the share r."""
+
+
+def in_fractions(part: str, *case: Any) -> Fraction:
+    """Bias of ``copies`` copies of one example: the gradient scaled to S, then its residual to r S, in fractions."""
+    first, second, clip, share, copies = case
+    size = math.isqrt(sum(x * x for x in (*first, *second)))
+    scale = min(Fraction(1), clip / size)
+    length = math.isqrt(sum(x * x for x in second)) * scale
+    again = min(Fraction(1), share * clip / length) if length else Fraction(1)
+    bias = [copies * (scale - 1) * x for x in first] + [copies * (scale * again - 1) * x for x in second]
+    if part == "square":
+        return sum((x * x for x in bias), Fraction(0))
+    first_entry, second_entry = bias[:2] if part == "embedding" else bias[2:]
+    return Fraction(first_entry + 7 * second_entry)
+
+
+def calculated(part: str, *case: Any) -> float:
+    first, second, clip, share, copies = case
+    found = embedding.joint_clipping_bias(
+        [first] * copies + [(0, 0)],
+        residuals=[second] * copies + [(0, 0)],
+        clip_norm=float(clip),
+        residual_share=float(share),
+    )
+    return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))
+
+
+def apart(part: str, *case: Any) -> float:
+    """Wrong statement: the residual is clipped before the gradient is, so that both are clipped apart."""
+    first, second, clip, share, copies = case
+    found = embedding.clipping_bias(
+        [first] * copies, residuals=[second] * copies, embedding_clip=float(clip), residual_clip=float(share * clip)
+    )
+    return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))
+
 
 _TINY = 1e-10
 _ENERGIES = tuple(
@@ -68,7 +117,9 @@ def _share_of_most_noise(dim: int, k: int) -> float:
     def minus_root(r: float) -> float:
         return -math.sqrt(k * (1 - r * r)) - math.sqrt(dim - k) * r
 
-    return float(minimize_scalar(minus_root, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x)
+    return float(
+        scipy.optimize.minimize_scalar(minus_root, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x
+    )
 
 
 def _saves_by_sum(k: int, q: int, ratio: Fraction) -> bool:
@@ -137,76 +188,20 @@ def _functional(part: str, bias: embedding.ClippingBias) -> float:
     return bias.square if part == "square" else float(getattr(bias, part).sum())
 
 
-row = Row(
-    Claim(
-        id="gep.versus",
-        title="GEP against plain perturbation",
-        source=Source("gep", "new, on section 3"),
-        ours=True,
-        for_users=(
-            "How small the residual clip must be for GEP to have less noise than plain perturbation is read off "
-            "$k/p$ before training."
-        ),
-        statement=r"""$n$ gradients $G_i$; each way releases an estimate $n\tilde v$ of their sum $\sum_iG_i$; $n^2$ times the squared error of the mean
-is $E\lvert n\tilde v-\sum_iG_i\rvert^2$, the expectation over the noise. Notation as in [gep.split](split.md); $S$ is the clip of
-plain perturbation, $r = \sum_iPG_i$ the summed residual. Every way is exactly $\mu$-GDP (add/remove). For GEP that is said of the
-pair $(\tilde w,\tilde r)$; the row "by its sum" has the noise that the sum $\tilde w^TB+\tilde r$ needs, which is all that
-Algorithm 1 returns and is more private than the pair (item 5 of [gep.thm3.1](thm3.1.md)). Where no gradient is clipped, with
-$a = S_1^2/(S_1^2+S_2^2)$:
-
-| way | $n^2$ squared error |
-|---|---|
-| GP | $pS^2/\mu^2$ |
-| B-GEP | $kS_1^2/\mu^2+\lvert r\rvert^2$ |
-| GEP as published, $\sigma_i = \sqrt2S_i/\mu$ | $2(kS_1^2+pS_2^2)/\mu^2$ |
-| GEP as published, by its sum, $\sigma_i = S_i\sqrt{1+a}/\mu$ | $(1+a)(kS_1^2+pS_2^2)/\mu^2$ |
-| GEP, best split, noise off $U$ | $(\sqrt kS_1+\sqrt qS_2)^2/\mu^2$ |
-| GEP, gradient clipped first | $E(\min(1,S_2/S))$ of [gep.joint_clip](joint_clip.md) |
-
-With clipping each gains the squared norm of the bias of its clipping ([gep.rem1](rem1.md)); for B-GEP the bias is that of the
-embeddings, and $\lvert r\rvert^2$ stays as it is. At $S_2 = 0$ the bias of GEP is $-r$ as well: every way of GEP then loses $\lvert r\rvert^2$.
-
-With $S_1 = S$ and compared by noise alone, the ways of GEP beat GP below these ratios $S_2/S$: as published exactly if
-$(S_2/S)^2<\frac12-\frac kp$, with the best split exactly if $S_2/S<\sqrt{(\sqrt p-\sqrt k)/(\sqrt p+\sqrt k)}$, with joint
-clipping exactly if $(S_2/S)^2<q/p$; by its sum GEP as published does exactly if
-$(S_2/S)^2<\frac12\big(\sqrt{(1-c)(5-c)}-1-c\big)$, $c = k/p$. As published never if $k\ge p/2$, by pair or sum. Releasing the
-residual ($S_2>0$) beats B-GEP exactly if $\lvert r\rvert^2\mu^2/S^2$ exceeds, with $\rho = S_2/S$: as published $k+2p\rho^2$; by its sum
-$ak+(1+a)p\rho^2$, $a = 1/(1+\rho^2)$; best split $2\sqrt{kq}\thinspace\rho+q\rho^2$; joint clipping
-$(q-k)\rho^2+2\rho\sqrt{kq(1-\rho^2)}$ if $\rho^2\le q/p$, else $q$; GP instead of GEP: $q$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"at the same $\mu$, GEP as published has less noise than plain perturbation if and only if "
-            r"$(S_2/S)^2<\frac12-\frac kp$; with joint clipping if and only if $(S_2/S)^2<q/p$."
-        ),
-        key_points=(
-            r"The question: when does GEP have less noise than plain Gaussian perturbation (GP) at the same $\mu$?",
-            (
-                r"As published: if and only if $(S_2/S)^2<\frac12-\frac kp$. With the best split: $S_2/S<\sqrt{(\sqrt "
-                r"p-\sqrt k)/(\sqrt p+\sqrt k)}$. With joint clipping: $(S_2/S)^2<q/p$."
-            ),
-            "Joint clipping is never worse than GP in noise; clipping adds the square of its bias to every way.",
-            "Use `gep_mse` to compare the ways, `largest_residual_ratio` for the largest residual clip that pays.",
-        ),
-        conditions=(
-            r"One $\mu$ for every way, that of one release before subsampling, add/remove. In the papers' terms $\mu "
-            r"= 1/\sigma$ for a noise multiplier $\sigma$; GEP's normalised concatenation has sensitivity $\sqrt2$, "
-            r"hence $\sigma_i = \sqrt2\sigma S_i$.",
-            "$B$ has orthonormal rows and does not depend on the private data.",
-            r"Say which release is accounted for: the pair, as the paper does (its sensitivity $\sqrt2$), or the sum.",
-            "The thresholds compare noise. A smaller $S_2$ lowers the noise and raises the bias of clipping the "
-            "residuals; both are in `clipped_gep_mse`.",
-            "The error of one step is no measure of a whole run: over many steps noise averages out, a bias does not.",
-        ),
-        calculators=(
-            embedding.gep_mse,
-            embedding.clipped_gep_mse,
-            embedding.largest_residual_ratio,
-            embedding.least_residual_energy,
-            embedding.joint_clipping_bias,
-        ),
-        proved=True,
-        figure="embedding_mse",
-    )
+row = new_row(
+    id="gep.versus",
+    source=Source("gep", "new, on section 3"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        embedding.gep_mse,
+        embedding.clipped_gep_mse,
+        embedding.largest_residual_ratio,
+        embedding.least_residual_energy,
+        embedding.joint_clipping_bias,
+    ),
+    proved=True,
+    figure="embedding_mse",
 )
 
 
@@ -357,17 +352,14 @@ def _(dim: int, k: int) -> Sides:
 
 @row.equal(
     lambda: [
-        (part, *case, copies)
-        for part in ("embedding", "residual", "square")
-        for case in _joint_bias.CASES
-        for copies in (1, 1000)
+        (part, *case, copies) for part in ("embedding", "residual", "square") for case in CASES for copies in (1, 1000)
     ],
     tolerance=1e-12,
 )
 def _(part: str, first: Pair, second: Pair, clip: Fraction, share: Fraction, copies: int) -> Sides:
     """bias of clipping the gradient and then the residual, in fractions"""
     case = part, first, second, clip, share, copies
-    return _joint_bias.calculated(*case), lambda: _joint_bias.in_fractions(*case), lambda: _joint_bias.apart(*case)
+    return calculated(*case), lambda: in_fractions(*case), lambda: apart(*case)
 
 
 @row.equal(

@@ -4,7 +4,7 @@ import math
 from typing import get_args
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dptheory import privacy
 from dptheory.claims._row import Row, Sides
@@ -31,7 +31,7 @@ def _epsilon_by_counting(theta: float, delta: float, method: str) -> float:
     basic, zcdp = releases * 2 * keep * theta, best_on_grid(releases * 2 * keep * theta**2, delta)
     if method != "exact":
         return basic if method == "basic" else zcdp
-    exact = brentq(
+    exact = scipy.optimize.brentq(
         lambda epsilon: counted_delta(dim, keep, theta, releases, epsilon) - delta,
         0.0,
         basic,
@@ -49,7 +49,7 @@ def _theta_by_counting(epsilon: float, delta: float, method: str) -> float:
             return counted_delta(dim, keep, theta, steps * groups, epsilon) - delta
         return _epsilon_by_counting(theta, delta, method) - epsilon
 
-    return float(brentq(excess, 1e-9, 1.0, xtol=1e-16, rtol=1e-9))
+    return float(scipy.optimize.brentq(excess, 1e-9, 1.0, xtol=1e-16, rtol=1e-9))
 
 
 def _counted_gain(theta: float) -> float:
@@ -64,7 +64,7 @@ def _gain_by_counting(epsilon: float, delta: float, method: str) -> float:
 
 def _cost_by_counting(gain: float, method: str) -> float:
     """Epsilon of the run at the dispersion whose gain, by the counted swaps, is this one."""
-    theta = float(brentq(lambda theta: _counted_gain(theta) - gain, 0.0, 20.0, xtol=1e-14))
+    theta = float(scipy.optimize.brentq(lambda theta: _counted_gain(theta) - gain, 0.0, 20.0, xtol=1e-14))
     return _epsilon_by_counting(theta, 1e-5, method)
 
 

@@ -2,12 +2,12 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import betainc, erfc, gammaln
-from scipy.stats import norm
 
 
 def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
@@ -48,8 +48,8 @@ def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta
 
 def zeta(keep_share: float) -> float:
     """The paper's zeta = k + 2 a phi(a), a = Phi^-1(1 - k/2)."""
-    a = float(norm.isf(keep_share / 2))
-    return keep_share + 2 * a * float(norm.pdf(a))
+    a = float(scipy.stats.norm.isf(keep_share / 2))
+    return keep_share + 2 * a * float(scipy.stats.norm.pdf(a))
 
 
 def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:
@@ -61,15 +61,44 @@ def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) ->
 
     def integrand(x: float) -> float:
         behind = float(betainc(keep, dim - keep, erfc(x / math.sqrt(2))))
-        return 2 * x * x * float(norm.pdf(x)) * (other * behind + member * (1 - behind))
+        return 2 * x * x * float(scipy.stats.norm.pdf(x)) * (other * behind + member * (1 - behind))
 
-    middle = float(norm.isf(keep / dim / 2))
+    middle = float(scipy.stats.norm.isf(keep / dim / 2))
     parts = (0.0, 0.5 * middle, middle, 1.5 * middle, 2 * middle + 2, 12.0)
-    pieces = (quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts))
+    pieces = (
+        scipy.integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
+        for a, b in itertools.pairwise(parts)
+    )
     return float(dim * sum(pieces))
 
 
 def energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
     """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
-    low, high = (float(norm.isf(k / 2)), 40.0) if kept else (0.0, float(norm.isf(k / 2)))
-    return 2 * dim * float(quad(lambda x: x * x * norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200)[0])
+    low, high = (float(scipy.stats.norm.isf(k / 2)), 40.0) if kept else (0.0, float(scipy.stats.norm.isf(k / 2)))
+    return (
+        2
+        * dim
+        * float(
+            scipy.integrate.quad(
+                lambda x: x * x * scipy.stats.norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200
+            )[0]
+        )
+    )
+
+
+# Randomised response on every bit of an index vector, by enumeration.
+
+
+CHANCES = (Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(3, 5), Fraction(9, 10))
+"""Probabilities to keep a bit."""
+
+
+def response(reference: tuple[bool, ...], chance: Fraction) -> dict[tuple[bool, ...], Fraction]:
+    """The law of the output."""
+    outputs = itertools.product((False, True), repeat=len(reference))
+    return {
+        out: math.prod(
+            (chance if a == b else 1 - chance for a, b in zip(out, reference, strict=True)), start=Fraction(1)
+        )
+        for out in outputs
+    }

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from scipy.optimize import brentq
+import scipy
 from scipy.special import ndtr
 
 from dptheory import privacy
@@ -26,7 +26,7 @@ def _gaussian_spent(mu: float, delta: float) -> float:
     def excess(epsilon: float) -> float:
         return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)) - delta
 
-    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, 100.0, xtol=1e-13))
+    return 0.0 if excess(0.0) <= 0 else float(scipy.optimize.brentq(excess, 0.0, 100.0, xtol=1e-13))
 
 
 def _least(
@@ -35,7 +35,7 @@ def _least(
     pure: float,
     curve: Callable[[int], float],
 ) -> float:
-    """The least of the bounds: the values' epsilon with the index sets' pure one, with theirs at a share of delta, and the joint curve's."""
+    """The least bound: the values' epsilon with the sets' pure one, with theirs at a share of delta, and the joint curve's."""
     bounds = [values(_DELTA) + pure]
     bounds += [values((1 - share) * _DELTA) + index(share * _DELTA) for share in (1e-3, 1e-2, 0.1, 0.5)]
     bounds += [curve(a) + math.log(1 - 1 / a) - math.log(_DELTA * a) / (a - 1) for a in range(2, 257)]
@@ -70,7 +70,7 @@ def _small_by_counting(sigma: float, *thetas: float) -> float:
         found = max(0.0, best_on_grid(rho, delta))
         if len(thetas) > 1 or counted_delta(dim, keep, thetas[0], releases, 0.0) <= delta:
             return found if len(thetas) > 1 else 0.0
-        exact = brentq(
+        exact = scipy.optimize.brentq(
             lambda epsilon: counted_delta(dim, keep, thetas[0], releases, epsilon) - delta, 0.0, pure, xtol=1e-14
         )
         return min(found, float(exact))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -26,37 +26,16 @@ def _mask_cases() -> Iterator[tuple[tuple[float, ...], int]]:
     yield _TIED, 2
 
 
-row = Row(
-    Claim(
-        id="gip.alg1",
-        title="top-k threshold",
-        source=Source("gip", "Algorithm 1, lines 3-5"),
-        statement=r"""The algorithm sets $t$ to the $100k$-th percentile of the absolute values in a group and puts a one where $|g_j| > t$. This
-is meant to keep the largest $K = kd$ of the $d$ entries ($d$ is the group size $\ell$).""",
-        verdict=Verdict.FALSE,
-        kernel="gip/alg1.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            "the $100k$-th percentile leaves $(1-k)d$ entries above it, not $kd$; the threshold has to be the $100(1-k)$-th "
-            "percentile, with a rule for ties."
-        ),
-        conditions=(
-            (
-                "The number kept must be exactly $K$ in every group: Definition 3 ([gip.def3](def3.md)) and Theorem 1 "
-                "([gip.thm1](thm1.md)) use it."
-            ),
-            r"$K = kd$ is an integer. For $\ell = 256$ and $k = 0.1$ it is not: $K$ has to be rounded.",
-            (
-                '"Percentile" is read in either of the two common ways: nearest rank, or linear interpolation '
-                "(NumPy's default)."
-            ),
-        ),
-        correction=r"""Keep the $K$ entries that come first when the entries are sorted by falling $|g_j|$ and, among equals, by rising index.
-Without ties and for $K < d$ this is the set $|g_j| > t$ with $t$ the $100(1-k)$-th percentile.""",
-        printed=printed_mask,
-        calculators=(pruning.top_k_mask,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.alg1",
+    source=Source("gip", "Algorithm 1, lines 3-5"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
+    kernel="gip/alg1.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_mask,
+    calculators=(pruning.top_k_mask,),
+    proved=True,
 )
 
 

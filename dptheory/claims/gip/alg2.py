@@ -3,7 +3,7 @@
 import itertools
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 
 def _descend(start: Fraction, learning_rate: Fraction, steps: int) -> Fraction:
@@ -30,39 +30,12 @@ def _noise_of_average(sigma: Fraction, clip: Fraction, batch: int) -> Fraction:
     return sigma * max(moves)
 
 
-row = Row(
-    Claim(
-        id="gip.alg2",
-        title="training algorithm",
-        source=Source("gip", "Algorithm 2, sections 3 and 4"),
-        statement=r"""For $T$ steps, draw a batch with sampling probability $q = |B|/N$, clip each gradient to norm $C$, sum (line 8), draw the
-index set $I$ (line 9), add $Z \sim N(0, \sigma^2C^2)$ to the sum, divide by $|B|$ and multiply by $I$ (line 10). Line 11
-ends the loop. Line 12 updates the weights. Lemma 1 accounts for $T$ steps with $(q, \sigma)$, while sections 3 and 4 put the
-noise $\sigma C$ on the average.""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            "Algorithm 2 trains, with the accounting of Lemma 1, once the update stands inside the loop and the "
-            r"noise $\sigma C$ belongs to the sum over the batch, not to its average."
-        ),
-        conditions=(
-            "The update belongs inside the loop.",
-            (
-                r"The noise multiplier $\sigma$ of Lemma 1 is noise over sensitivity. The sum has sensitivity $C$ (neighbours add "
-                r"or remove one example), so noise $\sigma C$ goes with the sum. The sum divided by a fixed $|B|$ has sensitivity "
-                r"$C/|B|$, so noise $\sigma C/|B|$ goes with the average."
-            ),
-            (
-                "$|B|$ in lines 8 and 10: under the sampling of line 3 the number of drawn examples is random. The sum runs over "
-                "all drawn examples, and the divisor is a constant, the expected batch size. (If the divisor were the actual "
-                "size, the sensitivity of the quotient would be another.)"
-            ),
-            "This page is about the value part. The index part and its budget: [gip.thm1](thm1.md), [gip.budget](budget.md).",
-        ),
-        correction=r"""Line 12 is the last line of the loop. The released value is $\frac1{|B|}(g_t + Z) \odot I$ with $g_t$ the *sum*; the noise of
-the *average* is $\sigma C/|B|$ per entry. Section 4's $\sigma^2C^2d$ is the noise of the sum.""",
-        printed=printed_training,
-        proved=True,
-    )
+row = new_row(
+    id="gip.alg2",
+    source=Source("gip", "Algorithm 2, sections 3 and 4"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_training,
+    proved=True,
 )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import SIZES, WEIGHT, counted_swaps, log_of, model_of
 from dptheory.pruning import SubsetMallows
@@ -92,39 +92,16 @@ def _moved_members(dim: int, keep: int) -> int:
     return int(np.count_nonzero(drawn ^ reference))
 
 
-row = Row(
-    Claim(
-        id="gip.alg_a2",
-        title="sampler of the Mallows law",
-        source=Source("gip", "Appendix A.2", (11,)),
-        statement=r"""To draw $I$ with $P(I) = e^{-\theta h(I, I_t)}/\psi$ from the index sets with $K = kd$ of $d$ ones, first draw $i$, then turn
-$i$ ones of $I_t$ into zeros and $i$ zeros into ones, chosen uniformly.""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            "the two-step sampler is exact if the number drawn first is the number of swapped pairs, as in "
-            "equation 11; the text below it calls it the distance, twice that, and then it does not sample this "
-            "law."
-        ),
-        conditions=(
-            "$i$ is half the L1 distance.",
-            (
-                "Given $i$, the ones and the zeros to flip are drawn uniformly and independently of each other, and of $i$ "
-                "except for their number."
-            ),
-            r"$I_t$ has exactly $K$ ones. $\theta$ may have any sign, but the calculator takes $\theta \ge 0$.",
-        ),
-        correction=r"""$i$ is the number of swapped pairs, half the L1 distance $h$, with
-
-$$P(i) = \frac1\psi \binom Ki \binom{d-K}i e^{-2\theta i}, \qquad i = 0, \dots, \min(K, d-K).$$
-
-This is Fisher's noncentral hypergeometric law with odds $e^{-2\theta}$.""",
-        calculators=(
-            pruning.SubsetMallows.swap_pmf,
-            pruning.SubsetMallows.swap_log_pmf,
-            pruning.SubsetMallows.sample,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gip.alg_a2",
+    source=Source("gip", "Appendix A.2", (11,)),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(
+        pruning.SubsetMallows.swap_pmf,
+        pruning.SubsetMallows.swap_log_pmf,
+        pruning.SubsetMallows.sample,
+    ),
+    proved=True,
 )
 
 

@@ -5,12 +5,12 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import erf, erfc
-from scipy.stats import norm
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 _DIM, _KEEP = 1000, 100
@@ -48,8 +48,8 @@ def _released_error(rng: np.random.Generator, n: int, dim: int, keep: int, noise
 
 def _top_gain(share: float) -> float:
     """2 a phi(a): what top-k keeps beyond random-k, a share of |g|^2."""
-    a = float(norm.isf(share / 2))
-    return 2 * a * float(norm.pdf(a))
+    a = float(scipy.stats.norm.isf(share / 2))
+    return 2 * a * float(scipy.stats.norm.pdf(a))
 
 
 def _exact_gain(dim: int, keep: int) -> float:
@@ -95,7 +95,7 @@ def _sizes_divergence(order: float, rho: float, clip: float) -> float:
     """D_order of noisy sizes (|g| = 5 C in one entry) with and without an example that adds C, both ways by quadrature."""
     noise = pruning.magnitude_noise(rho) * clip
     grid = np.linspace(-12.0, 12.0, 4001) * noise * (1 + order) + 5 * clip
-    first, second = norm.logpdf(grid, 6 * clip, noise), norm.logpdf(grid, 5 * clip, noise)
+    first, second = scipy.stats.norm.logpdf(grid, 6 * clip, noise), scipy.stats.norm.logpdf(grid, 5 * clip, noise)
     logs = (order * p + (1 - order) * q for p, q in ((first, second), (second, first)))
     return max((float(np.logaddexp.reduce(found)) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
 
@@ -132,7 +132,7 @@ def _small_gains(
     signal = math.sqrt(2 / math.pi) * sigma_g / clip / _top_gain(k)
     return {
         "mallows": 2 * k * (1 - k) * dim / (dim - 1) * math.sqrt(rho / (2 * keep * groups)),
-        "magnitude": float(norm.pdf(norm.isf(k))) * math.sqrt(2 * rho) * signal,
+        "magnitude": float(scipy.stats.norm.pdf(scipy.stats.norm.isf(k))) * math.sqrt(2 * rho) * signal,
         "gumbel": (1 - k) * -math.log1p(-k) * 2 * math.sqrt(rho / keep) * signal,
         "released": (sigma_g / (clip * noise)) ** 2,
     }[name]
@@ -152,73 +152,22 @@ def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) ->
     return dim * given_r + kept * noise_std**4 / total + (dim - kept) * sigma_g**4 / total
 
 
-row = Row(
-    Claim(
-        id="gip.alternatives",
-        title="other private selections",
-        source=Source("gip", "new, on section 4.2, below Theorem 2"),
-        ours=True,
-        for_users=(
-            "Where indices are to be chosen privately, other selections keep more of the gain of long gradients at the same zCDP budget. For noise on the sizes the page "
-            "says from which length on (small budgets, large groups, normal entries)."
-        ),
-        statement=r"""The paper says only "can be replaced by any index pruning methods". (Known before: that the exponential mechanism has bounded
-range and is $\epsilon^2/8$-zCDP, and that top-K by Gumbel noise is $K$ rounds of it: Durfee and Rogers, "Practical
-differentially private top-k selection with pay-what-you-get composition", 2019, and the posts on bounded range and one-shot
-top-k at differentialprivacy.org. Steps 2 and 3 below prove both again. What is added here is the Euclidean bound
-$|v| \le C$, which all groups share, and the gains.) $g$ is the sum of the clipped gradients ($|v| \le C$ each), $d$ the size
-of a group, $K = kd$ the number kept in each of $G$ groups, $\rho$ a zCDP budget of one step. All are top-K of some score,
-in every group.
-
-1. *Sizes.* The score $|g_j| + N(0, \sigma_a^2C^2)$ is $\rho$-zCDP with $\sigma_a = 1/\sqrt{2\rho}$.
-2. *Gumbel.* The score $|g_j| + \mathrm{Gumbel}(1/\lambda)$ is $\rho$-zCDP with $\lambda C = 2\sqrt{\rho/K}$. The constant is
-the best possible for $K = 1$.
-3. *Release.* The score $|g_j + Z_j|$, $Z \sim N(0, s^2I)$ the noise of the release anyway, costs nothing. For
-$g_j \sim N(0, \sigma_g^2)$ it retains the share $\beta = \sigma_g^2/(\sigma_g^2 + s^2)$ of the top-k gain, exactly, at
-every $d$; and the MSE of $(g + Z)\odot I$ is that of random-k plus $(s^2 - \sigma_g^2)\thinspace \Gamma$,
-$\Gamma = E[\text{top-}k\text{ energy}] / \sigma_g^2 - K$: larger than random-k's exactly where $s = \sigma C > \sigma_g$.
-4. *Gain of 1 and 2.* For Gaussian $g$ and $d \to \infty$, $\frac{E[(x^2 - 1)p(|x|)]}{2a\varphi(a)}$ with $p(x)$ the chance
-of an entry of size $x\sigma_g$ to be selected, and the threshold set by $E[p] = k$, $a = \Phi^{-1}(1 - k/2)$.
-5. *Crossing.* To leading order in $\rho$, and for large $d$, the sizes beat the Mallows mechanism (both accounted for by
-zCDP, $k \le \frac12$) if and only if $\frac{|g|}C > \sqrt{\frac{k\pi}2}(1-k)\frac{2a\varphi(a)}{\varphi(z)}$,
-$z = \Phi^{-1}(1-k)$, $|g| = \sqrt{dG}\sigma_g$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "noise on the sizes, Gumbel noise, or the released gradient itself select entries at a cost that "
-            "does not grow with the number of groups; each beats the Mallows mechanism in a range of gradient "
-            "norms."
-        ),
-        key_points=(
-            (
-                "The question: what other private selection retains more than the Mallows mechanism at the same zCDP "
-                r"budget $\rho$?"
-            ),
-            (
-                "Noise on the sizes and Gumbel noise cost the same for one group and for thousands, as all groups "
-                "share the clip; selecting by the released gradient costs nothing at all."
-            ),
-            r"Remember: selection by the release retains exactly $\sigma_g^2/(\sigma_g^2+s^2)$ of the gain.",
-            "Use `selection_gains` to compare all four at one budget.",
-        ),
-        conditions=(
-            (
-                "One example added or removed, for a given batch. (Under one Poisson sample with the values: as in "
-                "[gip.thm2](thm2.md), step 8, the zCDP of the selection may be added to the curve of the values.)"
-            ),
-            "Gains under Assumption 1 (independent centred normal entries); those of 1 and 2 in the limit of large groups.",
-        ),
-        calculators=(
-            pruning.magnitude_noise,
-            pruning.gumbel_rate,
-            pruning.magnitude_gain,
-            pruning.gumbel_gain,
-            pruning.released_gain,
-            pruning.released_top_k_mse,
-            pruning.selection_gains,
-        ),
-        proved=True,
-        figure="index_alternatives",
-    )
+row = new_row(
+    id="gip.alternatives",
+    source=Source("gip", "new, on section 4.2, below Theorem 2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        pruning.magnitude_noise,
+        pruning.gumbel_rate,
+        pruning.magnitude_gain,
+        pruning.gumbel_gain,
+        pruning.released_gain,
+        pruning.released_top_k_mse,
+        pruning.selection_gains,
+    ),
+    proved=True,
+    figure="index_alternatives",
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import papers, pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import SIZES, apart, counted_swaps
 from dptheory.claims.gip.retained_gain import leading_gain
@@ -68,86 +68,14 @@ _BUDGETS = tuple(
 )
 
 
-row = Row(
-    Claim(
-        id="gip.budget",
-        title="the paper's index budget buys nothing",
-        source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
-        ours=True,
-        for_users=(
-            "In the paper's setting indices drawn at random, which cost nothing, give practically the same run."
-        ),
-        statement=r"""Section 6.1 takes $\epsilon_2 = 0.01\epsilon$, the caption of Fig. 4 $\epsilon_2 = T\sum_i \epsilon_2^{(i)}$ (section 4.2
-writes $\epsilon_2$ for the sum of one step; $\epsilon_1 = 0.99\epsilon$ fits the caption), and Theorem 1 turns it into $\theta$. $T$ steps with $G$ groups make $N = TG$ index releases, each with $K$ of $d$ ones ($d$ is the group size) and
-$s = 2\min(K, d-K)$. With equal shares, $\theta = \epsilon_2/(Ns)$.
-
-Two runs on the same data:
-
-- *Run P*: release $n$ draws $I_n$ from the Mallows law with dispersion $\theta$ around the reference $R_n$, the top-k set
-of its group.
-- *Run U*: release $n$ draws $I_n$ uniformly from all index sets with $K$ ones (random-k).
-
-Everything else that is drawn (initial weights, batches, Gaussian noise) follows the same rule in both runs. Let $\rho$ and
-$\mu = K(d-K)/d$ be those of [gip.retained_gain](retained_gain.md). The total-variation distance of the two runs, transcripts
-with all indices, gradients, noises and weights, satisfies
-
-$$\mathrm{TV}(P, U) \le \min\left(\tanh\frac{\epsilon_2}4, \ \frac12\sqrt{2N\theta\rho\mu}\right).$$
-
-In the paper's setting ($\epsilon_2 = 0.01$, $d = 256$, $G = 10547$) this is below $10^{-7}$ for a fixed $k = 0.1$ ($K = 26$)
-and for the paper's linear schedule of $k$ from 1 to 0.1, and $\rho$ is a few times $10^{-12}$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"with $\epsilon_2 = 0.01$ shared over all steps and groups by basic composition, the whole run is "
-            "within $10^{-7}$ in total variation of the same run with random-k, whatever the gradients."
-        ),
-        key_points=(
-            (
-                r"The question: what does the paper's index budget, 1 % of $\epsilon$ over all steps and groups, buy "
-                "over choosing the indices at random?"
-            ),
-            (
-                "Next to nothing: in the paper's setting at $\\epsilon = 1$ the two training runs differ by less than $10^{-7}$ in "
-                "total variation, whatever the gradients. Their mean test accuracies differ by less than $10^{-5}$ "
-                "points."
-            ),
-            (
-                "Why: $N = TG$ releases share the budget. The bound on the distance is to first order "
-                r"$\frac12\epsilon_2/\sqrt{N(d-1)}$: many small shares do less than one large one."
-            ),
-            (
-                r"Remember: the retained gain $\rho$ is a few times $10^{-12}$ of what exact top-k gains over "
-                "random-k."
-            ),
-            "Use `index_budget` before any budget is spent on indices.",
-        ),
-        conditions=(
-            (
-                "Pure basic composition over steps and groups, as in the paper; in equal shares, of which the paper says nothing. (In unequal shares "
-                r"$\tanh\frac{\epsilon_2}4$ still holds, and $N\theta\rho\mu$ becomes a sum as in step 7 of the proof; the "
-                "number $10^{-7}$ is for equal shares.) Amplification by sampling or another composition theorem would allow a "
-                r"larger $\theta$."
-            ),
-            r"$0 \le \theta < \infty$ and exactly $K$ ones, $1 \le K \le d-1$, in every index set.",
-            (
-                "$R_n$ is a function of the data and of everything drawn before $I_n$. In particular it may depend on all "
-                "earlier index sets (adaptive)."
-            ),
-            "Given everything drawn before, the law of every other draw is the same in both runs.",
-            (
-                "The two runs use the same schedule of $K$ and the same noise. (The paper gives GIP and random-k different "
-                "schedules, and GIP slightly more noise; the difference that these make is not bounded here.)"
-            ),
-            (
-                "The setting: WRN-16-4 has 2.7 million parameters, which make 10547 groups of 256; $k = 0.1$ gives $K = 26$ "
-                r"after rounding, taken throughout (the linear schedule of $k$ gives the same to a factor of 2); $\epsilon = 1$; "
-                r"875 is the number of steps of Table 2, which is for SVHN (none is printed for CIFAR-10), 2500 a longer run. $\theta$, $\rho$ and the bound are proportional to "
-                r"$\epsilon_2$ to first order: for $\epsilon = 4$ four times as large."
-            ),
-        ),
-        calculators=(pruning.index_budget, pruning.theta_for_budget, pruning.groups_of),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.budget",
+    source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.index_budget, pruning.theta_for_budget, pruning.groups_of),
+    proved=True,
+    figure="retained_gain",
 )
 
 

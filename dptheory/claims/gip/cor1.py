@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip.retained_gain import gain
@@ -52,56 +52,15 @@ def _ratio_cases() -> Iterator[tuple[float, int, int, float, float]]:
 _DIM, _KEEP, _THETA = 40, 10, 1.0
 
 
-row = Row(
-    Claim(
-        id="gip.cor1",
-        title="condition to beat DP-SGD",
-        source=Source("gip", "Corollary 1"),
-        statement=r"""Under Assumption 1, if $\sigma_g^2\le\beta\sigma^2$ with
-
-$$\beta = \frac{C^2(1-k)d}{(1-k)d[1-\zeta]+\frac\zeta kF(\theta)},\qquad\zeta = k+2a\varphi(a),\quad F(\theta) = E[i],$$
-
-then $\mathrm{MSE}_d>\mathrm{MSE}_t$, where $\mathrm{MSE}_d = \sigma^2C^2d$ is the error of DP-SGD. The comparison that
-matters is that with the whole error of the pruned method, pruning plus noise (equation 5); this is the reading that is
-judged.""",
-        verdict=Verdict.FALSE,
-        summary=(
-            r"with $\mathrm{MSE}_ t$ read as pruning plus noise the printed $\beta$ is too large for every $\theta>0$, and at "
-            r"$\theta = 0$ the case of equality fails; the page has the exact $\beta$."
-        ),
-        key_points=(
-            r"Claimed: if $\sigma_g^2\le\beta\sigma^2$, GIP has a smaller error than DP-SGD.",
-            (
-                r"True with the exact $\beta = C^2(d-K)/p$ and a strict inequality; the printed $\beta$ is too large "
-                r"for every $\theta>0$."
-            ),
-            r"At $\theta = 0$ the exact and the printed $\beta$ are both $C^2$, and the case of equality fails.",
-            "Use `beta`; but a smaller error is no reason to prune ([gip.criterion](criterion.md)).",
-        ),
-        conditions=(
-            r"Stated: Assumption 1; $\theta\ge0$ (section 3).",
-            (
-                "Unstated: $kd$ is an integer, $0<k<1$ (for $k = 1$ the formula is $0/0$ and both errors are equal), "
-                r"$\sigma>0$, $C>0$, $\sigma_g>0$."
-            ),
-            r"The inequality on $\sigma_g^2$ must be strict: at equality the two errors are equal.",
-        ),
-        correction=r"""Let $p = \mathrm{MSE}_t/\sigma_g^2$ be the exact pruning error for $\sigma_g = 1$ ([gip.mse_t](mse_t.md)) and $\rho$ the
-retained gain ([gip.order](order.md)). For $K = kd<d$
-
-$$\mathrm{MSE}_ t+\sigma^2C^2K<\mathrm{MSE}_ d\iff\frac{\sigma_g^2}{\sigma^2}<\beta_{\mathrm{exact}},\qquad\beta_{\mathrm{exact}} = \frac{C^2(d-K)}p ,$$
-
-$$C^2\le\beta_{\mathrm{exact}}\le\beta_{\mathrm{asym}} = \frac{C^2}{1-2a\varphi(a)\rho/(1-k)}\le\beta_{\mathrm{printed}} = \frac{C^2}{1-\rho\zeta} ,$$
-
-with equality throughout for $\theta = 0$ and strict inequalities for $\theta>0$.
-
-With $\mathrm{MSE}_ t$ read as the pruning part alone the printed $\beta$ is asymptotically sufficient for $\rho<1$, but then
-the noise of the pruned method is left out of the comparison.""",
-        printed=printed_beta,
-        calculators=(pruning.beta,),
-        proved=True,
-        figure="beta",
-    )
+row = new_row(
+    id="gip.cor1",
+    source=Source("gip", "Corollary 1"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    printed=printed_beta,
+    calculators=(pruning.beta,),
+    proved=True,
+    figure="beta",
 )
 
 

@@ -5,14 +5,12 @@ from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import simpson
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln
-from scipy.stats import binom, norm
 
 from dptheory import gradients, pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import energy_by_quadrature, gaussian_energy, kept_entries
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
@@ -39,16 +37,18 @@ def _counted_gain(dim: int, keep: int, theta: float) -> float:
 
 def _break_even_gain(k: float) -> float:
     """rho at which the ratio is 1, by root finding."""
-    return float(brentq(lambda rho: _asymptotic_ratio(k, rho) - 1, 0.0, 10.0, xtol=1e-15))
+    return float(scipy.optimize.brentq(lambda rho: _asymptotic_ratio(k, rho) - 1, 0.0, 10.0, xtol=1e-15))
 
 
 def _landmarks(name: str) -> float:
     """The least break-even rho, where it lies, and the k below which it exceeds 1."""
-    least = minimize_scalar(_break_even_gain, bounds=(0.3, 0.9), method="bounded", options={"xatol": 1e-10})
+    least = scipy.optimize.minimize_scalar(
+        _break_even_gain, bounds=(0.3, 0.9), method="bounded", options={"xatol": 1e-10}
+    )
     return {
         "least": float(least.fun),
         "at k": float(least.x),
-        "impossible below": float(brentq(lambda k: _break_even_gain(k) - 1, 0.005, 0.1)),
+        "impossible below": float(scipy.optimize.brentq(lambda k: _break_even_gain(k) - 1, 0.005, 0.1)),
     }[name]
 
 
@@ -111,8 +111,8 @@ def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, the
 def _top_share(dim: int, keep: int) -> float:
     """S of ``dim`` normal entries: d E[x^2; fewer than K of the others are larger], by quadrature over x."""
     x = np.linspace(0.0, 12.0, 200_001)
-    kept = 2 * norm.pdf(x) * x * x * binom.cdf(keep - 1, dim - 1, 2 * norm.sf(x))
-    return float(simpson(kept, x=x))
+    kept = 2 * scipy.stats.norm.pdf(x) * x * x * scipy.stats.binom.cdf(keep - 1, dim - 1, 2 * scipy.stats.norm.sf(x))
+    return float(scipy.integrate.simpson(kept, x=x))
 
 
 def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups: int) -> float:
@@ -123,83 +123,21 @@ def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups
     return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (_top_share(dim, keep) - k)
 
 
-row = Row(
-    Claim(
-        id="gip.criterion",
-        title="is a small MSE a reason to prune?",
-        source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
-        statement=(
-            r'"The less error included, the less the update deviates from the original descent direction, which leads to a smaller '
-            r'accumulated error in the end." The condition $\sigma_g^2\le\beta\sigma^2$ is "easy to meet since $\sigma$ is '
-            r'usually much larger than $\sigma_g$", so that "in most cases, we have $\mathrm{MSE}_d>\mathrm{MSE}_t$". Judged is the '
-            "first sentence, by which the smaller error makes pruning (GIP) better than DP-SGD; the second is true. Section 6.2 takes the gap of "
-            r"the errors, which grows with $\sigma$, for the reason why gains are larger at small $\epsilon$."
-        ),
-        verdict=Verdict.FALSE,
-        kernel="gip/criterion.v",
-        kernel_theorems=("reading_is_false",),
-        summary=(
-            r"when $\sigma_g\ll\sigma C$ Corollary 1's condition is met, but not moving has a smaller error than "
-            "every method, and the direction gets worse unless about half or more of the top-k gain survives."
-        ),
-        key_points=(
-            (
-                r"Claimed: $\sigma_g\ll\sigma$ makes the condition of Corollary 1 easy to meet, so GIP improves on "
-                "DP-SGD."
-            ),
-            (
-                r"True: once the noise energy exceeds $\sigma_g^2(4\log\frac1k+2\log2)$, the zero update has a "
-                "smaller error than DP-SGD, random-k and GIP, noise included. A small MSE is then no reason to prune."
-            ),
-            (
-                "Remember: the direction of the update improves at large noise only if the retained gain exceeds "
-                r"$\rho^\ast(k)$, which is at least 0.478 for every $k$."
-            ),
-            "Use `cosine_ratio` and `least_retained_gain` to compare directions.",
-        ),
-        conditions=(
-            r"Stated: Assumption 1; $\theta\ge0$ (section 3).",
-            (
-                r"Unstated: $1\le K = kd<d$, $\sigma_g>0$, $Z\sim N(0,\sigma^2C^2I_d)$ independent of "
-                "$(g,I)$."
-            ),
-            (
-                r"With groups ([gip.alg1](alg1.md)) $d$, $K$, $S$ and $\rho$ are those of one group, except that $c_K/c_d$ (and "
-                "the $d$ of step 6) are those of the whole gradient. The five items and their proofs stay the same. "
-                "`pruning.cosine_ratio` and `pruning.least_retained_gain` take the number of groups (`groups=`); see the last "
-                "example."
-            ),
-            (
-                "(b), (c): the noise is much larger than the gradient. (e) says how much larger is enough: at the paper's "
-                r"$\sigma_g^2/\sigma^2\approx10^{-4}$ and $C = 1$ the correction is $5\cdot10^{-5}$."
-            ),
-        ),
-        correction=r"""With $S\sigma_g^2d$ the exact expected energy of the $K$ largest entries ([gip.mse_t0](mse_t0.md): $S = 1-E[H(U)]$), $\rho$
-the retained gain ([gip.order](order.md)), $\zeta = k+2a\varphi(a)$ and
-$c_m = \Gamma(\frac{m+1}2)/(\sqrt2\Gamma(\frac m2+1))$:
-
-- **(a)** If $\sigma^2C^2\ge\sigma_g^2(4\log\frac1k+2\log2)$, then the zero update has a smaller error than DP-SGD, than
-random-k with noise and than GIP with noise, for every $d$ and every $\theta\in[0,\infty]$: its gap to DP-SGD is the larger one, and
-the gap no reason for gains.
-- **(b)** As the noise grows, $E\cos$ of GIP divided by $E\cos$ of DP-SGD tends to $Q = \frac{c_K}{c_d}(k+\rho(S-k))$,
-exactly, for every $d$; for $d\to\infty$ with $k$ and $\rho$ fixed this tends to $(k+2a\varphi(a)\rho)/\sqrt k$.
-- **(c)** $Q<(k+2a\varphi(a)\rho)/\sqrt k$ at every finite $d$. So $Q>1$ needs
-$\rho>\rho^{\ast}(k) = \sqrt k(1-\sqrt k)/(2a\varphi(a))$.
-- **(d)** $\rho^{\ast}(k)\ge0.478$ for every $k\in(0,1)$, its least value lies below $0.4783$ and at a $k$ in $(0.6,0.7)$.
-There is a $k_0\in(0.0186,0.0187)$ with $\rho^{\ast}(k)>1$ for $k<k_0$ (even exact top-k loses) and $\rho^{\ast}(k)<1$ for
-$k_0<k<1$.
-- **(e)** At finite noise the ratio of the two expected cosines is at most $Q/(1-\sigma_g^2/(2\sigma^2C^2))$ if
-$\sigma_g^2<2\sigma^2C^2$.""",
-        calculators=(
-            pruning.zero_update_mse,
-            pruning.pruned_cosine,
-            pruning.cosine_ratio,
-            pruning.least_retained_gain,
-            gradients.small_snr_slope,
-        ),
-        proved=True,
-        figure="cosine_ratio",
-    )
+row = new_row(
+    id="gip.criterion",
+    source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
+    verdict=Verdict.NOT_SHOWN,
+    kernel="gip/criterion.v",
+    kernel_theorems=("reading_is_false",),
+    calculators=(
+        pruning.zero_update_mse,
+        pruning.pruned_cosine,
+        pruning.cosine_ratio,
+        pruning.least_retained_gain,
+        gradients.small_snr_slope,
+    ),
+    proved=True,
+    figure="cosine_ratio",
 )
 
 
@@ -283,12 +221,12 @@ def _(dim: int, keep: int, method: _error.Method, groups: int) -> Sides:
 
 
 @row.equal((1.0, 0.5, 3), (2.0, 2.0, 1))
-def _(norm: float, kept: float, keep: int) -> Sides:
+def _(length: float, kept: float, keep: int) -> Sides:
     """cosine without noise"""
     return (
-        pruning.pruned_cosine(grad_norm=norm, retained_norm=kept, keep=keep, noise_std=0.0),
-        kept / norm,
-        pruning.pruned_cosine(grad_norm=norm, retained_norm=kept, keep=keep, noise_std=norm),
+        pruning.pruned_cosine(grad_norm=length, retained_norm=kept, keep=keep, noise_std=0.0),
+        kept / length,
+        pruning.pruned_cosine(grad_norm=length, retained_norm=kept, keep=keep, noise_std=length),
     )
 
 

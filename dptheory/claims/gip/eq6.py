@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory import pruning
 from dptheory.claims._draws import drawn_masks
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 Array = NDArray[np.float64]
@@ -19,33 +19,14 @@ def _masked_noise(rng: np.random.Generator, n: int, dim: int, keep: int, scale: 
     return np.asarray(np.square(scale * rng.standard_normal((n, dim)) * mask).sum(axis=1))
 
 
-row = Row(
-    Claim(
-        id="gip.eq6",
-        title="noise MSE",
-        source=Source("gip", "equation 6", (6,)),
-        statement=r"""Let $I\in\lbrace 0,1\rbrace^d$ have $K = kd$ ones and let $Z$ have entries $N(0,\sigma^2C^2)$. Then
-
-$$E\lVert Z\odot I\rVert^2 = \sigma^2C^2kd .$$""",
-        verdict=Verdict.HOLDS,
-        kernel="gip/eq6.v",
-        kernel_theorems=("printed_holds",),
-        summary=(
-            r"the noise error is $\sigma^2C^2kd$ for every index set with $kd$ ones, as long as the noise does not influence "
-            "the index set."
-        ),
-        conditions=(
-            r"Stated: $Z \sim N(0,\sigma^2C^2)$ in each entry, $k\in(0,1]$; the share $k$ of $I$ are ones (section 4.1).",
-            "Unstated: $kd$ is an integer.",
-            (
-                "Unstated: $Z$ is independent of $I$. In the paper's algorithm $I$ depends on $g$ and on its own randomness "
-                "only, so this is met."
-            ),
-            "Not needed: that the entries of $Z$ are normal or independent of each other.",
-        ),
-        calculators=(pruning.noise_mse,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.eq6",
+    source=Source("gip", "equation 6", (6,)),
+    verdict=Verdict.HOLDS,
+    kernel="gip/eq6.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(pruning.noise_mse,),
+    proved=True,
 )
 
 

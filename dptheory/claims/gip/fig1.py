@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -38,48 +38,13 @@ def _fast_fall_slack(dim: float, snr: float) -> float:
     return small / large - 4
 
 
-row = Row(
-    Claim(
-        id="gip.fig1",
-        title="cosine falls with the dimension",
-        source=Source("gip", "Fig. 1, observation 3 of section 1"),
-        statement=r"""$(\epsilon,\delta) = (1,10^{-5})$-DP is applied to vectors $g\in\mathbb R^d$ drawn from $N(0,I_d)$: "as the gradient dimension
-grows, the cosine similarity value rapidly declines". We write $g+Z$, $Z\sim N(0,\sigma^2C^2I_d)$, for what is released.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "for a gradient of fixed norm the expected cosine with its DP release falls strictly with $d$ and tends to 0 "
-            r"like $\kappa/\sqrt{d+\kappa^2}$; clipping is what keeps the norm fixed."
-        ),
-        key_points=(
-            ("Claimed: the cosine between a gradient and its private release falls as $d$ grows."),
-            (
-                r"True for a fixed norm, and strictly; for every $d$ the mean cosine lies between $\kappa/\sqrt{\kappa^2+d+2}$ and "
-                r"$\kappa/\sqrt{\kappa^2+d-1}$, with $\kappa = \lVert g\rVert/(\sigma C)$."
-            ),
-            "Clipping is what keeps the norm fixed: without it, and with the same noise for every $d$, the cosine does not fall to 0.",
-            "Use `expected_cos`.",
-        ),
-        conditions=(
-            (
-                r"Stated (section 3, equation 2): what is private is clipped to norm $C$, so that $\kappa\le1/\sigma$. Without "
-                r"clipping, and with the same noise for every $d$, $\kappa$ grows like $\sqrt d$, the cosine does not fall to 0 (step "
-                "7), and nothing is private."
-            ),
-            r"$g\ne0$ is fixed or independent of $Z$; $\sigma>0$.",
-        ),
-        correction=r"""Let $\kappa = \lVert g\rVert/(\sigma C)>0$ and $A_d(\kappa) = E\cos\angle(g,g+Z)$. Then
-
-$$A_d(\kappa) = \kappa\sqrt{\frac2\pi}\int_0^{\pi/2}e^{-\kappa^2\sin^2\phi/2}\cos^d\phi d\phi,\qquad
-\frac\kappa{\sqrt{\kappa^2+d+2}} < A_d(\kappa)<\frac\kappa{\sqrt{\kappa^2+d-1}} .$$
-
-$A_d(\kappa)$ is strictly decreasing in $d$ and strictly increasing in $\kappa$, tends to 1 as $\kappa\to\infty$, and
-$A_d(\kappa)<\kappa c_d<\kappa/\sqrt d$ with
-
-$$c_d = \lim_{\kappa\to0}\frac{A_d(\kappa)}\kappa = \frac{\Gamma(\frac{d+1}2)}{\sqrt2\Gamma(\frac d2+1)} .$$""",
-        calculators=(gradients.DistortionAngle.expected_cos,),
-        proved=True,
-        figure="cosine_dimension",
-    )
+row = new_row(
+    id="gip.fig1",
+    source=Source("gip", "Fig. 1, observation 3 of section 1"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.DistortionAngle.expected_cos,),
+    proved=True,
+    figure="cosine_dimension",
 )
 
 

@@ -6,48 +6,18 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip._gaussian import zeta
 from dptheory.claims.gip.cor1 import printed_beta
 
-row = Row(
-    Claim(
-        id="gip.fig5",
-        title="beta over k and d",
-        source=Source("gip", "Fig. 5, Appendix B.1"),
-        statement=r"""$\log\beta$ of Corollary 1 is shown over $d\in[10,200]$, $k\in[0.1,0.9]$: "dominantly determined by $k$. A larger $k$ and a
-larger $d$ most likely lead to a greater $\beta$".""",
-        verdict=Verdict.CONDITIONAL,
-        summary=r"true of the exact $\beta$ without index noise, $\theta = \infty$; at the small $\theta$ that a budget allows the printed "
-        r"$\beta$ falls as $d$ grows, and is not monotone in $k$.",
-        conditions=(
-            r"Unstated: $\theta = \infty$, and the exact $\beta$ ([gip.cor1](cor1.md)) in place of the printed one, which does not depend "
-            r"on $d$ there. Then $\beta$ rises with $k$ and, at one $k$, with $d$; the least value of the figure's range is that at "
-            r"$(k,d) = (0.1,10)$, where the paper has it, but above $C^2$ ([gip.beta_values](beta_values.md)).",
-            r"The paper does not say how $\theta$ varies over the figure. Three readings are judged with the printed $\beta$: one $\theta$, one "
-            r"pure budget $\epsilon = 2\theta\min(K,d-K)$ of a release, and one that is shared by the $D/d$ groups of section 4.2, which leaves "
-            r"each $\theta = \epsilon/(2D\min(k,1-k))$. None can be the figure's: in each $\beta$ at $k = 0.1$ is least at $d = 200$.",
-            r"These for small $\theta$, with $k = K/d$ fixed. That the printed $\beta$ falls in $d$ for larger $\theta$ too is observed, on "
-            "the figure's range.",
-            r"The exact $\beta$ at one small $\theta$ rises with $d$ for $k$ = 0.1 and 0.2 and falls from 0.3 on (observed, on the "
-            "figure's range).",
-            r'"Dominantly determined by $k$" is right at one $\theta$, where $\frac d{d-1}$ changes by a tenth, not at one budget.',
-        ),
-        correction=r"""For $\theta\to0$, $\log\beta_{\mathrm{printed}} = 2\log C+2\theta\zeta k(1-k)\frac d{d-1}+O(\theta^2)$, $\zeta = k+2a\varphi(a)$:
-
-1. at one $\theta$ the second term falls in $d$ like $\frac d{d-1}$, and in $k$ it rises from 0 and falls to 0;
-   if a budget is shared by the groups it is $\frac\epsilon D\zeta\max(k,1-k)\frac d{d-1}$ and falls in $d$ likewise;
-2. at one budget $\epsilon = 2\theta\min(K,d-K)$ of a release that term is $\epsilon\zeta\frac{\max(k,1-k)}{d-1}$: it falls in $d$ like
-   $\frac1{d-1}$; in $k$ it rises, falls and rises again (0.395, 0.548, 0.464 and 0.900 for $k$ = 0.1, 0.3, 0.5 and 0.9, before
-   $\frac\epsilon{d-1}$).
-
-At $\theta = \infty$, $\beta_{\mathrm{printed}} = C^2/(1-\zeta)$, with $\zeta'(k) = a^2\ge0$; the exact $\beta$ is $C^2s^2$ over the mean
-of the $d-K$ smallest squares in expectation, and rises with $K$ and, at one $k = K/d$, with $d$, whatever the law of the entries.""",
-        printed=printed_beta,
-        calculators=(pruning.beta, pruning.retained_gain),
-        proved=True,
-        figure="beta_surface",
-    )
+row = new_row(
+    id="gip.fig5",
+    source=Source("gip", "Fig. 5, Appendix B.1"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_beta,
+    calculators=(pruning.beta, pruning.retained_gain),
+    proved=True,
+    figure="beta_surface",
 )
 
 _SHARES = tuple(Fraction(tenths, 10) for tenths in range(1, 10))

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def _by_quadrature(energy: float, epsilon: float) -> float:
         return max(0.0, math.exp(-((x - mu) ** 2) / 2) - math.exp(epsilon - x * x / 2)) / math.sqrt(2 * math.pi)
 
     edge = epsilon / mu + mu / 2
-    return float(quad(gap, edge, edge + mu + 12, epsabs=0, epsrel=1e-12, limit=200)[0])
+    return float(scipy.integrate.quad(gap, edge, edge + mu + 12, epsabs=0, epsrel=1e-12, limit=200)[0])
 
 
 def _cases() -> Iterator[tuple[float, float, int, int]]:
@@ -95,54 +95,13 @@ def _any_gradient(energy: float, epsilon: float, dim: int, keep: int) -> float:
     return float(_gaussian_delta(energies, epsilon).mean(axis=1).max())
 
 
-row = Row(
-    Claim(
-        id="gip.fresh_mask",
-        title="worst gradient behind a fresh mask",
-        source=Source("gip", "new, on Proposition 1"),
-        ours=True,
-        statement=r"""A step clips every gradient to $C$, adds noise of standard deviation $\sigma C$, keeps $K$ of $d$ entries by a fresh uniform
-mask that nobody knows before, and publishes mask and entries. Neighbours add or remove one example. With
-$H_\epsilon(v) = \Phi(\frac{\sqrt v}2-\frac\epsilon{\sqrt v})-e^\epsilon\Phi(-\frac{\sqrt v}2-\frac\epsilon{\sqrt v})$ and
-$v_i = g_i^2/(\sigma C)^2$, $H_\epsilon(0) = 0$, an example with the clipped gradient $g$ spends, at $\epsilon\ge0$,
-$\delta = E_M H_\epsilon(\sum_{i\in M}v_i)$. Let $V = \sigma^{-2}$ and $K\ge1$.
-
-1. For $K = 1$ and for $K = d-1$ every gradient that spends most at a given $\epsilon$ is flat on some $r$ coordinates and 0 on
-   the others:
-   $$\delta(\epsilon) = \max_{1\le r\le d}\thinspace\sum_jP(j)H_\epsilon(jV/r),\qquad P(j) = \binom rj\binom{d-r}{K-j}\Big/\binom dK .$$
-2. For $K<d$ no gradient spends most at every $\epsilon$: at $\epsilon = 0$ the one flat on all $d$ does, and it alone (up to
-   signs); at large $\epsilon$ that of one entry spends more. In between the best $r$ can be neither 1 nor $d$. That of one entry
-   has the largest Renyi divergence at every order ([gip.prop1](prop1.md)).
-3. The same $r$ and the same maximum hold for steps with Poisson sampling, at another $\epsilon$ and up to a factor, both for the
-   example added and for it removed. (If that factor is 0, no gradient spends anything.)
-
-Observed, not proved: item 1 holds for all $K$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "behind a fresh mask that keeps one entry, or all but one, the gradient that costs most is flat on some $r$ "
-            "coordinates; which $r$ depends on $\\epsilon$. Else observed."
-        ),
-        for_users=(
-            "What one step spends behind a mask that keeps one entry, or all but one, is a maximum over $d$ gradients; runs are "
-            "accounted by Renyi divergences, in which the gradient of one entry is the worst for every mask."
-        ),
-        key_points=(
-            "The question: Renyi bounds charge a masked step for a gradient of one entry. Is that what costs most?",
-            (
-                "At small $\\epsilon$ no: at 0 it is the gradient spread evenly over all entries. For $K = 1$ and $K = d-1$ it "
-                "is always flat on some $r$ entries, and $\\delta$ is a maximum over $r$."
-            ),
-            "For $K<d$ no single gradient is the worst at every $\\epsilon$, so no single one may be composed over steps.",
-            "Use `FreshMask.rdp`, which holds for all gradients and composes.",
-        ),
-        conditions=(
-            "One step. Over several steps the maxima at each $\\epsilon$ may not be composed as if one gradient attained them.",
-            "The mask is uniform, independent of the data, fresh in every step, and drawn after the data are fixed.",
-            "Clipping before masking, noise of the same size on every kept entry.",
-        ),
-        calculators=(privacy.FreshMask.rdp,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.fresh_mask",
+    source=Source("gip", "new, on Proposition 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(privacy.FreshMask.rdp,),
+    proved=True,
 )
 
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _mixture
-from dptheory.claims.gip._values import RATES, gaussian_log_delta, values_curve
+from dptheory.claims.gip._mixture import RATES, gaussian_log_delta, values_curve
 
 
 def _reverse_half_slack(order: float, rate: float, sigma: float) -> float:
@@ -29,37 +29,12 @@ def _largest_share(order: float) -> float:
     return max(math.pow(u, order - 1) * (1 - u) for u in (best, 0.999 * best, 1.001 * best))
 
 
-row = Row(
-    Claim(
-        id="gip.lem1",
-        title="privacy of the values",
-        source=Source("gip", "Lemma 1"),
-        statement=r"""$T$ iterations with sampling ratio $q$ and noise $\sigma$ are $(\epsilon_1(T, q, \sigma), \delta)$-DP, accounted for by Rényi
-privacy (RDP) and converted to $(\epsilon, \delta)$.""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            "right for Poisson sampling, neighbours that differ by one added or removed example, and noise "
-            r"$\sigma C$ on the sum; for replacement, which Definition 1 allows, $R_a$ can be four times as large."
-        ),
-        conditions=(
-            "Unstated, a reading of Algorithm 2, line 3, "
-            '("a random sample with sampling probability"): every example enters the batch by its own coin of probability $q$.',
-            (
-                "Unstated: neighbours: one example is added or removed. If one is replaced, the clipped sum moves by up to $2C$: without "
-                "sampling the divergence is then four times $R_a$."
-            ),
-            r"Stated (Algorithm 2): the noise has standard deviation $\sigma C$ on the sum of the clipped gradients.",
-            "The state after each step is a function of the releases so far (adaptive composition).",
-        ),
-        correction=r"""At every real order $a > 1$ one step has Rényi divergence, in both directions, at most
-
-$$R_a = \frac1{a-1}\log E\left[(1 - q + qL)^a\right],\quad \log L \sim N\left(-\frac1{2\sigma^2}, \frac1{\sigma^2}\right), \qquad \epsilon_1 = \min_{a > 1}\thinspace TR_a + \log\left(1 - \frac1a\right) + \frac{\log(1/\delta) - \log a}{a - 1} .$$
-
-At a whole order $R_a = \frac1{a-1}\log\sum_{i=0}^a\binom ai(1-q)^{a-i}q^ie^{i(i-1)/(2\sigma^2)}$. Where $1 - e^{-TR_a} \le \delta^2$ at some order,
-$\epsilon_1 = 0$.""",
-        calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
-        proved=True,
-    )
+row = new_row(
+    id="gip.lem1",
+    source=Source("gip", "Lemma 1"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
+    proved=True,
 )
 
 

@@ -5,36 +5,18 @@ from fractions import Fraction
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian
 
-row = Row(
-    Claim(
-        id="gip.mse_r",
-        title="random-k pruning MSE",
-        source=Source("gip", "Proposition 2", (7, 12, 13)),
-        statement=r"""Let $I_r$ be a uniformly random index set with $K = kd$ ones. Then
-
-$$\mathrm{MSE}_r = E\lVert g - g\odot I_r\rVert^2 = (d-kd)\sigma_g^2 .$$""",
-        verdict=Verdict.HOLDS,
-        kernel="gip/mse_r.v",
-        kernel_theorems=("printed_holds",),
-        summary=(
-            r"random-k pruning loses the share $1-k$ of the energy of any gradient, so $(d-kd)\sigma_g^2$ under Assumption "
-            "1."
-        ),
-        conditions=(
-            'Stated: Assumption 1; $I_r$ is drawn at random, without "any private knowledge" (section 4.2).',
-            "Unstated: $kd$ is an integer.",
-            (
-                r"Not needed: normal or independent entries. $E\lVert g\rVert^2 = d\sigma_g^2$ is enough, and for a fixed $g$ "
-                r"with $\lVert g\rVert^2 = d\sigma_g^2$ the same value holds."
-            ),
-        ),
-        calculators=(pruning.random_k_mse,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.mse_r",
+    source=Source("gip", "Proposition 2", (7, 12, 13)),
+    verdict=Verdict.HOLDS,
+    kernel="gip/mse_r.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(pruning.random_k_mse,),
+    proved=True,
 )
 
 

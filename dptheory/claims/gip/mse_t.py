@@ -3,7 +3,7 @@
 from functools import partial
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip.mse_t0 import printed_top_k_mse
@@ -31,51 +31,15 @@ def _asymptotic_rise(dim: int, keep: int, theta: float) -> float:
     return swaps * (energy_by_quadrature(dim, k, True) / keep - energy_by_quadrature(dim, k, False) / (dim - keep))
 
 
-row = Row(
-    Claim(
-        id="gip.mse_t",
-        title="perturbed top-k pruning MSE",
-        source=Source("gip", "Proposition 2", (7, 17, 19, 20, 22, 23, 24)),
-        statement=r"""The top-k index set $I_t$ is perturbed to $I$ by the Mallows model with dispersion $\theta$; $i$ is the number of swapped
-pairs. With $\zeta = k+2a\varphi(a)$, $a = \Phi^{-1}(1-k/2)$ and $F(\theta) = E[i]$ the paper states
-
-$$\mathrm{MSE}_ t = \mathrm{MSE}_{t0}+\sigma_g^2\frac\zeta kF(\theta) .$$""",
-        verdict=Verdict.FALSE,
-        summary=(
-            r"the swap argument is right, but it starts from the wrong $\mathrm{MSE}_{t0}$; the printed value is right for "
-            r"$\theta = 0$ only and too small for every $\theta > 0$."
-        ),
-        key_points=(
-            r"Claimed: swapping $E[i]$ pairs adds $\sigma_g^2\frac\zeta kE[i]$ to the error of top-k.",
-            (
-                "The argument is right, the error that it starts from is not: the exact value is the mean of that of "
-                r"top-k and that of random-k with weights $\rho$ and $1-\rho$."
-            ),
-            r"The printed value is right at $\theta = 0$ only, and too small for every $\theta>0$.",
-            "Use `perturbed_top_k_mse`.",
-        ),
-        conditions=(
-            (
-                "Stated: Assumption 1. It enters through the value of $B$ only: the identities hold for any law of $g$ with "
-                r"$E\lVert g\rVert^2 = d\sigma_g^2$, and for any fixed $g$ with $B$ and $A$ its pruned and kept energy."
-            ),
-            (
-                r"Unstated: $K = kd$ is an integer with $1\le K<d$, exactly $K$ ones in $I_t$, any tie rule. $\theta$ is any real "
-                r"number or $+\infty$."
-            ),
-        ),
-        correction=r"""With $B = \mathrm{MSE}_{t0}$ (exact, see [gip.mse_t0](mse_t0.md)), $A = d\sigma_g^2-B$, $M = d-K$,
-$\mathrm{MSE}_r = (1-k)d\sigma_g^2$ and $\rho = 1-E[i]/(KM/d)$:
-
-$$\mathrm{MSE}_t = B+E[i]\Big(\frac AK-\frac BM\Big) = \rho B+(1-\rho)\mathrm{MSE}_r .$$
-
-The factor of $E[i]$ tends to $2a\varphi(a)\sigma_g^2/(k(1-k))$ for fixed $k$ and $d\to\infty$; the printed one is
-$\zeta\sigma_g^2/k$.""",
-        printed=printed_perturbed_mse,
-        calculators=(pruning.perturbed_top_k_mse, pruning.SubsetMallows.mean_swaps),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.mse_t",
+    source=Source("gip", "Proposition 2", (7, 17, 19, 20, 22, 23, 24)),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    printed=printed_perturbed_mse,
+    calculators=(pruning.perturbed_top_k_mse, pruning.SubsetMallows.mean_swaps),
+    proved=True,
+    figure="retained_gain",
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
 
@@ -29,55 +29,13 @@ def _linear_slack(dim: float, keep_share: float, theta: float, growth: float) ->
     return 2 * theta * keep * (size - keep) / size**2 - pruning.retained_gain(size, keep, theta=theta)
 
 
-row = Row(
-    Claim(
-        id="gip.order",
-        title="order of the pruning MSEs",
-        source=Source("gip", "Proposition 2 and the text below it"),
-        statement=r"""$\mathrm{MSE}_{t0}<\mathrm{MSE}_t\le\mathrm{MSE}_r$, where $t0$ is exact top-k, $t$ is top-k perturbed by the Mallows
-model with dispersion $\theta$, and $r$ is random-k.""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            r"true for finite $\theta\ge0$, $1\le K<d$ and a gradient whose entries are not all of equal size (almost sure "
-            "under Assumption 1); without these one of the two inequalities fails."
-        ),
-        key_points=(
-            "Claimed: exact top-k loses less than perturbed top-k, and that loses no more than random-k.",
-            (
-                r"True for finite $\theta\ge0$, $1\le K<d$ and entries that are not all of equal size, for every "
-                "fixed gradient."
-            ),
-            (
-                r"Remember: perturbed top-k keeps exactly the share $\rho(\theta)$ of the gain of top-k over "
-                "random-k, whatever the gradient."
-            ),
-            "Use `retained_gain`.",
-        ),
-        conditions=(
-            r"Stated (section 3): $\theta\ge0$, as the probability rises towards the reference.",
-            (
-                r"Unstated, for the strict part: $\theta$ finite, $k<1$, and not all $|g_j|$ equal. Ties across the threshold do "
-                "no harm as long as two entries differ."
-            ),
-            (
-                r"Assumption 1 is not needed. For a random $g$ with $E\lVert g\rVert^2<\infty$ the same holds for the expected "
-                r"errors if $P(\text{all }|g_j|\text{ equal})<1$; under Assumption 1 with $\sigma_g>0$ and $d\ge2$ this "
-                "probability is 0."
-            ),
-        ),
-        correction=r"""For any fixed $g\in\mathbb R^d$ and $1\le K<d$, with $E_\theta[i]$ the mean number of swapped pairs and
-$\rho(\theta) = 1-E_\theta[i]/E_0[i]$:
-
-- (a) $\mathrm{MSE}_ r\ge\mathrm{MSE}_{t0}$, with equality if and only if all $|g_j|$ are equal;
-- (b) $\mathrm{MSE}_ r-\mathrm{MSE}_ t = \rho(\theta)(\mathrm{MSE}_ r-\mathrm{MSE}_{t0})$;
-- (c) $\rho$ is strictly increasing in $\theta$, $\rho(0) = 0$, $\rho(\theta)<1$ for finite $\theta$ and $\rho(\infty) = 1$.
-
-So if not all $|g_j|$ are equal: $\mathrm{MSE}_ t\le\mathrm{MSE}_ r$ if and only if $\theta\ge0$, and
-$\mathrm{MSE}_{t0}<\mathrm{MSE}_t$ if and only if $\theta<\infty$.""",
-        calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
-        proved=True,
-        figure="retained_gain",
-    )
+row = new_row(
+    id="gip.order",
+    source=Source("gip", "Proposition 2 and the text below it"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(pruning.retained_gain, pruning.perturbed_top_k_mse),
+    proved=True,
+    figure="retained_gain",
 )
 
 

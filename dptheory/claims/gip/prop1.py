@@ -5,9 +5,9 @@ import math
 from fractions import Fraction
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _mixture
-from dptheory.claims.gip._values import RATES, STEPS, gaussian_log_delta, values_curve
+from dptheory.claims.gip._mixture import RATES, STEPS, gaussian_log_delta, values_curve
 from dptheory.privacy import FreshMask
 
 
@@ -61,59 +61,12 @@ def _masked(order: int, rate: float, sigma: float, steps: int, dim: int, keep: i
     return math.log(math.fsum(moments)) / (order - 1)
 
 
-row = Row(
-    Claim(
-        id="gip.prop1",
-        title="privacy of random-k",
-        source=Source("gip", "Proposition 1"),
-        statement=r"With random-k in line 9, Algorithm 2 keeps the $(\epsilon_1, \delta)$ of Lemma 1.",
-        verdict=Verdict.LOOSE,
-        summary=(
-            "random-k costs nothing, as printed; a fresh mask that nobody can tell before it is used, applied after "
-            "clipping, even amplifies privacy, within Rényi accounting."
-        ),
-        key_points=(
-            "Claimed: a random index set costs no privacy.",
-            (
-                "True, for a mask drawn without a look at data and noise. A fresh mask that nobody can tell before "
-                "it is used, applied after clipping, even amplifies, but in Rényi privacy only."
-            ),
-            "A mask that is used again amplifies less, a mask before clipping not at all.",
-            "Use `FreshMask`, and do not feed its curve to an accountant of privacy losses.",
-        ),
-        conditions=(
-            "Those of Lemma 1. For the statement as printed: the mask is drawn without a look at the data and the noise.",
-            (
-                "A new mask in every step that nobody can tell before it is used: given everything before, earlier masks "
-                "included, it is uniform and independent of the data, the batch and the noise. Afterwards it is public, a part "
-                "of the release."
-            ),
-            "The mask is applied after clipping: the example's gradient is computed and clipped without knowledge of it.",
-            (
-                "In `training` a mask has this property in a secure run, where it comes from the operating system's "
-                "cryptographic generator after the gradients of the batch's first part are computed; those of later parts do not "
-                "depend on it. Only there is amplification counted. In a seeded run whoever knows the seed can tell every mask "
-                "(step 10): it is charged as DP-SGD."
-            ),
-            r"Rényi divergences only: no pair of laws made from the one-entry example dominates at every $(\epsilon, \delta)$.",
-            (
-                r"$R_a = D_a(\text{mixture}, \text{base})$, the larger direction under Poisson sampling. With the other "
-                "direction's own value the inequality fails."
-            ),
-        ),
-        correction=r"""Let $R_a$ be the curve of one step of DP-SGD in [gip.lem1](lem1.md) and $k = K/d$. One step with a fresh uniform mask $m$ of
-$K$ ones, released together with $(g + Z)\odot m$, has in both directions
-
-$$D_a \le \frac{\log\left(1 - k + k\thinspace e^{(a-1)R_a}\right)}{a - 1} ,$$
-
-with equality (in the direction mixture against base) for an example whose clipped gradient is one entry of size $C$.
-
-Outside Rényi privacy the example with one entry is not the worst: "nothing with probability $1-k$, the Gaussian with $k$" is
-no valid input of a privacy-loss accountant. A mask that is used again amplifies as one step with noise $\sigma/\sqrt T$; a
-mask before clipping does not amplify.""",
-        calculators=(privacy.FreshMask.rdp,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.prop1",
+    source=Source("gip", "Proposition 1"),
+    verdict=Verdict.LOOSE,
+    calculators=(privacy.FreshMask.rdp,),
+    proved=True,
 )
 
 

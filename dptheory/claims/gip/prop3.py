@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
-from dptheory.claims.gip._response import CHANCES, response
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims.gip._gaussian import CHANCES, response
 
 
 def _response_is_private(chance: Fraction, distance: int, epsilon: float) -> bool:
@@ -29,38 +29,15 @@ def _response_cases() -> Iterator[tuple[Fraction, int, float]]:
     yield from itertools.product(CHANCES, (1, 2, 4), (0.5, 3.0))
 
 
-row = Row(
-    Claim(
-        id="gip.prop3",
-        title="randomised response",
-        source=Source("gip", "Proposition 3", (25, 26)),
-        statement=r"""Each bit of the index vector $I_0 \in \lbrace 0, 1\rbrace^d$ is kept with probability $p$ and flipped otherwise,
-independently. This is $\epsilon_2$-DP if $p \le e^{\epsilon_2/C_1}/(1 + e^{\epsilon_2/C_1})$, $C_1$ the index sensitivity.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="gip/prop3.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            r"the printed condition is right for $p \ge \frac12$; a small $p$ meets it too, but flipping nearly every bit is "
-            "no more private than keeping nearly every bit."
-        ),
-        conditions=(
-            r"$p \ge \frac12$ for the printed form.",
-            (
-                r"$C_1 \ge 1$ is the attained sensitivity (the supremum of integer distances over neighbouring pairs, hence "
-                "attained). With an upper bound in its place the condition is sufficient only."
-            ),
-            "The number of ones plays no role, neither in the references nor in the output.",
-        ),
-        correction=r"""It is $\epsilon_2$-DP if *and only if*
-
-$$\max(p, 1-p) \le \frac{e^{\epsilon_2/C_1}}{1 + e^{\epsilon_2/C_1}},$$
-
-and the exact loss of two references at distance $m \ge 1$ is $m\left|\log\frac p{1-p}\right|$ (infinite for $p = 0$ and
-$p = 1$).""",
-        printed=printed_response_condition,
-        calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
-        proved=True,
-    )
+row = new_row(
+    id="gip.prop3",
+    source=Source("gip", "Proposition 3", (25, 26)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="gip/prop3.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_response_condition,
+    calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
+    proved=True,
 )
 
 

@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _FAR = 10.0
@@ -24,7 +24,7 @@ def opposite_delta(scale: float, rate: float, epsilon: float) -> float:
         """log of the first density less that of what it must exceed, over N(0, 1); it rises in x."""
         return scale * x - scale**2 / 2 - float(np.logaddexp(epsilon - scale * x - scale**2 / 2, log_c))
 
-    edge = brentq(excess, -1e5, 1e5)
+    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
     return float(rate * (ndtr(scale - edge) - a * ndtr(-scale - edge) - c * ndtr(-edge)))
 
 
@@ -112,55 +112,13 @@ def _half_norm_slack(**point: float) -> float:
     return _two_steps_slack(share=0.5, **point)
 
 
-row = Row(
-    Claim(
-        id="gip.replace_one",
-        ours=True,
-        for_users=(
-            "An account for replace-one neighbours needs this pair alone, and no smaller epsilon is true for all data."
-        ),
-        title="worst pair under replacement",
-        source=Source("gip", "new, on Definition 1 and Lemma 1"),
-        statement=r"""Definition 1 also allows neighbours that differ in the content of one example. (For others' work see below.) Two data sets
-differ in the content of one example, which is drawn into a step with probability $q$; its clipped gradient is $g$ in one of
-them and $g'$ in the other, $|g|, |g'| \le C$. The noise has standard deviation $\sigma C$. In its units, with
-$s = 1/\sigma$, a step is at most as distinguishable as
-
-$$P = (1-q)N(0,1) + qN(s,1)\qquad\text{and}\qquad Q = (1-q)N(0,1) + qN(-s,1):$$
-
-for every $\gamma \ge 0$ the hockey-stick divergence $H_\gamma = \sup_S\thinspace [P(S) - \gamma Q(S)]$ of the step is at
-most that of $(P, Q)$, and that of $T$ adaptive steps at most that of $(P^T, Q^T)$. Gradients $g = -g'$ of norm $C$ attain
-it.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "under Poisson sampling two opposite gradients of full norm dominate every other pair, so that accounts under "
-            "replace-one may use this pair alone."
-        ),
-        key_points=(
-            (
-                "The question: which pair of data sets is the worst, where neighbours replace one example and "
-                "batches are Poisson?"
-            ),
-            (
-                "Two opposite gradients of full norm: $(1-q)N(0,1)+qN(s,1)$ against $(1-q)N(0,1)+qN(-s,1)$, $s = "
-                r"1/\sigma$, for one step and for any number of adaptive ones."
-            ),
-            "So an account of this one pair is an account of replace-one adjacency, and it is attained.",
-            "Use `epsilon` with replace-one adjacency.",
-        ),
-        conditions=(
-            (
-                "Gaussian noise, independent of the data; every gradient clipped to $C$; the divisor of the sum does not depend "
-                "on the batch."
-            ),
-            (
-                "This example is drawn independently of the others, and afresh in every step, whatever came out of the earlier "
-                "ones (Poisson sampling). One draw kept for several steps is not covered."
-            ),
-        ),
-        calculators=(privacy.epsilon_bounds,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.replace_one",
+    ours=True,
+    source=Source("gip", "new, on Definition 1 and Lemma 1"),
+    verdict=Verdict.HOLDS,
+    calculators=(privacy.epsilon_bounds,),
+    proved=True,
 )
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Reals = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def _half_line(scale: float, against: float, still: float) -> float:
         return scale * x - scale**2 / 2 - float(np.logaddexp(math.log(against) - scale * x - scale**2 / 2, log_still))
 
     log_still = math.log(still) if still > 0 else -math.inf
-    edge = brentq(excess, -1e5, 1e5)
+    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
     return float(ndtr(scale - edge) - against * ndtr(-scale - edge) - still * ndtr(-edge))
 
 
@@ -107,42 +107,12 @@ def _as_far_as_three_can_be(size: int, theta: float, scale: float, rate: float, 
     return thought - other
 
 
-row = Row(
-    Claim(
-        id="gip.replaced_indices",
-        title="index and values, one record replaced",
-        source=Source("gip", "new, on Theorem 2"),
-        ours=True,
-        statement=r"""A step draws each record with probability $q$, sums the gradients drawn, draws an index set $I$ from the Mallows law $M_R$ around
-a reference $R$ that the sum determines (one reference per group, groups independent), and releases $I$ and the sum on $I$ with noise
-$\sigma C$. Neighbours differ in the content of one record. On $I$ its gradients have norm at most $C$. Let $s = 1/\sigma$; let $F$ be as far from $R$ as
-possible, $\min(K,d-K)$ swaps in each group, and
-
-$$P = (1-q)M_R\times N(0,1) + qM_F\times N(s,1),\qquad Q = M_R\times[(1-q)N(0,1) + qN(-s,1)] .$$
-
-1. For $\gamma\ge1$ the hockey-stick divergence $H_\gamma$ of the step is at most $h(\gamma) = H_\gamma(P,Q)$. With the rest of the sum fixed (no other
-   record is drawn, say), references $R$ without the record, $F$ with one content and $R$ with the other, and opposite gradients of norm $C$ on
-   every index set attain it, where the data allow them together.
-2. For $0<\gamma<1$ it is at most $h(\gamma) = 1-\gamma+\gamma h(1/\gamma)$, attained with the contents exchanged; $h(0) = 1$.
-3. $h$ is the profile of a pair of laws; $T$ such pairs dominate $T$ adaptive steps. That several steps attain this is not claimed.
-
-So for $\gamma>1$, $0<q<1$ and $\theta>0$ three references that are pairwise far apart are not the worst: one of the two contents leaves the reference where it
-is, and nothing changes where three sets cannot be pairwise disjoint.""",
-        verdict=Verdict.HOLDS,
-        summary="where a record is replaced, the worst case of one step that releases index set and values: one content moves the reference as far as it can, "
-        "the other leaves it; gradients are opposite.",
-        for_users="Replacement with index sets has a worst case to account for; no calculator composes it yet, and `Composition` refuses it.",
-        key_points=(
-            "The question: which index references are the worst if neighbours replace a record, batches are Poisson and index and values share the sample?",
-            r"Three references enter. At $\gamma\ge1$ a worst case is: that of the second content equals the one without the record, that of the first is as far as possible.",
-            "The proof is convexity: mixing two references in the second law is worse for the attacker than either alone.",
-            r"Below 1 the contents exchange their roles: for $0<q<1$, $\theta>0$ no single pair of contents is the worst throughout. The profile of both is an upper bound that composes.",
-        ),
-        conditions=(
-            "Gaussian noise, independent of the data; the record is drawn independently of the others, afresh in every step; index laws around references of one size. Rate, noise, dispersion and sizes of each step are fixed in advance.",
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="gip.replaced_indices",
+    source=Source("gip", "new, on Theorem 2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    proved=True,
 )
 
 

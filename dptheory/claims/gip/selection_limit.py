@@ -5,14 +5,12 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.optimize import brentq
 from scipy.special import entr, expit, logsumexp, rel_entr
-from scipy.stats import norm
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -20,12 +18,14 @@ _CENTRE = math.sqrt(2 / math.pi)  # E|x|, x standard normal
 _SPREAD = math.sqrt(1 - 2 / math.pi)  # standard deviation of |x|
 _DIM = 10**6  # large enough for the limits of large groups
 _X = np.linspace(0.0, 12.0, 2401)
-_DENSITY = 2 * norm.pdf(_X) * np.r_[0.5, np.ones(2399), 0.5] * (_X[1] - _X[0])  # trapezoids: the density is even
+_DENSITY = (
+    2 * scipy.stats.norm.pdf(_X) * np.r_[0.5, np.ones(2399), 0.5] * (_X[1] - _X[0])
+)  # trapezoids: the density is even
 
 
 def _top_gain(share: float) -> float:
-    a = float(norm.isf(share / 2))
-    return 2 * a * float(norm.pdf(a))
+    a = float(scipy.stats.norm.isf(share / 2))
+    return 2 * a * float(scipy.stats.norm.pdf(a))
 
 
 def _bound(share: float, rho: float, length: float) -> float:
@@ -49,7 +49,7 @@ def _logistic(share: float, rho: float, length: float) -> float:
     """Share retained where every entry is kept on its own, with log-odds sqrt(8 rho) |g_j| / C - c."""
     rate = math.sqrt(8 * rho) * length / math.sqrt(_DIM)
     edge = 40 + 12 * rate
-    offset = brentq(lambda c: float(_DENSITY @ expit(rate * _X - c)) - share, -edge, edge, xtol=1e-13)
+    offset = scipy.optimize.brentq(lambda c: float(_DENSITY @ expit(rate * _X - c)) - share, -edge, edge, xtol=1e-13)
     return float(_DENSITY @ ((_X**2 - 1) * expit(rate * _X - offset))) / _top_gain(share)
 
 
@@ -63,12 +63,14 @@ def _primal(share: float, slope: float) -> tuple[float, float]:
         def integrand(x: float) -> float:
             p = chance(x, offset)
             nats = float(rel_entr(p, share) + rel_entr(1 - p, 1 - share))
-            return 2 * float(norm.pdf(x)) * (p, (x * x - 1) * p, nats)[of]
+            return 2 * float(scipy.stats.norm.pdf(x)) * (p, (x * x - 1) * p, nats)[of]
 
         edge = math.sqrt(max(1 + offset / slope, 0.01))
-        return float(quad(integrand, 0, 12, points=[edge, min(11.9, 1.1 * edge)], limit=200, epsabs=1e-13)[0])
+        return float(
+            scipy.integrate.quad(integrand, 0, 12, points=[edge, min(11.9, 1.1 * edge)], limit=200, epsabs=1e-13)[0]
+        )
 
-    offset = brentq(lambda c: mean(c, 0) - share, -40 - slope, 40 + 150 * slope, xtol=1e-13)
+    offset = scipy.optimize.brentq(lambda c: mean(c, 0) - share, -40 - slope, 40 + 150 * slope, xtol=1e-13)
     return mean(offset, 1), mean(offset, 2)
 
 
@@ -123,79 +125,13 @@ def _logistic_share(order: float, rho: float, g: float, shift: float, turn: floa
     return total
 
 
-row = Row(
-    Claim(
-        id="gip.selection_limit",
-        title="what any private selection can retain",
-        source=Source("gip", "new, on section 4.2"),
-        ours=True,
-        statement=r"""A *selection* draws a set $I$ of entries, on average $K = kd$ of the $d$ of each of $G$ groups, $0<k<1$, from a batch. It is
-$\rho$-zCDP for one example added or removed. $g$ is the sum of the clipped gradients (norm at most $C$ each),
-$g_j\sim N(0,\sigma_g^2)$ independent, $D = dG$, $r = \sqrt D\thinspace\sigma_g/C$ the length of $g$ in clipping norms,
-$\Gamma\sigma_g^2$ what exact top-k gains over random-k in a group. The share of the gain that a selection retains is
-$$S = \frac1{G\thinspace\Gamma}\thinspace E\sum_{j\in I}\Big(\frac{g_j^2}{\sigma_g^2}-1\Big).$$
-Let $x\sim N(0,1)$, $\kappa^2 = 1-\frac2\pi$, $a = \Phi^{-1}(1-\frac k2)$, $z = \Phi^{-1}(1-k)$, $c(u) = \log(1-k+ke^u)-ku$ and
-$$R = \frac{\rho\thinspace(\kappa r+1)^2}D,\qquad F(R) = \inf_{s>0,\thinspace\nu}\frac{R+E\thinspace c(s(x^2-1)-\nu)}s .$$
-
-1. *Converse.* Every sum $g$ has a batch, the same for all selections, such that $S\le\frac d\Gamma F(R)$. For selections that see the sum
-   alone this holds for all batches with that sum.
-2. *Size.* $F(R)\le\sqrt R$, and $F(R) = 2\sqrt{k(1-k)R}\thinspace(1+o(1))$ as $R\to0$.
-3. *Noisy sizes.* Top-k of $|g_j|+N(0,C^2/(2\rho))$ ([gip.alternatives](alternatives.md)), large groups: as $R\to0$, the
-   bound is
-   $$\sqrt{\pi-2}\thickspace\frac{\sqrt{k(1-k)}}{\varphi(z)}\Big(1+\frac1{\kappa r}\Big)$$
-   times what they retain; without the bracket 1.34 for $k = .5$, 1.83 for $k = .1$, 3.99 for $k = .01$. For $k = .1$ and
-   $r\ge100$ it is below 2 at every $\rho$.
-4. *Nearly sharp.* Keep each entry on its own, with log-odds $\sqrt{8\rho}\thinspace|g_j|/C$ minus a constant. This is
-   $\rho$-zCDP, and as $R\to0$ the bound is $\frac{\sqrt{\pi-2}}{2\sqrt{k(1-k)}}\big(1+\frac1{\kappa r}\big)$ times
-   what it retains: 1.069 times for $k = \frac12$ and long gradients.
-5. *Short gradients.* The Mallows mechanism at the same budget, $k\le\frac12$, $\rho\to0$ and then large groups: the bound is
-   $\frac{\kappa r+1}{a\varphi(a)\sqrt{2(1-k)}}$ times what it retains. So for $k = .1$ and small budgets the better one of it
-   and of noisy sizes is within a factor of 6.3 of the bound at every length $r$.
-
-Open: the order as $k\to0$. The factor of item 3 then grows like $\sqrt{\pi-2}\thinspace/\sqrt{2k\log(1/k)}$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "normal entries: by the sum alone no $\\rho$-zCDP selection retains more than $\\sqrt R\\thinspace d/\\Gamma$ of the top-k gain; "
-            "noisy sizes have half of a sharper bound at $k = .1$."
-        ),
-        key_points=(
-            "The question: the known private selections retain little of what top-k gains. Is there a better one?",
-            (
-                "Hardly one that sees the batch's sum alone. At a zCDP budget it can learn only so much about the sizes of the entries, and "
-                "this bounds its gain. One that sees the examples may do better on some batches (many examples that all have the same largest entries), "
-                "but every sum has a batch such that over these it does not. For long gradients noise on the sizes has more than half of what is possible at $k = .1$, and at small "
-                "budgets a logistic choice of every entry has 93 % of it at $k = \\frac12$."
-            ),
-            (
-                "In the paper's setting, with batch gradients of norm $100C$ and $\\epsilon = 1$ spent on the indices in equal parts over "
-                "875 steps (printed for SVHN; by zCDP, no credit for sampling), no selection by the sum of a step's batch retains more than 0.04 % of that "
-                "step's gain, on average over normal entries, and 1.2 % with all of it spent in one step; 64 % are needed to beat the direction of DP-SGD."
-            ),
-            "Remember: at most $\\sqrt R\\thinspace d/\\Gamma$, with $R = \\rho(\\kappa|g|/C+1)^2/D$, $\\kappa^2 = 1-2/\\pi$.",
-            "Use `selection_gain_bound`.",
-        ),
-        for_users=(
-            "Before you look for a cleverer private selection, ask `selection_gain_bound` what any could gain: in the paper's setting "
-            "with batch gradients of 100 clipping norms and epsilon 1 spread evenly over the steps, without credit for sampling, a selection by the "
-            "sum of a step's batch has at most 0.04 % of what top-k gains in it (normal entries, on average), and noise on the sizes 0.02 %."
-        ),
-        conditions=(
-            "zCDP of the selection for a given batch. A batch drawn at random and kept secret makes the same budget buy more.",
-            "Item 1 is about the average over $g$, and for selections that see the examples about the worst batch with the sum $g$. On other batches they can "
-            "retain all: choose $I$ with chances in proportion to $e^{\\epsilon u(I)}$, $u(I)$ the number of examples whose own top-k set is $I$. That is "
-            "$\\frac{\\epsilon^2}8$-zCDP, and on $n$ examples $\\frac gn$ it finds the top-k set of $g$ almost surely as $n\\to\\infty$.",
-            "The budget is one for all batches of vectors. If examples can have some gradients only, a selection may know more.",
-            (
-                "The selection sees the batch of its step alone. One that is kept for several steps, or that uses earlier batches "
-                "too, may spend the budgets of all of them."
-            ),
-            "The selection may know $\\sigma_g$, $\\rho$ and everything else but the batch.",
-            "Neighbours add or remove one example. Groups of examples cost $\\rho n^2$ by zCDP at all orders (step 1).",
-            "What the values reveal is no part of the budget $\\rho$: selection by the released gradient spends theirs.",
-        ),
-        calculators=(pruning.selection_gain_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.selection_limit",
+    source=Source("gip", "new, on section 4.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.selection_gain_bound,),
+    proved=True,
 )
 
 
@@ -284,11 +220,11 @@ def _leading(share: float, length: float, name: str) -> float:
     """Bound over retained share at small budgets, items 3 to 5."""
     long = 1 + 1 / (_SPREAD * length)
     root = math.sqrt(share * (1 - share))
-    a = float(norm.isf(share / 2))
+    a = float(scipy.stats.norm.isf(share / 2))
     return {
-        "sizes": math.sqrt(math.pi - 2) * root / float(norm.pdf(norm.isf(share))) * long,
+        "sizes": math.sqrt(math.pi - 2) * root / float(scipy.stats.norm.pdf(scipy.stats.norm.isf(share))) * long,
         "logistic": math.sqrt(math.pi - 2) / (2 * root) * long,
-        "mallows": (_SPREAD * length + 1) / (a * float(norm.pdf(a)) * math.sqrt(2 * (1 - share))),
+        "mallows": (_SPREAD * length + 1) / (a * float(scipy.stats.norm.pdf(a)) * math.sqrt(2 * (1 - share))),
     }[name]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import counted_swaps
 
@@ -101,60 +101,13 @@ def _budget(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> pr
     )
 
 
-row = Row(
-    Claim(
-        id="gip.sparse_examples",
-        title="sparse examples",
-        source=Source("gip", "new, on Theorem 1"),
-        ours=True,
-        statement=r"""A gradient of $Gd$ entries is cut into $G$ groups of $d$; in each the reference is the set of the $K$ entries of largest
-score, ties in a fixed order, and the index set is drawn from the Mallows law with dispersion $\theta$ around it, independently.
-The score of an entry is a function of this entry of the batch's summed gradient. Every example's gradient has at most
-$s\ge1$ entries that are not zero. Let $m = \min(K,d-K)$. For two batches that differ by one example added or removed:
-
-1. The references of group $j$ differ by $i_j$ swaps with $i_j\le\min(s_j,m)$, $s_j$ the nonzero entries of the example in the
-   group. So $\sum_ji_j\le S = \min(s,Gm)$, and this is attained where the score is the size of the entry. If one example is
-   replaced, the same holds with $2s$ for $s$ ($s_j$: entries where one of the two is not zero).
-2. All index sets of a step together are $\epsilon$-DP with $\epsilon = 2\theta S$, with no smaller one where $S$ is attained,
-   and $2\theta^2S$-zCDP.
-3. The Kullback-Leibler divergence is $2\theta\rho\sum_ji_j$ however the swaps are split, $\rho$ the retained gain
-   ([gip.retained_gain](retained_gain.md)).
-4. No split of the swaps need be the worst one at every $\epsilon$: for $d = 4$, $K = 2$, $e^{-\theta} = \frac12$ two swaps in
-   one group have the larger $H_\gamma$, $\gamma = e^\epsilon$, for some $\gamma$, and one swap in each of two groups for others.
-
-So by basic composition over $T$ steps $\theta = \frac{\epsilon_2}{2TS}$ is enough, where Theorem 1 of the paper, group by
-group, asks for $\frac{\epsilon_2}{2TGm}$: a factor of $\frac{Gm}s$ where $s<Gm$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "an example whose gradient has $s$ nonzero entries moves all groups of a step together by at most $s$ swaps, not "
-            r"by $\min(K,d-K)$ in each: at a pure budget $\theta$ may be larger by that ratio."
-        ),
-        for_users=(
-            "Where every example's gradient is sparse, or cut to its largest entries, the index budget buys a larger dispersion; "
-            "in the paper's setting still next to nothing of the top-k gain."
-        ),
-        key_points=(
-            "The question: what does the index mechanism cost where every example's gradient is sparse?",
-            (
-                "One example exchanges at most $s$ members of all top-K sets together ($2s$ where neighbours replace an "
-                r"example). Pure budget and zCDP need $s$ in place of $G\min(K,d-K)$."
-            ),
-            (
-                r"With one entry in a hundred and $K/d = .1$ that is ten times the $\theta$. While both are small it is also "
-                "ten times the retained gain: where that was $10^{-10}$ it helps nobody. Beyond, the gain can grow by more."
-            ),
-            "Use `sparse_index_budget`.",
-        ),
-        conditions=(
-            "The bound $s$ holds for every possible example, or is enforced (keep the $s$ largest entries of each example "
-            "before clipping). Seen in the data alone it is no bound.",
-            "The score of an entry is made of this entry alone: no score that divides by the norm of the whole sum, and no "
-            "momentum over sums that are not released.",
-            r"The same $K$ and $\theta$ in all groups, $1\le K\le d-1$. What is released besides the index sets has its own cost.",
-        ),
-        calculators=(pruning.sparse_index_budget,),
-        proved=True,
-    )
+row = new_row(
+    id="gip.sparse_examples",
+    source=Source("gip", "new, on Theorem 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.sparse_index_budget,),
+    proved=True,
 )
 
 

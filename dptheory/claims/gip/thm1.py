@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import pruning
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
 
@@ -48,46 +48,15 @@ def printed_privacy_condition(theta: float, epsilon: float, sensitivity: int) ->
     return theta <= epsilon / sensitivity
 
 
-row = Row(
-    Claim(
-        id="gip.thm1",
-        title="index privacy",
-        source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
-        statement=r"""Given a reference $I_0$ with $K$ ones, the mechanism puts out $I$ from the set $S_K$ of index sets with $K$ ones, with
-probability $e^{-\theta h(I, I_0)}/\psi$, $h$ the L1 (Hamming) distance. Theorem 1 (proof: eqs. 8 to 10): with the top-k
-set $I(g)$ as reference it is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, $s$ the index sensitivity of Definition 3.""",
-        verdict=Verdict.HOLDS,
-        kernel="gip/thm1.v",
-        kernel_theorems=("printed_holds",),
-        summary=(
-            r"a release is $\epsilon$-DP if and only if $\theta \le \epsilon/s$, for the $\theta \ge 0$ of a Mallows model and a given "
-            r"batch; for a $\theta$ of any sign the condition is $|\theta| \le \epsilon/s$."
-        ),
-        conditions=(
-            (
-                r"Stated (section 3): the probability rises towards the reference, so $\theta \ge 0$. (A negative $\theta$ prefers sets "
-                r"far away from it, and the printed condition would call that private at every $\epsilon$.)"
-            ),
-            (
-                "The mechanism takes one batch and neighbours are neighbouring batches. If the batch is itself a random sample "
-                r"of the data, $\theta \le \epsilon/s$ is still sufficient, but sampling amplifies privacy and it is in general "
-                "no longer necessary."
-            ),
-            (
-                "$s$ is the attained sensitivity: the supremum over all neighbouring pairs that the definition of privacy ranges "
-                "over. With a larger bound $S > s$ in its place the condition is sufficient but not necessary. By "
-                r"[gip.def3](def3.md), $s = 2\min(K, d-K)$ when per-example gradients are free."
-            ),
-            "Every reference has exactly $K$ ones.",
-            r"If $s = 0$ the condition reads $|\theta| \cdot 0 \le \epsilon$ and holds for every $\theta$.",
-        ),
-        correction=r"""For real $\theta$, the largest privacy loss of two references $A, B$ is $|\theta| h(A, B)$, exactly. The mechanism is
-$\epsilon$-DP if and only if $|\theta| s \le \epsilon$. For $\theta \ge 0$ the largest loss is attained at the output
-$I = A$.""",
-        printed=printed_privacy_condition,
-        calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),
-        proved=True,
-    )
+row = new_row(
+    id="gip.thm1",
+    source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
+    verdict=Verdict.HOLDS,
+    kernel="gip/thm1.v",
+    kernel_theorems=("printed_holds",),
+    printed=printed_privacy_condition,
+    calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),
+    proved=True,
 )
 
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 from functools import cache
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite, _joint, _loss_at_scale, _mixture
 from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, model_of
-from dptheory.claims.gip._values import RATES, STEPS, values_curve
+from dptheory.claims.gip._mixture import RATES, STEPS, values_curve
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
 
@@ -136,68 +136,19 @@ def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
     )
 
 
-row = Row(
-    Claim(
-        id="gip.thm2",
-        title="privacy of index and values",
-        source=Source("gip", "Theorem 2"),
-        statement=r"""If every index release is $\epsilon_2^{(i)}$-DP and the values alone are $(\epsilon_1(T, q, \sigma), \delta)$-DP, Algorithm 2
-is $(\epsilon_1 + T\sum_i\epsilon_2^{(i)}, \delta)$-DP. The paper's proof is "basic composition".""",
-        verdict=Verdict.LOOSE,
-        summary=(
-            "basic composition alone does not prove it, as in every step index set and values come from one "
-            "random batch; the page closes the gap and gives the exact Rényi curve of the worst pair."
-        ),
-        key_points=(
-            "Claimed: the budgets of index sets and values add up, by basic composition.",
-            (
-                "True, but that is no proof: both releases of a step come from one random batch. A bound of the "
-                "joint likelihood ratio closes the gap."
-            ),
-            "Invalid: to amplify index and values by sampling one by one and then to add the results.",
-            (
-                "Use `joint_rdp` and `joint_epsilon` for the exact curve of the worst pair, `theta_for_joint_budget` "
-                "for the dispersion that a budget allows."
-            ),
-        ),
-        conditions=(
-            (
-                r"Those of Lemma 1, with an $\epsilon_1$ from a valid accountant and the update inside the loop "
-                r"([gip.alg2](alg2.md)). The values are released as $g + Z$; $(g + Z)\odot I$ is a function of $g + Z$ and $I$."
-            ),
-            "Given the batch, $Z$ and the draws of the index mechanism are independent.",
-            (
-                r"The index mechanism is $\epsilon_2$-DP for every pair of batches that differ in one example, before any "
-                "amplification by sampling."
-            ),
-        ),
-        correction=r"""Write $\epsilon_2 = \sum_i\epsilon_2^{(i)}$ for the index sets of all groups of one step, $L$ for the likelihood ratio of the
-noisy sum with and without the example, $r$ for that of the index sets, both given the batch. Then, with $R_a$ the curve of
-[gip.lem1](lem1.md):
-
-1. The ratio of the joint densities lies in $e^{\pm\epsilon_2}((1-q)+qL)$. So one step has $D_a \le \epsilon_2 + R_a$ in both
-directions, at every real order $a > 1$; and $\delta_{joint}(\epsilon + T\epsilon_2) \le \delta_{values}(\epsilon)$ for $T$
-steps. The $\epsilon_2$ of the steps may differ; then their sum stands for $T\epsilon_2$.
-2. For the Mallows mechanism the worst pair has, at whole $a$, exactly
-$e^{(a-1)D_a} = \sum_{i=0}^a\binom ai(1-q)^{a-i}q^i\thinspace E[r^i]\thinspace E[L^i]$ with $E[L^i] = e^{i(i-1)/(2\sigma^2)}$
-and $E[r^i] = e^{(i-1)GD_i}$, $D_i$ the divergence of one group's index set at the largest distance.
-3. To amplify index and values by sampling one by one and to add the results is invalid: at $a = 2$ the joint moment is
-larger by $q^2(1-q^2)(E[r^2]-1)(E[L^2]-1)$.
-4. To amplify the values alone is valid: $T$ steps are dominated by the composition of the sampled values with index sets
-that are *not* sampled. So
-$\delta_{joint}(\epsilon_v + \epsilon_i) \le \delta_{values}(\epsilon_v) + \delta_{index}(\epsilon_i)$, $\delta_{index}$ the
-exact one of [gip.tight](tight.md) or that of zCDP, for given batches; that is, $\epsilon_v(\delta_1) + \epsilon_i(\delta_2)$
-at $\delta_1 + \delta_2$, under any accountant.""",
-        calculators=(
-            privacy.index_sets.joint_rdp,
-            privacy.index_sets.joint_epsilon,
-            privacy.index_sets.run_epsilon,
-            privacy.index_sets.values_epsilon,
-            privacy.index_sets.theta_for_joint_budget,
-        ),
-        proved=True,
-        figure="theta_accounting",
-    )
+row = new_row(
+    id="gip.thm2",
+    source=Source("gip", "Theorem 2"),
+    verdict=Verdict.LOOSE,
+    calculators=(
+        privacy.index_sets.joint_rdp,
+        privacy.index_sets.joint_epsilon,
+        privacy.index_sets.run_epsilon,
+        privacy.index_sets.values_epsilon,
+        privacy.index_sets.theta_for_joint_budget,
+    ),
+    proved=True,
+    figure="theta_accounting",
 )
 
 

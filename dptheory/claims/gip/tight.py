@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 
-from scipy.stats import binom
+import scipy
 
 from dptheory import privacy, pruning
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
 from dptheory.claims.gip._index_at_scale import model_of
-from dptheory.claims.gip._values import gaussian_log_delta
+from dptheory.claims.gip._mixture import gaussian_log_delta
 from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
 
@@ -164,7 +164,9 @@ def _many_delta(count: int, theta: float, epsilon: float) -> float:
     """delta of very many releases with d = 2: their losses are +-2 theta, so the sum is binomial."""
     up = 1 / (1 + math.exp(-2 * theta))
     least = math.floor((epsilon / (2 * theta) + count) / 2)  # more gains than this exceed epsilon
-    return float(binom.sf(least, count, up) - math.exp(epsilon) * binom.sf(least, count, 1 - up))
+    return float(
+        scipy.stats.binom.sf(least, count, up) - math.exp(epsilon) * scipy.stats.binom.sf(least, count, 1 - up)
+    )
 
 
 def _many(count: int, spread: float, epsilon: float) -> float:
@@ -176,78 +178,32 @@ def _many(count: int, spread: float, epsilon: float) -> float:
 _COUNTS = [(count, spread, eps) for count in (4 * 10**9, 10**12) for spread in (0.05, 0.3) for eps in (0.0, 0.2, 1.0)]
 
 
-row = Row(
-    Claim(
-        id="gip.tight",
-        title="exact privacy of the index mechanism",
-        source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
-        ours=True,
-        for_users=r"The same budget allows a larger $\theta$ than adding up the $\epsilon$ of all releases would.",
-        statement=r"""One release draws $I$ from the Mallows law $P_A(I) \propto e^{-\theta h(I, A)}$ around a reference $A$; all sets have $K$ of
-$d$ ones. Let $A, B$ be two references, $h(A, B) = 2m$, $1 \le m \le \min(K, d-K)$.
-
-1. *Loss.* $\log\frac{P_A(I)}{P_B(I)} = 2\theta(X - Y)$ with $X = |I\cap(A\setminus B)|$, $Y = |I\cap(B\setminus A)|$, and
-under $P_A$ $P(x, y) \propto \binom mx\binom my e^{2\theta x}\thinspace [t^{K-x-y}](1 + e^{2\theta}t)^{K-m}(1+t)^{d-K-m}$.
-All losses are multiples of $2\theta$. The pair $(B, A)$ has the same law.
-2. *Domination.* The pair at distance $2m$ is a post-processing of a pair at distance $2m + 2$. So $N$ adaptive releases,
-each with references as far apart as they can be or nearer, are $(\epsilon, \delta(\epsilon))$-DP with
-$\delta(\epsilon) = E[(1 - e^{\epsilon - 2\theta S})^+]$, $S$ the sum of $N$ independent copies of $X - Y$ at the largest
-distance; and no smaller $\delta$ is possible if that distance is attained.
-3. *zCDP.* $e^{(a-1)D_a} = E\left[\left(\frac{\cosh((2a-1)\theta)}{\cosh\theta}\right)^J\right]$ for every $a > 1$, $J \le m$
-the number of split pairs below. Hence $D_a \le 2a\theta^2m$: $\rho = 2\theta^2m = \theta^2h(A, B)$.
-4. *Small $\theta$.* $D_a = 4k(1-k)\thinspace m\thinspace a\thinspace \theta^2\thinspace \frac d{d-1}(1 + o(1))$ as
-$\theta \to 0$, $k = K/d$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "the privacy loss lives on a lattice, so it composes without discretisation; the farthest pair of references "
-            r"dominates; a release is $\theta^2 s$-zCDP, $s$ the index sensitivity."
-        ),
-        key_points=(
-            "The page gives the exact privacy of releasing an index set by the Mallows law.",
-            (
-                r"All privacy losses are multiples of $2\theta$, so that releases compose exactly; the pair of "
-                "references that are farthest apart is the worst."
-            ),
-            (
-                r"Remember: one release is $\theta^2s$-zCDP, $s$ the index sensitivity, where the paper counts "
-                r"$\epsilon = \theta s$."
-            ),
-            (
-                "Use `delta` and `epsilon` of the composed law, `theta_for_delta_budget` for the dispersion that a "
-                "budget allows."
-            ),
-        ),
-        conditions=(
-            "Every set has exactly $K$ ones.",
-            (
-                r"The same $\theta$, $K$ and $d$ in all groups and steps for the lattice sum. Otherwise the zCDP constants add up "
-                "all the same."
-            ),
-            "For given batches. Sampling breaks the lattice; see [gip.thm2](thm2.md).",
-            "One example can move the references of all groups, so groups compose like steps.",
-        ),
-        calculators=(
-            privacy.index_sets.loss_law,
-            privacy.index_sets.LatticeLoss.delta,
-            privacy.index_sets.LatticeLoss.epsilon,
-            privacy.index_sets.LatticeLoss.renyi,
-            privacy.index_sets.composed,
-            references.IndexPRV.cdf,
-            references.IndexPRV.pdf,
-            references.IndexPRV.probability,
-            references.IndexPRV.mean,
-            references.IndexPRV.rdp,
-            privacy.index_sets.theta_for_delta_budget,
-            privacy.index_sets.retained_gain_for_delta_budget,
-            privacy.index_sets.epsilon_for_retained_gain,
-            pruning.theta_for_retained_gain,
-            pruning.SubsetMallows.zcdp,
-            privacy.zcdp_epsilon,
-            privacy.zcdp_budget,
-        ),
-        proved=True,
-        figure="theta_accounting",
-    )
+row = new_row(
+    id="gip.tight",
+    source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        privacy.index_sets.loss_law,
+        privacy.index_sets.LatticeLoss.delta,
+        privacy.index_sets.LatticeLoss.epsilon,
+        privacy.index_sets.LatticeLoss.renyi,
+        privacy.index_sets.composed,
+        references.IndexPRV.cdf,
+        references.IndexPRV.pdf,
+        references.IndexPRV.probability,
+        references.IndexPRV.mean,
+        references.IndexPRV.rdp,
+        privacy.index_sets.theta_for_delta_budget,
+        privacy.index_sets.retained_gain_for_delta_budget,
+        privacy.index_sets.epsilon_for_retained_gain,
+        pruning.theta_for_retained_gain,
+        pruning.SubsetMallows.zcdp,
+        privacy.zcdp_epsilon,
+        privacy.zcdp_budget,
+    ),
+    proved=True,
+    figure="theta_accounting",
 )
 
 

@@ -1,7 +1,7 @@
 """Batches with rational clipped gradients, in fractions, for the checks of what freezing does."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -106,3 +106,18 @@ LINE = Batch(
     (25, 25, 25, 16, 16, 0),
 )
 GROWING_LINE = Batch("(12; 5), (3; 4), (-.1; 0)", ((12,), (3,), (Fraction(-1, 10),)), (25, 16, 0))
+
+
+# Vectors of blocks of equal entries, whose sums and norms are known exactly at any size.
+
+
+Block = tuple[int, ...]
+"""One whole number per block."""
+
+LENGTHS = (1, 6400)
+"""Length of a block of equal entries: a square, so that norms stay rational."""
+
+
+def in_blocks(values: Iterable[float | Fraction], length: int) -> NDArray[np.float64]:
+    """A vector of blocks of equal entries."""
+    return np.repeat(np.array([float(value) for value in values]), length)

@@ -6,9 +6,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dptheory import papers
 from dptheory.claims.gip import _mixture
-from dptheory.claims.lf import _tables
 from dptheory.claims.lf._testbed import clip
+from dptheory.papers import Cell, Setting
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,26 @@ def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: in
 
 def frozen_steps(setting: str) -> float:
     """Steps between the epoch at which layers are frozen, by appendix D, and the end of the budget."""
-    one = _tables.SETTINGS[setting]
+    one = SETTINGS[setting]
     batch_size, examples = one.whole("batch_size"), one.whole("train_size")
     before = one.whole("frozen_after_epoch") * examples / batch_size
     return affordable_steps(one.number("epsilon"), one.number("noise_multiplier"), batch_size, examples) - before
+
+
+# LF: Table 1 and the settings of Appendix D by the name of the setting, such as "MNIST, CNN, epsilon 1".
+
+
+_CELLS = papers.table("lf.table1").cells
+
+TABLE_1: dict[str, tuple[Cell, Cell]] = {
+    # without freezing, with freezing
+    without.name.removesuffix(f", {without.key('column')}"): (without, frozen)
+    for without, frozen in zip(_CELLS[::2], _CELLS[1::2], strict=True)
+}
+
+SETTINGS: dict[str, Setting] = {
+    f"{one.dataset}, CNN, epsilon {one.epsilon}": one
+    for one in papers.settings("lf")
+    if one.frozen_after_epoch is not None
+}
+"""Those whose noise multiplier is printed: not the Wide-ResNet."""

@@ -1,8 +1,8 @@
 """Small private training runs whose expectations are exact: every batch and every sign of the noise in turn.
 
 f(theta) is the mean over the examples x of the sum over coordinates of loss(theta_j - x_j), with the loss u^2 / 2 or
-log cosh u; both are 1-smooth. Batches are drawn with replacement, or as Poisson batches divided by their expected size. Noise +-tau on every coordinate that is trained: the bounds
-use its mean and covariance alone.
+log cosh u; both are 1-smooth. Batches are drawn with replacement, or as Poisson batches divided by their expected size. Noise
++-tau on every coordinate that is trained: the bounds use its mean and covariance alone.
 """
 
 import itertools

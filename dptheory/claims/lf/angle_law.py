@@ -5,13 +5,12 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import gammaincinv, ndtr
-from scipy.stats import nct, norm
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import angle_bins, density_in_two_or_three
 
 Array = NDArray[np.float64]
@@ -19,16 +18,16 @@ Array = NDArray[np.float64]
 
 def _noncentral_t(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
     """P(angle <= ``angle``) as an upper tail of noncentral t."""
-    return float(nct.sf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
+    return float(scipy.stats.nct.sf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
 
 
 def _noncentral_t_above(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
-    return float(nct.cdf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
+    return float(scipy.stats.nct.cdf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
 
 
 def _moment_by_quadrature(dim: int, snr: float, power: int, centre: float = 0.0) -> float:
     """E (angle - centre)^power in two or three dimensions."""
-    found = quad(
+    found = scipy.integrate.quad(
         lambda x: (x - centre) ** power * density_in_two_or_three(dim, snr, x),
         0,
         math.pi,
@@ -52,7 +51,7 @@ _EDGES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.1)
 def _normal_bin_law() -> Array:
     """Normal law with the asymptotic mean and variance."""
     angle = gradients.DistortionAngle(5, snr=2.0)
-    found = norm.cdf(_EDGES, angle.asymptotic_mean(), math.sqrt(angle.asymptotic_var()))
+    found = scipy.stats.norm.cdf(_EDGES, angle.asymptotic_mean(), math.sqrt(angle.asymptotic_var()))
     return np.diff(np.concatenate([[0.0], found, [1.0]]))
 
 
@@ -101,66 +100,22 @@ def _across(dim: int, snr: float, what: str, x: float) -> float:
     return float(ndtr(at if what == "sf" else -at).mean())
 
 
-row = Row(
-    Claim(
-        id="lf.angle_law",
-        title="law of the noise angle",
-        source=Source("lf", "new, on Definition 3.2"),
-        ours=True,
-        for_users=(
-            "The angle by which noise turns a batch's gradient has its law, mean and variance without sampling, "
-            "in every dimension from 2 on."
-        ),
-        statement=r"""Let $d\ge2$, $s\in\mathbb R^d$ fixed, $z\sim N(0,\tau^2I_d)$, $\kappa = \lVert s\rVert/\tau\ge0$ and $\gamma\in[0,\pi]$ the angle
-between $s$ and $s+z$ (for $\kappa = 0$: between $z$ and any fixed direction). Then, with
-$\Psi_n(c) = \int_0^\infty r^{n-1}e^{-r^2/2+rc}dr$:
-
-1. $\sqrt{d-1}\cot\gamma$ is noncentral $t$ with $d-1$ degrees of freedom and noncentrality $\kappa$. With $R\sim\chi_{d-1}$,
-   $F(g) = P(\gamma\le g) = E\thinspace\Phi(\kappa-R\cot g)$, and $\gamma$ has on $(0,\pi)$ the density
-   $$p(g) = K\sin^{d-2}(g)e^{-\kappa^2/2}\Psi_d(\kappa\cos g),\qquad K = \frac{2^{1-d/2}}{\sqrt\pi\thinspace\Gamma(\frac{d-1}2)} .$$
-2. $\dfrac{\partial F}{\partial\kappa}(g) = K\sin^{d-1}(g)e^{-\kappa^2/2}\Psi_{d-1}(\kappa\cos g)>0$: $\gamma$ falls in law,
-   strictly, as $\kappa$ rises; for almost every one and the same $z$ it falls too.
-3. With $m = d-1$ and $\gamma_0 = \arctan(\sqrt m/\kappa)$ ($\frac\pi2$ for $\kappa = 0$),
-   $$E\gamma = \gamma_0-\frac{\sin4\gamma_0}{16m}+O(d^{-2}),\qquad E\gamma = \gamma_0(1+O(1/d)),\qquad \mathrm{Var}\gamma = \frac{1+\kappa^2/(2d)}{d(1+\kappa^2/d)^2}(1+O(1/d)),$$
-   with constants in the $O$ that depend neither on $d$ nor on $\kappa$.
-
-Measured, not proved: the relative error of $\gamma_0$ lies within $[-0.09, 0.26]/(d-1)$ and that of the variance within
-$[-1.13, 0.76]/d$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "given the batch, the angle between the clipped signal and its noisy self has a noncentral $t$ law "
-            "in its cotangent, and falls with the signal-to-noise ratio for almost every noise draw."
-        ),
-        key_points=(
-            "The page gives the exact law of the angle between the clipped signal $s$ and $s+z$ for one batch.",
-            (
-                r"$\sqrt{d-1}\cot\gamma$ is noncentral $t$ with $d-1$ degrees of freedom and noncentrality $\kappa = "
-                r"\lVert s\rVert/\tau$; the angle falls as $\kappa$ rises, for almost every noise draw."
-            ),
-            (
-                r"Remember: the mean is close to $\gamma_0 = \arctan(\sqrt{d-1}/\kappa)$, with a relative error of "
-                r"order $1/d$ whatever $\kappa$ is."
-            ),
-            "Use `cdf`, `mean` and `var`; `asymptotic_mean` and `asymptotic_var` where $d$ is large.",
-        ),
-        conditions=(
-            r"The batch, and so $s = s^B$, is fixed. Over the batches the law is the mixture over $\kappa = \lVert "
-            r"s^B\rVert/\tau$.",
-            r"Items 1 and 2 hold for every real $d>1$, if $\gamma$ is defined by $\cot\gamma = X/R$ with independent "
-            r"$X\sim N(\kappa,1)$, $R\sim\chi_{d-1}$.",
-        ),
-        calculators=(
-            gradients.DistortionAngle.cdf,
-            gradients.DistortionAngle.sf,
-            gradients.DistortionAngle.density,
-            gradients.DistortionAngle.mean,
-            gradients.DistortionAngle.var,
-            gradients.DistortionAngle.asymptotic_mean,
-            gradients.DistortionAngle.asymptotic_var,
-        ),
-        proved=True,
-        figure="angle_law",
-    )
+row = new_row(
+    id="lf.angle_law",
+    source=Source("lf", "new, on Definition 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        gradients.DistortionAngle.cdf,
+        gradients.DistortionAngle.sf,
+        gradients.DistortionAngle.density,
+        gradients.DistortionAngle.mean,
+        gradients.DistortionAngle.var,
+        gradients.DistortionAngle.asymptotic_mean,
+        gradients.DistortionAngle.asymptotic_var,
+    ),
+    proved=True,
+    figure="angle_law",
 )
 
 

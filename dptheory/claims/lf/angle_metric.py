@@ -3,7 +3,7 @@
 import itertools
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Plane = tuple[Fraction, Fraction]
 
@@ -46,34 +46,13 @@ def _norm2(signal: Plane) -> Fraction:
     return signal[0] ** 2 + signal[1] ** 2
 
 
-row = Row(
-    Claim(
-        id="lf.angle_metric",
-        title="the angle as a metric of utility",
-        source=Source("lf", "Section 3.3, after Lemma 3.1"),
-        statement=r"$\gamma_t$ is an effective metric for utility, because (1) a larger bias angle $\gamma_t^B$ and (2) a "
-        r"larger variance of the noise ($\sigma$) make the upper bound larger; a smaller $\gamma_t^B$ makes it "
-        "smaller.",
-        verdict=Verdict.CONDITIONAL,
-        kernel="lf/angle_metric.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary="a smaller angle helps if the norm of the signal stays the same; freezing and clipping change the norm "
-        "too, and then a smaller angle can mean less progress.",
-        conditions=(
-            "Unstated: the norm $|s_t^B|$ is held fixed while the angle changes.",
-            r"(2) needs no condition. The price of the noise is $\frac L2\eta^2d\tau^2$, not the $\frac "
-            r"L2\eta^2\tau^2$ that is printed ([lf.appA.moment](appA.moment.md)).",
-        ),
-        correction=r"""One step makes at least the progress
-
-$$f_t-Ef_{t+1}\ge\eta|\nabla f_t|\thinspace E[\cos(\gamma_t^B)|s_t^B|]-\frac L2\eta^2(E|s_t^B|^2+d\tau^2),\qquad\tau=\sigma C/B,$$
-
-with equality for $f=\frac L2|\theta|^2$ ($\theta_t$ given). It rises with $\cos\gamma_t^B$ at fixed $|s_t^B|$, and falls with the
-noise energy $d\tau^2$. So norm and angle count together, and freezing changes both. On $|\theta|^2/2$ at $(1,0)$ with
-$\eta=\frac12$ and no noise, $s=(\frac1{100},0)$ has the angle 0 and gains .005, while $s=(\frac9{10},\frac3{10})$ has an angle of 18.4
-degrees and gains .3375.""",
-        proved=True,
-    )
+row = new_row(
+    id="lf.angle_metric",
+    source=Source("lf", "Section 3.3, after Lemma 3.1"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="lf/angle_metric.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    proved=True,
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ive
 
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.gradients import angle_variance
 
 Array = NDArray[np.float64]
@@ -109,54 +109,13 @@ def _turned_slack(dim: float, k: float, bias: float) -> float:
     return _fixed_length_slack(dim, k, bias, bias - math.pi / 2)
 
 
-row = Row(
-    Claim(
-        id="lf.angle_variance",
-        title="variance of the distortion angle",
-        source=Source("lf", "new, on Proposition 3.1 (3)"),
-        ours=True,
-        statement=r"""Let $s = s^B\in\mathbb R^d\setminus\lbrace0\rbrace$ be fixed, $z\sim N(0,\tau^2I_d)$, $\kappa = \lVert s\rVert/\tau$, $\gamma$ the angle between
-$\nabla f\ne0$ and $s+z$, and $\gamma^B$ that between $\nabla f$ and $s$. For every $d\ge1$ and every $\gamma^B\in[0,\pi]$,
-
-$$\kappa\mapsto\mathrm{Var}\thinspace\gamma\quad\text{is strictly decreasing on }[0,\infty),$$
-
-at $\kappa = 0$ the variance of the angle between $\nabla f$ and $z$.
-
-So for one batch Proposition 3.1 (3) holds for the variance where freezing leaves the bias angle as it is and does not lower $\kappa$.
-With [lf.prop3.1.3](prop3.1.3.md) mean and variance fall together if also $\gamma^B\le\frac\pi2$.
-
-Measured, not proved: at fixed $\kappa$ the variance rises with $\gamma^B$ on $[0,\frac\pi2]$, so it falls on $[\frac\pi2,\pi]$. Then mean
-and variance do not rise if $\kappa$ does not fall and the bias angle falls to at most $\min(\gamma^B,\pi-\gamma^B)$ of before. From
-$\frac{3\pi}4$ to $\frac\pi2$ the variance rises.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "given the batch, the variance of the angle between gradient and private signal falls as the signal gets longer "
-            "in the same direction, at every bias angle and in every dimension."
-        ),
-        for_users=(
-            "At an unchanged bias angle more signal or less noise makes the angle of a step less variable, without exception."
-        ),
-        key_points=(
-            "Proposition 3.1 (3) says that freezing lowers the variance of the angle. Over batches that is false.",
-            (
-                r"For one batch it is true at a fixed bias angle: the variance falls strictly with $\kappa = \lVert "
-                r"s^B\rVert/\tau$, in every dimension."
-            ),
-            (
-                r"It does not fall in each part of the signal: if only the part across $\nabla f$ grows, it can rise. "
-                "Measured, not proved: it rises with the bias angle up to a right angle."
-            ),
-            "Use `angle_variance`.",
-        ),
-        conditions=(
-            "The batch is fixed. Over batches no such statement holds ([lf.prop3.1.3](prop3.1.3.md)).",
-            r"The noise is Gaussian, the same in all $d$ directions and independent of the batch. The same $d$ and $\tau$ "
-            "before and after: the angle is that on the parameters that stay trainable.",
-            r"In one dimension $\gamma^B$ is 0 or $\pi$.",
-        ),
-        calculators=(angle_variance,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.angle_variance",
+    source=Source("lf", "new, on Proposition 3.1 (3)"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(angle_variance,),
+    proved=True,
 )
 
 

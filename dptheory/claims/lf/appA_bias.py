@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 
 
 def _mean(values: tuple[int, ...]) -> Fraction:
@@ -24,31 +24,15 @@ def _inner_with_bias(values: tuple[int, ...], clip: int) -> Fraction:
     return _mean(values) * _mean(tuple(_clipped(value, clip) - value for value in values))
 
 
-row = Row(
-    Claim(
-        id="lf.appA.bias",
-        title="bias against alignment",
-        source=Source("lf", "Appendix A"),
-        statement=r"Last step of the proof: $E[\nabla f(\theta_t)^Tb_t]=E\langle\nabla "
-        r"f(\theta_t),s_t^B\rangle=E[\cos(\gamma_t^B)|\nabla f(\theta_t)||s_t^B|]$.",
-        verdict=Verdict.FALSE,
-        kernel="lf/appA_bias.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=r"$\langle\nabla f,b\rangle$ and $\langle\nabla f,s^B\rangle$ differ by $|\nabla f|^2$, the very "
-        "quantity that the lemma bounds.",
-        conditions=(
-            r"$b_t=E[s_t^B\mid\theta_t]-\nabla f(\theta_t)$: appendix A introduces it by $E[s_t^P]=\nabla "
-            r"f(\theta_t)+b_t$.",
-        ),
-        correction=r"""$$E[\nabla f_t^Tb_t]=E\langle\nabla f_t,s_t^B\rangle-E|\nabla f_t|^2 .$$
-
-The second equality of the paper is the definition of the angle, and true. The first holds only where $\nabla f_t=0$ almost
-surely: without clipping ($b_t=0$) it says $E|\nabla f_t|^2=0$.
-
-This is one of the two mistakes of [lf.lem3.1](lem3.1.md), alone; its FALSE is part of that row's.""",
-        proved=True,
-        part_of="lf.lem3.1",
-    )
+row = new_row(
+    id="lf.appA.bias",
+    source=Source("lf", "Appendix A"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="lf/appA_bias.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    proved=True,
+    part_of="lf.lem3.1",
 )
 
 

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf._testbed import RUNS, Run
 
@@ -27,34 +27,17 @@ def _square_by_signs(entries: tuple[tuple[int, int], ...], tau: Fraction, batch_
     return sum((count * sum(((s + z) ** 2 for z in (tau, -tau)), Fraction(0)) / 2 for s, count in entries), Fraction(0))
 
 
-row = Row(
-    Claim(
-        id="lf.appA.moment",
-        title="second moment of the private gradient",
-        source=Source("lf", "Appendix A"),
-        statement=r"$E|s_t^P|^2\le\frac1{B^2}\sigma^2C^2$.",
-        verdict=Verdict.FALSE,
-        kernel="lf/appA_moment.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary="the printed bound is the variance of one entry of the noise; the signal and the other $d-1$ entries "
-        "are missing.",
-        conditions=(
-            r"$s_t^P=s_t^B+z_t$, $z_t$ of mean zero and covariance $\tau^2I$ on $d$ coordinates given the batch and "
-            "the iterate.",
-        ),
-        correction=r"""With $\tau=\sigma C/B$,
-
-$$E|s_t^P|^2=E|s_t^B|^2+d\tau^2 ,$$
-
-so the printed bound is too small unless $s^B=0$ always and $d=1$ or $\sigma=0$. And $E|s_t^B|^2\le C^2$ for batches of $B$
-examples, but only $\le(1+\frac{1-q}B)C^2$ for Poisson batches at rate $q$ and mean size $B$ whose sum is divided by $B$.
-
-This is one of the two mistakes of [lf.lem3.1](lem3.1.md), alone; its FALSE is part of that row's.""",
-        printed=printed_private_moment,
-        calculators=(freezing.private_second_moment,),
-        proved=True,
-        part_of="lf.lem3.1",
-    )
+row = new_row(
+    id="lf.appA.moment",
+    source=Source("lf", "Appendix A"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="lf/appA_moment.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_private_moment,
+    calculators=(freezing.private_second_moment,),
+    proved=True,
+    part_of="lf.lem3.1",
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import squares
 
 Sample = tuple[Fraction, Fraction, Fraction]
@@ -54,29 +54,13 @@ def _mean_square_angle(dim: int, snr: float) -> float:
     return float((weights / weights.sum()) @ np.square(np.arctan2(across, (snr + nodes)[:, None])).mean(axis=1))
 
 
-row = Row(
-    Claim(
-        id="lf.appC.second_moment",
-        title="mean squared noise angle falls",
-        source=Source("lf", "Appendix C, the mean squared angle"),
-        statement="Freezing lowers the mean squared angle between $s^B$ and $s^B+z$ on the trainable parameters: "
-        r"$E[(\gamma^{BP,a})^2]\le E[(\gamma^{BP,b})^2]$.",
-        verdict=Verdict.FALSE,
-        summary="it can rise under the paper's two assumptions; given the batch it falls if and only if the norm of the clipped "
-        "signal rises, which freezing does not ensure.",
-        conditions=(
-            r"Asserted by the paper ($x^a\ge x^b$, and the second part of Lemma 3.2), and false ([lf.lem3.2b](lem3.2b.md)): "
-            r"$\lVert s^{B,a}\rVert\ge\lVert s^{B,b}\rVert$ on the trainable parameters, in every batch or in law over the batches. It does "
-            "not follow from freezing.",
-            r"The same $\tau$ and the same trainable parameters (the same $d$) before and after.",
-        ),
-        correction=r"""Let $z\sim N(0,\tau^2I_d)$, $d\ge2$, and $\kappa = \lVert s^B\rVert/\tau$. Given the batch $E[(\gamma^{BP})^2]$ is a strictly
-decreasing function $M_d(\kappa)$, because $\gamma^{BP}$ falls in law. So it falls if $\lVert s^B\rVert$ rises and rises if
-$\lVert s^B\rVert$ falls. Over the batches it does not rise if $\lVert s^B\rVert$ after freezing is at least that before in every
-batch, or only stochastically larger. It can rise under Assumptions 3.1 and 3.2: clipped gradients may cancel more after freezing.""",
-        calculators=(gradients.DistortionAngle.second_moment,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.appC.second_moment",
+    source=Source("lf", "Appendix C, the mean squared angle"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    calculators=(gradients.DistortionAngle.second_moment,),
+    proved=True,
 )
 
 

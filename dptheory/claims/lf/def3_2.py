@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln, hyp1f1
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import private_cosines
 
 
@@ -67,36 +67,16 @@ def _mean_cos(dim: int, snr: float) -> float:
     return float((weights / weights.sum()) @ (along / np.sqrt(along**2 + r2)).mean(axis=1))
 
 
-row = Row(
-    Claim(
-        id="lf.def3.2",
-        title="decomposition of the angle",
-        source=Source("lf", "Definition 3.2"),
-        statement=r"Let $\gamma$ be the angle between $\nabla f$ and $s^P = s^B+z$, $\gamma^B$ that between $\nabla f$ and "
-        r"$s^B$, $\gamma^{BP}$ that between $s^B$ and $s^P$. The paper: $\gamma = \gamma^B+\gamma^{BP}$.",
-        verdict=Verdict.FALSE,
-        kernel="lf/def3_2.v",
-        kernel_theorems=("printed_is_false",),
-        summary=(
-            "angles between vectors do not add up: the sum is only an upper end of the possible range, almost "
-            r"never taken with Gaussian noise in three or more dimensions unless $\gamma^B = 0$."
-        ),
-        conditions=(
-            r"$\nabla f$, $s^B$, $s^P$ are not 0 (otherwise an angle is not defined).",
-            r"For (2): given the batch, $s^B$ and $\nabla f$ are fixed and $z\sim N(0,\tau^2I_d)$. Here $\tau = "
-            r"\sigma C/B$.",
-        ),
-        correction=r"""$$|\gamma^B-\gamma^{BP}|\le\gamma\le\min(\gamma^B+\gamma^{BP}, 2\pi-\gamma^B-\gamma^{BP}),\qquad(1)$$
-
-both ends are taken, and for $0<\gamma^B<\pi$, $d\ge3$ the printed sum has probability 0. Exactly, for $z\sim N(0,\tau^2I_d)$
-independent of the batch, $\kappa = \lVert s^B\rVert/\tau$,
-
-$$E[\cos\gamma\mid\text{batch}] = \cos\gamma^BA_d(\kappa),\qquad
-A_d(\kappa) = \kappa\frac{\Gamma(\frac{d+1}2)}{\sqrt2\Gamma(\frac d2+1)}{}_1F_1\Big(\frac12;\frac d2+1;-\frac{\kappa^2}2\Big).\qquad(2)$$""",
-        printed=printed_angle,
-        calculators=(gradients.angle_range, gradients.batch_expected_cos),
-        proved=True,
-    )
+row = new_row(
+    id="lf.def3.2",
+    source=Source("lf", "Definition 3.2"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
+    kernel="lf/def3_2.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_angle,
+    calculators=(gradients.angle_range, gradients.batch_expected_cos),
+    proved=True,
 )
 
 

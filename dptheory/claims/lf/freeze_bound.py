@@ -7,7 +7,7 @@ from typing import Any
 
 from dptheory import convergence, freezing
 from dptheory.claims import _poisson
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
 from dptheory.claims.lf._testbed import RUNS, Run
@@ -127,55 +127,14 @@ def _square_slack(**point: float) -> float:
     return (testbed.alignment_bound(run) - testbed.mean_trained(run)) / testbed.size(run)
 
 
-row = Row(
-    Claim(
-        id="lf.freeze_bound",
-        title="what freezing does to the bound",
-        source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
-        ours=True,
-        for_users=(
-            "At a constant step and with equal signal and bias, the bound favours freezing exactly where the "
-            "frozen part of the squared gradient stays below a number that step size, noise and dimensions give."
-        ),
-        statement=r"""This stands in place of what Lemma 3.1 is quoted for. In DP-SGD-LF, at step $t$ only the parameters of the trained layers move; $P_t$ is
-the projection on them, $d_t$ their number. Gradients are set to 0 outside them before clipping, noise $z_t$ of covariance
-$\tau^2P_t$ is added. With $b_t=E[s_t^B\mid\theta_t]-P_t\nabla f_t$,
-
-$$\sum_t\eta_tE|P_t\nabla f_t|^2\le f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d_t\tau^2),\qquad(1)$$
-
-with equality for $f=\frac L2|\theta|^2$. The frozen part of the gradient is not bounded by anything. For the whole gradient, at
-constant $\eta$, $d_t=d'$ and equal $E|s^B|^2$ and bias, freezing gives the smaller bound if and only if
-
-$$\frac1T\sum_tE|(I-P_t)\nabla f_t|^2<\frac L2\eta(d-d')\tau^2 .\qquad(2)$$""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "freezing takes the noise of the frozen parameters out of the bound, and their gradient out of what "
-            r"is bounded; without the clipping bias it bounds $E\langle\nabla f,s^B\rangle$, not a square."
-        ),
-        conditions=(
-            "$f$ is $L$-smooth; no momentum (with momentum a frozen layer would coast on); $t^f$, $m^f$ fixed in "
-            "advance.",
-            "Frozen gradients are set to 0 before clipping, and get no noise. If the noise were added to them and "
-            "then thrown away, nothing would change; if they were clipped with the others and then thrown away, "
-            "$s_t^B$ would be another one, and (1) would hold with that.",
-            r"$b_t$ is seldom known. Without it, (1) is step 1 of the proof: a bound on $\sum_t\eta_tE\langle\nabla "
-            r"f_t,s_t^B\rangle$. Where no gradient is clipped that is $\sum_t\eta_tE|P_t\nabla f_t|^2$; where "
-            r"gradients are clipped, $E|P_t\nabla f_t|^2$ is larger without limit. $f=\frac12\theta^2$ from "
-            r"$\theta_1=100$, $C=\eta=1$, 50 steps: $\theta_t$ falls by 1 in each, the mean of $\langle\nabla "
-            r"f_t,s_t\rangle=\theta_t$ is 75.5 and the bound 100.5, while the mean of $|\nabla f_t|^2$ is 5908. "
-            "Gradient norms of a typical example now do not bound the bias of later steps. So `dptheory bound "
-            r"freeze` prints the bound on $E\langle\nabla f,s^B\rangle$.",
-            r"$E|s_t^B|^2\le C^2$ for batches of $B$ examples; for Poisson batches divided by $B=qN$ up to "
-            r"$(1+\frac{1-q}B)C^2$ ([rs.lem3.1](../rs/lem3.1.md), step 4). The calculators take the latter unless "
-            'told `sampling="fixed"`.',
-            "(2) compares two upper bounds at equal second moments and biases. Freezing lowers the norms before "
-            "clipping, so $E|s_t^B|^2$ may rise (to its largest value) and the bias may change in either direction; "
-            "`freezing_bounds` takes both for each side.",
-        ),
-        calculators=(convergence.layer_freezing_bound, freezing.freezing_bounds),
-        proved=True,
-        figure="freezing_bounds",
-    )
+row = new_row(
+    id="lf.freeze_bound",
+    source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.layer_freezing_bound, freezing.freezing_bounds),
+    proved=True,
+    figure="freezing_bounds",
 )
 
 

@@ -2,30 +2,16 @@
 
 import numpy as np
 
-from dptheory.claims._row import Claim, Range, Row, Source, Verdict
+from dptheory.claims._row import Range, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed, _worst_case
 
-row = Row(
-    Claim(
-        id="lf.lem2.1",
-        title="descent lemma",
-        source=Source("lf", "Lemma 2.1"),
-        statement=r"""Let $f:\mathbb R^d\to\mathbb R$ be continuously differentiable with $|\nabla f(v)-\nabla f(w)|\le L|v-w|$ for all $v,w$.
-Then for all $v,w$
-
-$$f(v)\le f(w)+\nabla f(w)^T(v-w)+\frac L2|v-w|^2 .$$""",
-        verdict=Verdict.HOLDS,
-        kernel="lf/lem2_1.v",
-        kernel_theorems=("printed_holds",),
-        summary="the standard lemma on functions with a Lipschitz gradient; the constant $L/2$ is the best one.",
-        conditions=(
-            r"Stated: $f$ is continuously differentiable on the whole space, and $\nabla f$ is Lipschitz with constant $L>0$.",
-            "Unstated: none. Convexity is not needed. The loss of a ReLU network does not meet the condition; that of a smooth "
-            "network often meets it on bounded sets only: then the lemma holds for $v,w$ whose connecting segment stays in such a "
-            "set, with its $L$.",
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="lf.lem2.1",
+    source=Source("lf", "Lemma 2.1"),
+    verdict=Verdict.HOLDS,
+    kernel="lf/lem2_1.v",
+    kernel_theorems=("printed_holds",),
+    proved=True,
 )
 
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed as testbed
 from dptheory.claims.lf import _worst_case
 from dptheory.claims.lf._testbed import RUNS, Run
@@ -94,74 +94,17 @@ def _printed_slack(**point: float) -> float:
     return testbed.relative_slack(_reindexed(run), run)
 
 
-row = Row(
-    Claim(
-        id="lf.lem3.1",
-        title="convergence bound of DP-SGD",
-        source=Source("lf", "Lemma 3.1, appendix A"),
-        statement=r"""For $f$ with $L$-Lipschitz gradient and $\theta_{t+1}=\theta_t-\eta_ts_t^P$, $s_t^P=s_t^B+z_t$, $s_t^B$ the mean of the clipped
-gradients of a batch, $z_t\sim N(0,\tau^2I)$, $\tau=\sigma C/B$:
-
-$$\min_{t=0,\dots,T}E|\nabla f(\theta_t)|^2\le\Big(f(\theta_0)-Ef(\theta_T)-\sum_{t=1}^T\eta_tE[\cos(\gamma_t^B)|\nabla f(\theta_t)||s_t^B|]
-+\sum_{t=1}^T\eta_t^2\frac L{2B^2}\sigma^2C^2\Big)\Big/\sum_{t=1}^T\eta_t .$$""",
-        verdict=Verdict.FALSE,
-        kernel="lf/lem3_1.v",
-        kernel_theorems=("printed_is_false",),
-        summary=(
-            r"the right side drops $E|s^B|^2$ and the dimension, and has $\langle\nabla f,s^B\rangle$ for "
-            r"$\langle\nabla f,b\rangle$; indexed as in its proof it is never positive on $f=\frac L2|\theta|^2$."
-        ),
-        key_points=(
-            "Claimed: a bound on the least squared gradient norm of DP-SGD.",
-            (
-                r"True after two corrections: the second moment of the step is $E|s_t^B|^2+d\tau^2$, and the inner "
-                "product is that with the clipping bias $b_t$, not with the clipped gradient."
-            ),
-            (
-                "The printed sums can be read at two sets of iterates. At those that the steps start from (the "
-                "*re-indexed* reading, that of the paper's proof) the printed right side is never positive on "
-                "quadratics. At those that the steps lead to (the *literal* reading) it still fails for small and "
-                "for large step sizes."
-            ),
-            "Remember: the noise term has the factor $d$, which the print drops.",
-            "Use `layer_freezing_bound`.",
-        ),
-        conditions=(
-            r"Stated: $\nabla f$ is $L$-Lipschitz; the step sizes do not depend on the data that are sampled.",
-            r"Stated and not needed, nor true: that the private gradient be Lipschitz. It is random; only $\nabla f$ "
-            "counts.",
-            r"Stated (equation 3): no momentum. Of the noise only this counts: mean zero and covariance $\tau^2I$ given iterate "
-            "and batch.",
-            r"Two readings. As printed the sums run over $t=1,\dots,T$ counted from $\theta_0$: the iterates that "
-            "the steps lead to. Its proof sums over those that the steps start from; that is called the re-indexed "
-            "bound.",
-            "In place of $E|s_t^B|^2$ one may put $C^2$ for batches of $B$ examples. For Poisson batches, which "
-            r"Algorithm 1 asks for, it can be as large as $(1+\frac{1-q}B)C^2$ ([lf.appA.moment](appA.moment.md)).",
-            r"Nothing is assumed of the clipping bias. If $\langle\nabla f_t,b_t\rangle$ is not known to be small "
-            r"against $|\nabla f_t|^2$, the bound on $|\nabla f_t|^2$ may be of no use, and the one on the alignment "
-            "is what remains.",
-        ),
-        correction=r"""With $b_t=E[s_t^B\mid\theta_t]-\nabla f(\theta_t)$, the steps numbered $t=1,\dots,T$ from $\theta_1$ to $\theta_{T+1}$ and
-$f_t=f(\theta_t)$:
-
-$$\min_{t=1,\dots,T}E|\nabla f_t|^2\le\frac{\sum_t\eta_tE|\nabla f_t|^2}{\sum_t\eta_t}
-\le\frac{f_1-Ef_{T+1}-\sum_t\eta_tE\langle\nabla f_t,b_t\rangle+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d\tau^2)}{\sum_t\eta_t},$$
-
-with equality in the second place for $f=\frac L2|\theta|^2$. Without the bias, the same right side bounds what the step really
-follows:
-
-$$\sum_t\eta_tE\langle\nabla f_t,s_t^B\rangle\le f_1-Ef_{T+1}+\frac L2\sum_t\eta_t^2(E|s_t^B|^2+d\tau^2).$$
-
-On $f=\frac L2|\theta|^2$ the printed right side, re-indexed to the iterates that the steps start from, is $\le0$ for every step
-size, clip and noise. Read literally, at the iterates that the steps lead to, it can hold there: without clipping and noise for
-$\eta L$ from .36 to 1.39 if $T=1$, .13 to 1.49 if $T=10$, .03 to 1.49 if $T=100$.""",
-        printed_error="The proof makes two mistakes. Each stands alone in a row of its own, which is part of this one: "
-        "[lf.appA.moment](appA.moment.md) and [lf.appA.bias](appA.bias.md).",
-        printed=printed_bound,
-        calculators=(convergence.layer_freezing_bound,),
-        proved=True,
-        figure="freezing_bounds",
-    )
+row = new_row(
+    id="lf.lem3.1",
+    source=Source("lf", "Lemma 3.1, appendix A"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="lf/lem3_1.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_bound,
+    calculators=(convergence.layer_freezing_bound,),
+    proved=True,
+    figure="freezing_bounds",
 )
 
 

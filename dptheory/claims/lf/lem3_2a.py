@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 
 def growth_cases() -> Iterator[tuple[int, int, int, int]]:
@@ -27,35 +27,14 @@ def _strict_norm_slack(kept: float, frozen: float, clip: float) -> float:
     return growth - 1 - 0.01 * (math.hypot(kept, frozen) / kept - 1)
 
 
-row = Row(
-    Claim(
-        id="lf.lem3.2a",
-        title="freezing shortens every gradient",
-        source=Source("lf", "Lemma 3.2, first part"),
-        statement=r"""Let $g^b(x_i)$ be the gradient of sample $i$ before freezing, $g^a(x_i)$ after it, when the entries of the frozen layers are left
-out. Then
-
-$$\lVert g^a(x_i)\rVert\le\lVert g^b(x_i)\rVert\quad\text{for every }i .$$
-
-That is, freezing layers does not raise the norm of a per-sample gradient.""",
-        verdict=Verdict.HOLDS,
-        kernel="lf/lem3_2a.v",
-        kernel_theorems=("printed_holds",),
-        summary="by Pythagoras; the printed proof bounds the whole norm from the wrong side. The trainable part of each "
-        "clipped gradient therefore grows, by a factor known exactly.",
-        conditions=(
-            "Stated in the proof (Appendix B): before and after are compared at the same parameters, with the same clipping "
-            "norm $C$.",
-            r"For the upper end of the range: $g^a(x_i)\ne0$.",
-        ),
-        correction=r"""Hence, and this is ours, the trainable part of the clipped gradient grows by the factor
-
-$$r_i = \frac{\max(C,\lVert g^b(x_i)\rVert)}{\max(C,\lVert g^a(x_i)\rVert)}\in\Big[1,\ \frac{\lVert g^b(x_i)\rVert}{\lVert g^a(x_i)\rVert}\Big].$$""",
-        printed_error="The printed triangle inequality bounds the norm of the whole gradient from above, where a bound from "
-        "below is needed. Pythagoras gives it.",
-        calculators=(freezing.norm_growth,),
-        proved=True,
-    )
+row = new_row(
+    id="lf.lem3.2a",
+    source=Source("lf", "Lemma 3.2, first part"),
+    verdict=Verdict.HOLDS,
+    kernel="lf/lem3_2a.v",
+    kernel_theorems=("printed_holds",),
+    calculators=(freezing.norm_growth,),
+    proved=True,
 )
 
 

@@ -8,20 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import (
     CANCELLING,
     CANCELLING_ROOT,
     GROWING_LINE,
     IMPROVING,
+    LENGTHS,
     LINE,
     OBLIQUE,
     ORTHOGONAL,
     TURNING,
     Batch,
+    Block,
     dot,
+    in_blocks,
 )
-from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
 from dptheory.claims.lf.lem3_2a import exact_growth, growth_cases
 
 Array = NDArray[np.float64]
@@ -123,36 +125,15 @@ def _signal_by_hand(batch: str, clip: Fraction, frozen: bool, length: int) -> Fr
     return sum((s * (length * k * length + length * (length + 1) // 2) for k, s in blocks), Fraction(0))
 
 
-row = Row(
-    Claim(
-        id="lf.lem3.2b",
-        title="freezing lengthens the biased signal",
-        source=Source("lf", "Lemma 3.2, second part"),
-        statement=r"""With $s^{B} = \frac1B\sum_ig'_i\min(1,C/\lVert g_i\rVert)$, $\lVert g_i\rVert$ taken over all layers before freezing and over the
-trainable ones after it,
-
-$$\lVert s^{B,a}(\theta')\rVert\ge\lVert s^{B,b}(\theta')\rVert .$$""",
-        verdict=Verdict.FALSE,
-        kernel="lf/lem3_2b.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary="each clipped gradient's trainable part grows, but gradients that point against each other can cancel "
-        "better than before. True if no pair of trainable parts is at an obtuse angle.",
-        conditions=(
-            "Stated: none.",
-            "Unstated: one of the two conditions of the corrected statement. The second one is weaker if only the "
-            "lower bound 1 is wanted. For a single sample, $B = 1$, the first is met; in a larger batch the longer "
-            "gradients can cancel.",
-        ),
-        correction=r"""With the growth factors $r_i\ge1$ of [lf.lem3.2a](lem3.2a.md) and $s = s^B$:
-
-$$\langle g'_i,g'_j\rangle\ge0\ \text{for all }i,j\implies\min_ir_i\thinspace\lVert s^b\rVert\le\lVert s^a\rVert\le\max_ir_i\thinspace\lVert s^b\rVert ,$$
-
-$$\langle g'_i,s^b\rangle\ge0\ \text{for all }i\text{ with }r_i>1\implies\lVert s^a\rVert\ge\lVert s^b\rVert .$$""",
-        printed_error="""The printed proof stops at "so it follows": it compares the summands' norms, not the norm of the sum. """
-        r"(It also writes $\theta'$ for $\theta$ in the norm before freezing.)",
-        calculators=(freezing.signal_growth, freezing.biased_signal),
-        proved=True,
-    )
+row = new_row(
+    id="lf.lem3.2b",
+    source=Source("lf", "Lemma 3.2, second part"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="lf/lem3_2b.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(freezing.signal_growth, freezing.biased_signal),
+    proved=True,
 )
 
 

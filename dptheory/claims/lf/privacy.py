@@ -3,11 +3,10 @@
 import math
 from functools import partial
 
-from scipy.integrate import quad
-from scipy.stats import norm
+import scipy
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _privacy
 
 
@@ -33,32 +32,21 @@ def _hockey_stick(epsilon: float, adaptive: bool) -> float:
         return float(frozen_without != frozen_with)
     crossing = epsilon + 0.5  # where the log of the ratio of the densities is epsilon
     return float(
-        quad(lambda x: norm.pdf(x, 1) - math.exp(epsilon) * norm.pdf(x, 0), crossing, 40, epsabs=1e-13, limit=200)[0]
+        scipy.integrate.quad(
+            lambda x: scipy.stats.norm.pdf(x, 1) - math.exp(epsilon) * scipy.stats.norm.pdf(x, 0),
+            crossing,
+            40,
+            epsabs=1e-13,
+            limit=200,
+        )[0]
     )
 
 
-row = Row(
-    Claim(
-        id="lf.privacy",
-        title="the freezing schedule is free",
-        source=Source("lf", "Section 3.1"),
-        statement="Since freezing is decided by the hyperparameters $t^f$, $m^f$ without adapting to the data, the "
-        "privacy analysis of DP-SGD-LF is that of DP-SGD, and its accounting can be used.",
-        verdict=Verdict.HOLDS,
-        summary="with a schedule that is fixed in advance the privacy loss is exactly that of DP-SGD with the same "
-        "noise multiplier, sampling rate and number of steps; neither more nor less.",
-        conditions=(
-            "Stated: $t^f$ and $m^f$ do not depend on the private data. Fixed numbers, numbers that depend on "
-            r"$\epsilon,\delta,\sigma,B,N$ alone, and numbers computed from what was released before (the noisy "
-            "iterates) all do. Choosing them by the accuracy of several runs on the private data does not; section "
-            "4 of the paper says so.",
-            "Stated: gradients of frozen layers are set to 0 before clipping and get no noise, and the frozen "
-            "parameters do not move. To leave a frozen gradient in without noise would release it.",
-            "Stated, by equation 2 after freezing: the noise on the trained parameters keeps the standard deviation "
-            r"$\sigma C$, with $C$ the clip of the trained part.",
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="lf.privacy",
+    source=Source("lf", "Section 3.1"),
+    verdict=Verdict.HOLDS,
+    proved=True,
 )
 
 

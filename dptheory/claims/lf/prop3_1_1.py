@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.lf._batches import IMPROVING, LINE, TURNING, Batch, Vector, signed_square_cosine
-from dptheory.claims.lf._blocks import LENGTHS, Block, in_blocks
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.lf._batches import (
+    IMPROVING,
+    LENGTHS,
+    LINE,
+    TURNING,
+    Batch,
+    Block,
+    Vector,
+    in_blocks,
+    signed_square_cosine,
+)
 
 Array = NDArray[np.float64]
 
@@ -129,58 +138,15 @@ def _block_rate(ray: tuple[Block, Block, Block]) -> float:
     return float(rate * np.linalg.norm(x) / np.linalg.norm(w))
 
 
-row = Row(
-    Claim(
-        id="lf.prop3.1.1",
-        title="freezing lowers the bias angle",
-        source=Source("lf", "Proposition 3.1 (1)"),
-        statement=r"""Let $\gamma^B$ be the angle between $\nabla f$ and the biased signal $s^B$, both of the trainable parameters. Assumption 3.1: the
-mean of the gradients with $\lVert g\rVert>C$ is closer in angle to $\nabla f$ than the mean of the others. Assumption 3.2:
-freezing does not change which gradients are clipped. Then $E[\gamma^{B,a}]\le E[\gamma^{B,b}]$. The proof adds the condition
-$E\gamma^{Uv,a}\ge E\gamma^{vw,b}$, with $v$ and $w$ the sums of the unclipped and of the clipped gradients.""",
-        verdict=Verdict.FALSE,
-        kernel="lf/prop3_1_1.v",
-        kernel_theorems=("printed_is_false",),
-        summary=(
-            "the step that grows the clipped sum turns the signal the other way, and the assumptions do not "
-            "compare with the signal; with all of them met the bias angle can go from 3 to 33 degrees."
-        ),
-        key_points=(
-            "Claimed: freezing lowers the angle between the gradient and the clipped signal.",
-            (
-                "False: the printed step has the angle fall where it rises, and the assumptions say nothing of the "
-                "signal. With all of them met the angle can go from 3 to 33 degrees."
-            ),
-            (
-                r"True under one of the conditions below; the handiest is the cone: the signal is within $\frac\pi2$ "
-                "of the gradient, and every example whose clip factor grows is at least as close to it in angle."
-            ),
-            "Use `bias_turn`, which says how far the signal may move before the angle rises again.",
-        ),
-        conditions=(
-            r"Stated: Assumptions 3.1 and 3.2, and in the proof $E\gamma^{Uv,a}\ge E\gamma^{vw,b}$. They are not "
-            "enough.",
-            "Unstated: one of the conditions of the corrected statement. Vectors whose angle is taken are not 0, "
-            'and for "all the way" neither is any point of the segment.',
-        ),
-        correction=r"""Write $u = \nabla f$, $s^b$ and $s^a$ for the biased signal before and after, $w = s^a-s^b = \frac1B\sum_i\delta_ig'_i$;
-$\delta_i\ge0$ is how much the clip factor of sample $i$ grows.
-
-- **Small changes.** At $x = s^b$, the angle between $u$ and $x+tw$ falls as $t$ grows from 0 if $\cos(u,w)>\cos(u,x)\cos(x,w)$,
-  and rises if $<$. (If equal, it rises for $\langle u,x\rangle>0$ and falls for $\langle u,x\rangle<0$, unless $w$ is parallel to
-  $x$.)
-- **All the way.** If $\cos(u,w)\ge\cos(u,y)\cos(y,w)$ at $y = s^b$ and at $y = s^a$, the angle falls or stays along the whole
-  segment: $\gamma^{B,a}\le\gamma^{B,b}$. It is enough that this holds with each $g'_i$ with $\delta_i>0$ in place of $w$.
-- **Cone.** If $\gamma^{B,b}\le\frac\pi2$ and $w$, or each $g'_i$ with $\delta_i>0$, is at an angle of at most $\gamma^{B,b}$ to
-  $u$, then $\gamma^{B,a}\le\gamma^{B,b}$.
-- **One direction.** In a full batch whose clipped sum is stretched as a whole ($w^b = k_bW$, $w^a = k_aW$, $W$ the unclipped sum
-  of the same gradients, $k_b\le k_a\le1$), $\gamma^{B,a}\le\gamma^{B,b}$ without any assumption on angles.""",
-        printed_error="The printed step has the angle between $v$ and $v+w$ fall as $w$ grows: it rises "
-        "([lf.appC.cos](appC.cos.md)). Assumption 3.1 compares the clipped gradients with the unclipped ones; "
-        "what counts is how they compare with the biased signal.",
-        calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),
-        proved=True,
-    )
+row = new_row(
+    id="lf.prop3.1.1",
+    source=Source("lf", "Proposition 3.1 (1)"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
+    kernel="lf/prop3_1_1.v",
+    kernel_theorems=("printed_is_false",),
+    calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),
+    proved=True,
 )
 
 

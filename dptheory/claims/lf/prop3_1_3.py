@@ -1,5 +1,6 @@
 """lf.prop3.1.3: mean and variance of the angle between the true direction and the noisy signal."""
 
+import functools
 import itertools
 import math
 import operator
@@ -8,16 +9,134 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from scipy.stats import norm
 
 from dptheory import freezing, gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, dot
-from dptheory.claims.lf._biased_angle import mean_by_density, mean_in_space, mean_over_noise, variance_by_density
-from dptheory.claims.lf._blocks import Block
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.lf._angle_samples import density_in_two_or_three
+from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, Block, dot
 from dptheory.gradients import DistortionAngle
+
+# Mean and variance of the angle gamma between u and s + z, z ~ N(0, I), by densities and quadrature: the second methods.
+#
+# snr = |s|; bias is the angle between u and s.
+
+
+def _projected_normal(angle: float, snr: float) -> float:
+    """Density of the angle between s and s + z in the plane."""
+    c = snr * math.cos(angle)
+    tail = float(ndtr(c)) * math.exp(0.5 * (c * c - snr * snr)) * math.sqrt(2 * math.pi)
+    return (math.exp(-0.5 * snr * snr) + c * tail) / (2 * math.pi)
+
+
+def _plane_mean(snr: float, bias: float) -> float:
+    """E gamma in the plane, by its density."""
+
+    def part(angle: float) -> float:
+        turned = abs(bias + angle)
+        return min(turned, 2 * math.pi - turned) * _projected_normal(angle, snr)
+
+    breaks = sorted({-math.pi, -bias, math.pi - bias, math.pi, -0.1, 0.0, 0.1})
+    return float(
+        sum(scipy.integrate.quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks))
+    )
+
+
+def _space_mean(snr: float, bias: float) -> float:
+    """E gamma in three dimensions for a signal along or against u: P(cos < x) from the noise along u and its plane."""
+    sign = 1.0 if bias == 0.0 else -1.0
+
+    def tail(angle: float) -> float:
+        """P(gamma > angle) = P(k + z < |rest| cot angle), |rest| of density r exp(-r^2/2)."""
+        cot = 1 / math.tan(angle)
+        return float(
+            scipy.integrate.quad(lambda r: r * math.exp(-r * r / 2) * ndtr(r * cot - sign * snr), 0, 12, epsabs=1e-12)[
+                0
+            ]
+        )
+
+    return float(scipy.integrate.quad(tail, 1e-12, math.pi - 1e-12, epsabs=1e-10)[0])
+
+
+def mean_by_density(dim: int, snr: float, bias: float) -> float:
+    """E gamma up to three dimensions; in one and three the signal points along u or against it."""
+    if dim == 1:
+        return math.pi * float(ndtr(-snr if bias == 0.0 else snr))
+    return _plane_mean(snr, bias) if dim == 2 else _space_mean(snr, bias)
+
+
+def _plane_variance(snr: float, bias: float) -> float:
+    """Var gamma in the plane, by its density."""
+    mean = _plane_mean(snr, bias)
+
+    def part(angle: float) -> float:
+        turned = abs(bias + angle)
+        return (min(turned, 2 * math.pi - turned) - mean) ** 2 * _projected_normal(angle, snr)
+
+    breaks = sorted({-math.pi, -bias, math.pi - bias, math.pi, -0.1, 0.0, 0.1})
+    return float(
+        sum(scipy.integrate.quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks))
+    )
+
+
+_gauss_rule = functools.cache(np.polynomial.legendre.leggauss)
+"""Nodes and weights, which cost more than the sums that take them."""
+
+
+def _variance_by_tails(dim: int, snr: float, bias: float) -> float:
+    """Var gamma from P(gamma <= x) = E Phi(k cos bias - R cot x), R noncentral chi of dim - 1 and k sin bias."""
+    freedom, centre = dim - 1, (snr * math.sin(bias)) ** 2
+    nodes, weights = _gauss_rule(200)
+    top = math.sqrt(freedom + centre) + 12
+    radius = 0.5 * top * (nodes + 1)
+    law = (
+        (scipy.stats.ncx2.pdf(radius**2, freedom, centre) if centre else scipy.stats.chi2.pdf(radius**2, freedom))
+        * 2
+        * radius
+    )
+    chances = 0.5 * top * weights * law
+    at = 0.5 * math.pi * (nodes + 1)
+    above = np.array([chances @ ndtr(radius / math.tan(x) - snr * math.cos(bias)) for x in at])
+    mean, square = (float(0.5 * math.pi * weights @ (factor * above)) for factor in (1.0, 2 * at))
+    return square - mean**2
+
+
+def variance_by_density(dim: int, snr: float, bias: float) -> float:
+    """Var gamma by the density in the plane, by tail probabilities beyond it."""
+    return _plane_variance(snr, bias) if dim == 2 else _variance_by_tails(dim, snr, bias)
+
+
+def mean_over_noise(dim: int, snr: float, bias: float, cosine: bool = False) -> float:
+    """E gamma, or E cos gamma, over the noise along the signal's plane and the length of the rest, chi of dim - 2 >= 3.
+
+    The angle of (snr cos(bias) + y, snr sin(bias) + z, rest) with the first axis, by products of Gauss rules.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    weights = weights / weights.sum()
+    freedom = dim - 2
+    middle = math.sqrt(freedom)
+    low, high = max(0.0, middle - 9), middle + 9
+    points, widths = _gauss_rule(120)
+    rest = low + (high - low) / 2 * (points + 1)
+    log_density = (freedom - 1) * np.log(rest / middle) - (rest**2 - middle**2) / 2
+    chances = widths * np.exp(log_density)
+    chances /= chances.sum()
+    along = snr * math.cos(bias) + nodes[:, None, None]
+    across = np.hypot(snr * math.sin(bias) + nodes[:, None], rest)
+    gamma = np.arctan2(across, along)
+    return float(weights @ ((np.cos(gamma) if cosine else gamma) @ chances) @ weights)
+
+
+def mean_in_space(dim: int, snr: float, bias: float, cosine: bool) -> float:
+    """E gamma, or E cos gamma, without bias in three dimensions, by the density that is elementary there."""
+
+    def part(angle: float) -> float:
+        return (math.cos(angle) if cosine else angle) * density_in_two_or_three(dim, snr, angle)
+
+    return float(scipy.integrate.quad(part, 0, math.pi, epsabs=0, epsrel=1e-12, limit=200)[0])
+
 
 Array = NDArray[np.float64]
 
@@ -151,7 +270,10 @@ def _effect_by_hand(field: str, sizes: Block, clip: int, alignment: Fraction) ->
     when, _, name = field.partition(".")
     norms = {
         at: sum(
-            (min(Fraction(kept), Fraction(kept * clip, norm)) for kept, norm in zip((3, 5), whole, strict=True)),
+            (
+                min(Fraction(kept), Fraction(kept * clip, whole_norm))
+                for kept, whole_norm in zip((3, 5), whole, strict=True)
+            ),
             Fraction(0),
         )
         / 2
@@ -198,69 +320,13 @@ def _effect_cases(*names: str) -> list[tuple[str, Block, int, Fraction]]:
     ]
 
 
-row = Row(
-    Claim(
-        id="lf.prop3.1.3",
-        title="freezing lowers mean and variance of the angle",
-        source=Source("lf", "Proposition 3.1 (3)"),
-        statement=r"""Let $\gamma$ be the angle between $\nabla f$ and the private signal $s^P = s^B+z$, $z\sim N(0,\tau^2I)$, $\tau = \sigma C/B$, all
-of the trainable parameters. Under Assumptions 3.1 and 3.2 (see [lf.prop3.1.1](prop3.1.1.md)),
-
-$$E[\gamma^a]\le E[\gamma^b],\qquad\mathrm{Var}[\gamma^a]\le\mathrm{Var}[\gamma^b].$$""",
-        verdict=Verdict.FALSE,
-        summary="mean and variance of the distortion angle can both rise with every assumption met. The mean is known "
-        "exactly, and falls if the bias angle falls to at most 90 degrees and the signal does not shrink.",
-        key_points=(
-            "Claimed: freezing lowers mean and variance of the angle between the gradient and the private signal.",
-            (
-                "True: both can rise with every assumption met. For one batch the mean is known exactly; it does not "
-                r"rise if the bias angle does not rise and ends at or below $\frac\pi2$, and the signal-to-noise "
-                r"ratio $\kappa$ does not fall."
-            ),
-            (
-                r"For the variance over batches no such statement holds. For one batch it falls with $\kappa$ at a fixed bias "
-                "angle ([lf.angle_variance](angle_variance.md))."
-            ),
-            (
-                "Use `expected_angle` and `angle_variance` for one batch, `freezing_effect` for how many layers to "
-                "freeze."
-            ),
-        ),
-        conditions=(
-            "Stated: Assumptions 3.1 and 3.2. They are not enough: Lemma 3.2 ([lf.lem3.2b](lem3.2b.md)) and part "
-            "(1) fail under them.",
-            "The printed step for the variance, that angles which fall in every batch have a smaller variance, is false of any "
-            "variables: 1 and 1 over two batches may fall to 0 and 1.",
-            r"For the corrected statement: $\nabla f\ne0$, $s^B\ne0$, $\tau>0$, and independent Gaussian noise.",
-        ),
-        correction=r"""For one batch: with $\kappa = \lVert s^B\rVert/\tau$, $d\ge2$ trainable parameters and the bias angle $\gamma^B$ between
-$\nabla f$ and $s^B$,
-
-$$E\gamma = \gamma^B+2\int_{\gamma^B}^{\pi/2}E\thinspace\Phi(-\kappa\rho\sin t)\thinspace dt ,$$
-
-where $\Phi$ is the standard normal distribution function and $\rho$ the length of the projection of a uniform unit vector of
-$\mathbb R^d$ onto a plane, $P(\rho^2>x) = (1-x)^{d/2-1}$. Hence
-
-- $E\gamma$ rises with $\gamma^B$; it falls with $\kappa$ if $\gamma^B\le\frac\pi2$ and rises with $\kappa$ if
-  $\gamma^B\ge\frac\pi2$; $\gamma^B\le E\gamma\le\frac\pi2$ if $\gamma^B\le\frac\pi2$;
-- if $\gamma^{B,a}\le\min(\gamma^{B,b},\frac\pi2)$ and $\kappa^a\ge\kappa^b$, then $E\gamma^a\le E\gamma^b$ and
-  $E\cos\gamma^a\ge E\cos\gamma^b$.
-
-If this holds in every batch, it holds for the mean over batches. No such statement holds for the variance over batches (second
-counterexample of the proof page). Given the batch the variance is that of $\gamma$ in
-
-$$\sin^2\tfrac\gamma2 = \sin^2\tfrac{\gamma^B-\gamma^{BP}}2+\sin\gamma^B\sin\gamma^{BP}\sin^2\tfrac\phi2,\qquad(V)$$
-
-$\gamma^{BP}$ of the law of [lf.angle_law](angle_law.md), $\phi$ independent of it with density proportional to $\sin^{d-3}\phi$
-on $[0,\pi]$, or 0 or $\pi$ with equal chances if $d = 2$: a double integral over $\gamma^{BP}$ and the turn $\phi$ of the noise
-about $s^B$ ([lf.prop3.1.3.sum](prop3.1.3.sum.md)). At a fixed bias angle it falls as $\kappa$ rises
-([lf.angle_variance](angle_variance.md)).""",
-        printed_error=r"The printed proof takes $E\gamma^{BP} = 0$ and so $E\gamma = E\gamma^B$. An angle lies in $[0,\pi]$; "
-        "its mean is 0 only without noise. It also rests on [lf.lem3.2b](lem3.2b.md) and "
-        "[lf.prop3.1.1](prop3.1.1.md), both false.",
-        calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
-        proved=True,
-    )
+row = new_row(
+    id="lf.prop3.1.3",
+    source=Source("lf", "Proposition 3.1 (3)"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
+    calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
+    proved=True,
 )
 
 
@@ -314,7 +380,7 @@ def _(snr: float, bias: float) -> Sides:
     """variance on a line"""
     return (
         gradients.angle_variance(1, snr=snr, bias_angle=bias),
-        math.pi**2 * (0.25 - (0.5 - float(norm.sf(snr))) ** 2),
+        math.pi**2 * (0.25 - (0.5 - float(scipy.stats.norm.sf(snr))) ** 2),
         math.pi**2 / 4,
     )
 

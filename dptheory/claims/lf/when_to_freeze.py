@@ -2,82 +2,148 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from dptheory import freezing
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.lf._freezing_times import Setting, enumerated, first_of, of_signs
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="lf.when_to_freeze",
-        title="when to freeze which layer",
-        source=Source("lf", "new, on Algorithm 1"),
-        ours=True,
-        for_users=(
-            "Gradient norm, curvature and size of a layer tell whether it is worth its noise; with one curvature per layer, no "
-            "clipping, and step size and noise that do not rise, freeze it before the first step or not at all."
-        ),
-        statement=r"""$f = \frac12\sum_j\lambda_j\theta_j^2$, $\lambda_j>0$, the entries split into layers. A trained layer moves by
-$\theta_j\leftarrow\theta_j-\eta_t(\lambda_j\theta_j+\zeta_{tj})$ with $E[\zeta_{tj}\mid\text{past}] = 0$, $E\zeta_{tj}^2 = v_{tj}$, $0<\eta_t\lambda_j<2$; a frozen one stands
-still. Layer $l$ is trained in its first $t_l\le T$ steps. Let $F_l(t)$ be its expected loss after $t$ steps of training,
-$S_{tj} = E\theta_j^2$ then.
+# Frozen layers on block quadratics, walked step by step: every sign of the noise, or plain recursions.
 
-1. If the noise of a layer does not depend on what else is trained, $Ef(\theta_T) = \sum_lF_l(t_l)$: the best $t_l$ is where $F_l$ is
-   least, and freezing one layer does nothing to the others.
-2. *One curvature $G$ in the layer*: with $S_t = E|\theta_l|^2$, $V_t = \sum_jv_{tj}$ and the floor $\varphi_t = \frac{\eta_tV_t}{G(2-\eta_tG)}$, a
-   step lowers $F_l$ if and only if $S_t>\varphi_t$, that is $E|\nabla_lf|^2>\frac{\eta_tGV_t}{2-\eta_tG}$. If $\varphi_t$ does not rise with $t$ (constant or
-   falling step size, and noise), $F_l(t)\ge\min(F_l(0),F_l(T))$: freezing in mid-run never helps. At constant $\varphi$ the best is $T$
-   for $S_0>\varphi$ and 0 for $S_0<\varphi$, for every $T$. If $\varphi_t$ does not fall, the best step is the first with $S_t\le\varphi_t$, or $T$ if there is none.
-3. *Several curvatures*, $\eta$ and $v_j$ constant: let $r_j = (1-\eta\lambda_j)^2$, $\varphi_j = \frac{\eta v_j}{\lambda_j(2-\eta\lambda_j)}$. If for some $\varrho$ the slow entries ($r_j\ge\varrho$) start at or
-   below their floors and the others at or above, $F_l$ falls first and then rises (or does one of both), and the best step is the first that
-   does not lower it. If it is the other way round, the best is 0 or $T$. In general that rule fails.
-4. *Clip norm set anew*: one curvature $G_l$ per layer, $\eta$ constant, only noise; layers $M$ are frozen after $t$ steps, the others, $K$, trained to the end,
-   and freezing multiplies the noise energies of $K$ by $\omega<1$. If every layer of $M$ starts at or above its floor, $Ef(\theta_T)$ is
-   convex in $t$, and the best step is the first with
-   $$\sum_{m\in M}G_m(S_{0m}-\varphi_m)(1-r_m)r_m^t\le(1-\omega)\sum_{l\in K}G_l\varphi_l(1-r_l)r_l^{T-t-1},$$
-   or $T$ if there is none. It rises by 0 or 1 as $T$ rises by 1. Freezing gains at most $\frac{1-\omega}2\sum_KG_l\varphi_l$, and this is approached as $T\to\infty$.
-5. *Noise multiplier*: freezing does not lower it ([lf.privacy](privacy.md)), stopping does. With all data in every step, $T$ steps at
-   $\mu$-GDP and one curvature, $V = TV_1$ with $V_1>0$: $S_T = r^TS_0+\frac{T\eta^2V_1(1-r^T)}{1-r}$ falls first in $T$ and then rises, or only rises.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "on a quadratic, a layer of one curvature is best frozen at once or never, unless step size or noise rise; "
-            "freezing in mid-run can pay for several curvatures, or where the clip norm is set anew."
-        ),
-        key_points=(
-            "The question: after which step should which layers be frozen, so that the expected loss at the end is least?",
-            (
-                "Without clipping, at a fixed clip norm, each layer decides for itself; at constant step size one of one curvature is worth training if "
-                r"and only if its squared gradient exceeds $\eta GV/(2-\eta G)$, $V$ its noise energy."
-            ),
-            (
-                "That comparison comes out the same at every step where step size and noise do not change: then there is no right "
-                "moment in mid-run. With several curvatures in a layer there can be one."
-            ),
-            (
-                "Where freezing lets the clip norm be lowered, the others get less noise: then there is a best step, late enough "
-                "for the frozen layers to have learnt, early enough for the others to settle."
-            ),
-            "Use `best_layer_steps` and `best_freezing`.",
-        ),
-        conditions=(
-            "The loss is quadratic, without curvature between entries, and what counts is its expectation after the last step. "
-            "No momentum. The $v_{tj}$ are given numbers, and the steps $t_l$ are fixed in advance: a rule that looks at the noisy iterates is "
-            "another algorithm, and one that looks at private gradients is not private ([lf.privacy](privacy.md), step 5).",
-            r"Nothing is clipped, or all examples' gradients have the same norm $c$ at every step, so that clipping multiplies their mean by $s = C/c$: "
-            r"then $\lambda_j$ is to be replaced by $s\lambda_j$ in the step, not in the loss. In `best_freezing` $s$ grows as layers are "
-            "frozen at a fixed clip norm; nothing is proved about the best step there, all choices are compared.",
-            r"Item 4: an example's gradient is at most $c_l$ long in layer $l$, the clip norm is $C = (\sum c_l^2)^{1/2}$, and "
-            r"$\sqrt\omega C$ with $\omega = \sum_Kc_l^2/\sum c_l^2$ once $M$ is frozen: then nothing is clipped. (If all are exactly $c_l$ long, "
-            r"$C$ may be smaller: $s$ is the same before and after.) The $c_l$ must be known without the private data, or be paid for.",
-            "Item 4 speaks of one moment for all of $M$. Different steps for different layers can be better.",
-        ),
-        calculators=(freezing.best_layer_steps, freezing.best_freezing),
-        proved=True,
-    )
+
+Number = Any
+"""A fraction or a float; the result is exact for fractions."""
+
+
+@dataclass(frozen=True, repr=False)
+class Setting:
+    """Layers of parts, each (entries, gradient norm, curvature, deviation), and the run."""
+
+    layers: tuple[tuple[tuple[int, Number, Number, Number], ...], ...]
+    rates: tuple[Number, ...]
+    clips: tuple[Number, ...]
+    noise_multiplier: Number
+    batch_size: int
+    norms: tuple[Number, ...] | None = None
+
+    def __repr__(self) -> str:
+        entries = sum(part[0] for layer in self.layers for part in layer)
+        return f"{len(self.layers)} layers, {entries} entries, {self.steps} steps"
+
+    @property
+    def steps(self) -> int:
+        return len(self.rates)
+
+    def _column(self, place: int) -> list[list[Any]]:
+        return [[part[place] if place == 0 else float(part[place]) for part in layer] for layer in self.layers]
+
+    def _known(self) -> dict[str, Any]:
+        return {
+            "gradient_norms": self._column(1),
+            "curvature": self._column(2),
+            "deviation_norm": self._column(3),
+            "learning_rate": [float(rate) for rate in self.rates],
+            "steps": self.steps,
+            "noise_multiplier": float(self.noise_multiplier),
+            "batch_size": self.batch_size,
+        }
+
+    def each(self) -> freezing.LayerSteps:
+        return freezing.best_layer_steps(self._column(0), clip_norm=float(self.clips[0]), **self._known())
+
+    def first(self) -> freezing.BestFreezing:
+        return freezing.best_freezing(
+            self._column(0), clip_norm=[float(clip) for clip in self.clips], layer_norms=self.norms, **self._known()
+        )
+
+    def unclipped(self) -> "Setting":
+        return replace(self, norms=None)
+
+    def share(self, frozen: int) -> float:
+        """What clipping leaves of two examples' gradients that differ in signs alone, each layer as long as stated."""
+        if self.norms is None:
+            return 1
+        kept = self.norms[frozen:]
+        return min(1.0, float(self.clips[frozen]) / math.sqrt(sum(norm**2 for norm in kept)))
+
+    def losses(self, frozen: int, after: int) -> list[Number]:
+        """Of each layer at the end, its parts one after the other, the first ``frozen`` layers trained for ``after`` steps."""
+        found = []
+        for place, layer in enumerate(self.layers):
+            total: Number = 0
+            for entries, gradient, curvature, deviation in layer:
+                square = gradient * gradient
+                for step, rate in enumerate(self.rates):
+                    now = frozen if step >= after else 0
+                    if place < now:
+                        break
+                    share, move = self.share(now), rate * curvature
+                    tau = self.noise_multiplier * self.clips[now] / self.batch_size
+                    kick = entries * tau * tau + share * share * deviation * deviation / self.batch_size
+                    square = (1 - share * move) * (1 - share * move) * square + move * move * kick
+                total += square / (2 * curvature)
+            found.append(total)
+        return found
+
+    def every_choice(self) -> list[tuple[Number, int, int]]:
+        """(expected loss, layers frozen, steps before), all of them; nothing frozen comes first."""
+        nothing = [(sum(self.losses(0, self.steps)), 0, self.steps)]
+        return nothing + [
+            (sum(self.losses(frozen, after)), frozen, after)
+            for after in range(self.steps)
+            for frozen in range(1, len(self.layers))
+        ]
+
+
+def of_signs(setting: Setting, schedule: Sequence[int]) -> Fraction:
+    """E f(theta_T) where layer l moves in its first ``schedule[l]`` steps; one entry per part, noise +-tau in each, every sign.
+
+    The gradient is that of the whole f, and steps are those of the algorithm.
+    """
+    curvatures = [part[2] for layer in setting.layers for part in layer]
+    starts = [part[1] / part[2] for layer in setting.layers for part in layer]
+    until = [last for last, layer in zip(schedule, setting.layers, strict=True) for _ in layer]
+    tau = setting.noise_multiplier * setting.clips[0] / setting.batch_size
+    total = Fraction(0)
+    draws = list(itertools.product((tau, -tau), repeat=len(starts)))
+    paths = [starts]
+    for step, rate in enumerate(setting.rates):
+        paths = [
+            [
+                x - rate * (curvature * x + noise) if step < last else x
+                for x, curvature, noise, last in zip(theta, curvatures, draw, until, strict=True)
+            ]
+            for theta in paths
+            for draw in draws
+        ]
+    for theta in paths:
+        total += sum(curvature * x * x / 2 for x, curvature in zip(theta, curvatures, strict=True))
+    return total / len(paths)
+
+
+def enumerated(setting: Setting) -> tuple[Fraction, tuple[int, ...]]:
+    """The least expected loss over all schedules of the layers, and the schedule: never where that is as good, else the earliest."""
+    never = setting.steps
+    schedules = itertools.product((never, *range(never)), repeat=len(setting.layers))
+    return min(((of_signs(setting, schedule), schedule) for schedule in schedules), key=lambda found: found[0])
+
+
+def first_of(condition: Callable[[int], bool], steps: int) -> int:
+    """The first step at which the condition holds; ``steps`` if none."""
+    return next((step for step in range(steps) if condition(step)), steps)
+
+
+row = new_row(
+    id="lf.when_to_freeze",
+    source=Source("lf", "new, on Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(freezing.best_layer_steps, freezing.best_freezing),
+    proved=True,
 )
 
 _HALF = Fraction(1, 2)

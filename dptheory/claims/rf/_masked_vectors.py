@@ -1,6 +1,7 @@
-"""Small masked vectors by enumeration, and laws of masks that are or are not independent of the vectors: Lemmas 1 and 2, Corollary 1.1."""
+"""Small masked vectors by enumeration, with masks that depend on them or not: Lemmas 1 and 2, Corollary 1.1."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
@@ -81,3 +82,22 @@ def _independent(name: str, other: Callable[[Vector, Vector], object]) -> bool:
     of_mask = {m: sum(q for (n, _), q in joint.items() if n == m) for m, _ in joint}
     of_other = {o: sum(q for (_, n), q in joint.items() if n == o) for _, o in joint}
     return all(joint.get((m, o), Fraction(0)) == of_mask[m] * of_other[o] for m in of_mask for o in of_other)
+
+
+# Clipping in fractions, for gradients whose masked norms are whole.
+
+
+Point = tuple[int, ...]
+
+
+def clipped(g: Point, mask: Point, bound: int) -> tuple[Fraction, ...]:
+    """clip(m*g).
+
+    Raises:
+        ValueError: the masked norm is not whole.
+    """
+    kept = tuple(a * m for a, m in zip(g, mask, strict=True))
+    size = math.isqrt(sum(a * a for a in kept))
+    if size**2 != sum(a * a for a in kept):
+        raise ValueError(f"g must have whole masked norms, got {g!r}")
+    return tuple(Fraction(a) * min(Fraction(1), Fraction(bound, max(size, 1))) for a in kept)

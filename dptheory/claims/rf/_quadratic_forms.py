@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import gammaincc
 
 from dptheory import gradients
@@ -41,7 +41,7 @@ def gamma_max(shape: float, n: int) -> float:
         return -math.expm1(n * math.log1p(-above)) if above < 1.0 else 1.0
 
     top = 1.0 + (60.0 + 3.0 * math.sqrt(60.0 * shape)) / shape
-    return float(quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-11, points=[1.0])[0])
+    return float(scipy.integrate.quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-11, points=[1.0])[0])
 
 
 def exact(eigenvalues: Sequence[float | Fraction], n: int) -> float:

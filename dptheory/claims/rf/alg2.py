@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
+import scipy
 from scipy.special import ndtr
-from scipy.stats import norm
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _ranked_release as ranked
 from dptheory.privacy import gaussian_delta
 
@@ -16,8 +16,8 @@ def _two_releases_by_grid(first: float, second: float, epsilon: float) -> float:
     """delta of two independent Gaussian releases of a sum that one example moves by 1, by a double integral."""
     u = np.linspace(-9.0, 9.0, 1401)
     x, y = first * (u + 0.5 / first)[:, None], second * (u + 0.5 / second)[None, :]
-    joined = norm.pdf(x, 1.0, first) * norm.pdf(y, 1.0, second)
-    without = norm.pdf(x, 0.0, first) * norm.pdf(y, 0.0, second)
+    joined = scipy.stats.norm.pdf(x, 1.0, first) * scipy.stats.norm.pdf(y, 1.0, second)
+    without = scipy.stats.norm.pdf(x, 0.0, first) * scipy.stats.norm.pdf(y, 0.0, second)
     step = float(u[1] - u[0]) ** 2 * first * second
     return float(np.maximum(joined - math.exp(epsilon) * without, 0.0).sum() * step)
 
@@ -51,43 +51,12 @@ def _once_slack(**point: float) -> float:
     return _account_slack(1, **point)
 
 
-row = Row(
-    Claim(
-        id="rf.alg2",
-        title="ranked freeze is post-processing",
-        source=Source("rf", "Appendix C, Algorithm 2"),
-        statement=r"""The mask of epoch $e$ keeps the last entries in the order of $g^{e-1}$, the sum over last epoch's steps of
-$\frac1B(\sum_i\tilde g_{t,i}+N(0,C^2\sigma^2I))$, with $\tilde g_{t,i} = \mathrm{clip}(m\odot g_{t,i})$. The noisy gradient is
-$\tilde g_t = \frac1B(\sum_i\tilde g_{t,i}+m\odot N(0,C^2\sigma^2I))$, and the velocity is printed as $v_{t+1} = \mu v_t+g_t$. Table 4
-has it at the $\epsilon$ of random freeze, so that the run is taken to cost what DP-SGD costs at $\sigma$ (RF gives no reason; RS,
-Appendix I, names post-processing).""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            "true if velocity and ranking sum both take the released noisy gradient; the printed velocity has no "
-            r"noise and is not private, and a second draw needs an account at $\sigma/\sqrt2$."
-        ),
-        conditions=(
-            r"Unstated: the velocity takes the noisy $\tilde g_t$. As printed it takes the un-noised $g_t$, almost "
-            "surely a misprint, and nothing is private.",
-            r"Unstated: active entries enter the ranking sum with the noise of their release, that of $\tilde g_t$. "
-            'As printed the sum has a draw of its own; the text ("we also inject noise to gradient estimation $g^e$ '
-            'of frozen coordinates") suggests the noise of the release; [RS prints it so](../rs/alg4.md).',
-            "Add/remove adjacency, fixed $B$.",
-            "The order of signed values, as printed, does not matter for privacy (for what is kept see "
-            "[rf.ranked](ranked.md)).",
-        ),
-        correction=r"""1. With $v_{t+1} = \mu v_t+\tilde g_t$, and the noise of $\tilde g_t$ on the active entries of the ranking sum, the cost is that
-   of DP-SGD at $\sigma$.
-2. If the ranking sum has a fresh draw, active sums are released twice. An account at $\sigma/\sqrt2$ covers it; one at $\sigma$
-   does not.
-3. As printed, with the un-noised velocity, $\delta(\epsilon) = 1$ for every $\epsilon$ once every example was in a batch, and at
-   least $1-(1-q)^T$ after $T$ Poisson-sampled steps.
-
-In general releases of one sum with independent noise of multipliers $\sigma_1,\ldots,\sigma_n$ are together exactly as private as
-one with $\sigma = (\sum_i\sigma_i^{-2})^{-1/2}$.""",
-        calculators=(privacy.combined_multiplier,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.alg2",
+    source=Source("rf", "Appendix C, Algorithm 2"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(privacy.combined_multiplier,),
+    proved=True,
 )
 
 

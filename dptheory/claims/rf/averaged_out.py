@@ -4,34 +4,14 @@ import itertools
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rf.averaged_out",
-        title="one mask per epoch lets noise be averaged out",
-        source=Source("rf", "section 3.2"),
-        statement="""Why one mask per epoch is better than one per iteration: per iteration, "parameters have been perturbed at this round could be
-frozen during subsequent iterations and stay biased"; per epoch lets them "update for one epoch, allowing the noise of multiple
-iterations to be averaged out".""",
-        verdict=Verdict.CONDITIONAL,
-        summary="on a quadratic a held mask leaves an entry the smaller error exactly if it starts below its noise floor, where "
-        "training only adds noise; above it a fresh one does.",
-        conditions=(
-            r"Unstated: $w_{1,j}^2<v_j$. In the long run both have the error $v_j$: holding a mask averages out nothing more.",
-            r"No clipping, no momentum, $0<\lvert1-\gamma\lambda_j\rvert<1$; noise of mean 0, fresh in every step; masks of rate $0<r<1$ that "
-            "do not depend on the rest; $n\\ge2$ steps per epoch.",
-            "A quadratic is our setting, the paper has none (fresh masks against none: [rs.rem1](../rs/rem1.md)). What is measured on a network is [rf.fresh_masks](empirical.md).",
-        ),
-        correction=r"""For $L = \frac12\sum_j\lambda_jw_j^2$, $w_{t+1} = w_t-\gamma m_t\odot(\nabla L(w_t)+z_t)$, $\mathrm{Var}\thinspace z_{t,j} = V_j$, $x = 1-r$,
-$y_j = (1-\gamma\lambda_j)^2$, the noise floor $v_j = \frac{\gamma^2V_j}{1-y_j}$ and $E$ epochs of $n$ steps
-
-$$E w_j^2 = v_j+(w_{1,j}^2-v_j)a_j^E,\qquad a_j = \begin{cases}(1-x+xy_j)^n&\text{fresh mask in each step},\cr1-x+xy_j^n&\text{one mask per epoch},\end{cases}$$
-
-and the first $a_j$ is the smaller one. So from above the noise floor the error is larger with one mask per epoch, from below smaller.""",
-        calculators=(convergence.fresh_mask_moments, convergence.epoch_mask_moments),
-        proved=True,
-    )
+row = new_row(
+    id="rf.averaged_out",
+    source=Source("rf", "section 3.2"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(convergence.fresh_mask_moments, convergence.epoch_mask_moments),
+    proved=True,
 )
 
 

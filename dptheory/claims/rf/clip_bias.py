@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.rf._clipped_fractions import Point, clipped
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.rf._masked_vectors import Point, clipped
 
 Law = tuple[tuple[Fraction, Point], ...]
 _FIVE: Law = ((Fraction(3, 8), (5, 0)), (Fraction(5, 16), (-3, 4)), (Fraction(5, 16), (-3, -4)))
@@ -66,38 +66,15 @@ _GAUSSIAN = tuple(
 )
 
 
-row = Row(
-    Claim(
-        id="rf.clip_bias",
-        title="masking alleviates the clipping bias",
-        source=Source("rf", "section 2.3"),
-        statement=r"""As fewer dimensions contribute to the norm, random freeze reduces the clipping probability *and therefore alleviates clipping
-bias*. With $\mathrm{clip}(g) = g\min(1,C/\lVert g\rVert)$ and $w = E[g]$ we read it as, for the same $C$,
-
-$$\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le\lVert E\thinspace\mathrm{clip}(g)-w\rVert .$$""",
-        verdict=Verdict.FALSE,
-        kernel="rf/clip_bias.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            "a mask never raises the clipping probability, but it can raise the clipping bias; what it never "
-            r"raises is the bound $E(\lVert m\odot g\rVert-C)_+$ on the bias."
-        ),
-        conditions=(
-            "The same clipping bound and the same iterate.",
-            "The bias is that of the masked gradient against the masked mean: it is measured against the mean of "
-            r"what is clipped, $m\odot w$ with the mask. Against $w$ the masked one is larger still, by the entries "
-            "that are masked out.",
-        ),
-        correction=r"""1. The inequality can fail, for a given mask and on average over the masks, while the clipping probability falls.
-2. $\lVert E\thinspace\mathrm{clip}(m\odot g)-m\odot w\rVert\le E(\lVert m\odot g\rVert-C)_ +\le E(\lVert g\rVert-C)_+$ for every
-   law and every mask.
-3. For $g\sim N(w,s^2I)$ the masked bias is at most $\lVert m\odot w\rVert/\lVert w\rVert$ times the bias without a mask.
-
-An example of the first: $g = (5,0)$ with chance $\frac38$, $(-3,\pm4)$ with $\frac5{16}$ each, $C = 4$: without a mask all are
-clipped and the bias is 0; with $m = (1,0)$ the chance is $\frac38$ and the bias $\frac38$.""",
-        calculators=(gradients.gaussian_clip_moments, gradients.clip),
-        proved=True,
-    )
+row = new_row(
+    id="rf.clip_bias",
+    source=Source("rf", "section 2.3"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rf/clip_bias.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(gradients.gaussian_clip_moments, gradients.clip),
+    proved=True,
 )
 
 

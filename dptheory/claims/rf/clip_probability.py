@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import drawn_masks
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -32,26 +32,12 @@ def _much_rarer_slack(dim: int, share: float, kept_energy: float, deviation: flo
     return _rarer_slack(dim, share, kept_energy, deviation, grad_norm) - 1e-3
 
 
-row = Row(
-    Claim(
-        id="rf.clip_probability",
-        title="masking lowers the clipping probability",
-        source=Source("rf", "section 2.3"),
-        statement=r"""With the same clipping bound, fewer entries contribute to the norm, and random freeze reduces the clipping probability. In
-formulas, for every law of $g$ and every mask $m$
-
-$$P(\lVert m\odot g\rVert>C)\le P(\lVert g\rVert>C) .$$""",
-        verdict=Verdict.HOLDS,
-        summary="at a fixed iterate a mask never raises the probability that a gradient is clipped.",
-        conditions=(
-            "The same clipping bound and the same iterate, so that $g$ has the same law on both sides. Runs with "
-            "and without a mask visit different iterates; the claim says nothing of those.",
-            "Reduces means does not raise: if the frozen entries vanish, or every gradient is longer than $C$ in "
-            "the kept entries alone, the two sides are equal.",
-        ),
-        calculators=(gradients.clip_probability,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.clip_probability",
+    source=Source("rf", "section 2.3"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clip_probability,),
+    proved=True,
 )
 
 

@@ -5,45 +5,15 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rf.convergence",
-        title="convergence with random freeze",
-        source=Source("rf", "section 2.1, text after equation 5"),
-        statement=r"""For DP-SGD without freeze the right side of Theorem 2 "diminishes to zero" at a certain learning rate (Chen et al.). With random
-freeze $-E_m[b_t]$ "also tends to be small as $p'_t$ is expected to be approximately symmetric if $p_t$ is", and $1/\kappa$ is not large;
-"so with the same learning rate" its right side "will also tend to zero, which proves the convergence of DP-SGD with random freeze".""",
-        verdict=Verdict.FALSE,
-        summary=r"small is not zero: with deviations within $\eta$ of a symmetric law DP-SGD can converge, and with fresh masks of rate "
-        r"$\frac12$ stop at a gradient of norm $\frac{3\eta}{8-3\eta}$.",
-        key_points=(
-            "Claimed: as the bias term is small under a mask, the right side of Theorem 2 tends to 0, and DP-SGD with random freeze "
-            "converges.",
-            r"The right side does for deviations that are symmetric given the iterate. Within $\eta$ of a symmetric law DP-SGD can converge, and "
-            r"with fresh masks stop at a gradient of norm $\frac{3\eta}{8-3\eta}$.",
-            "Remember: a mask can clip deviations unevenly that were clipped by one factor without it.",
-            "Use `clip` on the examples' gradients where training has stopped: the mean update is 0 there, the gradient need not be.",
-        ),
-        conditions=(
-            r"The example has a fresh mask in each step; with one mask per epoch see [rf.thm2](thm2.md).",
-            r"Convergence is read as $\frac1T\sum_tE\lVert\nabla w_t\rVert\to0$ at $\gamma = \gamma_0/\sqrt T$, no momentum.",
-            "Noise of variance at most $s^2$ in each step, fresh and of mean zero, may be added: it does not change the limits.",
-        ),
-        correction=r"""With $\nabla w = w$, $C = 4$, $r = \frac12$ (one of two entries kept), $\gamma = \gamma_0/\sqrt T$ and, for any $0<\eta\le1$, $\xi = 0$ with
-chance $1-\eta$ and otherwise $(5,0)$ with chance $\frac38$, $(-3,\pm4)$ with $\frac5{16}$ each, which is within $\eta$ of a symmetric law
-in total variation:
-
-1. without a mask $\frac1T\sum_tE\lVert\nabla w_t\rVert\to0$;
-2. with a fresh mask in each step $\frac1T\sum_tE\lVert\nabla w_t-w^\ast\rVert\to0$ with $w^\ast = (\frac{3\eta}{8-3\eta},0)$; there
-   $-\frac1\kappa E_m[b_t]$, the bias term of Theorem 2, is at least all that the theorem bounds, for every symmetric $\tilde p_t$ with
-   $\tilde P_t(\lVert\xi\rVert<\frac C4)>0$ (else it bounds nothing);
-3. if deviations are symmetric given the iterate, $\tilde p_t = p_t$, the right side of Theorem 2 does tend to 0 with fresh masks. That
-   bounds the gradient where $P(\lVert\xi_t\rVert<\frac C4)$ is bounded away from 0.""",
-        calculators=(gradients.clip,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.convergence",
+    source=Source("rf", "section 2.1, text after equation 5"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SERIOUS,
+    calculators=(gradients.clip,),
+    proved=True,
 )
 
 _SKEW = (((5, 0), Fraction(3, 8)), ((-3, 4), Fraction(5, 16)), ((-3, -4), Fraction(5, 16)))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks, drawn_masks
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
 
 Array = NDArray[np.float64]
@@ -28,32 +28,14 @@ def _masked_norm_draws(rng: np.random.Generator, n: int, dim: int, keep: int) ->
     return np.asarray(np.square(drawn_masks(rng, n, dim, keep) * u).sum(axis=1))
 
 
-row = Row(
-    Claim(
-        id="rf.cor1.1",
-        title="inner product of two masked vectors",
-        source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
-        statement=r"""With $m, u, v$ as in [rf.lem1](lem1.md)
-
-$$E\langle m\odot u,m\odot v\rangle = (1-r)E\langle u,v\rangle .$$
-
-In particular $E\lVert m\odot u\rVert^2 = (1-r)E\lVert u\rVert^2$, which is what both papers use for the noise.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/cor1_1.v",
-        kernel_theorems=("printed_holds", "reading_is_false"),
-        summary="true under the conditions of Lemma 1, a uniform mask independent of the pair $(u,v)$; the factor is "
-        "$1-r$ once, as both vectors share the mask.",
-        conditions=(
-            "Those of [rf.lem1](lem1.md): $m$ is uniform and independent of the pair $(u,v)$, not just of each. Of "
-            "uniformity the proof uses that every entry is kept with probability $1-r$; the right number of ones "
-            "alone is not enough: the mask that is always $(1,0)$ keeps all of $u = v = (1,0)$.",
-            "The same mask on both sides. For two independent masks the factor is $(1-r)^2$.",
-        ),
-        correction="True under the conditions of Lemma 1; one factor $1-r$, not two, as both vectors share the mask. With "
-        r"$u = v$: $E\lVert m\odot u\rVert^2 = (1-r)E\lVert u\rVert^2$.",
-        calculators=(gradients.expected_masked_inner,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.cor1.1",
+    source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
+    verdict=Verdict.HOLDS,
+    kernel="rf/cor1_1.v",
+    kernel_theorems=("printed_holds", "reading_is_false"),
+    calculators=(gradients.expected_masked_inner,),
+    proved=True,
 )
 
 

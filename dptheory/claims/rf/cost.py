@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Sizes = tuple[int, int, int, int]
 """Dimension, basis, samples, gradients."""
@@ -54,40 +54,14 @@ def _multiplied(dim: int, basis: int, samples: int, gradients: int, iterations: 
     return sum(map(math.prod, shapes))
 
 
-row = Row(
-    Claim(
-        id="rf.cost",
-        title="cost of projected DP-SGD",
-        source=Source("rf", "section 4, Advantages of sparsity"),
-        statement=r'''The power method's basic operation $WW^\top V$ with $W\in\mathbb R^{d\times s}$, $V\in\mathbb R^{d\times b}$ costs $O(dbs)$, the
-projection $V^\top X$ with $X\in\mathbb R^{d\times n}$ costs $O(dbn)$. Random freeze deletes a share $r$ of the rows, and $b$ and $s$
-"might also be able to be reduced. Overall, the computational cost is between $O(1-r)$ and $O((1-r)^3)$."''',
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/cost.v",
-        kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
-        summary=(
-            "freezing alone gives the factor $1-r$; the cubic end needs a smaller subspace and fewer sample "
-            "gradients too, and the projection never reaches it: it stops at $(1-r)^2$."
-        ),
-        conditions=(
-            "The cubic end: $b$ and $s$ are scaled with $d$, which the paper only conjectures, and the power method "
-            r"outweighs the projection ($2s\cdot$ iterations $\gg n$).",
-            "Dense matrix products. The cost of orthogonalising $V$, $O(db^2)$, is left out by the paper and here. "
-            "$n$ is the number of gradients to be projected; it is not a choice.",
-        ),
-        correction=r"""With $x = 1-r$ the counts of multiplications are: power method $2dbs$ per iteration, projection $dbn$.
-
-| what is scaled by $x$ | power method | projection |
-|---|---|---|
-| $d$ | $x$ | $x$ |
-| $d$, $b$ | $x^2$ | $x^2$ |
-| $d$, $b$, $s$ | $x^3$ | $x^2$ |
-
-With only $d$ scaled both scale with $x$; with $b$ and $s$ scaled too the power method scales with $x^3$ and the projection, whose
-$n$ is the number of gradients, with $x^2$.""",
-        calculators=(sparsification.projection_operations,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.cost",
+    source=Source("rf", "section 4, Advantages of sparsity"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/cost.v",
+    kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
+    calculators=(sparsification.projection_operations,),
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import approximate, exact, paired_cases, paired_max, spectrum
 
 Array = NDArray[np.float64]
@@ -39,36 +39,14 @@ def _reversed_skew_slack(dim: int, decay: float) -> float:
     return -1e-3 - _skew_slack(dim, decay)
 
 
-row = Row(
-    Claim(
-        id="rf.eq19",
-        title="Welch-Satterthwaite approximation",
-        source=Source("rf", "Appendix A", (19, 20)),
-        statement=r"""With $p_j = \lambda_j/\mathrm{Tr}\Lambda$, $Q = \sum_jp_jz_j^2$ and $k = 1/(2\sum_jp_j^2)$ the paper puts
-
-$$Q\approx G,\qquad G\sim\mathrm{Gamma}(k,k)\text{ (shape, rate)} ,$$
-
-in the words of Figure 5 and equation 24. Equation 20 and the line after it print the rate $k/\mathrm{Tr}\Lambda$, which is a slip:
-the factor $1/\mathrm{Tr}\Lambda$ of equation 19 makes the rate $k$, and with the printed one the mean is $\mathrm{Tr}\Lambda$.""",
-        verdict=Verdict.CONDITIONAL,
-        summary="mean and variance are right, the third moment only if all non-zero eigenvalues are equal; otherwise "
-        r"the right tail is too light, and $E\max$ of many draws too small.",
-        conditions=(
-            "Unstated: for the approximation to be exact all non-zero eigenvalues must be equal; if they are, it is.",
-            "Theorem 1 does not need it ([rf.thm1](thm1.md)).",
-        ),
-        correction=r"""Exactly $EQ = EG = 1$ and $\mathrm{Var}Q = \mathrm{Var}G = 2\sum p_j^2$, but
-
-$$E(Q-1)^3 = 8\sum_jp_j^3\ge8\Big(\sum_jp_j^2\Big)^2 = E(G-1)^3 ,$$
-
-with equality if and only if all non-zero $p_j$ are equal, and then $Q$ has exactly the law of $G$. If they are not all equal,
-$E\max$ of $n$ independent draws of $Q$ exceeds that of $G$ for all large $n$: the tail of $Q$ decays at the rate $1/(2\max p_j)$,
-not $k$. For small $n$ it can be the other way round. Use the exact law.""",
-        printed=approximate,
-        calculators=(gradients.expected_max_quadratic_form,),
-        proved=True,
-        figure="expected_max",
-    )
+row = new_row(
+    id="rf.eq19",
+    source=Source("rf", "Appendix A", (19, 20)),
+    verdict=Verdict.CONDITIONAL,
+    printed=approximate,
+    calculators=(gradients.expected_max_quadratic_form,),
+    proved=True,
+    figure="expected_max",
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import PAIRED, approximate, gamma_max, spectrum
 
 Array = NDArray[np.float64]
@@ -32,23 +32,12 @@ def _stated_order(dim: int, decay: float, draws: int, sign: float = 1.0) -> bool
     return sign * (first - second) >= -1e-9 and second >= 1.0 - 1e-9
 
 
-row = Row(
-    Claim(
-        id="rf.eq24",
-        title="order of the Gamma maxima",
-        source=Source("rf", "Appendix A", (24,)),
-        statement=r"""Let $k = \mathrm{Tr}^2\Lambda/(2\mathrm{Tr}\Lambda^2)$. Then $k\le d/2$, and for the maxima $M^{(1)},M^{(2)}$ of $n$ independent
-draws of $\mathrm{Gamma}(k,k)$ and $\mathrm{Gamma}(\frac d2,\frac d2)$ (shape and rate)
-
-$$E M^{(1)}\ge E M^{(2)}\ge1 .$$
-
-The paper argues from a picture of the densities (its Fig. 5); a proof is given here.""",
-        verdict=Verdict.HOLDS,
-        summary=r"$\mathrm{Gamma}(k,k)$ shrinks in convex order as $k$ grows, and a maximum keeps that order.",
-        conditions=(r"Unstated: the $n$ draws are independent, and $\Lambda\ne0$ is positive semidefinite.",),
-        calculators=(gradients.expected_max_quadratic_form,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.eq24",
+    source=Source("rf", "Appendix A", (24,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.expected_max_quadratic_form,),
+    proved=True,
 )
 
 

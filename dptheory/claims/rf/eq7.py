@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf._batch_errors import BATCHES, FLAT, enumerated_mse, flat_breakdown, gaussian_errors, split_mse
 
 Array = NDArray[np.float64]
@@ -34,30 +34,13 @@ def _uneven_breakdown() -> gradients.MseBreakdown:
     )
 
 
-row = Row(
-    Claim(
-        id="rf.eq7",
-        title="error of random freeze's gradient",
-        source=Source("rf", "section 2.2", (7,)),
-        statement=r"""Let $m$ keep $k = (1-r)d$ entries, $\hat g = \frac1B\sum_i\mathrm{clip}(m\odot g_i)$ and $\xi_{DP}\sim N(0,(C\sigma/B)^2I_d)$. Then
-
-$$\mathrm{MSE}_ {RF} = E\lVert w-(\hat g+m\odot\xi_{DP})\rVert^2 = E\lVert w-\hat g\rVert^2+(1-r)\frac{C^2\sigma^2d}{B^2} .$$""",
-        verdict=Verdict.HOLDS,
-        summary="the masked noise adds $1-r$ of the variance; for Gaussian gradients the signal loss has a closed form.",
-        conditions=(
-            r"Stated (Algorithm 1): Gaussian noise of mean zero and variance $(C\sigma/B)^2$ in every entry; only these two "
-            "moments count. Unstated: it is independent of the mask and of the batch.",
-            "For equation 7 the mask may have any law, and may depend on the batch, as long as it always keeps "
-            "$(1-r)d$ entries. The closed form needs a uniform mask that is independent of the gradients.",
-        ),
-        correction=r"""New: for independent $g_i\sim N(w,s^2I_d)$, one uniformly random mask for the whole batch, $w' = m\odot w$, and $a,V$ as in
-[rf.eq6](eq6.md) with $k$ in place of $d$ and $w'$ in place of $w$,
-
-$$E\lVert w-\hat g\rVert^2 = r\lVert w\rVert^2+E_m\Big[(1-a)^2\lVert w'\rVert^2+\frac VB\Big] .$$""",
-        calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
-        proved=True,
-        figure="rf_signal_loss",
-    )
+row = new_row(
+    id="rf.eq7",
+    source=Source("rf", "section 2.2", (7,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
+    proved=True,
+    figure="rf_signal_loss",
 )
 
 

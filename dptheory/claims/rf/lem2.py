@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dptheory import gradients
 from dptheory.claims._draws import all_masks
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
 
 Array = NDArray[np.float64]
@@ -33,31 +33,14 @@ def _attained(dim: int, keep: int, shape: str) -> float:
     return bounds.lower if shape == "one entry" else bounds.upper
 
 
-row = Row(
-    Claim(
-        id="rf.lem2",
-        title="norm of a masked vector",
-        source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
-        statement=r"$E\lVert m\odot u\rVert\ge(1-r)\lVert u\rVert$. The paper adds that equality is taken when $r = 0$.",
-        verdict=Verdict.LOOSE,
-        kernel="rf/lem2.v",
-        kernel_theorems=("printed_holds", "correction_holds"),
-        summary="the lower bound is true and attained for every $r$ by vectors with one entry; there is an upper bound "
-        "too, attained by entries of equal size.",
-        conditions=(
-            r"Stated: $m$ is independent of $u$, with $\sum_jm_j = (1-r)d$.",
-            r'Unstated: $(1-r)d\ge1$ is a whole number. $m$ is uniform (section 2.1 draws it "randomly").',
-            r"The printed proof divides by $\lVert u\rVert$; for $u = 0$ all three sides are 0.",
-        ),
-        correction=r"""With $x = 1-r$:
-
-$$x\lVert u\rVert\le E\lVert m\odot u\rVert\le\sqrt x\lVert u\rVert .$$
-
-For $0<r<1$ and $u\ne0$ the lower end is attained, for every $r$, if and only if $u$ has one entry that is not zero, and the upper one if
-and only if $\lVert m\odot u\rVert$ is the same for every mask, that is if all entries have one size.""",
-        calculators=(gradients.mask_norm_bounds,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.lem2",
+    source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
+    verdict=Verdict.LOOSE,
+    kernel="rf/lem2.v",
+    kernel_theorems=("printed_holds", "correction_holds"),
+    calculators=(gradients.mask_norm_bounds,),
+    proved=True,
 )
 
 

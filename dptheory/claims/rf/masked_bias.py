@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.rf._clipped_fractions import Point, clipped
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims.rf._masked_vectors import Point, clipped
 
 Deviations = tuple[tuple[Fraction, Point], ...]
 _CANCELLING: Deviations = ((Fraction(2, 7), (5, 0)), (Fraction(5, 14), (-2, 3)), (Fraction(5, 14), (-2, -3)))
@@ -31,38 +31,12 @@ def _pushed_bias(entry: int, dim: int, keep: int, share: Fraction) -> Fraction:
     return with_first * entry * ((Fraction(1, 2) - share) - (Fraction(1, 2) + share))
 
 
-row = Row(
-    Claim(
-        id="rf.masked_bias",
-        title="the bias term under a mask",
-        source=Source("rf", "after Theorem 2"),
-        statement=r"""The text says: "for random freeze, $-E_m[b_t]$ also tends to be small as $p_t'$ is expected to be approximately symmetric if $p_t$ is". Here
-$b_t = \int\langle w',\mathrm{clip}(w'+\xi')\rangle(p_t'-\tilde p_t')d\xi'$, $w' = m\odot\nabla w_t$, $p_t$ the law of the
-deviation, $\tilde p_t$ a symmetric law, $p_t'$ and $\tilde p_t'$ their images under $m$. The sentence names no measure of "small"
-and "approximately".""",
-        verdict=Verdict.HOLDS,
-        summary="a mask does not take the law of the deviation further from symmetry, so the bound on the bias term "
-        r"falls by the factor $\sqrt{1-r}$; it does not say that $E_m[b_t]$ is small where $b_t$ is.",
-        conditions=(
-            r"Approximately symmetric is read as close in total variation to the $\tilde p_t$ of Theorem 2.",
-            r"Small is read as small against $C$ times the norm of the gradient, $C\lVert\nabla w_t\rVert$. The left "
-            r"side of Theorem 2 falls with $\lVert\nabla w_t\rVert^2$ near convergence, the bound on the bias with "
-            r"$\lVert\nabla w_t\rVert$.",
-            "The mask is uniform and independent of the deviation.",
-            "It does not say that $E_m[b_t]$ is small where $b_t$ is.",
-        ),
-        correction=r"""In total variation, $\mathrm{TV}(p,q) = \sup_A|p(A)-q(A)|$, the sentence holds:
-
-1. $\mathrm{TV}(p_t',\tilde p_t')\le\mathrm{TV}(p_t,\tilde p_t)$ for every mask, and $\tilde p_t'$ is symmetric.
-2. $|E_m[b_t]|\le2C\thinspace E_m\lVert m\odot\nabla w_t\rVert\thinspace\mathrm{TV}(p_t,\tilde p_t)\le2C\sqrt{1-r}\thinspace\lVert\nabla w_t\rVert\thinspace\mathrm{TV}(p_t,\tilde p_t)$.
-   The factor 2 is the best possible.
-3. $b_t = 0$ without a mask and $E_m[b_t]<0$ with one occur together: $\nabla w_t = (2,0)$, $\xi = (5,0)$ with chance $\frac27$,
-   $(-2,\pm3)$ with $\frac5{14}$ each, $C = 3$, $r = \frac12$ give $E_m[b_t] = -\frac3{14}$.
-
-So a mask does not raise the distance from symmetry, and the last bound of 2 is $\sqrt{1-r}$ times that without a mask.""",
-        calculators=(gradients.clip,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.masked_bias",
+    source=Source("rf", "after Theorem 2"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clip,),
+    proved=True,
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, solve, squares
 
 Array = NDArray[np.float64]
@@ -40,41 +40,17 @@ def _long_run(mu: Fraction, steps: int) -> float:
     return float((steps + memory) / (1 - mu) ** 2)
 
 
-row = Row(
-    Claim(
-        id="rf.momentum",
-        title="noise in the velocity",
-        source=Source("rf", "section 3.4"),
-        statement=r"""With $v_{t+1} = \mu v_t+g_{t+1}$, and $\hat v$ the velocity without its noise, the paper states
-
-$$v_{t+1}-\hat v_{t+1} = (1+\mu+\dots+\mu^t)\cdot\mathcal N(0,C^2\sigma^2I)\approx\frac1{1-\mu}\cdot\mathcal N(0,C^2\sigma^2I) .$$""",
-        verdict=Verdict.FALSE,
-        kernel="rf/momentum.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary="the noises of different steps are independent, so their variances add, not their standard deviations; "
-        r"at $\mu = 0.9$ the printed variance is 19 times too large.",
-        conditions=(
-            r"Stated: noise $\mathcal N(0,C^2\sigma^2I)$ in each step, $\sigma$ the noise multiplier (for averaged "
-            'gradients divide by $B^2$). The noises of different steps are independent ("i.i.d.", in the same paragraph).',
-            r"Unstated: $\mu\in[0,1)$. "
-            "The formulas are for the noise that is added, with the gradients $g_t$ held as they are; that later "
-            "gradients are computed at noisy parameters is not counted, nor does the paper count it.",
-        ),
-        correction=r"""With $s = C\sigma$ the standard deviation of one coordinate of one step's noise and $v_0 = 0$:
-
-$$\mathrm{Var}(v_t) = s^2\frac{1-\mu^{2t}}{1-\mu^2}\to\frac{s^2}{1-\mu^2} ,$$
-
-and for the parameters, $w_{t+1} = w_t-\gamma v_{t+1}$, the noise part of $w_T-w_0$ has variance
-
-$$\frac{\gamma^2s^2}{(1-\mu)^2}\Big[T-\frac{2\mu(1-\mu^T)}{1-\mu}+\frac{\mu^2(1-\mu^{2T})}{1-\mu^2}\Big]
-= \frac{\gamma^2s^2T}{(1-\mu)^2}\Big(1+O\big(\tfrac1{(1-\mu)T}\big)\Big) .$$
-
-So a factor $1/(1-\mu)$ is right for how far the noise carries the parameters over many steps, and wrong for the velocity.""",
-        printed=printed_velocity_variance,
-        calculators=(convergence.velocity_variance, convergence.displacement_variance),
-        proved=True,
-        figure="momentum_noise",
-    )
+row = new_row(
+    id="rf.momentum",
+    source=Source("rf", "section 3.4"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rf/momentum.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_velocity_variance,
+    calculators=(convergence.velocity_variance, convergence.displacement_variance),
+    proved=True,
+    figure="momentum_noise",
 )
 
 

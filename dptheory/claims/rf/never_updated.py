@@ -5,31 +5,13 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rf.never_updated",
-        title="entries frozen first are never updated again",
-        source=Source("rf", "Appendix C; RS, Appendix I"),
-        statement="""If no noise is added to the ranked sums of frozen coordinates, "the coordinates get frozen at the first iteration will receive
-aggregated gradient estimation as 0 and never get updated for all the remaining iterations".""",
-        verdict=Verdict.CONDITIONAL,
-        summary="true of a ranking by magnitude without momentum; sorted with signs, as RF's Algorithm 2 is printed, they thaw once "
-        "enough sums are negative, and with momentum they keep moving.",
-        conditions=(
-            "Unstated in RF's Algorithm 2 (its section 3.3 and RS's Appendix I say so): the ranking is by magnitude.",
-            "Unstated: no momentum. Both algorithms have it, and with it they move on ([rs.epoch_mask](../rs/epoch_mask.md)).",
-            r"Stated in the algorithms: the freeze rate does not fall, and $\sigma>0$. Then it holds almost surely. Ties are broken in favour of "
-            "what was frozen, or do not occur.",
-        ),
-        correction=r"""Let $F_e$ be the set that is frozen in epoch $e$, with $\lvert F_e\rvert\le\lvert F_{e+1}\rvert$, and let the sums of frozen coordinates have no noise.
-
-1. Ranked by magnitude, $\sigma>0$: almost surely $F_e\subseteq F_{e+1}$. Without momentum no coordinate of $F_e$ moves from then on.
-2. Ranked with signs: if at least $\lvert F_{e+1}\rvert$ sums of coordinates that are not frozen are negative, $F_{e+1}$ and $F_e$ have none in common.
-3. With momentum $0<\mu<1$ a coordinate frozen with velocity $v\ne0$ moves in every step in which it is frozen.""",
-        proved=True,
-    )
+row = new_row(
+    id="rf.never_updated",
+    source=Source("rf", "Appendix C; RS, Appendix I"),
+    verdict=Verdict.CONDITIONAL,
+    proved=True,
 )
 
 _Epochs = tuple[tuple[int, ...], ...]

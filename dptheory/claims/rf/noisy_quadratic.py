@@ -2,71 +2,155 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
-from dptheory.claims.rf import _noisy_runs
-from dptheory.claims.rf._noisy_runs import Direction, DrawnRuns
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf.scaling import excess_by_lyapunov
 from dptheory.convergence._noisy_quadratic import Schedule
 
-row = Row(
-    Claim(
-        id="rf.noisy_quadratic",
-        title="loss after T noisy steps on a quadratic",
-        source=Source("rf", "new, on section 3.4"),
-        ours=True,
-        for_users=(
-            "The loss that a private run is expected to end with, momentum, falling rates and averaged weights included, is computed for "
-            "thousands of settings in seconds: candidates are ordered before any is trained."
-        ),
-        statement=r"""SGD with momentum on a quadratic with eigenvalues $h_i$: in a direction of curvature $h$, with $w$ measured from the minimum,
-$v_{t+1} = \mu v_t+ahw_t+n_t$, $w_{t+1} = w_t-\gamma s_tv_{t+1}$, $v_0 = 0$, where $n_t$ has mean 0 and variance $S$ and is independent
-of the past, and $a$ is the slope that clipping leaves of the gradient. The weights that count are the mean $\bar w$ of the last $K$
-(of the last one, $K = 1$). Put $z = \gamma ah$, $b = c = 0$ and for $t = T-1,\dots,0$ in turn
+# Noisy runs on a quadratic without the formulas of the calculator: second moments in fractions, every kick followed, and draws.
 
-$$c\leftarrow c+\frac1K\text{ if }t\ge T-K,\qquad k_t = b-s_tc,\qquad c\leftarrow c+zk_t,\qquad b\leftarrow\mu k_t .$$
 
-Then $E\bar w^2 = c^2w_0^2+\gamma^2SN$ with $N = \sum_tk_t^2$, so that the expected loss above the minimum is
+Array = NDArray[np.float64]
+Moments = list[list[Fraction]]
 
-$$\sum_i\Big[c_i^2\frac{e_i}{2h_i}+\frac{h_i}2m_i\gamma^2S_iN_i\Big],$$
 
-$e_i$ the squared norm of the gradient at the start in the $m_i$ directions of curvature $h_i>0$; a direction of curvature 0 adds nothing.
-At a constant rate:
+def rates(schedule: str, steps: int) -> list[Fraction]:
+    """Learning rates over the first one; of the cosine its doubles."""
+    if schedule == "cosine":
+        return [(1 + Fraction(math.cos(math.pi * t / steps))) / 2 for t in range(steps)]
+    return [1 - Fraction(t, steps) if schedule == "linear" else Fraction(1) for t in range(steps)]
 
-- The last weights at $\mu = 0$ have $c^2 = (1-z)^{2T}$ and $N = \frac{1-(1-z)^{2T}}{z(2-z)}$.
-- For $0<z<2(1+\mu)$ and $T\to\infty$, $c\to0$ and $N\to\frac{1+\mu}{(1-\mu)z(2(1+\mu)-z)}$: $\frac1{z(2-z)}$ at $\mu = 0$. For
-  $z>2(1+\mu)$ both grow without limit.
-- At rest and $\mu = 0$ the mean of $K$ weights has $N = \frac1{z(2-z)}\frac1{K^2}\big[K+2\sum_{j<K}(K-j)(1-z)^j\big]$.
-- At rest and for every $\mu$, $KN\to\frac1{z^2}$ as $K\to\infty$: averaging leaves $\frac S{2a^2hK}$ of loss in a direction, whatever the
-  learning rate and the momentum.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"the expected loss after $T$ noisy steps with momentum, a falling rate and averaged weights is exact on a quadratic: one "
-            r"number for the start and one for the noise in each direction."
-        ),
-        key_points=(
-            "On a quadratic the expected loss after $T$ noisy steps is a sum over directions: one number for the start, one for the noise, "
-            "both from one pass backwards over the steps.",
-            r"At a constant rate the noise settles at $N = \frac{1+\mu}{(1-\mu)z(2(1+\mu)-z)}$, and for $z>2(1+\mu)$ it grows without limit.",
-            r"The mean of many weights at rest leaves $\frac S{2a^2hK}$ of loss in a direction, whatever the learning rate and the momentum.",
-            "It is exact where clipping leaves a constant slope and the noise is independent of the past; a network is no quadratic: there "
-            "the model orders candidates, and pilots decide.",
-            "Use `noisy_quadratic_loss`: learning rates, steps, momentum and noise may be arrays, one entry for each run.",
-        ),
-        conditions=(
-            "The loss is a quadratic, and the noise of a step is independent of the past: DP noise is; the noise of the batch is where the "
-            "records differ in their gradients, not in their curvatures (otherwise its variance changes with the weights).",
-            r"Clipping enters through the slope $a$ and the variance $S$ of the clipped mean gradient alone, both constant over the run.",
-            r"Momentum as in PyTorch: $\mu\in[0,1)$, without dampening and without Nesterov's step. The rates are fixed before the run.",
-        ),
-        calculators=(convergence.noisy_quadratic_loss,),
-        proved=True,
+
+def averaged(average: Fraction, steps: int) -> int:
+    """How many of the last weights are averaged."""
+    return max(1, round(average * steps))
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The directions of one curvature: their energy at the start, how many, the slope, and the noise's variance in each."""
+
+    curvature: Fraction
+    energy: Fraction
+    count: Fraction
+    slope: Fraction
+    variance: Fraction
+
+
+def loss_in_fractions(
+    directions: Sequence[Direction], gamma: Fraction, factors: Sequence[Fraction], mu: Fraction, last: int
+) -> Fraction:
+    """The expected loss of the mean of the ``last`` weights, by the second moments of (w, v, sum of w)."""
+    return sum(
+        (one.curvature / 2 * _mean_square(one, gamma, factors, mu, last) for one in directions if one.curvature),
+        Fraction(0),
     )
+
+
+def _mean_square(one: Direction, gamma: Fraction, factors: Sequence[Fraction], mu: Fraction, last: int) -> Fraction:
+    moments = [[Fraction(0)] * 3 for _ in range(3)]
+    moments[0][0] = one.energy / one.curvature**2
+    force = one.slope * one.curvature
+    for t, factor in enumerate(factors):
+        rate, counts = gamma * factor, Fraction(t >= len(factors) - last)
+        # w' = w - rate v', v' = mu v + force w + n, sum' = sum + counts w'
+        step = [
+            [1 - rate * force, -rate * mu, Fraction(0)],
+            [force, mu, Fraction(0)],
+            [counts * (1 - rate * force), -counts * rate * mu, Fraction(1)],
+        ]
+        moments = _stepped(moments, step, [-rate, Fraction(1), -counts * rate], one.count * one.variance)
+    return moments[2][2] / last**2
+
+
+def _stepped(moments: Moments, step: Moments, kick: list[Fraction], variance: Fraction) -> Moments:
+    half = [[sum((row[k] * moments[k][j] for k in range(3)), Fraction(0)) for j in range(3)] for row in step]
+    return [
+        [sum((half[i][k] * step[j][k] for k in range(3)), Fraction(0)) + kick[i] * kick[j] * variance for j in range(3)]
+        for i in range(3)
+    ]
+
+
+def responses_by_kicks(z: Array, factors: Sequence[float], mu: float, last: int) -> tuple[Array, Array]:
+    """The mean of the ``last`` weights from a unit start, and the sum of its squares over one unit kick at each step."""
+    noise = np.zeros_like(z)
+    for kicked in range(len(factors)):
+        noise += _followed(z, factors, mu, last, kicked) ** 2
+    return _followed(z, factors, mu, last, None), noise
+
+
+def _followed(z: Array, factors: Sequence[float], mu: float, last: int, kicked: int | None) -> Array:
+    """One path of w'' - w' = s'' [mu (w' - w) / s' - z w' - kick], from w = 1, or from the kick on."""
+    begin = kicked or 0
+    w = np.ones_like(z) if kicked is None else np.zeros_like(z)
+    velocity, total = np.zeros_like(z), np.zeros_like(z)
+    for t in range(begin, len(factors)):
+        velocity = mu * velocity - z * w - (1.0 if t == kicked else 0.0)
+        w = w + factors[t] * velocity
+        if t >= len(factors) - last:
+            total += w
+    return total / last
+
+
+def average_of_correlated(z: Fraction, last: int) -> float:
+    """Variance of the mean of ``last`` weights at rest, no momentum, unit noise: their correlations are (1 - z)^lag."""
+    rho = float(1 - z)
+    correlated = last + 2 * sum((last - lag) * rho**lag for lag in range(1, last))
+    return correlated / last**2 / float(z * (2 - z))
+
+
+@dataclass(frozen=True)
+class DrawnRuns:
+    """DP-SGD on sum_i h_i (w_i - x_i)^2 / 2 over records x whose entries are uniform, mean 0: draws of the loss at the end.
+
+    Attributes:
+        curvature: h, one for each coordinate.
+        start: w_0 in every coordinate.
+        spread: records lie in [-spread, spread].
+        batch_size: records in a batch, drawn afresh.
+        noise_std: of the private noise on the mean gradient.
+        gamma, factors, mu, last: the run; the last weights are averaged.
+    """
+
+    curvature: tuple[float, ...]
+    start: float
+    spread: float
+    batch_size: int
+    noise_std: float
+    gamma: float
+    factors: tuple[float, ...]
+    mu: float
+    last: int
+
+    def __call__(self, rng: np.random.Generator, n: int) -> Array:
+        h = np.array(self.curvature)
+        w = np.full((n, h.size), self.start)
+        velocity, total = np.zeros_like(w), np.zeros_like(w)
+        for t, factor in enumerate(self.factors):
+            records = rng.random((self.batch_size, n, h.size)).mean(axis=0) * (2 * self.spread) - self.spread
+            gradient = h * (w - records) + self.noise_std * rng.standard_normal((n, h.size))
+            velocity = self.mu * velocity + gradient
+            w = w - self.gamma * factor * velocity
+            if t >= len(self.factors) - self.last:
+                total += w
+        loss: Array = (total / self.last) ** 2 @ (h / 2)
+        return loss
+
+
+row = new_row(
+    id="rf.noisy_quadratic",
+    source=Source("rf", "new, on section 3.4"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.noisy_quadratic_loss,),
+    proved=True,
 )
 
 _F = Fraction
@@ -88,8 +172,8 @@ def _small_cases() -> Iterator[tuple[Schedule, int, Fraction, Fraction]]:
 
 def _small_truth(schedule: str, steps: int, mu: Fraction, average: Fraction) -> Fraction:
     noisy = [Direction(one.curvature, one.energy, one.count, one.slope, one.variance + _NOISE**2) for one in _SMALL]
-    factors = _noisy_runs.rates(schedule, steps)
-    return _noisy_runs.loss_in_fractions(noisy, _GAMMA, factors, mu, _noisy_runs.averaged(average, steps))
+    factors = rates(schedule, steps)
+    return loss_in_fractions(noisy, _GAMMA, factors, mu, averaged(average, steps))
 
 
 @row.equal(_small_cases, tolerance=1e-13)
@@ -123,10 +207,10 @@ def _(schedule: Schedule, mu: float, average: float) -> Sides:
     steps, gamma = 40, 0.15
     energy, alike, spread = _MANY / (1 + _MANY), 1 + np.sqrt(_MANY), 1e-3 / (1 + _MANY)
     slope = 1 / (1 + _MANY / 5)
-    factors = [float(one) for one in _noisy_runs.rates(schedule, steps)]
+    factors = [float(one) for one in rates(schedule, steps)]
 
     def followed(last: int) -> float:
-        mean, noise = _noisy_runs.responses_by_kicks(gamma * slope * _MANY, factors, mu, last)
+        mean, noise = responses_by_kicks(gamma * slope * _MANY, factors, mu, last)
         started = energy[1:] / (2 * _MANY[1:]) * mean[1:] ** 2
         return float(started.sum() + (_MANY / 2 * alike * gamma**2 * (spread + 0.01**2) * noise).sum())
 
@@ -144,7 +228,7 @@ def _(schedule: Schedule, mu: float, average: float) -> Sides:
             schedule=schedule,
             average=average,
         ),
-        lambda: followed(_noisy_runs.averaged(_F(average), steps)),
+        lambda: followed(averaged(_F(average), steps)),
         lambda: followed(2),
     )
 
@@ -196,7 +280,7 @@ def _(z: Fraction, last: int) -> Sides:
         convergence.noisy_quadratic_loss(
             [1.0], gradient_energy=1.0, learning_rate=float(z), steps=steps, noise_std=1.0, average=last / steps
         ),
-        lambda: float(z) ** 2 / 2 * _noisy_runs.average_of_correlated(z, last),
+        lambda: float(z) ** 2 / 2 * average_of_correlated(z, last),
         float(z) / (2 * float(2 - z)) / last,  # as if they were independent
     )
 
@@ -240,7 +324,7 @@ _DRAWN = DrawnRuns(
     batch_size=_BATCH,
     noise_std=0.4,
     gamma=0.2,
-    factors=tuple(float(one) for one in _noisy_runs.rates("cosine", _STEPS)),
+    factors=tuple(float(one) for one in rates("cosine", _STEPS)),
     mu=0.8,
     last=4,
 )

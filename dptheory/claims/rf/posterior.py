@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory.claims._draws import all_masks
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.gradients import posterior_freeze, relaxed_gradient_ratio
 
 Batch = tuple[tuple[int, ...], ...]
@@ -76,42 +76,14 @@ def _long_posterior(keep: int, what: str) -> float:
     return found.mean_square if what == "mean square" else float(found.mean @ (gradients[0] + gradients[1])) / 5
 
 
-row = Row(
-    Claim(
-        id="rf.posterior",
-        title="posterior freeze keeps less",
-        source=Source("rf", "Appendix G", tuple(range(71, 76))),
-        statement=r"""For one mask $m$ with $K = (1-r)d$ ones,
-
-$$\bar g = \frac1B\sum_im\odot\mathrm{clip}(g_i)\ \text{(posterior freeze)},\qquad\hat g = \frac1B\sum_i\mathrm{clip}(m\odot g_i)\ \text{(random freeze)} .$$
-
-The paper states $E\lVert\bar g\rVert^2\le E\lVert\hat g\rVert^2$; that $\bar g_i$ and $\hat g_i$ have the same direction and
-$\lVert\bar g_i\rVert\le\lVert\hat g_i\rVert\le\lVert g_i\rVert$ for a single example; and that $E\langle\nabla w,\bar g\rangle$
-is complicated to compare.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/posterior.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            "the order of the mean squares holds for single examples and can fail for batches; for every batch, "
-            "freezing after clipping multiplies the signal's first moment and its second by $1-r$."
-        ),
-        conditions=(
-            "Unstated: $B = 1$ for the order of the mean squares, or examples that do not pull against each other "
-            r"(all inner products of the $\bar g_i$ nonnegative, see [rs.fig1](../rs/fig1.md)). The statements on "
-            "single examples hold.",
-            'The mask is drawn uniformly (section 2.1: "randomly") and independently of the data (section 3).',
-            r'Unstated: "the same direction" needs $m\odot g_i\ne0$.',
-        ),
-        correction=r"""For batches $E\lVert\bar g\rVert^2\le E\lVert\hat g\rVert^2$ can fail. What is true, with $g_C = \frac1B\sum_i\mathrm{clip}(g_i)$:
-
-$$E_m\bar g = (1-r)g_C,\qquad E_m\lVert\bar g\rVert^2 = (1-r)\lVert g_C\rVert^2,\qquad
-\frac{\lVert\hat g_i\rVert}{\lVert\bar g_i\rVert} = \frac{\max(\lVert g_i\rVert,C)}{\max(\lVert m\odot g_i\rVert,C)}\in\Big[1,\frac{\lVert g_i\rVert}{\lVert m\odot g_i\rVert}\Big] .$$
-
-So the bound on one step of posterior freeze, with masked noise, is exactly $1-r$ times that of DP-SGD: no gain in direction. On a convex loss a step with the mask on what DP-SGD releases,
-$m\odot(g_C+\xi)$, is on average no better than DP-SGD's at $1-r$ times its learning rate.""",
-        calculators=(posterior_freeze, relaxed_gradient_ratio),
-        proved=True,
-    )
+row = new_row(
+    id="rf.posterior",
+    source=Source("rf", "Appendix G", tuple(range(71, 76))),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/posterior.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(posterior_freeze, relaxed_gradient_ratio),
+    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
 from dptheory.claims.rs._learning_rate import least_over_rates
 
@@ -40,45 +40,14 @@ def _fewer_steps_slack(rate: float, noise_multiplier: float) -> float:
     return (_more_steps_slack(rate, noise_multiplier) + 1) * (1 - rate) - 1
 
 
-row = Row(
-    Claim(
-        id="rf.raise_noise",
-        title="raising the noise to run longer",
-        source=Source("rf", "section 2.2, after Fig. 1"),
-        statement=r'The text says: "we can also raise the noise to $\xi_{DP}^+$ so that $E\lVert m\odot\xi_{DP}^+\rVert$ '
-        r"matches $E\lVert\xi_{DP}\rVert$. This allows us to run more iterations $T$ on the same privacy budget, "
-        'which also implies better convergence by Theorem 2."',
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/raise_noise.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary=(
-            r"with the noise raised by $1/\sqrt{1-r}$ the tuned bound improves if and only if "
-            r"$\kappa>\sqrt{T/T^+}$, $T^+$ the steps that the budget then allows; without subsampling that is "
-            r"$\kappa>\sqrt{1-r}$."
-        ),
-        conditions=(
-            r"The noise is matched in mean square, $\sigma^+ = \sigma/\sqrt x$: $E\lVert m\odot\xi^+\rVert^2 = "
-            r"x(\sigma^+)^2C^2d/B^2 = E\lVert\xi\rVert^2$. Matching the mean norms, as printed, needs a slightly "
-            r"larger $\sigma^+$; the two agree for large $xd$.",
-            "The budget allows $T^+ = T/x$ steps: so for zero-concentrated DP without subsampling, whose cost of "
-            r"$T$ Gaussian steps is proportional to $T/\sigma^2$ (a standard fact). With subsampling and the central "
-            "limit theorem of Bu, Dong, Long and Su (cited, not proved here, an approximation for many steps) the "
-            r"budget is a function of $T(e^{1/\sigma^2}-1)$; then $T^+\ge T/x$ (step 3), and the condition becomes "
-            r"$\kappa>\sqrt{T/T^+}$.",
-            r"$\kappa>\sqrt{1-r}$ (without subsampling) at learning rates tuned for both, zero bias, $\kappa$ free "
-            "of the learning rate and of $T$; a fresh mask and no momentum (the conditions of Theorem 2).",
-        ),
-        correction=r"""With $x = 1-r$, $\sigma^+ = \sigma/\sqrt x$, $T^+ = T/x$, zero bias, $A = GC^2/2$ and $D = \Delta_{DP}$: the bound of Theorem 2 at
-its tuned learning rate becomes
-
-$$\frac2\kappa\sqrt{\frac{\Delta_{\mathcal L}(A+D)}{T/x}} = \frac{\sqrt x}\kappa\cdot2\sqrt{\frac{\Delta_{\mathcal L}(A+D)}T} .$$
-
-Without subsampling it is better than without the mask if and only if $\kappa>\sqrt x$. That needs $P'_m>P$ for some mask: never
-where $P' = P$. With subsampling it is better if and only if $\kappa>\sqrt{T/T^+}$; by the limit theorem cited below $T^+\ge T/x$.
-Where $T^+$ is larger than $T/x$, $\kappa = \sqrt x$ gains, and $P' = P$ does not exclude a gain.""",
-        calculators=(sparsification.tuned_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rf.raise_noise",
+    source=Source("rf", "section 2.2, after Fig. 1"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/raise_noise.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(sparsification.tuned_bound,),
+    proved=True,
 )
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 
@@ -46,59 +46,26 @@ def _share_by_integral(keep_share: float, snr: float, density: float, signed: bo
 
     corner = y * math.sqrt(density) / snr
     points = sorted(p for p in (-corner, corner) if abs(p) < 12)
-    return float(quad(integrand, -12, 12, points=points or None, limit=400, epsabs=1e-12, epsrel=1e-11)[0])
+    return float(
+        scipy.integrate.quad(integrand, -12, 12, points=points or None, limit=400, epsabs=1e-12, epsrel=1e-11)[0]
+    )
 
 
 def _share_cases() -> Iterator[tuple[float, float]]:
     yield from itertools.product((0.05, 0.3, 0.5, 0.9), (0.05, 1.0, 4.0))
 
 
-row = Row(
-    Claim(
-        id="rf.ranked",
-        title="ranked freeze is no better than random",
-        source=Source("rf", "section 3.3, Appendix C; RS, Appendix I"),
-        statement="Freezing the coordinates with the smallest past perturbed gradients performs like freezing at random; "
-        '"the ranking is dominated by Gaussian noise".',
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            "a mask ranked by magnitude keeps more of the signal than a random one at every noise level; they "
-            "agree only if the signal in the ranked sum is far below the noise and spread over all coordinates."
-        ),
-        conditions=(
-            r"Unstated: $t\ll1$ and a dense signal; a sparse one of the same energy is found at a much smaller $t$ "
-            "(numbers under Use instead). $t$ is the ratio of the signal's standard deviation to that of the noise "
-            r"in the sum that is ranked. It grows like $\sqrt T$ over the $T$ steps summed: where a signal of "
-            r"standard deviation $a$ per step stays the same, $t = a\sqrt T/(C\sigma/B)$.",
-            "The model (signal and noise Gaussian and independent, the signal constant over the ranked steps) is "
-            "ours. The paper's evidence is one network.",
-            "The sum that is ranked has noise on all coordinates, frozen ones too, but signal only on those not "
-            "frozen in that epoch; the model takes the first ranked epoch, in which nothing was frozen.",
-        ),
-        correction=r"""Model: the ranked vector is $z = s+n$, with $s_j\sim N(0,t^2)$ and $n_j\sim N(0,1)$ all independent. A mask keeps $K = xd$
-entries. A random mask keeps the share $x$ of $E\lVert s\rVert^2$. The mask that keeps the $K$ largest $|z_j|$ keeps the share
-
-$$(1-\rho)x+\rho e_{d,K},\qquad\rho = \frac{t^2}{1+t^2},$$
-
-where $e_{d,K}>x$ is the share of the sum of squares that the $K$ largest of $d$ independent standard normal entries hold on
-average (for $K<d$). For fixed $x$ and large $d$ this is
-
-$$x+2\rho y\varphi(y),\qquad y = \Phi^{-1}(1-\tfrac x2) .$$
-
-Sorting the signed values, as RF's Algorithm 2 is printed, it is $x+\rho y'\varphi(y')$ with $y' = \Phi^{-1}(1-x)$ for large $d$:
-less than a random mask keeps if $x>\frac12$.
-
-If only a share $q$ of the entries of $s$ is non-zero, each $N(0,t^2/q)$, it is for large $d$
-
-$$p(u)+2\Big(1-\frac1{\varsigma^2}\Big)u\varphi(u),\quad\varsigma^2 = 1+\frac{t^2}q,\quad u = \frac y\varsigma,\quad qp(u)+(1-q)p(y) = x,\quad p(y) = P(|N(0,1)|>y) .$$""",
-        calculators=(
-            sparsification.captured_energy,
-            sparsification.signed_captured_energy,
-            sparsification.sparse_captured_energy,
-        ),
-        proved=True,
-        figure="ranked_energy",
-    )
+row = new_row(
+    id="rf.ranked",
+    source=Source("rf", "section 3.3, Appendix C; RS, Appendix I"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(
+        sparsification.captured_energy,
+        sparsification.signed_captured_energy,
+        sparsification.sparse_captured_energy,
+    ),
+    proved=True,
+    figure="ranked_energy",
 )
 
 

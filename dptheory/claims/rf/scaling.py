@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, solve
 
 
@@ -52,45 +52,12 @@ def _quadratic_cases() -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]
     yield Fraction(1, 10), Fraction(0), Fraction(1), Fraction(1)
 
 
-row = Row(
-    Claim(
-        id="rf.scaling",
-        title="scaling rule of clip and momentum",
-        source=Source("rf", "section 3.4, Appendix F; RS, Appendix H"),
-        statement=r"""With all other hyperparameters fixed, networks trained with the same $C/(1-\mu)$ perform similarly; RF conjectures that the
-rule ensures the same amount of injected noise. RS: the local optimal values of $C,\mu$ satisfy the same $C/(1-\mu)$, "the same
-amount of noise" (where it prints the noise as $C(1-\mu)$ times a normal one, $C/(1-\mu)$ is meant).""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            "while essentially every gradient is clipped at both bounds compared, over many steps signal and "
-            r"noise depend on $C$ and $\mu$ through $C/(1-\mu)$ alone; without clipping the rule fails."
-        ),
-        conditions=(
-            'Stated: all else fixed; many steps ("after many iterations").',
-            "Unstated: clipping is active throughout: essentially every per-example gradient is clipped at the "
-            "larger of the bounds compared ($K$ for the run without momentum), so that signal and noise scale with "
-            r"$C$; $\sigma$ stands for the noise multiplier over $B$; many means $T\gg1/(1-\mu)$; $\mu\in[0,1)$.",
-            "The conjectured reason, the same noise in the velocity, is false ([rf.momentum](momentum.md)): what "
-            "agrees is the noise in the parameters.",
-        ),
-        correction=r"""What can be proved, with $w_{t+1} = w_t-\gamma v_{t+1}$, $v_{t+1} = \mu v_t+g_{t+1}$, $v_0 = 0$ and $K = C/(1-\mu)$:
-
-- **Clipped.** Suppose that every per-example gradient has at least the norm $K$, so that it is clipped at $C$ as well as at $K$
-  (for two runs $(C_1,\mu_1)$, $(C_2,\mu_2)$ with the same $K$: at least $\max(C_1,C_2)$). Then the averaged clipped gradient is
-  $C\bar u_t$ with $\bar u_t$ the mean of the unit directions, and the step's noise is $C\sigma n_t$. For given $\bar u_t$ and
-  $n_t$, the displacement $w_T-w_0$ under $(C,\mu)$ differs from that under $(K,0)$ by
-  $\gamma K\sum_{t=1}^T\mu^{T-t+1}(\bar u_t+\sigma n_t)$, which does not grow with $T$. For a constant gradient and for the
-  variance of the noise the ratio to $(K,0)$ is in $[1-\frac{2\mu}{(1-\mu)T},1]$.
-- **Not clipped.** On $\frac\ell2w^2$ with noise of standard deviation $s = C\sigma$ the stationary expected loss is, for
-  $\gamma\ell<2(1+\mu)$,
-
-$$\frac{\gamma s^2(1+\mu)}{2(1-\mu)(2(1+\mu)-\gamma\ell)}\approx\frac{\gamma C^2\sigma^2}{4(1-\mu)}\qquad(\gamma\ell\ll1) .$$
-
-  It depends on $C^2/(1-\mu)$, so it is not the same for the same $C/(1-\mu)$: at equal $K$ it is smaller with momentum by a
-  factor of about $1-\mu$, while the drift has the factor $\gamma/(1-\mu)$ in place of $\gamma$.""",
-        calculators=(convergence.displacement_mean, convergence.displacement_variance, convergence.stationary_excess),
-        proved=True,
-    )
+row = new_row(
+    id="rf.scaling",
+    source=Source("rf", "section 3.4, Appendix F; RS, Appendix H"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(convergence.displacement_mean, convergence.displacement_variance, convergence.stationary_excess),
+    proved=True,
 )
 
 

@@ -4,7 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Law = dict[tuple[int, ...], Fraction]
 
@@ -40,43 +40,13 @@ def amplified(truthful: Fraction, size: int) -> Fraction:
     return 1 + (truthful / (1 - truthful) - 1) / size
 
 
-row = Row(
-    Claim(
-        id="rf.shuffle",
-        title="amplification by shuffling into batches",
-        source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
-        statement=r"""Each iteration is $(\epsilon,\delta)$-private for its batch, "while shuffling and partitioning the dataset into batches implies
-that each iteration is $(O(q\epsilon),q\delta)$-differentially private with respect to the full dataset according to the privacy
-amplification theorem", $q = B/N$. The privacy loss of all iterations is then composed.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/shuffle.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary=(
-            "one iteration by itself is amplified; given the outputs of the epoch's earlier iterations, which "
-            r"composition needs, the same bound fails, and for $e^\epsilon\gg N$ nothing is left of it."
-        ),
-        conditions=(
-            "Stated (Definition 1): adding or removing one record. A partition into batches of exact size $B$ does not fit "
-            "that, so private is meant under replacing one record (for a sum of clipped gradients that is the "
-            "sensitivity $2C$).",
-            "Amplification that composes: each batch is drawn afresh and independently of the earlier ones, by "
-            "Poisson sampling or without replacement (the theorems that the paper cites). Both papers train on "
-            "shuffled partitions and account for fresh draws; RS, Appendix K, says so, and compares accuracies, not "
-            "privacy.",
-        ),
-        correction=r"""What is true, for data sets of equal size that differ in one record:
-
-- The law of one iteration's output alone, for a fixed mechanism on the batch, is amplified: with pure $\epsilon$ the ratio of
-  probabilities is at most $1+q(e^\epsilon-1)$.
-- Given the earlier outputs of the same epoch, which composition needs, this bound can fail. $N$ records, batches of one,
-  randomised response: after $N-1$ outputs 1 the ratio for the last is $1+\frac{e^\epsilon}{e^\epsilon+N-1}(e^\epsilon-1)$
-  (observed by enumeration; $N = 2$ is worked below: with $e^\epsilon = 3$ and $q = \frac12$ the amplified ratio is 2, the true
-  one $\frac52$) instead of $1+\frac1N(e^\epsilon-1)$: within a factor $e^\epsilon$ of the excess, so for bounded $\epsilon$ this
-  family does not contradict $O(q\epsilon)$; for $e^\epsilon = N$ it is about $N/2$ against a bound below 2.
-- An epoch as a whole is $(\epsilon,\delta)$-private if each iteration is $(\epsilon,\delta)$-private for its batch, with no
-  amplification: a record enters one batch per epoch. This holds without fresh draws.""",
-        proved=True,
-    )
+row = new_row(
+    id="rf.shuffle",
+    source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/shuffle.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    proved=True,
 )
 
 

@@ -1,7 +1,7 @@
 """rf.sigmas: do the printed noise multipliers keep the printed budgets?"""
 
 from dptheory import papers, privacy
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _inversion
 
 PRINTED = {
@@ -88,40 +88,13 @@ def _most_by_inversion(epsilon: float, sigma: float, rate: float, factor: float)
     return fits <= _DELTA < exceeds
 
 
-row = Row(
-    Claim(
-        id="rf.sigmas",
-        title="printed noise and budgets",
-        source=Source("rf", "Tables 5 to 7 and 9"),
-        statement=r"The tables print noise multipliers $\sigma$, batch size $B$ and epochs $E$ beside the budget "
-        r"$\epsilon$ that is spent at the last epoch, at $\delta = 10^{-5}$ on CIFAR-10. Read with $N = "
-        r"50{,}000$, Poisson sampling at rate $B/N$ and $T = EN/B$ steps, the printed $\sigma$ keeps the budget: "
-        r"$\epsilon(\sigma)\le\epsilon$. Table 8 (GEP) prints no $\sigma$.",
-        verdict=Verdict.LOOSE,
-        summary="every printed noise multiplier keeps the budget it stands beside; the least that does is 4.5 to 10.1 % "
-        "smaller.",
-        conditions=(
-            "Poisson sampling and add/remove adjacency; the paper names Rényi privacy and Opacus (section 4), but neither "
-            "the conversion to $\\epsilon$ nor the size of the data set.",
-            "The sum is divided by a constant, not by the number drawn ([rs.alg1.divisor](../rs/alg1.divisor.md)); "
-            "masks do not depend on the data ([rs.thm3.1](../rs/thm3.1.md)).",
-        ),
-        correction=r"""Every printed $\sigma$ leaves a part of its budget unspent:
-
-| row | $\epsilon$ | $B$ | $E$ | printed $\sigma$ | least $\sigma$ | $\epsilon$ spent |
-|---|---|---|---|---|---|---|
-| Table 5, End-to-end CNN | 3 | 1000 | 40 | 1.54 | 1.451 | 2.753 |
-| Table 5, End-to-end CNN | 7.53 | 1000 | 80 | 1.10 | 1.050 | 6.914 |
-| Table 6, DP-Transfer Learning | 2 | 1000 | 50 | 2.30 | 2.143 | 1.831 |
-| Table 7, Handcrafted CNN | 3 | 8000 | 80 | 5.65 | 5.081 | 2.652 |
-| Table 9, adjusted End-to-end CNN | 3 | 1000 | 60 | 1.81 | 1.699 | 2.753 |
-| Table 9, adjusted End-to-end CNN | 7.53 | 1000 | 100 | 1.18 | 1.127 | 6.951 |
-
-The least $\sigma$ is 4.5 to 10.1 % smaller than the printed one, the $\epsilon$ spent 7.7 to 11.6 % smaller than the printed one.""",
-        calculators=(privacy.epsilon_bounds, privacy.least_noise_multiplier, privacy.max_steps),
-        proved=True,
-        figure="accountants",
-    )
+row = new_row(
+    id="rf.sigmas",
+    source=Source("rf", "Tables 5 to 7 and 9"),
+    verdict=Verdict.LOOSE,
+    calculators=(privacy.epsilon_bounds, privacy.least_noise_multiplier, privacy.max_steps),
+    proved=True,
+    figure="accountants",
 )
 
 

@@ -7,13 +7,12 @@ from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad, simpson
 from scipy.special import gammainc
-from scipy.stats import chi2, gamma
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import exact, gamma_max, paired_cases, paired_max, sign_error, spectrum
 
 Array = NDArray[np.float64]
@@ -36,7 +35,9 @@ def _ruben_max(eigenvalues: Sequence[float], n: int) -> float:
         return -math.expm1(n * math.log(below)) if 0.0 < below < 1.0 else float(below <= 0.0)
 
     top = max(eigenvalues) * (len(eigenvalues) + 2 * math.log(n) + 70)
-    return float(quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-10, points=[sum(eigenvalues)])[0])
+    return float(
+        scipy.integrate.quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-10, points=[sum(eigenvalues)])[0]
+    )
 
 
 _gauss_rule = cache(np.polynomial.legendre.leggauss)
@@ -49,10 +50,10 @@ def _two_level_max(half: int, ratio: float, n: int) -> float:
     x = np.linspace(max(0.0, mean - 8 * spread), mean + (12 + 0.01 * n**0.25) * spread + 80 * ratio, 600)
     points, weights = _gauss_rule(600)
     y = mean / (1 + ratio) * ratio + spread * 12 * points
-    law = gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
-    above = gamma.sf(x[:, None] - y, half, scale=2.0) @ law
+    law = scipy.stats.gamma.pdf(y, half, scale=2 * ratio) * 12 * spread * weights
+    above = scipy.stats.gamma.sf(x[:, None] - y, half, scale=2.0) @ law
     missed = -np.expm1(n * np.log1p(-np.minimum(above, 1 - 1e-16)))
-    return float(x[0] + simpson(missed, x=x))
+    return float(x[0] + scipy.integrate.simpson(missed, x=x))
 
 
 def _flat_max(dim: int, n: int) -> float:
@@ -86,8 +87,8 @@ def _chi_square_case(dim: int, n: int, what: str) -> float:
     middle, spread = float(dim), math.sqrt(2.0 * dim)
     low, high = max(0.0, middle - 12 * spread), middle + 60 * spread + 200
     x = np.linspace(low, high, 200_001)
-    gap = -np.expm1(n * chi2.logcdf(np.maximum(x, 1e-9), dim))
-    largest = 2.0 * (low + float(simpson(gap, x=x)))
+    gap = -np.expm1(n * scipy.stats.chi2.logcdf(np.maximum(x, 1e-9), dim))
+    largest = 2.0 * (low + float(scipy.integrate.simpson(gap, x=x)))
     return largest if what == "largest" else 2.0 * dim + dim * 1e-4 * largest
 
 
@@ -99,46 +100,20 @@ def _equal_case(dim: int, n: int, what: str) -> float:
     return gradients.expected_max_quadratic_form([2.0] * dim, n)
 
 
-row = Row(
-    Claim(
-        id="rf.thm1",
-        title="error of the unclipped gradient",
-        source=Source("rf", "Theorem 1", (2, 25)),
-        statement=r"""One example's gradient is $g\sim N(w,\Sigma)$, and $\tilde g = g+\xi_{DP}$ with
-$\xi_{DP}\sim N(0,\sigma^2\max_i\lVert g_i\rVert^2I_d)$, the maximum over $n$ examples. Then
-$\mathrm{MSE} = E\lVert\tilde g-w\rVert^2\ge\mathrm{Tr}\Sigma(1+d\sigma^2)$.""",
-        verdict=Verdict.LOOSE,
-        summary="true, with a two-line proof that needs neither a Gamma approximation nor a trace that grows with $d$; "
-        "at $w = 0$ the error is known exactly and is larger by the factor $E_n$ in the noise term.",
-        conditions=(
-            "Stated: Gaussian gradients; a trace that grows linearly in $d$. The second is not used, and no Gamma "
-            "approximation is needed.",
-            "Stated: noise and gradients are independent. As the noise has the scale of the largest gradient that can "
-            "only be meant of its normal vector.",
-            r"Unstated: the maximum is over $n$ examples drawn from $N(w,\Sigma)$, and $\tilde g$ uses the gradient of one "
-            "of them. "
-            r"$\mathrm{Tr}\Sigma>0$.",
-            r"The noise scale $\max\lVert g_i\rVert$ depends on the data. The mechanism alone is not differentially "
-            "private: for large $d$ its scale can be read off its output.",
-        ),
-        correction=r"""The noise term can be raised:
-
-$$\mathrm{MSE}\ge\mathrm{Tr}\Sigma(1+d\sigma^2E_n),\quad E_n = E\max_{i\le n}Q_i,\quad Q_i = \sum_jp_jz_{ij}^2,\quad p_j = \lambda_j/\mathrm{Tr}\Sigma,$$
-
-with equality at $w = 0$, the least favourable point; $z_{ij}$ are independent standard normal and $\lambda_j$ the eigenvalues of
-$\Sigma$. Here $E_1 = 1$, $E_n$ does not decrease in $n$, and $E_n>1$ for $n\ge2$. For every $w$ also
-$\mathrm{MSE}\ge\mathrm{Tr}\Sigma+d\sigma^2(\mathrm{Tr}\Sigma+\lVert w\rVert^2)$.""",
-        printed=lambda trace, dim, noise_multiplier: gradients.mse_lower_bound(
-            trace=trace, dim=dim, noise_multiplier=noise_multiplier
-        ),
-        calculators=(
-            gradients.stationary_mse,
-            gradients.mse_lower_bound,
-            gradients.expected_max_quadratic_form,
-        ),
-        proved=True,
-        figure="expected_max",
-    )
+row = new_row(
+    id="rf.thm1",
+    source=Source("rf", "Theorem 1", (2, 25)),
+    verdict=Verdict.LOOSE,
+    printed=lambda trace, dim, noise_multiplier: gradients.mse_lower_bound(
+        trace=trace, dim=dim, noise_multiplier=noise_multiplier
+    ),
+    calculators=(
+        gradients.stationary_mse,
+        gradients.mse_lower_bound,
+        gradients.expected_max_quadratic_form,
+    ),
+    proved=True,
+    figure="expected_max",
 )
 
 

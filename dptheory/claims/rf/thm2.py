@@ -3,7 +3,7 @@
 import dataclasses
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _clipped_bounds as clipped
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
@@ -21,56 +21,14 @@ def _without_freeze(s: Settings) -> float:
     return _runs.theorem_bound(s, found, found.gap, None, 0.0).value
 
 
-row = Row(
-    Claim(
-        id="rf.thm2",
-        title="convergence of random freeze",
-        source=Source("rf", "Theorem 2", (4, 5, *range(40, 70))),
-        statement=r"""For DP-SGD with masks, $w_{t+1} = w_t-\gamma(\hat g_t+\frac1Bm_t\odot z)$,
-$\hat g_t = \frac1B\sum_i\mathrm{clip}_ C(m_t\odot g_{t,i})$, $z\sim N(0,C^2\sigma^2I)$, on a $G$-smooth $L$, and any symmetric
-$\tilde p_t$, there is a $\kappa\ge1-r$ with
-
-$$\frac1T\sum_{t=1}^T\tilde P_t(|\xi|<\tfrac C4)h(\nabla w_t)|\nabla w_t|\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\gamma\Delta_C+(1-r)\gamma\Delta_{DP}-\frac1T\sum_tE_m[b_t]\Big),\qquad h(v) = \min(|v|,\tfrac{3C}4) ,$$
-
-$\Delta_C = \frac{GC^2}2$, $\Delta_{DP} = \frac{C^2\sigma^2dG}{2B^2}$, where $b_t$ is the bias of
-$\langle m\odot\nabla w_t,\hat g_t\rangle$ under the true law of the deviations against $\tilde p_t$. The text after it says that
-freezing reduces the noise term by $(1-r)/\kappa<1$.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rf/thm2.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=r"true with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$ in place of $<1$; "
-        "false for a mask that is held, as the paper's algorithm holds it through an epoch.",
-        key_points=(
-            (
-                r"Claimed: random freeze divides the bound of DP-SGD by a $\kappa\ge1-r$, and reduces its noise term "
-                r"by $(1-r)/\kappa<1$."
-            ),
-            (
-                r"True with a fresh mask at every step and no momentum, and with $(1-r)/\kappa\le1$: equality is "
-                "possible, and then nothing is gained."
-            ),
-            "False for a mask that is held: the paper's algorithm holds one through an epoch.",
-            r"Use `dpsgd_bound`; without a measured $\kappa$ only $\kappa = 1-r$ is safe.",
-        ),
-        conditions=(
-            r"Stated: $L$ is $G$-smooth; $\tilde p_t$ is symmetric (given the iterate).",
-            r'Stated in the text: $m_t$ is drawn "randomly" and independent of $\xi_t$; deviations have the law $p_t$ and '
-            "mean zero; batches have $B$ examples; $L$ is bounded below.",
-            "Unstated: all this given $w_t$, so that the mask is a fresh one; the left side is an expectation over the "
-            "iterates; the noise is independent of iterate, batch and mask; no momentum (stated in the proofs alone); $(1-r)d$ is an integer, at "
-            r"least 1. For Poisson batches divided by $B = qN$ put $C^2(1+\frac{1-q}B)$ for $C^2$.",
-            r"Meaning of $\kappa$: the mean of the $\kappa_t$ of the proof, weighted by the terms of the left side. "
-            r"Read as mere existence in a range, the theorem says no more than its weakest case, $\kappa = 1-r$.",
-            "The paper's algorithm draws the mask once an epoch and uses momentum. Then the theorem is not "
-            "available: with one mask held for many steps the bound fails.",
-        ),
-        correction=r"""With a fresh mask the inequality holds in expectation over the iterates, with $\kappa = \sum_tE[\kappa_tQ_t]/\sum_tE[Q_t]\ge1-r$,
-$Q_t$ the terms of the left side and $\kappa_t$ as in the proof. The value $1-r$ may always be put for $\kappa$, and
-$(1-r)/\kappa\le1$, with equality possible, for example where $|\nabla w_t|\le\frac{3C}4$ and there is no deviation. $\kappa$ can
-exceed 1, unless $\tilde P_t\ge\sqrt{1-r}$ for all $t$. With one mask held for all steps it fails.""",
-        calculators=(convergence.dpsgd_bound, convergence.noise_term),
-        proved=True,
-    )
+row = new_row(
+    id="rf.thm2",
+    source=Source("rf", "Theorem 2", (4, 5, *range(40, 70))),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rf/thm2.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound, convergence.noise_term),
+    proved=True,
 )
 row.add(clipped.held_mask_check())
 row.add(clipped.poisson_check())

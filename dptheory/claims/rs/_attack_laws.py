@@ -4,8 +4,8 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from dptheory import sparsification
 
@@ -23,7 +23,7 @@ def leading_ones(dim: int, ones: int) -> NDArray[np.float64]:
 def by_hits(dim: int, ones: int, keep: int, field: str) -> float:
     """sigma = 2, prior deviation 3: the number of ones kept is hypergeometric."""
     hits = np.arange(keep + 1)
-    law = hypergeom(dim, ones, keep).pmf(hits)
+    law = scipy.stats.hypergeom(dim, ones, keep).pmf(hits)
     some = float(law[1:].sum())
     if field == "bayes":
         return float(law @ (1 / (hits / 4 + 1 / 9)))

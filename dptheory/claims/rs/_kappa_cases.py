@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from dptheory import sparsification
 
@@ -70,4 +70,4 @@ def calculated(name: str) -> sparsification.Kappa:
 
 def spread_of(probability: float, dim: int, clip: float = 1.0, z: float = 0.75) -> float:
     """Standard deviation of the Gaussian deviation that stays below z C with this probability."""
-    return z * clip / math.sqrt(float(chi2.ppf(probability, dim)))
+    return z * clip / math.sqrt(float(scipy.stats.chi2.ppf(probability, dim)))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2, hypergeom
 
 from dptheory import sparsification
 
@@ -22,7 +22,7 @@ def uneven(dim: int, large: int, share: float) -> Array:
 
 
 def uneven_ratio(dim: int, keep: int, large: int, share: float, scale: float) -> float:
-    """R of this gradient, |w| = scale c: which of the large entries are kept is hypergeometric, the others add up to (keep - h) rest."""
+    """R of this gradient, |w| = scale c: h large entries are kept, hypergeometric; the others add up to (keep - h) rest."""
     p = np.square(uneven(dim, large, share))
 
     def part(kept: Sequence[int]) -> float:
@@ -32,7 +32,7 @@ def uneven_ratio(dim: int, keep: int, large: int, share: float, scale: float) ->
     total = 0.0
     for hits in range(min(large, keep) + 1):
         subsets = list(itertools.combinations(range(large), hits))
-        chance = float(hypergeom.pmf(hits, dim, large, keep)) / len(subsets)
+        chance = float(scipy.stats.hypergeom.pmf(hits, dim, large, keep)) / len(subsets)
         total += chance * sum(part(kept) for kept in subsets)
     return total
 
@@ -86,7 +86,7 @@ def large_field(name: str, dim: int, keep: int, scale: float, z: float) -> float
             heavy(dim),
             clip_norm=clip,
             drop_rate=1 - keep / dim,
-            deviation=z * clip / math.sqrt(float(chi2.ppf(0.8, dim))),
+            deviation=z * clip / math.sqrt(float(scipy.stats.chi2.ppf(0.8, dim))),
             deviation_share=z,
         ),
         name,
@@ -96,7 +96,7 @@ def large_field(name: str, dim: int, keep: int, scale: float, z: float) -> float
 def large_field_by_hand(name: str, dim: int, keep: int, scale: float, z: float) -> float:
     """The same from SciPy's chi-square law and step 5 of the proof, which for these sizes leaves no more than 1e-4 open."""
     x, w = keep / dim, heavy(dim)
-    gain = float(chi2.cdf(chi2.ppf(0.8, dim), keep)) / 0.8
+    gain = float(scipy.stats.chi2.cdf(scipy.stats.chi2.ppf(0.8, dim), keep)) / 0.8
     fourth = float(np.sum(w**4))
     ratio = x
     if scale > 1:  # every mask keeps more than c^2 of |w|^2

@@ -2,7 +2,7 @@
 
 import math
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 
 def least_over_rates(slope: float, gap: float, steps: float) -> float:
@@ -11,5 +11,5 @@ def least_over_rates(slope: float, gap: float, steps: float) -> float:
     def bound(log_g: float) -> float:
         return gap / steps * math.exp(-log_g) + slope * math.exp(log_g)
 
-    found = minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
+    found = scipy.optimize.minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
     return float(found.fun)

@@ -1,13 +1,107 @@
 """rs.alg1.divisor: division by the drawn batch size."""
 
+import itertools
 import math
 from fractions import Fraction
 
-from scipy.stats import norm
+import numpy as np
+import scipy
+from numpy.typing import NDArray
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.rs import _divisor
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+
+# What division by the batch size tells, by brute force: quadrature, grids, fractions.
+
+
+def _spread(size: int) -> float:
+    return 1.0 / size
+
+
+def kl_by_quadrature(size: int, other: int, kept: int) -> float:
+    first, second = scipy.stats.norm(0, _spread(size)), scipy.stats.norm(0, _spread(other))
+    value, _ = scipy.integrate.quad(
+        lambda y: first.pdf(y) * (first.logpdf(y) - second.logpdf(y)), -12 / size, 12 / size, epsabs=0, epsrel=1e-11
+    )
+    return float(kept * value)
+
+
+def renyi_by_quadrature(order: float, size: int, other: int, kept: int) -> float:
+    curvature = order * size**2 - (order - 1) * other**2
+    if curvature <= 0:
+        return math.inf
+    first, second = scipy.stats.norm(0, _spread(size)), scipy.stats.norm(0, _spread(other))
+    reach = 12 / math.sqrt(curvature)
+    moment, _ = scipy.integrate.quad(
+        lambda y: math.exp(order * first.logpdf(y) - (order - 1) * second.logpdf(y)),
+        -reach,
+        reach,
+        epsabs=0,
+        epsrel=1e-11,
+    )
+    return float(kept * math.log(moment) / (order - 1))
+
+
+def delta_by_grid(epsilon: float, size: int, other: int, kept: int) -> float:
+    """Hockey-stick divergence of the laws of b^2 |o|^2 by the trapezoidal rule."""
+    ratio = (other / size) ** 2
+    x = np.linspace(0.0, (kept + 12 * math.sqrt(2 * kept) + 60) * max(1.0, 1 / ratio), 200_001)
+    gap = scipy.stats.chi2.pdf(x, kept) - math.exp(epsilon) * ratio * scipy.stats.chi2.pdf(ratio * x, kept)
+    return float(np.trapezoid(np.maximum(gap, 0.0), x))
+
+
+def published_by_grid(epsilon: float, examples: int, rate: float, shift: float) -> float:
+    """The same of batch size and noisy sum, by a sum over sizes and the trapezoidal rule."""
+    y = np.linspace(-10.0, 10.0 + shift, 20_001)
+    low, high = scipy.stats.norm.pdf(y), scipy.stats.norm.pdf(y - shift)
+    both = [0.0, 0.0]
+    middle, reach = examples * rate, 20 * math.sqrt(examples * rate * (1 - rate)) + 40  # beyond it there is nothing
+    for b in range(max(0, int(middle - reach)), min(examples + 2, int(middle + reach))):
+        without = scipy.stats.binom.pmf(b, examples, rate) * low
+        joined = (1 - rate) * without + rate * scipy.stats.binom.pmf(b - 1, examples, rate) * high
+        for i, (p, q) in enumerate(((joined, without), (without, joined))):
+            both[i] += float(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), y))
+    return max(both)
+
+
+def _binomial_law(count: int, rate: Fraction) -> list[Fraction]:
+    return [math.comb(count, b) * rate**b * (1 - rate) ** (count - b) for b in range(count + 1)]
+
+
+def sizes_apart(examples: int, rate: Fraction, growth: Fraction = Fraction(1)) -> Fraction:
+    """delta at epsilon = log(growth) of the batch size alone, with and without the example, in fractions; worst direction."""
+    joined, without = _binomial_law(examples + 1, rate), [*_binomial_law(examples, rate), Fraction(0)]
+    both = (joined, without), (without, joined)
+    return max(
+        sum((max(p - growth * q, Fraction(0)) for p, q in zip(*laws, strict=True)), Fraction(0)) for laws in both
+    )
+
+
+def largest_move(size: int, clip: Fraction) -> Fraction:
+    """How far an example moves the average, over all batches with gradients -C, 0, C."""
+    values = (-clip, Fraction(0), clip)
+    sums = [sum(batch, Fraction(0)) for batch in itertools.combinations_with_replacement(values, size)]
+    return max(abs((total + g) / (size + 1) - total / size) for total in sums for g in values)
+
+
+_GRID = np.linspace(-12.0, 12.0, 1201)
+
+
+def two_examples_delta(epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
+    """delta of batch size and noisy sum for two common examples and a third, one entry, C = 1; worst direction."""
+    laws: list[dict[int, NDArray[np.float64]]] = []
+    for n in (3, 2):
+        law = {b: np.zeros(_GRID.size) for b in range(4)}
+        for drawn in itertools.product((0, 1), repeat=n):
+            b = sum(drawn)
+            total = sum(d * g for d, g in zip(drawn, gradients, strict=False))
+            law[b] += rate**b * (1 - rate) ** (n - b) * np.exp(-((_GRID - total / sigma) ** 2) / 2)
+        laws.append(law)
+    weight = math.exp(epsilon)
+    both = [
+        sum(float(np.maximum(p[b] - weight * q[b], 0.0).sum()) for b in range(4)) for p, q in (laws, reversed(laws))
+    ]
+    return max(both) * float(_GRID[1] - _GRID[0]) / math.sqrt(2 * math.pi)
 
 
 def printed_delta(epsilon: float, sampling_rate: float, noise_multiplier: float) -> float:
@@ -16,86 +110,32 @@ def printed_delta(epsilon: float, sampling_rate: float, noise_multiplier: float)
     if mu == 0.0 or q == 0.0:
         return 0.0
     inner = math.log1p(math.expm1(epsilon) / q)  # 1 - q + q L > e^eps
-    above = q * (norm.cdf(mu / 2 - inner / mu) - math.exp(inner) * norm.cdf(-mu / 2 - inner / mu))
+    above = q * (
+        scipy.stats.norm.cdf(mu / 2 - inner / mu) - math.exp(inner) * scipy.stats.norm.cdf(-mu / 2 - inner / mu)
+    )
     if math.expm1(-epsilon) + q <= 0:
         return float(above)
     level = math.log((math.expm1(-epsilon) + q) / q)  # L below this has 1 - q + q L < e^-eps
-    below = math.exp(level) * norm.cdf(level / mu + mu / 2) - norm.cdf(level / mu - mu / 2)
+    below = math.exp(level) * scipy.stats.norm.cdf(level / mu + mu / 2) - scipy.stats.norm.cdf(level / mu - mu / 2)
     return float(max(above, q * below * math.exp(epsilon)))
 
 
-row = Row(
-    Claim(
-        id="rs.alg1.divisor",
-        title="division by the drawn batch size",
-        source=Source("rs", "Algorithm 1, lines 3 to 6"),
-        statement=r"""With a Poisson-sampled batch $\mathcal B$ of $b = \lvert\mathcal B\rvert$ examples,
-
-$$\tilde g = \frac1b\sum_{i\in\mathcal B}\mathrm{clip}(m\odot g_i)+m\odot N\Big(0,\frac{C^2\sigma^2}{b^2}I\Big)$$
-
-is released, and accounted for as the Poisson-sampled Gaussian mechanism of noise multiplier $\sigma$: sensitivity
-$C$, add/remove adjacency, sampling rate $q$.""",
-        verdict=Verdict.FALSE,
-        kernel="rs/alg1_divisor.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            "an example moves an average of $b+1$ clipped gradients by up to $2C/(b+1)$, twice what the noise is "
-            "made for, and the noise itself tells the batch size."
-        ),
-        key_points=(
-            (
-                "Claimed: a sum of clipped gradients with noise, divided by the drawn batch size $b$, is accounted "
-                "for like one divided by a fixed size."
-            ),
-            "False: an example moves the average by up to $2C/(b+1)$, and the scale of the noise tells $b$.",
-            (
-                "Remember: account for it as noisy sum and batch size published together; for large $N$ that is a "
-                r"noise multiplier of $\sigma/2$."
-            ),
-            (
-                "Divide by the expected size $qN$ instead; `published_size_delta` accounts for what was done with "
-                "the drawn size."
-            ),
-        ),
-        conditions=(
-            r"$N\ge1$ and $0<q<1$, add/remove adjacency.",
-            "An empty batch has no average: the printed step is undefined there. We let it be recognisable, as a failed "
-            "division is; its probability is $(1-q)^N$.",
-            "A batch size that is the same in both worlds (fixed-size batches, replace-one) tells nothing; then the "
-            "sensitivity of the sum is $2C$.",
-            "Most of the paper's own runs cut shuffled data into batches of one size (section 6, Appendix K), where "
-            "this mistake does not arise; what their account lacks is [rf.shuffle](../rf/shuffle.md).",
-        ),
-        correction=r"""Let $N$ examples be common to both worlds, $p = \mathrm{Bin}(N,q)$, $0<q<1$, and let
-
-$$\delta_s(\epsilon) = \max\Big(E_{b\sim p}\Big[E(w_bL-e^\epsilon+1-q)_ +\Big]+q^{N+1},\quad E_{b\sim p}\Big[E(1-e^\epsilon(1-q)-e^\epsilon w_bL)_+\Big]\Big),\qquad w_b = (1-q)\frac b{N-b+1},$$
-
-with $L = e^{sy-s^2/2}$, $y\sim N(0,1)$.
-
-1. Noisy sum and $b$, published together, have $\delta(\epsilon)\le\delta_s(\epsilon)$ at $s = 2/\sigma$, with
-   equality for some gradients if $N\ge1$.
-2. $\tilde g$ is computed from them, so $\delta_{2/\sigma}$ covers it for every mask. As the number $k$ of entries
-   kept grows, it comes to $\delta_{2/\sigma}$: for large $N$ a noise multiplier of $\sigma/2$.
-3. $\delta_s(\epsilon)$ exceeds the $\delta$ of the sum alone at the same $s$, and $\delta_0(0) = q\max_bp(b)$: no
-   noise multiplier brings $\delta(0)$ below that.
-4. Noise in $k$ entries with sum zero tells sizes $b$, $b'$ apart with KL divergence $\frac k2(\rho-1-\log\rho)$,
-   $\rho = (b'/b)^2$, which is $k/b^2$ up to a factor $1+O(1/b)$ for $b' = b\pm1$, whatever $\sigma$ is; Renyi
-   divergence and $\delta$ are in steps 8 and 9 of the proof. With the whole data in a step ($q = 1$),
-   $\delta(\epsilon)\to1$ as $k$ grows, for every $\epsilon$ and $\sigma$.
-
-Divide by $qN$ instead.""",
-        printed_error=r"""One example moves the average of $b+1$ gradients by up to $2C/(b+1)$, not $C/(b+1)$, and the noise
-$N(0,(C\sigma/b)^2)$ tells $b$.""",
-        printed=printed_delta,
-        calculators=(
-            privacy.average_sensitivity,
-            privacy.divisor_kl,
-            privacy.divisor_renyi,
-            privacy.divisor_delta,
-            privacy.published_size_delta,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="rs.alg1.divisor",
+    source=Source("rs", "Algorithm 1, lines 3 to 6"),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rs/alg1_divisor.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_delta,
+    calculators=(
+        privacy.average_sensitivity,
+        privacy.divisor_kl,
+        privacy.divisor_renyi,
+        privacy.divisor_delta,
+        privacy.published_size_delta,
+    ),
+    proved=True,
 )
 
 
@@ -108,7 +148,7 @@ def _(size: int, clip: Fraction) -> Sides:
     """how far an example moves the average, in fractions"""
     return (
         privacy.average_sensitivity(batch_size=size, clip_norm=float(clip)),
-        lambda: _divisor.largest_move(size, clip),
+        lambda: largest_move(size, clip),
         clip / (size + 1),
     )
 
@@ -121,7 +161,7 @@ def _(b: int, other: int, k: int) -> Sides:
     """KL divergence of the noise, by quadrature"""
     return (
         privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=k),
-        lambda: _divisor.kl_by_quadrature(b, other, k),
+        lambda: kl_by_quadrature(b, other, k),
         0.0,
     )
 
@@ -131,7 +171,7 @@ def _(a: float, b: int, other: int, k: int) -> Sides:
     """Renyi divergence of the noise, by quadrature"""
     return (
         privacy.divisor_renyi(order=a, batch_size=b, other_batch_size=other, keep=k),
-        lambda: _divisor.renyi_by_quadrature(a, b, other, k),
+        lambda: renyi_by_quadrature(a, b, other, k),
         0.0,
     )
 
@@ -141,7 +181,7 @@ def _(eps: float, b: int, other: int, k: int) -> Sides:
     """delta of the noise, by the law of its square"""
     return (
         privacy.divisor_delta(epsilon=eps, batch_size=b, other_batch_size=other, keep=k),
-        lambda: _divisor.delta_by_grid(eps, b, other, k),
+        lambda: delta_by_grid(eps, b, other, k),
         0.0,
     )
 
@@ -160,7 +200,7 @@ def _(eps: float, n: int, q: float, shift: float) -> Sides:
     """delta of sum and batch size, by summation"""
     return (
         privacy.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
-        lambda: _divisor.published_by_grid(eps, n, q, shift),
+        lambda: published_by_grid(eps, n, q, shift),
         printed_delta(eps, q, 1 / shift),
     )
 
@@ -174,7 +214,7 @@ def _(examples: int, rate: Fraction) -> Sides:
     """no noise multiplier hides the batch size, in fractions"""
     return (
         privacy.published_size_delta(epsilon=0.0, train_size=examples, sampling_rate=float(rate), shift=0.0),
-        lambda: _divisor.sizes_apart(examples, rate),
+        lambda: sizes_apart(examples, rate),
         printed_delta(0.0, float(rate), math.inf),
     )
 
@@ -192,7 +232,7 @@ def _(n: int, q: Fraction, growth: Fraction) -> Sides:
     """the batch size alone at epsilon > 0, in fractions"""
     return (
         privacy.published_size_delta(epsilon=math.log(growth), train_size=n, sampling_rate=float(q), shift=0.0),
-        lambda: _divisor.sizes_apart(n, q, growth),
+        lambda: sizes_apart(n, q, growth),
         lambda: privacy.published_size_delta(
             epsilon=math.log(growth), train_size=n + 1, sampling_rate=float(q), shift=0.0
         ),
@@ -201,7 +241,7 @@ def _(n: int, q: Fraction, growth: Fraction) -> Sides:
 
 def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
     allowed = privacy.published_size_delta(epsilon=epsilon, train_size=2, sampling_rate=rate, shift=factor / sigma)
-    return allowed - _divisor.two_examples_delta(epsilon, rate, sigma, gradients)
+    return allowed - two_examples_delta(epsilon, rate, sigma, gradients)
 
 
 def _single_slack(epsilon: float, rate: float, sigma: float, first: float, second: float, third: float) -> float:
@@ -233,6 +273,6 @@ def _(eps: float, n: int, q: float, shift: float) -> Sides:
     """delta of sum and batch size, users' data sets"""
     return (
         privacy.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
-        lambda: _divisor.published_by_grid(eps, n, q, shift),
+        lambda: published_by_grid(eps, n, q, shift),
         printed_delta(eps, q, 1 / shift),
     )

@@ -5,11 +5,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import chi2
+import scipy
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa_fields, _large_kappa
 
 
@@ -18,56 +17,22 @@ def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
     return max(0.0, 1.0 - delta_c / delta_sigma)
 
 
-row = Row(
-    Claim(
-        id="rs.appG",
-        title="best sparsification rate",
-        source=Source("rs", "Appendix G", (114, 116)),
-        statement=r"""Equation 113 restates Theorem 3.5 with right side $\frac1\kappa\Delta_C+\frac{1-r}\kappa\gamma\Delta_\sigma$,
-$\Delta_C = \frac{\Delta_{\mathcal L}}{\gamma T}+\gamma\frac{GC^2}2-\frac1T\sum_tE_m[b'_t]$. The paper supposes
-$\kappa = \sqrt{1-r}$ and writes (114, 116)
-
-$$U(r) = \frac{\Delta_C}{\sqrt{1-r}}+\sqrt{1-r}\Delta_\sigma,\qquad r^\ast = 1-\Delta_C/\Delta_\sigma,$$
-
-with $r^\ast = 0$ if $\Delta_C>\Delta_\sigma$; as $\Delta_C$ falls during training, $r^\ast$ should increase (gradual
-cooling).""",
-        verdict=Verdict.FALSE,
-        kernel="rs/appG.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            r"equation 114 drops $\gamma$ from the noise term, so the printed $r^\ast$ is wrong for $\gamma\ne1$ "
-            r"wherever $0<\Delta_C<\max(1,\gamma)\Delta_\sigma$, also under the paper's own $\kappa$."
-        ),
-        conditions=(
-            r"Stated: $\Delta_C$ given and free of $r$, as is the noise term. The bias term in $\Delta_C$ does depend on "
-            "$r$.",
-            r"Unstated: $\Delta_C\ge0$. If the bias makes it negative, $U\to-\infty$ as $r\to1$ and the bound says "
-            "nothing.",
-            r"$\kappa = (1-r)^a$ is an assumption. The paper's argument for $a = \frac12$ is a look at its Fig. 3.",
-            "$r$ is treated as continuous. In cases 1 and 2 of the correction $U$ falls and then rises in $x$, so of the "
-            r"rates that a dimension allows, one of the two neighbours of $r^\ast$ is the best.",
-        ),
-        correction=r"""With $x = 1-r$ and $N = \gamma\Delta_\sigma$:
-
-$$U = \frac{\Delta_C+xN}\kappa .$$
-
-1. $\kappa = x^a$, $0\le a<1$, $N>0$: $r^\ast = \max\big(0,1-\frac a{1-a}\frac{\Delta_C}N\big)$. For $a = 1$,
-   $r^\ast = 0$.
-2. Exact $\kappa$ for entries of equal size and $P' = P$:
-   $1-r^\ast = \min\big(1,\max((c/\lVert w\rVert)^2,\Delta_C/N)\big)$, $c = C/4$.
-3. If $\lVert w\rVert\le c$, $\kappa = xE_m[\frac{X}{x\lVert w\rVert^2}P'_m]/P$. So $r^\ast = 0$ if $P' = P$, whatever
-   the noise, and $r^\ast$ can be positive if not.""",
-        printed_error=r"Equation 114 drops the learning rate $\gamma$ from the noise term of equation 113.",
-        printed=printed_optimal_rate,
-        calculators=(
-            sparsification.relative_bound,
-            sparsification.optimal_rate,
-            sparsification.optimal_rate_flat,
-            sparsification.best_rate,
-        ),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.appG",
+    source=Source("rs", "Appendix G", (114, 116)),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rs/appG.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_optimal_rate,
+    calculators=(
+        sparsification.relative_bound,
+        sparsification.optimal_rate,
+        sparsification.optimal_rate_flat,
+        sparsification.best_rate,
+    ),
+    proved=True,
+    figure="tradeoff",
 )
 
 
@@ -100,7 +65,7 @@ def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: 
     def bound(log_x: float) -> float:
         return (delta_c + math.exp(log_x) * gamma * delta_sigma) * math.exp(-exponent * log_x)
 
-    found = minimize_scalar(bound, bounds=(-30.0, 0.0), method="bounded", options={"xatol": 1e-10})
+    found = scipy.optimize.minimize_scalar(bound, bounds=(-30.0, 0.0), method="bounded", options={"xatol": 1e-10})
     return 0.0 if bound(0.0) <= found.fun else 1.0 - math.exp(found.x)
 
 
@@ -186,7 +151,7 @@ def _best_bound(clip: float, delta_c: float, noise_term: float, spread: float) -
 
     def part(kept: tuple[int, ...]) -> float:
         square = sum(float(_UNEVEN[j]) ** 2 for j in kept)
-        below = float(chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
+        below = float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
         return below * min(square, c * math.sqrt(square))
 
     def bound(keep: int) -> float:
@@ -240,8 +205,8 @@ def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, na
 
 def _masking_pays(spread: float) -> bool:
     """A gradient of norm far below c: some mask lowers U, by trying them; delta_c = 1, noise term 10, d = 4, C = 1."""
-    full = float(chi2.cdf((0.75 / spread) ** 2, 4))
-    gains = [float(chi2.cdf((0.75 / spread) ** 2, keep)) / full for keep in range(1, 5)]
+    full = float(scipy.stats.chi2.cdf((0.75 / spread) ** 2, 4))
+    gains = [float(scipy.stats.chi2.cdf((0.75 / spread) ** 2, keep)) / full for keep in range(1, 5)]
     bounds = [(1 + 10 * keep / 4) / (keep / 4 * gain) for keep, gain in enumerate(gains, 1)]
     return min(bounds[:3]) < bounds[3] * (1 - 1e-12)
 

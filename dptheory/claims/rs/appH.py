@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._momentum import momentum_cases, noise_weights, squares
 from dptheory.claims.rf.momentum import printed_velocity_variance
 
@@ -21,48 +21,22 @@ def printed_adam_variance(noise_std: float, mu: float, steps: int) -> float:
     return (1 - mu) ** 2 * printed_velocity_variance(noise_std, mu, steps)
 
 
-row = Row(
-    Claim(
-        id="rs.appH",
-        title="noise of momentum and of Adam",
-        source=Source("rs", "Appendix H", tuple(range(117, 124))),
-        statement=r"""The velocity of SGD, $v_{t+1} = \mu v_t+a\tilde g_{t+1}$, has the noise
-$(1+\mu+\dots+\mu^t)\cdot a\mathcal N(0,C^2\sigma^2I)\approx\frac1{1-\mu}a\mathcal N(0,C^2\sigma^2I)$. With Adam's
-$v_{t+1} = \mu v_t+(1-\mu)\tilde g_t$ it is $\approx\mathcal N(0,C^2\sigma^2I)$, so $C$ and $\mu$ "are decoupled in
-term of the noise amount, which suggests that they can be tuned independently".""",
-        verdict=Verdict.FALSE,
-        kernel="rs/appH.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            r"the noise of Adam's velocity tends to $C\sigma\sqrt{(1-\mu)/(1+\mu)}$: $C$ and $\mu$ are not decoupled; "
-            r"at $\mu = 0.9$ the variances of SGD and Adam are printed 19 times too large in the end."
-        ),
-        conditions=(
-            r"Stated: noise $\mathcal N(0,C^2\sigma^2I)$ in each step (divide by $B^2$ for averaged gradients). Equation "
-            "120 is ignored by the paper.",
-            r"Unstated: $\mu\in[0,1)$, $t\ge1$, fresh independent noise in each step. Adam's second moment, which scales "
-            "the step, is not considered, here or there.",
-            r"Equation 120 divides $v_{t+1}$ by $1-\mu^t$, which is 0 at $t = 0$. Meant is $1-\mu^{t+1}$: we read it as "
-            r"$v_t/(1-\mu^t)$.",
-        ),
-        correction=r"""With $s = C\sigma$ and $v_0 = 0$, a coordinate:
-
-$$\text{SGD }(a = 1):\quad\mathrm{Var}(v_t) = s^2\frac{1-\mu^{2t}}{1-\mu^2},\qquad
-\text{Adam}:\quad\mathrm{Var}(v_t) = s^2\frac{1-\mu}{1+\mu}(1-\mu^{2t}) ,$$
-
-and after the bias correction $v_t/(1-\mu^t)$: $s^2\frac{(1-\mu)(1+\mu^t)}{(1+\mu)(1-\mu^t)}$. At $\mu = 0.9$ this is
-in the end 19 times less than printed, and it depends on $\mu$. The noise of the parameters under SGD is that of
-[rf.momentum](../rf/momentum.md).""",
-        printed=printed_adam_variance,
-        calculators=(
-            convergence.velocity_variance,
-            convergence.displacement_variance,
-            convergence.adam_velocity_variance,
-            convergence.adam_corrected_variance,
-        ),
-        proved=True,
-        figure="momentum_noise",
-    )
+row = new_row(
+    id="rs.appH",
+    source=Source("rs", "Appendix H", tuple(range(117, 124))),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rs/appH.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_adam_variance,
+    calculators=(
+        convergence.velocity_variance,
+        convergence.displacement_variance,
+        convergence.adam_velocity_variance,
+        convergence.adam_corrected_variance,
+    ),
+    proved=True,
+    figure="momentum_noise",
 )
 
 

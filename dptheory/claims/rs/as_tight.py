@@ -5,31 +5,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.as_tight",
-        title="as tight as the bound without a mask",
-        source=Source("rs", "section 4, text after equation 15", (15,)),
-        statement="""At $r = 0$ the bound of Theorem 3.5 "recovers the convergence bound of vanilla DP-SGD (Chen et al., 2020), implying that our
-convergence bound over RS is as tight as before".""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/as_tight.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary="agreement at $r = 0$ implies nothing at $r>0$; true of the worst case without noise; of a given problem the second "
-        "moment that is bounded by $C^2$ can be $(1-r)C^2$.",
-        conditions=(
-            r"Unstated: that the worst case over losses and deviations is meant, at $\sigma = 0$. A sharper form is attained there for every $r$, and "
-            r"the factors by which the bound exceeds it, $1-(1-\rho)^T$ and $1-\frac{A_T}T$, depend on $\rho = 2(1-r)\gamma G$ and $T$ alone "
-            "([rs.clipped_steps](clipped_steps.md), items 1 and 2).",
-            "Of a given problem a term can be an equality without a mask and not with one.",
-        ),
-        correction=r"""Let all gradients have norm $C$ and $d$ entries of one size, so that none is clipped. The second moment of a clipped gradient, for which
-both theorems put $C^2$, is $C^2$ without a mask and $(1-r)C^2$ with one. With entries of size $C/\sqrt{(1-r)d}$ it is $C^2$ for that $r$.""",
-        calculators=(convergence.dpsgd_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.as_tight",
+    source=Source("rs", "section 3.3, text after equation 15", (15,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/as_tight.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound,),
+    proved=True,
 )
 
 

@@ -5,44 +5,19 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy import integrate
+import scipy
 
 from dptheory import convergence
 from dptheory.claims._poisson import size_law
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.batch_divisors",
-        title="constants for both divisors of Poisson batches",
-        source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
-        ours=True,
-        for_users=(
-            "What dividing by the drawn batch size costs in noise is a number, and for large batches, where the kept noise is below a third "
-            "of the clipped signal it is less than dividing by the expected size costs. But it costs up to twice the privacy (rs.alg1.divisor)."
-        ),
-        statement=r"""Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) with Poisson batches of rate $q$ from $N$ examples, $K$ the size that is drawn,
-$B = qN = EK$.
-
-1. Divided by $B$: they hold with $C^2(1+\frac{1-q}B)$ for $C^2$, and no smaller constant will do for all $N$: at a given $B$ the
-   least constant that does tends to $C^2(1+\frac1B)$, its limit, as $N\to\infty$.
-2. Divided by $K$, empty batches left out: over $T$ steps with $K\ge1$ they hold with $C^2$ as it is and $\Delta_\sigma$ times
-   $\eta = E[(B/K)^2\mid K\ge1]$. $\eta\ge P(K\ge1)^2$, and $\eta = 1+\frac{3(1-q)}B+O(B^{-2})$ for $B\to\infty$.
-3. So the drawn divisor has the smaller bound if and only if $x\frac{d\sigma^2}{B^2}(\eta-1)<\frac{1-q}B$: for large $B$ where the noise
-   kept is below a third of the clipped signal, $x\frac{d\sigma^2}{B^2}<\frac13$. It costs up to twice the privacy
-   ([rs.alg1.divisor](alg1.divisor.md)).""",
-        verdict=Verdict.HOLDS,
-        summary=r"divided by $qN$ the constant $C^2(1+\frac{1-q}B)$ is the best for large $N$; divided by the drawn size it is $C^2$, and the "
-        r"noise grows by $E[(qN/K)^2|K\ge1]\approx1+3/B$.",
-        conditions=(
-            "Those of Theorem 3.5: a fresh mask and fresh noise at every step, no momentum.",
-            r"Item 1 is about the form of [rs.clipped_steps](clipped_steps.md), which has equality cases, at two steps and rate 0.",
-            "Item 2 counts the steps that are done. The noise is drawn for the sum, as in Algorithm 1, and divided with it.",
-            r"Item 3 compares at the same $\gamma$, $\sigma$ and number of steps done.",
-        ),
-        calculators=(convergence.drawn_size_factor,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.batch_divisors",
+    source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.drawn_size_factor,),
+    proved=True,
 )
 
 
@@ -77,7 +52,8 @@ def _(examples: int, rate: float) -> Sides:
 
         parts = [0.0, *(edge for edge in (1.0, 5.0, 20.0, 80.0, 300.0) if edge < mean), mean]
         total = sum(
-            integrate.quad(density, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(parts)
+            scipy.integrate.quad(density, a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
+            for a, b in itertools.pairwise(parts)
         )
         return float(mean**2 * total / (1 - empty))
 

@@ -3,58 +3,206 @@
 import dataclasses
 import itertools
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs, _worst_case
-from dptheory.claims.rs._clipped_steps import LATTICE, RUNS, LatticeRun, Recursion
 
-row = Row(
-    Claim(
-        id="rs.clipped_steps",
-        title="worst case of clipped SGD over T steps",
-        source=Source("rs", "new, on Theorem 3.5"),
-        ours=True,
-        for_users=(
-            r"The bound of a run of few or small steps is smaller: for small steps with $2x\gamma GT = 1$ its gap part is 0.63 and its noise "
-            "part 0.37 of what it was."
-        ),
-        statement=r"""It sharpens Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)) and Theorem 2 of Random freeze ([rf.thm2](../rf/thm2.md)). Let
-$Q_t$ be the $t$-th term of the left side, $x = 1-r$, $\rho = 2x\gamma G$, $M = C^2$ for batches of fixed size and
-$C^2(1+\frac{1-q}B)$ for Poisson batches, $v = \gamma^2(\frac{GM}2+x\Delta_\sigma)$. If $E[b_t']\ge0$ at every step and $\rho\le1$,
+# Runs of clipped and masked SGD that attain their worst case: on a lattice, in fractions, and step by step.
 
-$$\frac1T\sum_{t=1}^TE[Q_t]\le\frac{2Gx}{\kappa T}(\Delta_LA_T+vB_T)\le\frac1\kappa\Big(\frac{\Delta_L}{\gamma T}+\frac v\gamma\Big),\qquad A_T = \sum_{t<T}(1-\rho)^t,\quad B_T = \sum_{t<T}A_t .$$
 
-1. The right side is the bound of the theorems. In the middle $\Delta_L$ has $1-(1-\rho)^T$ times the factor that it has there, $v$
-   has $1-\frac{A_T}T$ times that.
-2. The middle is attained by $\frac G2|w|^2$, with $\kappa = x$, batches of one example and $\sigma = 0$: for every $x$, $T$ and $z$
-   there are $\gamma$ and $w_1$ with equality.
-3. It is never more than $2G\Delta_L$ at $T = 1$, whatever $C$ and $\sigma$ are. The bound of the theorems tends to $\infty$ as
-   $\gamma\to0$.
-4. For $\rho>1$ the middle holds with $A_T = 1$ and $B_T = T-1$.
-5. If a bound $\bar M$ on the mean of $E|\hat g_t|^2$ over the steps is known, the middle holds with the smaller of
-   $\bar MTA_{T-1}$ and $MB_T$ in place of $MB_T$.""",
-        verdict=Verdict.HOLDS,
-        summary=r"without negative bias in any step the bound of DP-SGD gets the factors $1-(1-\rho)^T$ and $1-A_T/T$, $\rho = 2x\gamma G\le1$, and is attained without noise "
-        "for every $T$.",
-        key_points=(
-            r"The bound of DP-SGD adds up $T$ steps as if each had the whole gap $\Delta_L$ before it. A step's term is at most "
-            r"$2Gx$ times the gap that is left, and that gives a geometric sum.",
-            r"The rate is $\rho = 2x\gamma G$, not the $x\gamma G(2-\gamma G)$ of noisy SGD: clipped updates are charged at length $C$.",
-            r"It matters where $\rho T$ is below about 3: for small steps with $\rho T = 1$ the part of the gap is 0.63 of what it was, that of the noise 0.37.",
-            "Use `dpsgd_bound`, which returns it where no bias is given.",
-        ),
-        conditions=(
-            "Those of Theorem 3.5: a fresh mask and fresh noise at every step, no momentum, deviations and symmetric law given the iterate.",
-            r"$E[b_t']\ge0$ at every step $t$, in the mean over iterates and masks. If only the mean over the steps is known, the bound of "
-            "the theorems stands.",
-            r"$M$ bounds $E|\hat g_t|^2$ at every step. It always does, with batches as in the statement.",
-            r"$\kappa$ as in Theorem 3.5, a ratio of sums; $1-r$ may always be put for it.",
-        ),
-        calculators=(convergence.dpsgd_bound,),
-        proved=True,
+State = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LatticeRun:
+    """SGD with B = 1 on |w|^2 / 2 (G = 1); every entry of an example's gradient is +-1, with mean w_j.
+
+    gamma = 1 / ``inverse_rate`` keeps every w_j a multiple of gamma within [-1, 1]. A mask keeps ``kept`` of the entries, so that every
+    masked gradient has norm C = sqrt(kept) and none is clipped.
+
+    Attributes:
+        start: w_1 in multiples of gamma.
+        inverse_rate: 1 / gamma, a whole number.
+        kept: entries that a mask keeps.
+        steps: T.
+        z: share of C left to the deviation.
+    """
+
+    start: State
+    inverse_rate: int
+    kept: int
+    steps: int
+    z: Fraction
+
+    def __str__(self) -> str:
+        return f"w_1 = {self.start} / {self.inverse_rate}, {self.kept} kept, T = {self.steps}, z = {self.z}"
+
+    def bound(self, bias: float | None = None) -> float:
+        """The bound by the calculator; ``bias`` 0 asks for the sum of the one-step inequalities."""
+        return convergence.dpsgd_bound(
+            objective_gap=float(Fraction(sum(k * k for k in self.start), 2 * self.inverse_rate**2)),
+            learning_rate=1 / self.inverse_rate,
+            steps=self.steps,
+            smoothness=1.0,
+            clip_norm=math.sqrt(self.kept),
+            drop_rate=1 - self.kept / len(self.start),
+            bias=bias,
+            sampling="fixed",
+        ).value
+
+    def measure(self) -> Fraction:
+        """Mean over the steps of E[min(|grad|, (1 - z) C) |grad|], all deviations 0 under the symmetric law, by enumeration."""
+        dim = len(self.start)
+        masks = list(itertools.combinations(range(dim), self.kept))
+        law = {self.start: Fraction(1)}
+        total = Fraction(0)
+        for step in range(self.steps):
+            for state, chance in law.items():
+                square = Fraction(sum(k * k for k in state), self.inverse_rate**2)
+                if square > (1 - self.z) ** 2 * self.kept:
+                    raise ValueError(f"{self}: a gradient exceeds (1 - z) C at step {step + 1}")
+                total += chance * square
+            if step < self.steps - 1:
+                law = self._moved(law, masks)
+        return total / self.steps
+
+    def _moved(self, law: dict[State, Fraction], masks: list[tuple[int, ...]]) -> dict[State, Fraction]:
+        after: dict[State, Fraction] = {}
+        for (state, chance), mask in itertools.product(law.items(), masks):
+            for signs in itertools.product((1, -1), repeat=self.kept):
+                weight = chance / len(masks)
+                moved = list(state)
+                for j, sign in zip(mask, signs, strict=True):
+                    weight *= Fraction(self.inverse_rate + sign * state[j], 2 * self.inverse_rate)
+                    moved[j] -= sign
+                if weight:
+                    after[tuple(moved)] = after.get(tuple(moved), Fraction(0)) + weight
+        return after
+
+
+LATTICE = tuple(
+    LatticeRun(start, inverse, kept, steps, z)
+    for z in (Fraction(3, 4), Fraction(1, 4))
+    for start, inverse, kept, steps in (
+        ((5,), 40, 1, 1),
+        ((4,), 40, 1, 6),
+        ((0,), 60, 1, 10),
+        ((3, -2), 40, 1, 5),
+        ((2, 3, 1), 40, 2, 3),
     )
+)
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """S_t = S_{t-1} + R_t, R_t = 2 G x D_t, D_{t+1} = D_t - gamma R_t + v_t: what the worst case does, step by step.
+
+    Attributes:
+        gap: Delta.
+        learning_rate: gamma.
+        smoothness: G.
+        kept: x.
+        steps: T.
+        clip: C.
+        noise_multiplier: sigma.
+        dim: d.
+        batch_size: B.
+        sampling_rate: q of Poisson batches, None for batches of fixed size.
+        kappa: None for 1 - drop_rate.
+        moment: mean of E|update|^2, which may all come at the first step; None for the largest at every step.
+    """
+
+    gap: float
+    learning_rate: float
+    smoothness: float
+    kept: float
+    steps: int
+    clip: float
+    noise_multiplier: float
+    dim: int
+    batch_size: int
+    sampling_rate: float | None
+    kappa: float | None = None
+    moment: float | None = None
+
+    def __str__(self) -> str:
+        return f"T = {self.steps}, d = {self.dim}, B = {self.batch_size}, x = {self.kept}, kappa = {self.kappa}"
+
+    @property
+    def _largest(self) -> float:
+        excess = 0.0 if self.sampling_rate is None else (1 - self.sampling_rate) / self.batch_size
+        return self.clip**2 * (1 + excess)
+
+    def stated(self) -> convergence.DescentBound:
+        """The bound by the calculator."""
+        return self._by_calculator(None)
+
+    def summed(self) -> convergence.DescentBound:
+        """The sum of the one-step inequalities."""
+        return self._by_calculator(0.0)
+
+    def _by_calculator(self, bias: float | None) -> convergence.DescentBound:
+        fixed = self.sampling_rate is None
+        return convergence.dpsgd_bound(
+            objective_gap=self.gap,
+            learning_rate=self.learning_rate,
+            steps=self.steps,
+            smoothness=self.smoothness,
+            clip_norm=self.clip,
+            noise_multiplier=self.noise_multiplier,
+            dim=self.dim,
+            batch_size=self.batch_size,
+            drop_rate=1 - self.kept,
+            kappa=self.kappa,
+            bias=bias,
+            second_moment=self.moment,
+            sampling="fixed" if fixed else "poisson",
+            sampling_rate=self.sampling_rate,
+        )
+
+    def walked(self, *, gap: bool = True, clipping: bool = True, noise: bool = True) -> float:
+        """The mean of R_t over the steps, over kappa; one part of it at a time if asked. The less of the ways that moments can come."""
+        ways = [[self._largest] * self.steps]
+        if self.moment is not None:
+            ways.append([self.steps * self.moment] + [0.0] * (self.steps - 1))
+        return min(self._walk(moments if clipping else [0.0] * self.steps, gap, noise) for moments in ways)
+
+    def _walk(self, moments: list[float], gap: bool, noise: bool) -> float:
+        energy = self.dim * (self.clip * self.noise_multiplier / self.batch_size) ** 2
+        left, total = self.gap if gap else 0.0, 0.0
+        for moment in moments:
+            descent = 2 * self.smoothness * self.kept * left
+            total += descent
+            left -= self.learning_rate * descent
+            added = moment + (self.kept * energy if noise else 0.0)
+            left += self.learning_rate**2 * self.smoothness / 2 * added
+        return total / self.steps / (self.kept if self.kappa is None else self.kappa)
+
+
+RUNS = (
+    Recursion(1.0, 0.1, 1.0, 1.0, 1, 1.0, 0.0, 1, 1, None),
+    Recursion(1.0, 0.1, 2.0, 0.5, 7, 1.0, 1.5, 10, 4, None, 0.7),
+    Recursion(2.0, 0.05, 1.0, 0.25, 30, 0.5, 2.0, 100, 16, 0.01),
+    Recursion(2.0, 0.05, 1.0, 0.5, 30, 0.5, 0.0, 100, 16, 0.01, None, 0.1),
+    Recursion(0.3, 0.02, 3.0, 1.0, 1, 0.5, 1.0, 10, 4, 0.5, None, 0.2),
+    Recursion(2.3, 1e-3, 1.0, 0.3, 2000, 0.1, 1.5, 550_000, 1000, 0.02, 0.4),
+    Recursion(2.3, 2e-4, 2.0, 1.0, 3000, 1.0, 4.0, 1_000_000, 512, 0.01),
+    Recursion(2.3, 1e-3, 1.0, 0.1, 3000, 0.1, 1.0, 2_700_000, 1024, None, 0.2, 0.004),
+    Recursion(2.3, 1e-3, 1.0, 0.3, 2000, 0.1, 0.0, 550_000, 1000, None, 0.4, 0.0099),
+)
+
+
+row = new_row(
+    id="rs.clipped_steps",
+    source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.dpsgd_bound,),
+    proved=True,
 )
 
 

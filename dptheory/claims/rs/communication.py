@@ -7,44 +7,15 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Row, Sides, Source, Verdict
+from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.sparsification import _costs
 
-row = Row(
-    Claim(
-        id="rs.communication",
-        title="communication",
-        source=Source("rs", "section 5; RF, section 4"),
-        statement=r"""Sparse gradients can be sent as non-zero values and indices. As $\log_210^9<32$ and several rounds can share the
-indices of an epoch's mask, the communication is $\tilde O(1-r)$ of the dense one.""",
-        verdict=Verdict.HOLDS,
-        summary=r"kept indices multiply $1-r$ by $1+\lceil\log_2d\rceil/(bR)$, at most 2 for 32-bit values and $d\le2^{32}$, "
-        "and near 1 when many rounds share a mask; a shared seed adds 16 bytes in all.",
-        conditions=(
-            "What is sent is gradients (or updates without momentum). Parameters or their changes have more than $(1-r)d$ "
-            "new entries when momentum is used: frozen parameters move too ([rs.epoch_mask](epoch_mask.md)).",
-            "The mask does not depend on the data, so that it may be sent in the clear.",
-            "Stated by both papers: many rounds share the mask of an epoch.",
-            r"For $R = 1$ and $b = 32$ kept indices cost nearly as much as the values ($d = 5.5\cdot10^5$: 20 bits), so "
-            r"the ratio is up to $2(1-r)$ for $d\le2^{32}$. This is still $O(1-r)$.",
-            'The kept indices or a seed are sent. RF writes "non-zero values and indices of zeros". Their cost, '
-            r"$r\lceil\log_2d\rceil/(bR)$, does not fall with $1-r$, so it is $\tilde O(1-r)$ only for "
-            r"$R\gg r\lceil\log_2d\rceil/(b(1-r))$. The same holds of a bitmap.",
-        ),
-        correction=r"""With $K = (1-r)d$ values of $b$ bits, $R$ rounds under one mask, and what tells the mask sent once, the ratio to the
-dense communication is
-
-| mask told by | ratio |
-|---|---|
-| kept indices | $(1-r)\big(1+\frac{\lceil\log_2d\rceil}{bR}\big)$ |
-| bitmap | $(1-r)+\frac1{bR}$ |
-| indices of the dropped entries | $(1-r)+r\frac{\lceil\log_2d\rceil}{bR}$ |
-| shared seed of 128 bits | $(1-r)+\frac{128}{bRd}$ |
-
-up to rounding to whole bytes.""",
-        calculators=(sparsification.communication,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.communication",
+    source=Source("rs", "section 5; RF, section 4"),
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.communication,),
+    proved=True,
 )
 
 

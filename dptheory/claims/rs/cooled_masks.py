@@ -8,56 +8,17 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case
 from dptheory.claims.rs._noisy_runs import NoisyRun
 
-row = Row(
-    Claim(
-        id="rs.cooled_masks",
-        title="the plain mean when masks change",
-        source=Source("rs", "new, on Theorem 3.2 and section 4.1"),
-        ours=True,
-        for_users=(
-            "Without clipping: the early steps of a run that tightens its mask need not help the plain mean at all: steps without mask before masked ones can count for "
-            "nothing, up to a factor of two. A mask that is relaxed at a fixed step size has a sharp bound."
-        ),
-        statement=r"""[rs.changing_steps](changing_steps.md) and [rs.held_masks](held_masks.md) weigh step $e$ by $\rho_e$; the theorems bound the plain mean. The run and $\rho_e$ as on the
-second page: $E$ epochs that hold a mask for $n$ steps, $w_e$ the iterate at the start; for $n = 1$ these are steps with fresh masks and
-$\rho_e = x_e\gamma_eG(2-\gamma_eG)$. Let $q_{E+1} = 0$ and $q_e = q_{e+1}+\max(0,1-\rho_eq_{e+1})$.
-
-1. For every schedule
-   $$\frac1E\sum_eE|\nabla w_e|^2\le\frac{2G\Delta_Lq_1+n\sum_e(\gamma_eG)^2\big(y_e\frac{\sigma_g^2}B+x_e\frac{d\sigma^2}{B^2}\big)q_{e+1}}E,$$
-   $y_e = x_e$ for $n = 1$, else 1.
-2. Where $\rho_e$ never falls (a mask that is relaxed at a fixed step size) $q_e = 1+(1-\rho_e)q_{e+1}$, and the bound is attained by $\frac G2|w|^2$: for $n = 1$ always, for $n>1$
-   without deviations and noise for $\gamma_eG\le1$.
-3. Cooling, $n = 1$, without deviations and noise, $\gamma G\le1$: $T_1$ steps without mask, then $T_2$ steps that keep the share $x$, with
-   $\rho_1 = \gamma G(2-\gamma G)$, $\rho_2 = x\rho_1$. If $1-(1-\rho_2)^{T_2}\ge x$, then
-   $q_1 = \frac{1-(1-\rho_2)^{T_2}}{\rho_2}$: the $T_1$ steps count for nothing, as if they had not been made. For every $T_1$ some $G$-smooth function has more than half of
-   that bound.""",
-        verdict=Verdict.HOLDS,
-        summary=r"the bound $\frac1E2G\Delta_Lq_1$, $q_e = q_{e+1}+\max(0,1-\rho_eq_{e+1})$, is sharp for fresh masks that are relaxed at a fixed step size; "
-        "where masks are tightened, early steps can count for nothing.",
-        key_points=(
-            "Gradual cooling keeps all entries at first and drops more and more of them. The worst case of the plain mean gives the early steps little credit: "
-            "they can count for nothing.",
-            "With weights that fall with the mask there is a sharp bound for every schedule; this is about the plain mean, that of the theorems.",
-            "Where the mask is relaxed at a fixed step size the quadratic is the worst case, for held masks without noise; where it is tightened a function can "
-            "save its gap for the tight masks. A step size that decays works like a mask that is tightened.",
-            "Use `plain_mean_bound`.",
-        ),
-        conditions=(
-            "Those of [rs.changing_steps](changing_steps.md) for $n = 1$, else those of [rs.held_masks](held_masks.md): no clipping, no momentum, schedules fixed before "
-            "the run; a fresh mask at the start of every epoch.",
-            "It is a statement on the worst function; on a given one the early steps can be worth much.",
-            r"For falling $\rho_e$ item 1 is not sharp in short runs: at $\gamma G = \frac12$ and shares kept $1,\frac12,\frac12$ it is 1.0833 for $\Delta_L = 1$, the worst "
-            "case by semidefinite programming 0.9504.",
-            r"A lower bound is proved for two masks, none and $x$; for a mask that is tightened step by step only item 1 is, and it may be far from sharp: at "
-            r"$\gamma G = \frac1{10}$, linear cooling to 90 % in 1,000 steps, it is 0.0625 for $\Delta_L = 1$ and $\frac G2|w|^2$ has 0.0106.",
-        ),
-        calculators=(convergence.plain_mean_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.cooled_masks",
+    source=Source("rs", "new, on Theorem 3.2 and section 4.1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.plain_mean_bound,),
+    proved=True,
 )
 
 

@@ -2,53 +2,185 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
-from dptheory.claims.rs import _budget_at_scale
-from dptheory.claims.rs._budget_at_scale import printed_noise
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.cor_c11",
-        title="bound at a privacy budget falls with T",
-        source=Source("rs", "Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))),
-        statement=r"""Theorem C.1, quoted from Abadi et al. (2016), gives $(\varepsilon,\delta)$-DP for
-$\sigma = uq\sqrt{T\log(1/\delta)}/\varepsilon$, sampling rate $q = B/N$, if $\varepsilon<vq^2T$, for constants $u$,
-$v$. With $\gamma = 1/(G\sqrt T)$ and $B = \sqrt T$ the right side of Theorem 3.5 is (equation 91)
+# The bound at a privacy budget, term by term, at small sizes and at users': from the law of a step on a quadratic.
 
-$$\frac1\kappa\Big(\frac{\Delta_LG}{\sqrt T}+\frac{C^2}{2\sqrt T}-\frac1T\sum_tE_m[b_t']\Big)+\frac{1-r}\kappa\Delta_\varepsilon,\qquad\Delta_\varepsilon = \frac{dC^2u^2q^2\log(1/\delta)}{2\sqrt T\varepsilon^2} ,$$
 
-and the text above it says that it proves that the bound decreases in $T$.""",
-        verdict=Verdict.FALSE,
-        kernel="rs/cor_c11.v",
-        kernel_theorems=("printed_is_false",),
-        summary="the formula is that of Theorem 3.5, but $q = B/N$ grows with $T$; with $q$ put in, the noise term grows like "
-        r"$\sqrt T$ for every batch size, and the bound has a best $T$.",
-        conditions=(
-            "Stated: those of [rs.thm3.5](thm3.5.md), and those of the moments accountant's theorem.",
-            r"Unstated: $N$ is fixed; $B$ is an integer with $1\le B\le N$; $T\ge1$; $\kappa$ is held fixed while $T$ "
-            "varies.",
-            r"Theorem C.1 needs $\varepsilon<vq^2T$, with a constant $v$ of the accountant that is not given. For "
-            r"$B = \sqrt T$ this is $T^2>\varepsilon N^2/v$: for smaller $T$ nothing is claimed.",
-        ),
-        correction=r"""For every $1\le B\le N$, $B = \sqrt T$ or not,
+CONSTANT = Fraction(3, 2)
+TERMS = ("optimization", "clipping", "noise", "bias", "value")
 
-$$\Delta_\varepsilon = \frac{dC^2u^2\log(1/\delta)}{2N^2\varepsilon^2}\sqrt T .$$
 
-With $A = G\Delta_L+\frac{C^2}2$, $D = (1-r)\Delta_\varepsilon/\sqrt T$ and no bias the right side is
-$\frac1\kappa(\frac A{\sqrt T}+D\sqrt T)$. It falls for $T<T^\ast = A/D$, grows for $T>T^\ast$ and tends to infinity.
-Its least value over real $T$ is $2\sqrt{AD}/\kappa$. For Poisson batches divided by $B$ put $C^2(1+\frac{1-q}B)$ for
-$C^2$ in $A$ ([rs.lem3.4](lem3.4.md)); at fixed $B$ and $q$ nothing else changes.""",
-        printed_error=r"""The printed formula is right, but its $q = B/N = \sqrt T/N$ grows with $T$, and is read as if it did not depend on it.
-With $q$ put in, $B$ cancels for every choice of it.""",
-        printed=printed_noise,
-        calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
-        proved=True,
-    )
+def printed_noise(
+    steps: int, epsilon: float, delta: float, clip: float, dim: int, sampling_rate: float, constant: float
+) -> float:
+    """Delta_eps as printed: the sampling rate q stands in it as if it did not depend on T."""
+    return dim * (clip * constant * sampling_rate / epsilon) ** 2 * math.log(1 / delta) / (2 * math.sqrt(steps))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """T = root^2 steps at gamma = 1/(G root) with delta = 10^-digits; all numbers but the logarithm are rational.
+
+    Attributes:
+        root: square root of the number of steps.
+        dim: d.
+        kept: entries that a mask keeps.
+        samples: N.
+        batch_size: B.
+        gap: Delta.
+        smoothness: G.
+        clip: C.
+        epsilon: budget.
+        digits: delta = 10^-digits.
+        kappa: None for its least value.
+        sampling: "fixed", "poisson" at the rate B/N, or "any" for Poisson batches at a rate that is not told.
+    """
+
+    root: int
+    dim: int
+    kept: int
+    samples: int
+    batch_size: int
+    gap: Fraction
+    smoothness: Fraction
+    clip: Fraction
+    epsilon: Fraction
+    digits: int
+    kappa: Fraction | None
+    sampling: str
+
+    def __str__(self) -> str:
+        kappa = "least" if self.kappa is None else f"{float(self.kappa):g}"
+        return f"d = {self.dim}, {self.kept} kept, T = {self.root**2}, B = {self.batch_size}, {self.sampling}, kappa {kappa}"
+
+    @property
+    def divisor(self) -> Fraction:
+        """kappa."""
+        return Fraction(self.kept, self.dim) if self.kappa is None else self.kappa
+
+    @property
+    def largest_moment(self) -> Fraction:
+        """E|update|^2 where every clipped gradient is one vector of norm C: C^2 E K^2 / B^2, K the size of the batch."""
+        size, rate = self.batch_size, Fraction(self.batch_size, self.samples)
+        variance = {"fixed": Fraction(0), "poisson": self.samples * rate * (1 - rate), "any": Fraction(size)}
+        return self.clip**2 * (size**2 + variance[self.sampling]) / size**2
+
+    @property
+    def step_noise(self) -> float:
+        """What the noise of one step adds to G|w|^2 / 2, over gamma: the variance of an entry, entry by entry kept."""
+        variance = (CONSTANT * Fraction(self.batch_size, self.samples) * self.root / self.epsilon) ** 2
+        entry = variance * (self.clip / self.batch_size) ** 2 / (self.smoothness * self.root)
+        return float(self.smoothness / 2 * self.kept * entry) * self.digits * math.log(10)
+
+    def by_hand(self, term: str) -> float:
+        """A term of the bound on one step, decrease Delta / T, over kappa."""
+        gamma = 1 / (self.smoothness * self.root)
+        found = {
+            "optimization": float(self.gap / self.root**2 / gamma / self.divisor),
+            "clipping": float(self.smoothness / 2 * gamma * self.largest_moment / self.divisor),
+            "noise": self.step_noise / float(self.divisor),
+            "bias": 0.0,
+        }
+        return sum(found.values()) if term == "value" else found[term]
+
+    def by_printed(self, term: str) -> float | None:
+        """The noise, and with it the bound, as printed, q held at its value for T = 400 and B = sqrt T."""
+        if term not in ("noise", "value"):
+            return None
+        noise = printed_noise(
+            self.root**2, float(self.epsilon), 10.0**-self.digits, float(self.clip), self.dim, 20 / self.samples, float(CONSTANT)
+        )  # fmt: skip
+        wrong = self.kept / self.dim * noise / float(self.divisor)
+        return wrong if term == "noise" else wrong + self.by_hand("optimization") + self.by_hand("clipping")
+
+    def stated(self, term: str) -> float:
+        """The same by the calculators."""
+        found = convergence.private_bound(
+            objective_gap=float(self.gap),
+            steps=self.root**2,
+            smoothness=float(self.smoothness),
+            clip_norm=float(self.clip),
+            noise_per_root_step=self.noise,
+            drop_rate=1 - self.kept / self.dim,
+            kappa=None if self.kappa is None else float(self.kappa),
+            batch_size=self.batch_size,
+            **self._sampled,  # type: ignore[arg-type]
+        )
+        return float(getattr(found, term))
+
+    @property
+    def noise(self) -> float:
+        """D by the calculator."""
+        return convergence.privacy_term(
+            epsilon=float(self.epsilon),
+            delta=10.0**-self.digits,
+            clip_norm=float(self.clip),
+            dim=self.dim,
+            train_size=self.samples,
+            constant=float(CONSTANT),
+            drop_rate=1 - self.kept / self.dim,
+        )
+
+    @property
+    def _sampled(self) -> dict[str, str | float]:
+        if self.sampling == "poisson":
+            return {"sampling": "poisson", "sampling_rate": self.batch_size / self.samples}
+        return {"sampling": "fixed" if self.sampling == "fixed" else "poisson"}
+
+    def stated_optimum(self) -> float:
+        """T* by the calculator."""
+        return convergence.optimal_steps(
+            objective_gap=float(self.gap),
+            smoothness=float(self.smoothness),
+            clip_norm=float(self.clip),
+            noise_per_root_step=self.noise,
+            batch_size=self.batch_size,
+            **self._sampled,  # type: ignore[arg-type]
+        )
+
+    def balanced_steps(self) -> float:
+        """T at which what falls like 1/sqrt T and what grows like sqrt T are equal, from their sizes at T = root^2; 1 at least."""
+        falling = self.by_hand("optimization") + self.by_hand("clipping")
+        return max(1.0, self.root**2 * falling / self.by_hand("noise"))
+
+
+F = Fraction
+_SIZES = (
+    (3, 8, 2, 40, 5, F(2), F(3), F(1, 2), F(8), 2),
+    (1, 600, 600, 2000, 4, F(1, 3), F(1), F(2), F(1), 3),
+    (30, 20_000, 5000, 60_000, 256, F(2), F(10), F(3, 2), F(2), 5),
+    (30, 20_000, 5000, 60_000, 30, F(2), F(10), F(3, 2), F(2), 5),  # B = sqrt T, the paper's choice
+    (30, 20_000, 5000, 60_000, 1, F(2), F(10), F(3, 2), F(2), 5),
+    (2, 10**6, 10**6, 1000, 10, F(1, 8), F(1), F(1), F(1, 10), 5),  # T* below 1: one step is best
+    (100, 10**7, 10**6, 50_000, 1024, F(1, 2), F(4), F(1), F(4), 6),
+)
+BUDGETS = tuple(
+    Budget(*sizes, kappa=kappa, sampling=sampling)
+    for sizes in _SIZES
+    for kappa in (None, F(1))
+    for sampling in ("fixed", "poisson", "any")
+)
+
+
+row = new_row(
+    id="rs.cor_c11",
+    source=Source(
+        "rs", "sentence before Corollary C.1.1, on Theorem C.1 (cited from Abadi et al.)", tuple(range(90, 99))
+    ),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rs/cor_c11.v",
+    kernel_theorems=("printed_is_false",),
+    printed=printed_noise,
+    calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
+    proved=True,
 )
 
 
@@ -161,7 +293,7 @@ def _searched_optimum(s: Setting, sampling: str) -> float:
 
     grid = np.linspace(0, 40, 81)
     best = grid[int(np.argmin([value(x) for x in grid]))]
-    found = minimize_scalar(value, bracket=(best - 0.5, best, best + 0.5), tol=1e-12)
+    found = scipy.optimize.minimize_scalar(value, bracket=(best - 0.5, best, best + 0.5), tol=1e-12)
     return math.exp(float(found.x))
 
 
@@ -171,16 +303,14 @@ def _(s: Setting, sampling: str) -> Sides:
     return _optimum(s, sampling), lambda: _searched_optimum(s, sampling), lambda: _optimum(s, sampling) / 2
 
 
-@row.equal(
-    lambda: [(budget, term) for budget in _budget_at_scale.BUDGETS for term in _budget_at_scale.TERMS], tolerance=1e-12
-)
-def _(budget: _budget_at_scale.Budget, term: str) -> Sides:
+@row.equal(lambda: [(budget, term) for budget in BUDGETS for term in TERMS], tolerance=1e-12)
+def _(budget: Budget, term: str) -> Sides:
     """Theorem 3.5 with the noise put in, every term: from the law of a step on a quadratic"""
     return budget.stated(term), lambda: budget.by_hand(term), budget.by_printed(term)
 
 
-@row.equal(lambda: [(budget,) for budget in _budget_at_scale.BUDGETS], tolerance=1e-12)
-def _(budget: _budget_at_scale.Budget) -> Sides:
+@row.equal(lambda: [(budget,) for budget in BUDGETS], tolerance=1e-12)
+def _(budget: Budget) -> Sides:
     """best number of steps: the two parts are equal"""
     return budget.stated_optimum(), budget.balanced_steps, budget.balanced_steps() / 2
 

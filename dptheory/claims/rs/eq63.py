@@ -3,41 +3,15 @@
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.eq63",
-        title="deviation near convergence",
-        source=Source("rs", "Appendix B.3", (63,)),
-        statement=r"""As the network converges, $P(\lVert\xi_t\rVert<3C/4)\ge\sqrt{1-r}$ "will be definitely satisfied", i.e.
-$\lVert\nabla w\rVert\to0$, $\lVert\xi_t\rVert\to0$ (equation 63 and the text after equation 76). "So the condition of
-choosing $\tilde p_t$ will not lead to significant bias term $b_t$".""",
-        verdict=Verdict.FALSE,
-        kernel="rs/eq63.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary=(
-            r"$\nabla w = 0$ does not give the $\xi_t\to0$ that the paper's i.e. takes as part of convergence: $P\ge\sqrt{1-r}$ can fail at a "
-            "minimum for every $r<1$; it holds if the model interpolates."
-        ),
-        conditions=(
-            r"False is the sentence of equation 63, which names no such limit, and what follows from it. "
-            r"$\lVert\xi\rVert\to0$ in probability is enough (for fixed $C$ and $0<r<1$). The paper's *i.e.* takes it as "
-            r"part of convergence; $\nabla w = 0$ does not give it. It follows if every example's gradient vanishes at the "
-            "limit (interpolation) and all are Lipschitz with one constant, or if all examples are equal.",
-        ),
-        correction=r"""The examples' gradients need not vanish where their mean does. What is enough, at any point:
-
-$$E\lVert\xi\rVert^2\le\frac{9C^2}{16}\big(1-\sqrt{1-r}\big)\implies P(\lVert\xi\rVert<3C/4)\ge\sqrt{1-r},$$
-
-and no larger constant does. Where $P$ is smaller, the proxy law $\tilde p_t$ that the condition asks for differs from the law of
-$\xi_t$ by at least $\sqrt{1-r}-P$ in total variation, and the bias need not be small: for $w = |w|e_1$, $|w|\le\frac C4$, and
-$\xi_t = \pm Ce_1$ with equal chances, DP-SGD on $\frac12|w|^2$ is drawn to the minimum, and *every* symmetric $\tilde p_t$ with
-$\tilde P = \tilde P(|\xi_t|<\frac{3C}4)>\frac12$ has $-b_t\ge(\tilde P-\frac12)h(w)|w|$ and, with masks,
-$-E_m[b'_t]\ge\kappa(\tilde P-\frac12)h(w)|w|$: the share $1-\frac1{2\tilde P}$ of what Theorems 3.3 and 3.4 bound, however near the
-minimum; at $r = \frac12$ more than 0.29.""",
-        proved=True,
-    )
+row = new_row(
+    id="rs.eq63",
+    source=Source("rs", "Appendix B.3", (63,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/eq63.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    proved=True,
 )
 
 

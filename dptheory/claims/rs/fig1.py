@@ -6,12 +6,12 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import betaincinv
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 Array = NDArray[np.float64]
 Batch = tuple[tuple[int, ...], ...]
@@ -22,42 +22,16 @@ def printed_noise_ratio(dim: int, keep: int) -> float:
     return math.sqrt(keep / dim)
 
 
-row = Row(
-    Claim(
-        id="rs.fig1",
-        title="less noise, larger gradients on the kept coordinates",
-        source=Source("rs", "section 1.1, Fig. 1c and 1d"),
-        statement=r"""(i) The amount of noise in Euclidean norm scales with the dimension, which a mask reduces; Fig. 1c shows
-$\lVert\xi'\rVert/\lVert\xi\rVert$ for $d = 5.5\cdot10^5$ (we read it as $\sqrt{1-r}$; the paper prints no formula).
-(ii) "Due to gradient clipping" the coordinates that are not zeroed have gradients of higher magnitude than without
-RS; Fig. 1d shows the ratio of their norms.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/fig1.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary=r"the noise falls by the factor $\sqrt{1-r}$ as a root mean square, slightly more as a mean ratio; the gradients on "
-        "the kept entries grow for a single clipped example, but those of a batch can shrink.",
-        conditions=(
-            "(i) Isotropic noise, and the ratio as one of root mean squares; for the mean ratio Gaussian noise, or any "
-            r"law that is invariant under rotations. The norm scales with $\sqrt d$, not with $d$.",
-            r"(ii) One example, $\lVert g\rVert>C$ and $\lVert m\odot g\rVert<\lVert g\rVert$; otherwise the ratio is 1. "
-            r"$m\odot g\ne0$.",
-        ),
-        correction=r"""With $K = (1-r)d$ ones in $m$ and $\xi$ isotropic Gaussian:
-
-$$\frac{E\lVert m\odot\xi\rVert^2}{E\lVert\xi\rVert^2} = 1-r,\qquad
-E\frac{\lVert m\odot\xi\rVert}{\lVert\xi\rVert} = \frac{\Gamma(\frac{K+1}2)\Gamma(\frac d2)}{\Gamma(\frac K2)\Gamma(\frac{d+1}2)}<\sqrt{1-r}\quad(0<K<d) .$$
-
-For one example the ratio of (ii) is
-
-$$\frac{\lVert\mathrm{clip}(m\odot g)\rVert}{\lVert m\odot\mathrm{clip}(g)\rVert} = \frac{\max(\lVert g\rVert,C)}{\max(\lVert m\odot g\rVert,C)}\in\Big[1,\frac{\lVert g\rVert}{\lVert m\odot g\rVert}\Big] ,$$
-
-for a gradient spread evenly over its entries at most $1/\sqrt{1-r}$. For the mean over a batch it is at least 1 if
-all inner products of the examples' kept parts are nonnegative, and can be 0 otherwise.""",
-        printed=printed_noise_ratio,
-        calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
-        proved=True,
-        figure="noise_norm_ratio",
-    )
+row = new_row(
+    id="rs.fig1",
+    source=Source("rs", "section 1.1, Fig. 1c and 1d"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/fig1.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_noise_ratio,
+    calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
+    proved=True,
+    figure="noise_norm_ratio",
 )
 
 
@@ -66,7 +40,7 @@ def _ratio_by_angle(dim: int, keep: int) -> float:
 
     def integral(extra: int) -> float:
         return float(
-            quad(
+            scipy.integrate.quad(
                 lambda a: math.sin(a) ** (keep - 1 + extra) * math.cos(a) ** (dim - keep - 1), 0, math.pi / 2, epsabs=0
             )[0]
         )

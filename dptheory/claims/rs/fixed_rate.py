@@ -4,41 +4,17 @@ import math
 from fractions import Fraction
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
 
-row = Row(
-    Claim(
-        id="rs.fixed_rate",
-        title="gain at a fixed learning rate",
-        source=Source("rs", "new, on Theorem 3.5"),
-        ours=True,
-        for_users=(
-            r"Where $\kappa\le\sqrt{1-r}$, one number of the setting, $d\sigma^2/B^2$, has to exceed 1 for masking to "
-            "lower the bound; it is known before training."
-        ),
-        statement=r"""This makes Remark 3 precise. Let $\gamma$ be fixed and the bias zero. With $x = 1-r$, $A = GC^2/2$,
-$D = \Delta_\sigma = \frac{GC^2\sigma^2d}{2B^2}$, $a = \frac{\Delta_{\mathcal L}}{\gamma T}+\gamma A$:
-
-1. Masking lowers the bound of Theorem 3.5 if and only if $\kappa>\frac{a+x\gamma D}{a+\gamma D}$.
-2. If $\kappa\le\sqrt x$ and $r>0$ this is possible only if
-   $\frac{d\sigma^2}{B^2}>\frac1{\sqrt x}\Big(1+\frac{2\Delta_{\mathcal L}}{\gamma^2TGC^2}\Big)>1$. For
-   $\kappa = \sqrt x$ that is also enough.
-3. Without $\kappa\le\sqrt x$ the noise may be as small as one likes: $\frac{d\sigma^2}{B^2}>1$ is not necessary.""",
-        verdict=Verdict.HOLDS,
-        summary=r"at a fixed rate masking lowers Theorem 3.5's bound if and only if $\kappa>(a+x\gamma D)/(a+\gamma D)$; where "
-        r"$\kappa\le\sqrt x$ this asks for more noise than $d\sigma^2/B^2 = 1$, otherwise not.",
-        conditions=(
-            r"Bias zero with and without the mask; $\gamma,A>0$ and $\Delta_{\mathcal L}\ge0$; $r>0$.",
-            "The learning rate is not tuned again for the mask. If it is, see [rs.tuned](tuned.md): then "
-            r"$\kappa\le\sqrt x$ never gains.",
-            "The conditions of Theorem 3.5: a fresh mask, no momentum. The sharper bound of [rs.clipped_steps](clipped_steps.md) has a "
-            "comparison of its own ([rs.tuned](tuned.md)).",
-        ),
-        calculators=(sparsification.least_kappa,),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.fixed_rate",
+    source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.least_kappa,),
+    proved=True,
+    figure="tradeoff",
 )
 
 

@@ -6,59 +6,16 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case
 
-row = Row(
-    Claim(
-        id="rs.held_masks",
-        title="masks held through an epoch",
-        source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-        ours=True,
-        for_users=(
-            "Without clipping a run that draws its mask once an epoch has a bound; an epoch counts as one step, however long it is, so "
-            "in the worst case masks are better drawn afresh at every step."
-        ),
-        statement=r"""Theorem 3.2 ([rs.thm3.2](thm3.2.md)) for masks held as in Algorithm 1, without clipping and momentum: at the start of epoch $e$ a mask is drawn that
-keeps the share $x_e$ of the entries, and $n$ steps of size $\gamma_e$ are done with it. Let $w_e$ be the iterate at the start, $E$
-the number of epochs, $p_e = 1-\prod_{i=e}^E(1-\rho_i)$, $p_{E+1} = 0$.
-
-1. Without deviations and noise, for $0<\gamma_eG\le1$ and $\rho_e = x_e(1-(1-\gamma_eG)^{2n})$,
-   $$\frac{\sum_e\rho_eE|\nabla w_e|^2}{\sum_e\rho_e}\le\frac{2G\Delta_Lp_1}{\sum_e\rho_e},$$
-   attained by $\frac G2|w|^2$ for every $E$ and $n$.
-2. With deviations of second moment at most $\sigma_g^2/B$ given iterate and mask, noise $\sigma$, and $0<\gamma_eG<2$, the same holds for
-   $\rho_e = x_e\gamma_eG(2-\gamma_eG)$ with
-   $n\sum_e(\gamma_eG)^2\big(\frac{\sigma_g^2}B+x_e\frac{d\sigma^2}{B^2}\big)p_{e+1}$ added to the numerator.
-3. However many steps an epoch has, $\rho_e\le x_e$: on $\frac G2|w|^2$ the gap after $E$ epochs is at least
-   $\Delta_L\prod_e(1-x_e)$. With a fresh mask at each of the $nE$ steps, $1-x_e$ is replaced by
-   $(1-x_e\gamma_eG(2-\gamma_eG))^n$, which is never more than $1-\rho_e$.""",
-        verdict=Verdict.HOLDS,
-        summary=r"without noise and for $\gamma G\le1$ an epoch that holds its mask counts as one step of rate $\rho = x(1-(1-\gamma G)^{2n})\le x$, "
-        "however long it is: the worst case at the starts of the epochs.",
-        key_points=(
-            "The theorems of both papers need a fresh mask at every step; their algorithms hold one through an epoch.",
-            r"For the iterates at the starts of the epochs there is a bound, and without noise, for $\gamma G\le1$, it is the worst case: an epoch counts as one "
-            r"step of rate $\rho = x(1-(1-\gamma G)^{2n})$.",
-            r"$\rho\le x$: holding a mask longer than $1/(\gamma G)$ steps gains little on the worst function. Draw it afresh at every step "
-            "if you can.",
-            "Use `held_mask_bound`; with noise it counts the first step of an epoch only.",
-        ),
-        conditions=(
-            r"The mask of an epoch is uniform given the iterate at its start, $(1-r_e)d$ entries are kept; $L$ is $G$-smooth and bounded below; no "
-            r"momentum, no clipping; batches of $B$ examples; schedules fixed before the run.",
-            r"With clipping it is false: $L = \frac12|w|^2$, $d = 2$, $x = \frac12$, $w_1 = (100,100)$, $C = 1$, $\gamma = \frac12$, $n = 5$, $E = 20$ has a mean of "
-            r"15,666 where the bound is 2,002. A clipped step is no longer than $\gamma C$, wherever it starts.",
-            "Nothing is said of the iterates inside an epoch: there the masked entries of the gradient can be larger than at the start. All steps, and momentum, are in "
-            "[rs.held_steps](held_steps.md).",
-            r"Item 1 needs $\gamma_eG\le1$: at $\gamma G = 1.3$, $x = \frac12$, $n = E = 2$ the worst case by semidefinite programming is "
-            r"1.5247 for $\Delta_L = 1$, where the formula gives 1.5041 (observed).",
-            r"Item 2 is not sharp for $n>1$: with the least deviation or noise it takes the place of item 1, and the bound jumps (from 0.400 to 1.329 for $\gamma G = .1$, "
-            r"$x = \frac12$, $n = 100$, $E = 10$, $G = \Delta_L = 1$). At $n = 1$ it is not sharp where there are deviations and a mask: a fresh mask passes the share $x_e$ of them only "
-            "([rs.cooled_masks](cooled_masks.md), [rs.thm3.2](thm3.2.md)).",
-        ),
-        calculators=(convergence.held_mask_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.held_masks",
+    source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.held_mask_bound,),
+    proved=True,
 )
 
 

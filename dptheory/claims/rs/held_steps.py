@@ -1,66 +1,86 @@
 """rs.held_steps: all steps of epochs that hold their mask."""
 
+import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _momentum_runs as runs
 from dptheory.claims.rs import _worst_case
-from dptheory.claims.rs._held_waves import Wave
 
-row = Row(
-    Claim(
-        id="rs.held_steps",
-        title="all steps of epochs that hold their mask",
-        source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-        ours=True,
-        for_users=(
-            r"Without momentum and clipping a mask may be held as long as $n\gamma G$ is small: nothing much is lost. Held longer it costs, in the worst case in proportion to "
-            r"$(n\gamma G)^2$ over all steps, because the frozen entries' gradient is not watched."
-        ),
-        statement=r"""Algorithm 1 without clipping: the run of [rs.momentum_masks](momentum_masks.md), with momentum $\mu\ge0$, but the mask is drawn at the start of each of $E$ epochs
-and held through its $n$ steps; it keeps the share $x_e$. Let $\tau = n\gamma'G$, $K$, $V$, $g$, $y$ as there ($T = nE$), $k = \frac{g\mu}{1-\mu}$, $\bar x$ the mean of
-$x_e$.
+# A function of two entries whose gradient is large in the middle of every epoch and next to nothing at its start.
+#
+# L(u, v) = -a sin(omega u) sin(omega v) + psi(u + v), G-smooth, psi falls with slope eta and then levels off. At u, v in
+# (pi / omega) Z the gradient is (-eta, -eta). An epoch that keeps u moves it by pi / omega, and dL/dv goes through a half-wave.
 
-1. For $y<2$
-   $$\frac1{nE}\sum_{e,s}\frac{x_e}{\bar x}E|\nabla L(w_{e,s})|^2\le\frac{(\sqrt K+\sqrt W)^2}{\bar x},\qquad
-   \sqrt W = \tau\sqrt{\frac{1-\frac1n}2}\Big(\sqrt K+\sqrt{\frac Vn}\Big)+k\sqrt{K+(1-\mu)V} .$$
-2. Without momentum that is at most $(1+\frac\tau{\sqrt2}+\sqrt\tau)^2$ times $K/\bar x$, the bound of fresh masks with the same $V$; without noise at most $(1+\frac\tau{\sqrt2})^2$ times. So
-   it is within a factor of two of the worst case, in long runs with $x_e = x$, for $\tau\le\frac19$; without noise for $\tau\le2-\sqrt2$.
-3. A bound that falls with $E$ for all $n$ does not exist: for $d = 2$, $x = \frac12$, every $E$, $n\ge2$ and $\tau = n\gamma G>1$ there is a $G$-smooth function with, without
-   noise and momentum,
-   $$\frac1{nE}\sum_{e,s}E|\nabla L(w_{e,s})|^2\ge\frac{G\Delta_L}2\cdot\frac{(\tau-1)^2}{\tau(\tau-1+\pi^2(E+1))},$$
-   while the mean over the starts of the epochs alone is at most $\frac{2G\Delta_L}{E\rho}$ for $\gamma G\le1$, $\rho = \frac12(1-(1-\gamma G)^{2n})$ ([rs.held_masks](held_masks.md)).
-4. For $x = \frac12$, $\gamma G\ll1\ll\tau\ll E$ both are of the same order: item 1 is about $\frac{G\Delta_L}{E}\tau$, item 3 about
-   $\frac{G\Delta_L}E\cdot\frac\tau{2\pi^2}$; fresh masks have $\frac{2G\Delta_L}{E\tau}$.""",
-        verdict=Verdict.HOLDS,
-        summary=r"without momentum, masks held for $n$ steps raise the bound of long noisy runs at most by "
-        r"$(1+\frac\tau{\sqrt2}+\sqrt\tau)^2$, $\tau = n\gamma G$, and can cost order $\tau^2$.",
-        key_points=(
-            r"[rs.held_masks](held_masks.md) bounds the gradient at the starts of the epochs; this bounds it at all steps, with noise, momentum and masks that "
-            "change from epoch to epoch.",
-            r"What decides is $\tau = n\gamma G$, how far an epoch can move. For $\tau\ll1$, without momentum, holding a mask costs next to nothing.",
-            r"For $\tau>1$ the frozen gradient can rise and fall again within each epoch, unseen at the starts. Then the mean over all steps can be larger than with "
-            r"fresh masks by a factor of order $\tau^2$, as long as $\tau\ll E$; on $\frac G2|w|^2$ it is only of order $\tau$.",
-            "Use `momentum_mask_bound` with `steps_per_epoch`.",
-        ),
-        conditions=(
-            "Those of [rs.momentum_masks](momentum_masks.md), but the mask is uniform given the past at the start of an epoch only. The deviations of a held "
-            r"mask may depend on it through the iterate: $E|m\odot\zeta|^2\le\frac{\sigma_g^2}B+x_e\frac{d\sigma^2}{B^2}$, and $V$ is the mean of that. Whether all of $\sigma_g^2$ "
-            "can fall on the kept entries is not shown: the factor of two in item 2 is for noise.",
-            r"The weights $x_e$ are those of an iterate drawn with chances in proportion to the share kept. With one $x$ it is the plain mean.",
-            r"Without noise and momentum $2G\Delta_L$ holds as well, and is less where $\tau$ is large.",
-            r"With momentum the second term of $\sqrt W$ is not small for every $\mu$ where $\tau$ is: it is small against $\sqrt K$ only where $\gamma G$ is small against $(1-\mu)^2$.",
-            r"In the problems of two epochs of two steps that were solved by semidefinite programming at $x = \frac12$ without momentum the quadratic is the worst case "
-            r"over all steps for $\gamma G = .2$ and $.5$, not for $\gamma G = 1$ (1.1294 against 1.125); with momentum $\frac12$ it is at $\gamma G = .1$ (observed).",
-            "Convergence with a random projection held for some steps, with momentum, is known up to constants (He, Li, Hu, Chen and Yuan, Subspace optimization for "
-            "large language models with convergence guarantees, 2025).",
-        ),
-        calculators=(convergence.momentum_mask_bound,),
-        proved=True,
-    )
+
+@dataclass(frozen=True)
+class Wave:
+    """E epochs of n >= 2 steps; tau = n gamma G > 1, wave and slope share the smoothness as (1 - 1/tau) : 1/tau; a = 1."""
+
+    learning_rate: float
+    smoothness: float
+    epochs: int
+    steps_per_epoch: int
+
+    @property
+    def tau(self) -> float:
+        return self.steps_per_epoch * self.learning_rate * self.smoothness
+
+    @property
+    def frequency(self) -> float:
+        return math.sqrt((1 - 1 / self.tau) * self.smoothness)
+
+    @property
+    def slope(self) -> float:
+        """eta: an epoch moves its entry by half a wave."""
+        return math.pi / (self.frequency * self.learning_rate * self.steps_per_epoch)
+
+    @property
+    def gap(self) -> float:
+        """L(0, 0) minus a lower bound on L: the wave's depth, the way down, and the levelling off."""
+        return 1 + self.epochs * self.slope * math.pi / self.frequency + self.slope**2 * self.tau / self.smoothness
+
+    @property
+    def stated(self) -> float:
+        """What the page says of the mean over all steps, at this gap."""
+        tau = self.tau
+        return self.gap * self.smoothness / 2 * (tau - 1) ** 2 / (tau * (tau - 1 + math.pi**2 * (self.epochs + 1)))
+
+    def gradient(self, u: float, v: float) -> tuple[float, float]:
+        beyond = max(0.0, u + v - (self.epochs + 1e-9) * math.pi / self.frequency)
+        fall = min(0.0, -self.slope + beyond * self.smoothness / self.tau / 2)
+        first, second = self.frequency * u, self.frequency * v
+        return (
+            -self.frequency * math.cos(first) * math.sin(second) + fall,
+            -self.frequency * math.sin(first) * math.cos(second) + fall,
+        )
+
+    def walked(self) -> tuple[float, float]:
+        """Mean of E|grad|^2 over all steps, and over the starts of the epochs; one entry kept, every sequence of masks."""
+        everywhere, starts = [], []
+        for path in itertools.product((0, 1), repeat=self.epochs):
+            place = [0.0, 0.0]
+            for entry in path:
+                for step in range(self.steps_per_epoch):
+                    gradient = self.gradient(*place)
+                    everywhere.append(gradient[0] ** 2 + gradient[1] ** 2)
+                    if step == 0:
+                        starts.append(everywhere[-1])
+                    place[entry] -= self.learning_rate * gradient[entry]
+        return math.fsum(everywhere) / len(everywhere), math.fsum(starts) / len(starts)
+
+
+row = new_row(
+    id="rs.held_steps",
+    source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.momentum_mask_bound,),
+    proved=True,
 )
 
 _WAVES = tuple(

@@ -7,12 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from dptheory import sparsification
 from dptheory.claims._draws import drawn_masks
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa_fields, _large_kappa
 from dptheory.claims.rs import _kappa_rows as rows
 from dptheory.claims.rs._kappa_cases import printed_kappa
@@ -20,57 +20,14 @@ from dptheory.claims.rs._kappa_cases import printed_kappa
 Array = NDArray[np.float64]
 
 
-row = Row(
-    Claim(
-        id="rs.kappa",
-        title="exact value of kappa",
-        source=Source("rs", "new, on Lemma 3.3"),
-        ours=True,
-        for_users=(
-            "The factor that decides about masking is computed from measured gradients, with an error bound, in "
-            "place of a range."
-        ),
-        statement=r"""The papers prove a range only. With the notation of [rs.lem3.3](lem3.3.md), $X = \lVert m\odot w\rVert^2$,
-$f(X) = \min(X,c\sqrt X)$, $c = C/4$, $s = \lVert w\rVert/c$:
-
-$$\kappa = \frac{E_m[P'_mf(X)]}{Pf(\lVert w\rVert^2)},\qquad R = \frac{E_m[f(X)]}{f(\lVert w\rVert^2)} = E_m\Big[\min\big(\max(1,s)Y,\sqrt Y\big)\Big],\quad Y = \frac X{\lVert w\rVert^2} .$$
-
-1. $\xi\sim N(0,\sigma_\xi^2I)$: $\kappa = R\cdot F_{xd}(\tau)/F_d(\tau)$, $\tau = (3C/4\sigma_\xi)^2$, $F_k$ the
-   $\chi_k^2$ distribution function.
-2. $\xi$ uniform over rows $\xi_1,\dots,\xi_n$:
-   $P'_ m = \frac1n\left|\lbrace i:\sum_jm_j\xi_{ij}^2<(3C/4)^2\rbrace\right|$, one product of the masks with the
-   squares.
-3. $\lVert w\rVert\le c$: $R = x$. One entry: $R = x$. Entries of one size: $R = \min(x\max(1,s),\sqrt x)$. $n$
-   entries of one size and zeros: $Y = H/n$ with $H$ hypergeometric.
-4. If $X\ge c^2$ for every mask, $\sqrt x-\frac{v}{2x^{3/2}}\le R\le\sqrt x$ with
-   $v = \mathrm{Var}(Y) = x(1-x)\frac{d\sum_jp_j^2-1}{d-1}$, $p_j = w_j^2/\lVert w\rVert^2$, $d\ge2$: large spread-out
-   gradients have $R\approx\sqrt x$.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"for Gaussian deviation $\kappa$ is a ratio of chi-square distribution functions times a mask "
-            "average $R$; for measured gradients it is a mean over masks of a matrix product."
-        ),
-        key_points=(
-            r"RS proves of $\kappa$ only that it lies between $1-r$ and 1 (RF: that it is at least $1-r$) and then supposes "
-            r"$\sqrt{1-r}$; this page computes it.",
-            (
-                r"Gaussian deviation: $\kappa$ is the mask average $R$ times a ratio of two chi-square distribution "
-                "functions. Measured gradients: one product of the masks with the squared deviations."
-            ),
-            r"Remember: for small gradients $R = x = 1-r$; for large spread-out ones $R\approx\sqrt x$.",
-            "Use `kappa`, which reports the bound of its numerical error with the value.",
-        ),
-        conditions=(
-            r"$w\ne0$, $P>0$, $m$ uniform and independent of $\xi$, $xd = (1-r)d$ whole and at least 1.",
-            "The error bound of the calculator, `error`, is proved without draws (steps 6 to 11); where masks are drawn "
-            "for rows of deviations (`standard_error` above 0), with a chance of at least 0.9999 over the draw (step 12).",
-            r"The paper has $z = \frac34$; for general $z\in(0,1)$ replace $3C/4$ by $zC$ and $C/4$ by $(1-z)C$ (RF: "
-            r"$z = \frac14$).",
-        ),
-        calculators=(sparsification.kappa,),
-        proved=True,
-        figure="kappa_rate",
-    )
+row = new_row(
+    id="rs.kappa",
+    source=Source("rs", "new, on Lemma 3.3"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.kappa,),
+    proved=True,
+    figure="kappa_rate",
 )
 
 
@@ -146,7 +103,9 @@ def _enumerated(below: Callable[[Sequence[int]], float], dim: int, keep: int, cl
 
 
 def _gaussian_enumerated(dim: int, keep: int, clip: float, spread: float) -> float:
-    return _enumerated(lambda kept: float(chi2.cdf((0.75 * clip / spread) ** 2, len(kept))), dim, keep, clip)
+    return _enumerated(
+        lambda kept: float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))), dim, keep, clip
+    )
 
 
 @row.equal(
@@ -219,7 +178,7 @@ def _descent_draws(rng: np.random.Generator, n: int) -> Array:
 def _descent(kappa: float) -> float:
     """kappa P h(w) |w|, with P from scipy's chi-square law."""
     size = float(np.linalg.norm(_gradient(_MC_DIM)))
-    below = float(chi2.cdf((0.75 * _MC_CLIP / _MC_SPREAD) ** 2, _MC_DIM))
+    below = float(scipy.stats.chi2.cdf((0.75 * _MC_CLIP / _MC_SPREAD) ** 2, _MC_DIM))
     return kappa * below * min(size, _MC_CLIP / 4) * size
 
 

@@ -7,45 +7,14 @@ from functools import cache
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.larger_clip",
-        title="larger gains for larger C",
-        source=Source("rs", "section 6.1, item (ii), and Appendix J"),
-        statement=r"""Item (ii): as $\Delta_\sigma\propto\sigma^2C^2$, more can be gained from RS as $C$ increases. Appendix J: based on
-Remark 3, RS is beneficial when the clipping bound, the noise multiplier and the dimension are large while the batch
-is small.""",
-        verdict=Verdict.CONDITIONAL,
-        summary=r"the bound's gain rises with $C$ if $\kappa$ does not fall with $C$; where $P' = P$ the exact $\kappa$ "
-        r"never rises with $C$, and leaves no gain at $C\ge4\lVert w\rVert$.",
-        conditions=(
-            r"Unstated: $\kappa$ does not fall as $C$ grows. If $P'_m = P$ for all masks the exact $\kappa$ never rises, and "
-            r"ends at $1-r$; otherwise it can rise and fall.",
-            r"A fixed learning rate, $\Delta_L>0$, zero bias. At a learning rate tuned for each $r$ see "
-            r"[rs.tuned](tuned.md): there $C$ cancels altogether at fixed $\kappa$.",
-            r"Upper bounds are compared. Item (ii) is an observation on training accuracies in Figure 2 with $C\le1$. This "
-            "row is about what the theorem says.",
-        ),
-        correction=r"""For the bound of Theorem 3.5 at a fixed learning rate $\gamma$ without bias, $A = GC^2/2$, $D = \Delta_\sigma$,
-$x = 1-r$, $c = C/4$:
-
-1. $D/A = d\sigma^2/B^2$ does not contain $C$. At fixed $\kappa$,
-   $U(r)/U(0) = \frac1\kappa\cdot\frac{\Delta_L/(\gamma T)+\gamma A+x\gamma D}{\Delta_L/(\gamma T)+\gamma A+\gamma D}$
-   falls in $C$, strictly if $\Delta_L,D>0$ and $x<1$, towards
-   $\frac1\kappa\cdot\frac{1+xd\sigma^2/B^2}{1+d\sigma^2/B^2}$. For $\kappa\le\sqrt x$ and $d\sigma^2/B^2\le1/\sqrt x$
-   there is no gain at any $C$.
-2. $\kappa$ depends on $C$. If $P'_m = P$ for all masks it does not rise with $C$; for $C\ge4\lVert w\rVert$ it is $x$, and
-   there is no gain at any rate.
-3. For entries of equal size and $P' = P$ the best rate is
-   $1-r^\ast = \min\big(1,\max((c/\lVert w\rVert)^2,\frac{A+\Delta_L/(\gamma^2T)}D)\big)$: the second term falls in
-   $C$, the first rises. So $r^\ast$, where it is not 0 throughout (as it is for $d\sigma^2/B^2\le1$), rises from 0 and then falls to 0. With $G = 1$, $\lVert w\rVert = \gamma = \frac12$,
-   $\Delta_L = 2$, $T = 2000$, $d\sigma^2/B^2 = 8.8$: $r^\ast = 0.795, 0.883, 0.75, 0.4375, 0$ at
-   $C = 0.1, 0.5, 1, 1.5, 2$.""",
-        calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
-        proved=True,
-    )
+row = new_row(
+    id="rs.larger_clip",
+    source=Source("rs", "section 6.1, item (ii), and Appendix J"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
+    proved=True,
 )
 
 

@@ -5,61 +5,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _worst_case
 
-row = Row(
-    Claim(
-        id="rs.least_gradient",
-        title="the least gradient of a run",
-        source=Source("rs", "new, on Theorem 3.2"),
-        ours=True,
-        for_users=(
-            "Without noise and clipping, the best step number, fixed before the run, is worth up to a third of the bound against one drawn at random, and "
-            "next to nothing in a long run of small steps. What the best iterate of each run is worth is another question."
-        ),
-        statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)), with $\rho = x\gamma G(2-\gamma G)$, $V$ as there and $u = \frac x4(\gamma G)^2V$. For every
-$q\in[\sqrt{1-\rho},1]$, $q>0$,
-
-$$\min_{1\le t\le T}E|\nabla w_t|^2\le\frac{G\Delta_L+(T-1)u(1+\frac1q)}{\frac12+(T-1)\beta(q)},\qquad\beta(q) = \frac14\Big(\rho\Big(1+\frac1q\Big)-\frac{(1-q)^2}q\Big),$$
-
-and $\min_tE|\nabla w_t|^2\le2G\Delta_L$.
-
-1. Without noise $q = \sqrt{1-\rho}$ is best: $\beta = \frac\rho4+\frac{1-\sqrt{1-\rho}}2$ (in the limit $q\to0$ for $\rho = 1$).
-2. Without mask and noise, for $\gamma G\le1$, it is the worst case for every $T$; that is known (Abbaszadehpeivast, de Klerk and
-   Zamani, The exact worst-case convergence rate of the gradient method with fixed step lengths for L-smooth functions, 2022).
-3. Against the worst case of the mean the least gains the factor $\frac\rho{2\beta}$ for long runs without noise: $\frac23$ at $\rho = 1$,
-   $1-\frac\rho8+O(\rho^2)$ for small $\rho$. For $\rho\to0$ at $\rho T = n$ the factor is $\frac n{(1-e^{-n})(1+n)}$: at least 0.770, at
-   $n = 1.79$, and 1 at both ends. With noise both have the same limit $\frac{\gamma G}{2-\gamma G}V$ for $T\to\infty$, if
-   $2G\Delta_L$ is above it.""",
-        verdict=Verdict.HOLDS,
-        summary=r"a bound on the least expected squared gradient: without noise up to a third below the mean's, nearly nothing in long "
-        r"runs of small steps; without mask and noise the worst case for $\gamma G\le1$.",
-        key_points=(
-            "The theorems bound the mean squared gradient of a run; this bounds the least.",
-            r"For $\gamma G\le1$ it is the known worst case without mask and noise; with them it is proved, and a few per cent above what semidefinite "
-            "programming finds.",
-            r"Without noise it is up to a third below the mean; for small steps it is at least 0.770 of it, at $\rho T = 1.79$, and nearly "
-            r"all of it where $\rho T$ is large.",
-            "Use `least_gradient_bound`.",
-        ),
-        conditions=(
-            "Those of Theorem 3.2: a fresh mask, a fresh batch and fresh noise at every step, no momentum, no clipping, constant step size and share kept.",
-            r"For Poisson batches $\rho = x\gamma G(2-(1+\beta')\gamma G)$ and $V = \beta'\sigma_g^2+\frac{d\sigma^2}{B^2}$, "
-            r"$\beta' = \frac{1-q'}B$ for sampling rate $q'$.",
-            "The run does not tell which iterate has the least gradient.",
-            r"With mask or noise it is not the worst case: in the problems that were solved with $\gamma G\le1$ ($T\le4$, $x = \frac12$ or $1$) it is "
-            r"at most 7 % above, at $\gamma G = 1.4$, $x = \frac12$, $T = 3$ 11 % (observed). For $\gamma G>1$ it is not the worst case without them either, and "
-            r"29 % above it at $\gamma G = 1.8$, $T = 3$; the exact rates there are known too "
-            "(Rotaru, Glineur and Patrinos, Exact worst-case convergence rates of gradient descent: a complete analysis for all constant "
-            "stepsizes over nonconvex and convex functions, 2024).",
-        ),
-        calculators=(convergence.least_gradient_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.least_gradient",
+    source=Source("rs", "new, on Theorem 3.2"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.least_gradient_bound,),
+    proved=True,
 )
 
 
@@ -95,7 +53,7 @@ def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: fl
 def _(gamma: Fraction, T: int) -> Sides:
     """attained by a zigzag gradient without mask and noise, in fractions"""
 
-    # gradient -1 at every iterate, slopes -1 and 1 in between, 1 after the last: what a step of length gamma lowers, triangle by triangle
+    # gradient -1 at every iterate, slopes -1 and 1 in between, 1 after the last: what a step lowers, triangle by triangle
     def least() -> Fraction:
         gap = (T - 1) * (gamma - 2 * (gamma / 2) ** 2 / 2) + Fraction(1, 2)
         return 1 / gap
@@ -182,7 +140,9 @@ def _(number: int, rate: float | str | None) -> Sides:
             return float((one["smoothness"] * one["objective_gap"] + n * noise) / (0.5 + n * (alpha + after)))
 
         longest = 1 / math.sqrt(1 - x * move * (2 - square * move))
-        best = optimize.minimize_scalar(value, bounds=(1.0, longest), method="bounded", options={"xatol": 1e-12}).fun
+        best = scipy.optimize.minimize_scalar(
+            value, bounds=(1.0, longest), method="bounded", options={"xatol": 1e-12}
+        ).fun
         return float(min(2 * one["smoothness"] * one["objective_gap"], best, value(1.0)))
 
     return found, searched, 1.01 * found

@@ -5,50 +5,19 @@ from fractions import Fraction
 
 from dptheory import convergence
 from dptheory.claims import _poisson
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _poisson_steps, _runs, _worst_case
 from dptheory.claims.rs._descent import certified, descent_slack, printed_descent, printed_of_run
 from dptheory.claims.rs._enumeration import BOTH, Settings
 
-row = Row(
-    Claim(
-        id="rs.lem3.1",
-        title="descent with clipped gradients",
-        source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
-        statement=r"""For SGD with clipped gradients on a $G$-smooth $L$, $w_{t+1} = w_t-\gamma\bar g_t$ with $\bar g_t = \frac1B\sum_iu_i$
-and $u_i = g_{t,i}\min(1,C/|g_{t,i}|)$,
-
-$$E\langle\nabla w_t,\bar g_t\rangle\le\frac1\gamma E[L_t-L_{t+1}]+\gamma\frac{GC^2}2 .$$""",
-        verdict=Verdict.LOOSE,
-        summary=(
-            "true as printed for a batch averaged over its own size, where $C^2$ is the worst value of a second "
-            "moment that falls with the batch size; for Poisson batches divided by their expected size it fails."
-        ),
-        conditions=(
-            r"Stated: $L$ is $G$-smooth, that is $|\nabla L(a)-\nabla L(b)|\le G|a-b|$; the sum of the clipped gradients is "
-            "divided by their number $B$ (section 3).",
-            "Stated in the proof alone: no momentum. The paper's Algorithm 1 draws Poisson batches. Divided by the expected "
-            r"size $B = qN$ of a Poisson batch it is not: then the lemma fails, and $C^2$ must be $C^2(1+\frac{1-q}B)$. "
-            "Divided by the drawn size (an empty batch giving no update) it is.",
-            r"For $M$: independent examples given $w_t$. For a batch drawn without replacement $E|\bar g_t|^2\le M$, so "
-            "the bound stays valid.",
-        ),
-        correction=r"""$C^2$ can be replaced by $E|\bar g_t|^2$, and for examples that are drawn independently given $w_t$
-
-$$E|\bar g_t|^2 = M := \Big(1-\frac1B\Big)E|E[u\mid w_t]|^2+\frac1BE|u|^2\le C^2 ,$$
-
-where $u$ is the clipped gradient of one example. For Poisson batches (every one of $N$ examples with probability $q$)
-whose sum is divided by $B = qN$, exactly
-
-$$E|\bar g_t|^2 = M_q := E|E[u\mid w_t]|^2+\frac{1-q}BE|u|^2\le C^2\Big(1+\frac{1-q}B\Big) .$$
-
-With the value $E|\bar g_t|^2$ in place of $C^2$ the lemma is an equality for $L(w) = \frac G2|w|^2$; so this bound is
-the worst case over smooth functions.""",
-        printed=printed_descent,
-        calculators=(convergence.alignment_bound, convergence.batch_second_moment),
-        proved=True,
-    )
+row = new_row(
+    id="rs.lem3.1",
+    source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
+    verdict=Verdict.LOOSE,
+    printed=printed_descent,
+    calculators=(convergence.alignment_bound, convergence.batch_second_moment),
+    proved=True,
 )
 
 

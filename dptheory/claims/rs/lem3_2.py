@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import gradients
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
 Vector = tuple[int | Fraction, ...]
 
@@ -17,33 +17,13 @@ def printed_split_bound(grad_norm: float, bound: float, deviation_norm: float) -
     return min(grad_norm, bound / 4) * grad_norm if deviation_norm < 3 * bound / 4 else 0.0
 
 
-row = Row(
-    Claim(
-        id="rs.lem3.2",
-        title="clipping keeps a symmetric gradient's direction",
-        source=Source("rs", "Lemma 3.2", (7,)),
-        statement=r"""The paper quotes Chen et al. (2020). Let $\mathrm{clip}(g) = g\min(1,C/\lVert g\rVert)$, $w$ the true gradient and
-$\xi$ the deviation of one example's gradient, with the law of $-\xi$. Then
-
-$$E\langle w,\mathrm{clip}(w+\xi)\rangle\ge P(\lVert\xi\rVert<\tfrac34C)\min(\lVert w\rVert,\tfrac14C)\lVert w\rVert .$$""",
-        verdict=Verdict.LOOSE,
-        summary=r"true as printed, in every dimension; a stronger bound with $E\min(\lVert w\rVert,(C-\lVert\xi\rVert)_+)$ "
-        "holds, which gives the printed form for every split $z$ at once.",
-        conditions=(
-            r"Stated: $\xi$ is symmetric.",
-            "Zero mean instead of symmetry is not enough (last section of the proof).",
-            "No condition on the dimension: the proof holds in any Hilbert space, and needs no density. For a batch mean "
-            "of clipped gradients take expectations example by example.",
-        ),
-        correction=r"""For every $z\in(0,1)$
-
-$$E\langle w,\mathrm{clip}(w+\xi)\rangle\ge\lVert w\rVert E\min(\lVert w\rVert,(C-\lVert\xi\rVert)_+)\ge P(\lVert\xi\rVert<zC)\min(\lVert w\rVert,(1-z)C)\lVert w\rVert .$$
-
-The first inequality is an equality if $\lVert w\rVert+\lVert\xi\rVert\le C$ almost surely.""",
-        printed=printed_split_bound,
-        calculators=(gradients.symmetric_clip_lower_bound, gradients.clip),
-        proved=True,
-    )
+row = new_row(
+    id="rs.lem3.2",
+    source=Source("rs", "Lemma 3.2", (7,)),
+    verdict=Verdict.LOOSE,
+    printed=printed_split_bound,
+    calculators=(gradients.symmetric_clip_lower_bound, gradients.clip),
+    proved=True,
 )
 
 

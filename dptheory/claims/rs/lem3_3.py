@@ -6,61 +6,20 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
 
-row = Row(
-    Claim(
-        id="rs.lem3.3",
-        title="range of kappa",
-        source=Source("rs", "Lemma 3.3", (11, 57, 77)),
-        statement=r"""Let $h(v) = \min(\lVert v\rVert,C/4)$, let $\xi$ have the law $\tilde p_t$ that the lemma lets one choose, $w$ be the true gradient,
-$w' = m\odot w$, $P = P(\lVert\xi\rVert<3C/4)$ and $P'_m = P(\lVert m\odot\xi\rVert<3C/4)$ for a given mask. If
-$P\ge\sqrt{1-r}$ there is $\kappa\in(1-r,1)$ with
-
-$$E_m[P'_mh(w')\lVert w'\rVert] = \kappa Ph(w)\lVert w\rVert .$$
-
-(RF Theorem 2 has the same step with $3C/4$ and $C/4$ exchanged and claims $\kappa\ge1-r$ only, which is true.)""",
-        verdict=Verdict.FALSE,
-        kernel="rs/lem3_3.v",
-        kernel_theorems=("printed_is_false", "correction_holds"),
-        summary=(
-            "the open interval $(1-r,1)$ must be closed: both ends are attained for $r>0$ under the lemma's "
-            "condition; step 57 of the proof is invalid."
-        ),
-        key_points=(
-            r"Claimed: if $P\ge\sqrt{1-r}$, then $\kappa\in(1-r,1)$.",
-            (
-                r"True for the closed interval: $\kappa = 1-r$ and $\kappa = 1$ both occur for $0<r<1$ under that "
-                "condition."
-            ),
-            (
-                "The lower end needs no condition. The condition serves the upper end alone, where it is sufficient "
-                "and not necessary."
-            ),
-            "Use `kappa` for its value in place of its range.",
-        ),
-        conditions=(
-            r"Stated: $P\ge\sqrt{1-r}$. Only the upper end $\kappa\le1$ needs it.",
-            r"Stated in the text, not in the lemma: $m$ is uniform (section 3) and independent of $\xi$ (before equation 9); "
-            r"$m\ne0$. Unstated: the true gradient is not zero, $w\ne0$ (else $\kappa$ is undefined); $(1-r)d$ is whole.",
-            r"For $r = 0$, $\kappa = 1$.",
-        ),
-        correction=r"""With $x = 1-r$, $c = C/4$, $s = \lVert w\rVert/c$:
-
-$$x\le\kappa\le\frac{\min(x\max(1,s),\sqrt x)}P .$$
-
-The lower end needs no condition. If $P\ge\sqrt x$ the upper one is at most 1. $\kappa = x$ and $\kappa = 1$ occur for
-$0<r<1$ within the lemma's condition; without it $\kappa>1$ occurs. If $r>0$ and $P'_m>P$ for every mask with
-$m\odot w\ne0$, then $\kappa>1-r$: the paper's remark after equation 62 does restore the strict lower end.""",
-        printed_error=r"""Step 57 (RF 63) splits $E_m[h(w')\lVert w'\rVert]$ over the masks with $\lVert w'\rVert\le c$ and the others, and
-replaces the mean over each part by its probability times the mean over all masks. This is invalid; the concavity of
-$\min(X,c\sqrt X)$ replaces it.""",
-        printed=lambda rate: (1.0 - rate, 1.0),
-        calculators=(sparsification.kappa,),
-        proved=True,
-        figure="kappa_rate",
-    )
+row = new_row(
+    id="rs.lem3.3",
+    source=Source("rs", "Lemma 3.3", (11, 57, 77)),
+    verdict=Verdict.FALSE,
+    severity=Severity.REPAIRABLE,
+    kernel="rs/lem3_3.v",
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=lambda rate: (1.0 - rate, 1.0),
+    calculators=(sparsification.kappa,),
+    proved=True,
+    figure="kappa_rate",
 )
 
 

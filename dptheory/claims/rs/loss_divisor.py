@@ -1,82 +1,110 @@
 """rs.loss_divisor: losses divided by the weights of the whole batch."""
 
 import itertools
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
+import scipy
+
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.rs import _loss_divisor
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs.alg1_divisor import printed_delta
+
+# Clipped sums of losses that are weighted means over the batch, from the loss on: by enumeration, in fractions, on a grid.
+
+
+Record = tuple[Fraction, Fraction]
+"""Weight, and gradient of the record's own loss, in one dimension."""
+
+
+def clipped_sum(batch: Sequence[Record], clip: Fraction) -> Fraction:
+    """Sum of clip(n w_i g_i / sum w): what the engine releases before noise."""
+    total = sum((weight for weight, _ in batch), Fraction(0))
+    return sum((max(-clip, min(clip, len(batch) * w * g / total)) for w, g in batch), Fraction(0))
+
+
+def own_sum(batch: Sequence[Record], clip: Fraction) -> Fraction:
+    """Sum of clip(w_i g_i): weights by hand, divided by a constant."""
+    return sum((max(-clip, min(clip, w * g)) for w, g in batch), Fraction(0))
+
+
+def constant_sum(batch: Sequence[Record], clip: Fraction, factor: int) -> Fraction:
+    """Sum of clip(B w_i g_i / sum w) with a constant B."""
+    total = sum((weight for weight, _ in batch), Fraction(0))
+    return sum((max(-clip, min(clip, factor * w * g / total)) for w, g in batch), Fraction(0))
+
+
+def largest_move(
+    size: int, ratio: Fraction, clip: Fraction, adjacency: str, summed: Callable[..., Fraction] = clipped_sum
+) -> Fraction:
+    """How far one record moves the sum, over all batches of a grid: weights 1, R and between, gradients up to 2 C."""
+    weights = dict.fromkeys((Fraction(1), (1 + ratio) / 2, ratio))
+    gradients = [clip * share for share in (Fraction(-1), Fraction(-1, 2), Fraction(0), Fraction(1, 2), Fraction(1), 2)]
+    records = list(itertools.product(weights, gradients))
+    largest = Fraction(0)
+    for others in itertools.combinations_with_replacement(records, size - 1):
+        sums = [summed((*others, record), clip) for record in records]
+        without = summed(others, clip) if others else Fraction(0)
+        found = max(sums) - min(sums) if adjacency == "replace-one" else max(abs(one - without) for one in sums)
+        largest = max(largest, found)
+    return largest
+
+
+def worst_sums(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> tuple[Fraction, Fraction]:
+    """Clipped sums of two batches: m - 1 records of weight 1 at the clip; one of weight R that points the other way joins, or
+    takes the place of one like them. Alike records are counted."""
+    total = size - 1 + ratio
+    after = (size - 1) * min(clip, size * clip / total) - min(clip, size * ratio * clip / total)
+    return (size if adjacency == "replace-one" else size - 1) * clip, after
+
+
+def gaussian_step_delta(first: float, second: float, std: float, epsilon: float) -> float:
+    """delta of a step on the whole data: both densities on a grid, by the trapezoidal rule."""
+    low, high = sorted((first, second))
+    y = np.linspace(low - 10 * std, high + 10 * std, 40_001)
+    gap = scipy.stats.norm.pdf(y, first, std) - math.exp(epsilon) * scipy.stats.norm.pdf(y, second, std)
+    return float(np.trapezoid(np.maximum(gap, 0.0), y))
+
+
+def move(batch: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> float:
+    """Distance of the clipped sums of two batches, C = 1, one dimension."""
+    return abs(_sum(batch) - _sum(other))
+
+
+def _sum(batch: Sequence[tuple[float, float]]) -> float:
+    total = sum(weight for weight, _ in batch)
+    return sum(max(-1.0, min(1.0, len(batch) * w * g / total)) for w, g in batch)
+
+
+_GRID = np.linspace(-14.0, 14.0, 1401)
+
+
+def sampled_delta(epsilon: float, rate: float, sigma: float, batch: Sequence[tuple[float, float]]) -> float:
+    """delta of a Poisson-sampled step with and without the last record, C = 1, one dimension; worst direction."""
+    laws = []
+    for records in (batch, batch[:-1]):
+        law = np.zeros(_GRID.size)
+        for drawn in itertools.product((False, True), repeat=len(records)):
+            chosen = [record for record, one in zip(records, drawn, strict=True) if one]
+            chance = rate ** len(chosen) * (1 - rate) ** (len(records) - len(chosen))
+            law += chance * np.exp(-((_GRID - _sum(chosen) / sigma) ** 2) / 2)
+        laws.append(law)
+    gaps = [p - math.exp(epsilon) * q for p, q in (laws, laws[::-1])]
+    return max(float(np.maximum(gap, 0.0).sum()) for gap in gaps) * float(_GRID[1] - _GRID[0]) / math.sqrt(2 * math.pi)
+
 
 _OWN = {"add-remove": 1, "replace-one": 2}
 
-row = Row(
-    Claim(
-        id="rs.loss_divisor",
-        title="a loss divided by the weights of the batch",
-        source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
-        ours=True,
-        for_users=(
-            "A mean over all tokens of a batch, or one with class weights, breaks the reported epsilon; take the mean over each record's "
-            "own tokens, weights by hand, and a divisor that is constant."
-        ),
-        statement=r"""Record $i$ of a batch of $n$ has the loss $\ell_i$ and the weight $w_i$ (number of its tokens, weight of its class),
-$w_{\min}\le w_i\le w_{\max}$, $R = w_{\max}/w_{\min}$. The loss of the batch is the weighted mean $\sum_iw_i\ell_i/\sum_jw_j$, what
-`F.cross_entropy` gives with `weight=` or `ignore_index=`. DP-SGD takes record $i$ to contribute
-
-$$c_i = \mathrm{clip}_C\Big(\frac nWw_i\nabla\ell_i\Big),\qquad W = \sum_jw_j,$$
-
-adds $N(0,\sigma^2C^2I)$ to $\sum_ic_i$, divides by a constant, and counts on a sensitivity of $oC$: $o = 1$ under add-remove, $o = 2$
-under replace-one.
-
-1. If neighbours differ in one record and the larger of the two batches has $m$ records, their sums differ by at most
-
-$$\Delta_m = C\Big(o+\frac{(m-1)(R-1)}{m-1+R}\Big),$$
-
-attained by some gradients for every $m$ and every finite $R$. With weights that may come as close to 0 as they like the least upper
-bound is $C(o+m-1)$. So $oC$ is false for every $m\ge2$ and $R>1$, and $\Delta_m<C(o+\min(R,m)-1)$ there.
-2. $T$ steps on the whole data, $m$ records, are $\mu$-GDP with $\mu = \sqrt T\Delta_m/(\sigma C)$, where $\sqrt T\thinspace o/\sigma$ is
-reported. No smaller $\mu$ will do: for the data of item 1 and a loss linear in the parameters $\delta(\epsilon)$ is that of
-$N(0,1)$ and $N(\mu,1)$ for every $\epsilon$.
-3. Poisson batches of rate $q$ from at most $m$ records: every account of DP-SGD covers what was done, for either adjacency, at the
-noise multiplier $\sigma/K$ in place of $\sigma$, with $K = 1+\frac{(m-1)(R-1)}{m-1+R}$. $K\le R$, so $\sigma/R$ covers it for every size.
-4. If a record contributes $c_i = \mathrm{clip}_C(v_i\nabla\ell_i)$, $v_i$ made of this record and of constants alone, the sums differ by at
-most $oC$, whatever the weights.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            r"weights with ratio $R$ in the divisor let one of $m$ records move the clipped sum by $C(o+\frac{(m-1)(R-1)}{m-1+R})$ "
-            r"in place of $oC$, $o = 1$ or 2: the reported epsilon is false."
-        ),
-        key_points=(
-            (
-                "The question: what does DP-SGD protect where the loss is a mean over all tokens of a batch, or one with class weights?"
-            ),
-            (
-                r"One record changes the divisor, and with it the gradients of all others: the clipped sum moves by up to "
-                r"$C(o+\frac{(m-1)(R-1)}{m-1+R})$, where $oC$ is counted on."
-            ),
-            (
-                "Remember: nearly $R$ times $C$ in large batches, where $R$ is the largest weight over the smallest; the noise multiplier "
-                r"is worth $\sigma/R$ there."
-            ),
-            (
-                "Use the mean over each record's own tokens, or weights by hand, and divide by a constant; `weighted_mean_sensitivity` "
-                "says what a run that did not was worth."
-            ),
-        ),
-        conditions=(
-            r"$0<w_{\min}$ and every record has its weight from itself alone; $n$ is the number of records of the batch, as engines "
-            "multiply the gradient of a mean by it. An empty batch contributes 0.",
-            "The batch goes through the loss in one piece. Cut into parts that are means of their own, a record that joins can move "
-            "the others from one part to another, which is not covered.",
-            r"Nothing else ties records together: $\nabla\ell_i$ depends on record $i$ and on what was released before. Gradients can "
-            "have any length and direction where equality is said.",
-            "Item 3 with replace-one: the account of [gip.replace_one](../gip/replace_one.md).",
-        ),
-        calculators=(privacy.weighted_mean_sensitivity,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.loss_divisor",
+    source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(privacy.weighted_mean_sensitivity,),
+    proved=True,
 )
 
 
@@ -96,7 +124,7 @@ def _(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> Sides:
         privacy.weighted_mean_sensitivity(
             batch_size=size, clip_norm=float(clip), weight_ratio=float(ratio), adjacency=adjacency
         ),
-        lambda: _loss_divisor.largest_move(size, ratio, clip, adjacency),
+        lambda: largest_move(size, ratio, clip, adjacency),
         _OWN[adjacency] * clip,
     )
 
@@ -106,7 +134,7 @@ def _(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> Sides:
 )
 def _(size: int, ratio: int, adjacency: str) -> Sides:
     """attained in batches of users' sizes, in fractions"""
-    first, second = _loss_divisor.worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
+    first, second = worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
     found = privacy.weighted_mean_sensitivity(
         batch_size=size, clip_norm=1.0, weight_ratio=float(ratio), adjacency=adjacency
     )
@@ -116,7 +144,7 @@ def _(size: int, ratio: int, adjacency: str) -> Sides:
 def _slack(bound: float, size: int, ratio: float, replaced: int, point: dict[str, float]) -> float:
     rows = [(ratio ** point[f"w{j}"], point["longer"] * point[f"g{j}"]) for j in range(4)]
     shared, old, new = rows[: size - 1], rows[2:3], rows[3:]
-    return bound - _loss_divisor.move((*shared, *(old if replaced else ())), (*shared, *new))
+    return bound - move((*shared, *(old if replaced else ())), (*shared, *new))
 
 
 def _bound(size: int, ratio: float, replaced: int) -> float:
@@ -153,20 +181,20 @@ def _moved_slack(size: int, ratio: float, replaced: int, **point: float) -> floa
 )
 def _(size: int, ratio: int, adjacency: str, sigma: float, epsilon: float) -> Sides:
     """delta of one step on the whole data, by quadrature"""
-    first, second = _loss_divisor.worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
+    first, second = worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
     found = privacy.weighted_mean_sensitivity(
         batch_size=size, clip_norm=1.0, weight_ratio=float(ratio), adjacency=adjacency
     )
     return (
         privacy.gaussian_delta(found / sigma, epsilon),
-        lambda: _loss_divisor.gaussian_step_delta(float(first), float(second), sigma, epsilon),
+        lambda: gaussian_step_delta(float(first), float(second), sigma, epsilon),
         privacy.gaussian_delta(_OWN[adjacency] / sigma, epsilon),
     )
 
 
 def _covered(worth: float, epsilon: float, rate: float, sigma: float, ratio: float, point: dict[str, float]) -> float:
     batch = [(ratio ** point[f"w{j}"], point[f"g{j}"]) for j in range(3)]
-    return printed_delta(epsilon, rate, sigma / worth) - _loss_divisor.sampled_delta(epsilon, rate, sigma, batch)
+    return printed_delta(epsilon, rate, sigma / worth) - sampled_delta(epsilon, rate, sigma, batch)
 
 
 def _uncovered_slack(epsilon: float, rate: float, sigma: float, ratio: float, **point: float) -> float:
@@ -199,8 +227,8 @@ def _(size: int, ratio: Fraction, adjacency: str) -> Sides:
     """weights by hand over a constant, over all batches of the same grid, in fractions"""
     return (
         _OWN[adjacency],
-        lambda: _loss_divisor.largest_move(size, ratio, Fraction(1), adjacency, _loss_divisor.own_sum),
-        lambda: _loss_divisor.largest_move(max(size, 2), ratio, Fraction(1), adjacency),
+        lambda: largest_move(size, ratio, Fraction(1), adjacency, own_sum),
+        lambda: largest_move(max(size, 2), ratio, Fraction(1), adjacency),
     )
 
 
@@ -208,9 +236,9 @@ def _(size: int, ratio: Fraction, adjacency: str) -> Sides:
 def _(size: int, ratio: Fraction) -> Sides:
     """a constant in front of the weighted mean, one record that joins, over the same grid, in fractions"""
     # so many as to bring the gradients of the grid to the clip where the others stand alone
-    summed = partial(_loss_divisor.constant_sum, factor=max(size - 1, 1))
+    summed = partial(constant_sum, factor=max(size - 1, 1))
     return (
         1 + (size - 1) * ratio / (size - 1 + ratio),
-        lambda: _loss_divisor.largest_move(size, ratio, Fraction(1), "add-remove", summed),
-        lambda: _loss_divisor.largest_move(max(size, 2), ratio + 1, Fraction(1), "add-remove"),
+        lambda: largest_move(size, ratio, Fraction(1), "add-remove", summed),
+        lambda: largest_move(max(size, 2), ratio + 1, Fraction(1), "add-remove"),
     )

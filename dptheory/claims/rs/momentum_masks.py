@@ -3,62 +3,20 @@
 import math
 from fractions import Fraction
 
-from scipy import optimize
+import scipy
 
 from dptheory import convergence
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _momentum_runs as runs
 from dptheory.claims.rs import _worst_case
 
-row = Row(
-    Claim(
-        id="rs.momentum_masks",
-        title="momentum with masked gradients",
-        source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-        ours=True,
-        for_users=(
-            r"With momentum, without clipping, a run has a bound too: in long runs of small steps at most twice that of masked SGD with the step size "
-            r"$\gamma/(1-\mu)$, the mask's factor unchanged."
-        ),
-        statement=r"""Masked SGD as in Theorem 3.2 ([rs.thm3.2](thm3.2.md)) with momentum as Algorithm 1 has it:
-$v_{t+1} = \mu v_t+m_t\odot(\nabla L(w_t)+\zeta_t)$, $w_{t+1} = w_t-\gamma v_{t+1}$, $v_1 = 0$, $T$ steps. Write
-$\gamma' = \frac\gamma{1-\mu}$, $g = \gamma'G$, $y = \gamma G\frac{1+\mu}{(1-\mu)^2}$, and $V$ for the mean over the steps of $E|m_t\odot\zeta_t|^2$, deviation and
-noise on the kept entries.
-
-1. For $y<2$ and any masks, held or fresh, $\frac1T\sum_tE|m_t\odot\nabla L(w_t)|^2\le K$, where $K$ is the largest root of
-   $$(2-g)K = \frac{2\Delta_L}{\gamma'T}+gV+\frac{2g\mu}{1-\mu}\sqrt{K(K+(1-\mu)V)},\qquad K\le\frac{\frac{2\Delta_L}{\gamma'T}+(1+\mu)gV}{2-y} .$$
-2. With fresh masks that keep the share $x_t$, $\sum_tx_tE|\nabla L(w_t)|^2\le TK$. For $y\le\frac25$ and $x_t = x$,
-   $$\frac1T\sum_{t=1}^TE|\nabla L(w_t)|^2\le\frac1x\Big(\frac{2\Delta_L}{\gamma'T}+gV\Big) .$$
-3. For $y\le\frac25$ and $T\to\infty$ that is at most twice what $\frac G2|w|^2$ has, whatever $\Delta_L$ and $V$.
-4. The descent factor of Theorem 3.2, $\frac{1-(1-\rho)^T}\rho$ with $\rho = xG\gamma(2-G\gamma)$, is not the factor, with $\gamma$ or with $\gamma'$ in it: on
-   $\frac12w^2$ without mask the first fails at $T = 3$, $\gamma = \frac45$, $\mu = \frac14$ ($y<2$), the second at $T = 2$, $\gamma = \frac14$, $\mu = \frac12$; no shorter run
-   does it.""",
-        verdict=Verdict.HOLDS,
-        summary=r"for small steps and fresh masks the mean is at most $\frac1x(\frac{2\Delta_L}{\gamma'T}+\gamma'GV)$, $\gamma' = \frac\gamma{1-\mu}$: within a factor of two in "
-        "long runs.",
-        key_points=(
-            r"The theorems of both papers are for $\mu = 0$; their algorithms and most of their runs use momentum.",
-            r"In long runs the bound is that of masked SGD at step size $\gamma' = \gamma/(1-\mu)$, times at most two, as long as $\gamma G$ is small "
-            r"against $(1-\mu)^2$. The factor of a fresh mask is $x$ as before.",
-            "What is known for momentum without masks goes through because the shifted iterate does masked SGD, whatever the masks are.",
-            "Use `momentum_mask_bound`.",
-        ),
-        conditions=(
-            "Masks: any that do not depend on the noise of their step (item 1); uniform given the past, fresh at every step (items 2 and 3). Deviations and noise have "
-            r"mean zero given the past and the mask; $L$ is $G$-smooth and bounded below; $\gamma$, $\mu$ constant, the velocity starts at 0 and is never reset; no clipping, "
-            "dampening or Nesterov's step.",
-            r"$y<2$ is $\gamma G<2\frac{(1-\mu)^2}{1+\mu}$: 0.0105 at $\mu = 0.9$. That is asked by the proof. Without masks and noise heavy ball is known to "
-            r"converge for all $\gamma G<2(1-\mu)$ (Zavriev and Kostyuk, Heavy-ball method in nonconvex optimization problems, 1993).",
-            r"In short runs ($x\gamma'GT$ not large) the bound is not sharp: it counts the gap as if nothing of it were left, and can be more than twice that of masked SGD. In the problems of up to four steps "
-            r"with masks ($x = \frac12$) and up to six without that were solved by semidefinite programming, $\frac G2|w|^2$ is the worst case (observed).",
-            r"The shifted iterate and item 1's form without sharp constants are known for SGD without masks (Yang, Lin and Li, A unified analysis of stochastic "
-            "momentum methods, 2016; Liu, Gao and Yin, An improved analysis of SGD with momentum, 2020). "
-            "Heavy ball on random sets of entries: almost sure convergence and rates (Reddy and Vidyasagar, Convergence of momentum-based heavy ball method with batch "
-            "updating and/or approximate gradients, 2023).",
-        ),
-        calculators=(convergence.momentum_mask_bound,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.momentum_masks",
+    source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.momentum_mask_bound,),
+    proved=True,
 )
 
 
@@ -134,7 +92,7 @@ def _(gap: float, gamma: float, mu: float, steps: int, G: float, sigma: float) -
             cross = 2 * fast * G * mu / (1 - mu) * math.sqrt(kept * (kept + (1 - mu) * kick))
             return (2 - fast * G) * kept - 2 * gap / (fast * steps) - fast * G * kick - cross
 
-        kept = float(optimize.brentq(excess, 0.0, 1e12, xtol=1e-300, rtol=1e-13))
+        kept = float(scipy.optimize.brentq(excess, 0.0, 1e12, xtol=1e-300, rtol=1e-13))
         height = 2 * G * gap + (fast * G) ** 2 * (1 + mu) * (steps - 1) * kick
         lag = fast * G * mu / (1 - mu) * math.sqrt((1 - mu) * steps * kept + (1 - mu) * kick)
         return min(kept / x, (math.sqrt(height) + lag) ** 2)

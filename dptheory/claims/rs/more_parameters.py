@@ -3,28 +3,13 @@
 from fractions import Fraction
 
 from dptheory import papers
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.more_parameters",
-        title="larger gains for more parameters",
-        source=Source("rs", "section 6.2, Table 2"),
-        statement=r'"DP-CNN generally gains more from RS, as it has comparatively more parameters and $\Delta_\sigma$ scales with the '
-        r'gradient dimension $d$."',
-        verdict=Verdict.CONDITIONAL,
-        summary="true of CIFAR10 and SVHN; of Table 2 as a whole it gains more in each of six settings, but on FMNIST DP-CNN/S "
-        "has fewer parameters than H-CNN/S, 26K against 33K.",
-        conditions=(
-            "CIFAR10 and SVHN, or: FMNIST, whose networks are called DP-CNN/S and H-CNN/S, is not meant. The text makes no such "
-            "exception.",
-            "Held against the paper's own Table 2, as transcribed in `dptheory/papers/rs.toml`: differences of means of five "
-            "runs. This page does not say whether they can be reproduced, nor whether the parameters are the reason.",
-        ),
-        correction=r"""On CIFAR10 and SVHN DP-CNN has 550K parameters against 187K, and gains 0.2 to 1.8 points more. On FMNIST it has 26K against 33K, and gains
-0.5 points more at $\epsilon = 3$ and 0.1 at $\epsilon = 1$. $\Delta_\sigma$ scales with $d\sigma^2C^2/B^2$, as Remark 3 says.""",
-        proved=True,
-    )
+row = new_row(
+    id="rs.more_parameters",
+    source=Source("rs", "section 6.2, Table 2"),
+    verdict=Verdict.CONDITIONAL,
+    proved=True,
 )
 
 

@@ -5,73 +5,158 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
+from numpy.typing import NDArray
 
 from dptheory import convergence, gradients, sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
-from dptheory.claims.rs import _phase_cases as cases
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _poisson_mixture as mixture
 
-row = Row(
-    Claim(
-        id="rs.phase",
-        title="when masking pays",
-        source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
-        ours=True,
-        for_users=(
-            r"Where deviations spread like an isotropic Gaussian no mask lowers the bound on the exact descent at a tuned learning rate unless "
-            r"$\sigma>2.1B$; else compare $1-r$ with the square of the share of the gradient that survives clipping."
-        ),
-        statement=r"""Let $U(w) = E\langle w,\mathrm{clip}_ C(w+\xi)\rangle$, the descent itself and no bound on it,
-$U_m(w) = E\langle w,\mathrm{clip}_ C(m\odot(w+\xi))\rangle$ and $\kappa^\ast = E_mU_m/U$. Theorem 3.5 holds with $U(\nabla w_t)$ for $Q_t$ and
-$\kappa^\ast$ for $\kappa$, without a bias term, where $\kappa^\ast>0$, and so does [rs.clipped_steps](clipped_steps.md) for symmetric deviations; below, their bounds are these. Let
-$k = xd$, $H = U(w)/|w|^2$ the share of the gradient that survives, $A = \frac{GM}2$ and $D = \Delta_\sigma$.
+# Gradients, deviations and runs of rs.phase's checks.
 
-1. For every symmetric $\xi$, $\kappa^\ast\le\min(x,\sqrt x\thinspace C/|w|)/H$. At a learning rate tuned for each $x$ no mask with $x\le H^2$ lowers
-   the bound of Theorem 3.5, whatever the noise; at a fixed one none with $x\le H\frac{a+x\gamma D}{a+\gamma D}$, $a = \frac{\Delta_L}{\gamma T}+\gamma A$.
-   For every $H<\sqrt x\frac{1+\sqrt x}{1+\sqrt x+x}$ there are, in enough dimensions, a $\xi$ and a noise with a gain at the tuned rate.
-2. For $\xi\sim N(0,s^2I)$, every gradient and every $C$: entries of one size have the largest $\kappa^\ast$ of their norm, and
-   $$\kappa^{\ast2}\le x\Big(1+\frac r{6k-1}\Big) .$$
-   No constant above 6 will do for all $k$. If $|w|^2\le\frac12E|\xi|^2$, $\kappa^\ast\le\sqrt x$. The displayed inequality holds for
-   mixtures over $s$ too.
-3. So for such $\xi$ no mask lowers the bound of Theorem 3.5
-   - at a tuned learning rate, unless $\big(\frac\sigma B\big)^2>6-\frac1k-\frac1d$, which is at least 4.5;
-   - at a fixed one, unless $\frac{d\sigma^2}{B^2}>\frac{1-1/(3k)}{\sqrt x}\Big(1+\frac{2\Delta_L}{\gamma^2TGC^2}\Big)$.
 
-   And the largest decrease that $G$-smoothness guarantees for one step grows at most by the factor $1+\frac r{6k-1}$.
-4. For the sharper bound of [rs.clipped_steps](clipped_steps.md) as `dpsgd_bound` returns it, let $J_x$ be its least value over $\gamma$ divided by
-   $2Gx\Delta_L/\kappa$, to which it tends as $\gamma\to0$. A mask lowers the least value if and only if $\kappa>xJ_x/J_1$, so never for
-   $\kappa\le x$. If $4G^2\Delta_L\le T(A+D)$, with $\Lambda = \frac1x\sqrt{\frac{A+xD}{A+D}}\ge\frac1{\sqrt x}$,
-   $$\frac{x\Lambda}{1+J_1(\Lambda-1)}\le x\frac{J_x}{J_1}\le x\Lambda ,$$
-   so not for $\kappa\le\sqrt x\big/\big(1+J_1(\frac1{\sqrt x}-1)\big)$ either. At a fixed $\gamma\le\frac1{2G}$ with
-   $\Delta_L\ge\frac{\gamma(A/x+D)}{2G}$ no mask with $\kappa\le x+rc$ lowers it, $c$ the share that the clipping term $A$ has in it without a mask.""",
-        verdict=Verdict.HOLDS,
-        summary=r"isotropic Gaussian deviation: the exact $\kappa^2\le x(1+\frac r{6k-1})$, so no mask lowers Theorem 3.5's tuned bound "
-        r"unless $\sigma>2.1B$; any symmetric one: none with $x\le H^2$ does.",
-        key_points=(
-            r"$\kappa$ of the papers compares two lower bounds on the descent, and can be large where both say nothing. $\kappa^\ast$ compares the descents.",
-            r"Isotropic Gaussian deviations: what $\kappa^\ast$ gains over $\sqrt x$ is at most $\frac r{12k-2}$ of it. It vanishes in the number $k$ of entries kept, "
-            "not in the dimension: where one entry of very many is kept it can be 6.8 %.",
-            r"Heavy tails alone do not change that: mixtures of isotropic Gaussians of several sizes have the same bound. Deviations that sit in few entries can, and then only for $x>H^2$.",
-            r"Use `isotropic_kappa` and `largest_isotropic_kappa`; for the sharper bound `tuned_learning_rate` with `dpsgd_bound`.",
-        ),
-        conditions=(
-            "Those of Theorem 3.5: a fresh mask, no momentum. Items 1 to 3 are about one gradient; the factor of the theorem is the mean of those of the "
-            r"iterates weighted by $U$, so a bound that holds at every iterate holds for it.",
-            r"$w\ne0$, $C>0$, $s\ge0$, $\Delta_L>0$, $0<r<1$; in item 1 $H>0$. $E|\xi|^2 = ds^2$ in item 2. $M$ is $C^2$ for batches of fixed size, "
-            r"$C^2(1+\frac{1-q}B)$ for Poisson batches, with and without the mask; a finer second moment can be smaller with it ([rs.tuned](tuned.md)).",
-            "Item 2 is false for other deviations: rank one ([rs.rem2](rem2.md)), or independent entries of unequal variance (the example at the end of the proof).",
-            r"The last sentence of item 3 is about $(E\langle w,g\rangle)^2/(2GE|g|^2)$, for independent examples of the same law ([rf.mse_criterion](../rf/mse_criterion.md)).",
-            r"In item 4 $\kappa$ is any number that does not depend on $\gamma$; for $\kappa^\ast$, which may, a bound on it that does not.",
-        ),
-        calculators=(
-            sparsification.isotropic_kappa,
-            sparsification.largest_isotropic_kappa,
-            convergence.tuned_learning_rate,
-        ),
-        proved=True,
-        figure="masking_phases",
+Array = NDArray[np.float64]
+
+
+def entries(dim: float, keep_share: float) -> tuple[int, int]:
+    """d, and k < d on a logarithmic scale."""
+    whole = round(dim)
+    return whole, min(whole - 1, round(whole**keep_share))
+
+
+def spread_kappa(second: float, third: float, keep: float, signal: float, clip_share: float) -> tuple[float, float]:
+    """Exact kappa of four entries, all masks; and that of equal entries of the same norm."""
+    w = np.array([1.0, second, third, second * third])
+    w *= math.sqrt(4 * signal) / np.linalg.norm(w)
+    size, k = math.sqrt(4 * signal), round(keep)
+    clip = clip_share * math.sqrt(size**2 + 4)
+    lengths = [math.hypot(*one) for one in itertools.combinations(w, k)]
+    masked = np.mean([one**2 * mixture.clip_slope(one, k, 1.0, clip) for one in lengths])
+    return float(masked) / (size**2 * mixture.clip_slope(size, 4, 1.0, clip)), mixture.isotropic_kappa(
+        size, 4, k, 1.0, clip
     )
+
+
+def step_worth(size: float, entries: int, clip: float, batch: float, noise: float, share: float) -> float:
+    """(E<w, g>)^2 / E|g|^2 of a batch of ``batch`` examples, deviation 1, mask average taken for equal entries."""
+    slope = mixture.clip_slope(size, entries, 1.0, clip)
+    square = (1 - 1 / batch) * (slope * size) ** 2 + mixture.clip_square(size, entries, 1.0, clip) / batch
+    return (slope * size**2) ** 2 / (square + share * noise)
+
+
+def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> float:
+    """Mean over masks and deviations of <w, clip(m * (w + xi))>."""
+    g = masks[:, None, :] * (w + deviations)[None, :, :]
+    lengths = np.maximum(np.linalg.norm(g, axis=-1), clip)
+    return float(((g @ w) * clip / lengths).mean())
+
+
+def any_symmetric(
+    second: float, third: float, spread: float, turn: float, clip: float, keep: float
+) -> tuple[float, float]:
+    """Exact kappa of four entries and four deviations with their negatives; item 1's bound with H."""
+    w = np.array([1.0, second, third, second * third])
+    rows = (
+        np.random.default_rng(round(100 * turn)).standard_normal((4, 4))
+        * spread
+        * np.array([[0.0], [0.3], [1.0], [30.0]])
+    )
+    deviations, size, k = np.concatenate((rows, -rows)), float(np.linalg.norm(w)), round(keep)
+    masks = np.array([np.isin(np.arange(4), one) for one in itertools.combinations(range(4), k)], dtype=np.float64)
+    plain = _descents(w, deviations, clip * size, np.ones((1, 4)))
+    x = k / 4
+    return _descents(w, deviations, clip * size, masks) / plain, min(x, math.sqrt(x) * clip) / (plain / size**2)
+
+
+def one_entry_gain(dim: int, keep: int, factor: float) -> bool:
+    """Does a mask lower the tuned bound, at immense noise, for a deviation +-L e_j, j uniform?
+
+    Equal entries, |w| far below C; L is such that H is ``factor`` times sqrt x (1 + sqrt x) / (1 + sqrt x + x).
+    """
+    x, root = keep / dim, math.sqrt(keep / dim)
+    w, clip = np.full(dim, 1e-5 / math.sqrt(dim)), 1.0
+    survives = factor * root * (1 + root) / (1 + root + x)
+
+    def step(entries: int) -> float:
+        """<w, clip(w + L e_1)> + <w, clip(w - L e_1)>, halved, with the first ``entries`` entries."""
+        kept = (np.arange(dim) < entries).astype(np.float64)[None]
+        outlier = np.zeros((1, dim))
+        outlier[0, 0] = clip / survives
+        return _descents(w, np.concatenate((outlier, -outlier)), clip, kept)
+
+    masked = x * step(keep) + (1 - x) * x * float(w @ w)  # without the entry nothing is clipped
+    return masked / step(dim) > sparsification.least_kappa_tuned(drop_rate=1 - x, noise_to_curvature=1e9)
+
+
+def run(log_steps: float, log_theta: float, noise_ratio: float, dim: int = 10_000) -> dict[str, float | int | str]:
+    """A run with theta T = 10^log_theta without a mask: A = 1/2, D / A = ``noise_ratio``, G = 1."""
+    steps = round(10**log_steps)
+    return {
+        "objective_gap": (1 + noise_ratio) / 8 * steps / 10**log_theta,
+        "steps": steps,
+        "smoothness": 1.0,
+        "clip_norm": 1.0,
+        "noise_multiplier": 4 * math.sqrt(noise_ratio / dim),
+        "dim": dim,
+        "batch_size": 4,
+        "sampling": "fixed",
+    }
+
+
+def _least(run: dict[str, float | int | str], rate: float) -> float:
+    """J_x, at the tuned learning rate."""
+    gamma = convergence.tuned_learning_rate(**run, drop_rate=rate)  # type: ignore[arg-type]
+    bound = convergence.dpsgd_bound(**run, drop_rate=rate, learning_rate=gamma)  # type: ignore[arg-type]
+    return bound.value / (2 * float(run["objective_gap"]))
+
+
+def threshold(log_steps: float, log_theta: float, noise_ratio: float, x: float) -> tuple[float, float, float]:
+    """Item 4: its lower end, x J_x / J_1, its upper end."""
+    setting = run(log_steps, log_theta, noise_ratio)
+    first = _least(setting, 0.0)
+    top = math.sqrt((1 + x * noise_ratio) / (1 + noise_ratio))
+    return top / (1 + first * (top / x - 1)), x * _least(setting, 1 - x) / first, top
+
+
+def fixed_threshold(
+    log_steps: float, noise_ratio: float, x: float, rate_share: float, gap_excess: float
+) -> tuple[float, float, float]:
+    """x B_x / B_1 at a fixed rate, B the bound for kappa = x; x + r c; and that of Theorem 3.5's bound. G = C = 1, A = 1/2."""
+    gamma = rate_share / 2
+    gap = gap_excess * gamma * (0.5 / x + 0.5 * noise_ratio) / 2
+
+    def bound(drop_rate: float, bias: float | None = None) -> convergence.DescentBound:
+        return convergence.dpsgd_bound(
+            objective_gap=gap,
+            learning_rate=gamma,
+            steps=round(10**log_steps),
+            smoothness=1.0,
+            clip_norm=1.0,
+            noise_multiplier=math.sqrt(noise_ratio),
+            dim=1,
+            batch_size=1,
+            drop_rate=drop_rate,
+            bias=bias,
+            sampling="fixed",
+        )
+
+    plain = bound(0.0)
+    printed = x * bound(1 - x, 0.0).value / bound(0.0, 0.0).value
+    return x * bound(1 - x).value / plain.value, x + (1 - x) * plain.clipping / plain.value, printed
+
+
+row = new_row(
+    id="rs.phase",
+    source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        sparsification.isotropic_kappa,
+        sparsification.largest_isotropic_kappa,
+        convergence.tuned_learning_rate,
+    ),
+    proved=True,
+    figure="masking_phases",
 )
 
 _THIN = 1e-6
@@ -120,7 +205,7 @@ def _(dim: int, keep: int) -> Sides:
 
 def _used(dim: float, keep_share: float, signal: float, clip_share: float) -> float:
     """Share of the allowed excess r / (6 k - 1) of kappa^2 / x that is used; ``signal`` = w_j^2 / s^2."""
-    d, k = cases.entries(dim, keep_share)
+    d, k = entries(dim, keep_share)
     size = math.sqrt(signal * d)
     kappa = mixture.isotropic_kappa(size, d, k, 1.0, clip_share * math.sqrt(size**2 + d))
     return (kappa**2 / (k / d) - 1) * (6 * k - 1) / (1 - k / d)
@@ -157,7 +242,7 @@ def _short_slack(**point: float) -> float:
 
 
 def _other_way_round(**point: float) -> float:
-    exact, flat = cases.spread_kappa(**point)
+    exact, flat = spread_kappa(**point)
     return exact / flat - 1
 
 
@@ -173,13 +258,13 @@ def _other_way_round(**point: float) -> float:
 )
 def _spread_slack(**point: float) -> float:
     """no gradient of the same norm has a larger kappa than equal entries, all masks of four"""
-    exact, flat = cases.spread_kappa(**point)
+    exact, flat = spread_kappa(**point)
     return 1 - exact / flat
 
 
 def _gain_at_tuned(noise_share: float, **point: float) -> float:
     """Tuned bound with a mask over that without, less 1, at this share of the noise that is needed; times k."""
-    d, k = cases.entries(point["dim"], point["keep_share"])
+    d, k = entries(point["dim"], point["keep_share"])
     size = math.sqrt(point["signal"] * d)
     kappa = mixture.isotropic_kappa(size, d, k, 1.0, point["clip_share"] * math.sqrt(size**2 + d))
     noise = noise_share * (6 - 1 / k - 1 / d) * d
@@ -205,7 +290,7 @@ def _tuned_slack(**point: float) -> float:
 
 def _gain_at_fixed(noise_share: float, dim: float, keep_share: float) -> float:
     """U(r) / U(0) - 1 for the largest kappa that the bound allows, at this share of the noise that is needed; times k / r."""
-    d, k = cases.entries(dim, keep_share)
+    d, k = entries(dim, keep_share)
     x = k / d
     noise = noise_share * (1 - 1 / (3 * k)) / math.sqrt(x)
     kappa = sparsification.largest_isotropic_kappa(dim=d, drop_rate=1 - x)
@@ -227,12 +312,12 @@ def _fixed_slack(**point: float) -> float:
 
 def _worth_ratio(batch: float, noise_ratio: float, **point: float) -> float:
     """What one step is worth with a mask over that without, less 1, over r / (6 k - 1)."""
-    d, k = cases.entries(point["dim"], point["keep_share"])
+    d, k = entries(point["dim"], point["keep_share"])
     size = math.sqrt(point["signal"] * d)
     clip = point["clip_share"] * math.sqrt(size**2 + d)
     noise = noise_ratio * clip**2
-    masked = cases.step_worth(math.sqrt(k / d) * size, k, clip, batch, noise, k / d)
-    return (masked / cases.step_worth(size, d, clip, batch, noise, 1.0) - 1) * (6 * k - 1) / (1 - k / d)
+    masked = step_worth(math.sqrt(k / d) * size, k, clip, batch, noise, k / d)
+    return (masked / step_worth(size, d, clip, batch, noise, 1.0) - 1) * (6 * k - 1) / (1 - k / d)
 
 
 def _worth_wrong(**point: float) -> float:
@@ -260,13 +345,13 @@ def _(noise: float, dim: int, keep: int, batch: int) -> Sides:
         batch_size=batch,
         drop_rate=1 - x,
     )
-    full = cases.step_worth(size, dim, clip, batch, noise * clip**2, 1.0)
-    masked = cases.step_worth(math.sqrt(x) * size, keep, clip, batch, noise * clip**2, x)
+    full = step_worth(size, dim, clip, batch, noise * clip**2, 1.0)
+    masked = step_worth(math.sqrt(x) * size, keep, clip, batch, noise * clip**2, x)
     return found.masked.descent_ratio / found.full.descent_ratio, masked / full, 1.01 * masked / full
 
 
 def _symmetric_wrong(**point: float) -> float:
-    exact, bound = cases.any_symmetric(**point)
+    exact, bound = any_symmetric(**point)
     return 0.95 * bound / exact - 1
 
 
@@ -283,7 +368,7 @@ def _symmetric_wrong(**point: float) -> float:
 )
 def _symmetric_slack(**point: float) -> float:
     """any symmetric deviation: kappa <= min(x, sqrt x C / |w|) / H, all masks of four entries"""
-    exact, bound = cases.any_symmetric(**point)
+    exact, bound = any_symmetric(**point)
     return bound / exact - 1
 
 
@@ -296,12 +381,12 @@ def _symmetric_slack(**point: float) -> float:
 )
 def _(dim: int, keep: int, factor: float, pays: bool) -> Sides:
     """deviations in one entry: masks that pay, just below the stated H"""
-    return pays, lambda: cases.one_entry_gain(dim, keep, factor), not pays
+    return pays, lambda: one_entry_gain(dim, keep, factor), not pays
 
 
 def _without_j(**point: float) -> float:
     """Wrong statement: it asks for as much as the bound of Theorem 3.5."""
-    _, exact, top = cases.threshold(**point)
+    _, exact, top = threshold(**point)
     return exact / top - 1
 
 
@@ -316,26 +401,26 @@ _RUNS = {
 @row.inequality(_RUNS, wrong=_without_j)
 def _sharper_slack(**point: float) -> float:
     """the sharper bound asks for no less kappa than stated"""
-    low, exact, _ = cases.threshold(**point)
+    low, exact, _ = threshold(**point)
     return exact / low - 1
 
 
 def _halfway(**point: float) -> float:
     """Wrong statement: for no more than the mean of both ends."""
-    low, exact, top = cases.threshold(**point)
+    low, exact, top = threshold(**point)
     return math.sqrt(low * top) / exact - 1
 
 
 @row.inequality(_RUNS, wrong=_halfway)
 def _looser_slack(**point: float) -> float:
     """nor for more than the bound of Theorem 3.5"""
-    _, exact, top = cases.threshold(**point)
+    _, exact, top = threshold(**point)
     return top / exact - 1
 
 
 def _printed_threshold(**point: float) -> float:
     """Wrong statement: it asks for as much as the bound of Theorem 3.5."""
-    exact, _, printed = cases.fixed_threshold(**point)
+    exact, _, printed = fixed_threshold(**point)
     return exact / printed - 1
 
 
@@ -351,7 +436,7 @@ def _printed_threshold(**point: float) -> float:
 )
 def _fixed_sharper_slack(**point: float) -> float:
     """at a fixed rate the sharper bound asks for at least x + r c"""
-    exact, least, _ = cases.fixed_threshold(**point)
+    exact, least, _ = fixed_threshold(**point)
     return exact / least - 1
 
 
@@ -363,19 +448,21 @@ def _fixed_sharper_slack(**point: float) -> float:
 )
 def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_rate: float | None, dim: int) -> Sides:
     """the learning rate of the least bound, by golden section on dpsgd_bound"""
-    run = cases.run(math.log10(steps), log_theta, noise_ratio, dim)
+    setting = run(math.log10(steps), log_theta, noise_ratio, dim)
     if sampling_rate is not None:
-        run |= {"sampling": "poisson", "sampling_rate": sampling_rate}
+        setting |= {"sampling": "poisson", "sampling_rate": sampling_rate}
 
     def least() -> float:
         def bound(log_rate: float) -> float:
             gamma = math.exp(log_rate)
-            return convergence.dpsgd_bound(**run, drop_rate=rate, learning_rate=gamma).value  # type: ignore[arg-type]
+            return convergence.dpsgd_bound(**setting, drop_rate=rate, learning_rate=gamma).value  # type: ignore[arg-type]
 
         grid = np.linspace(-25.0, 5.0, 121)
         best = float(grid[np.argmin([bound(float(one)) for one in grid])])
-        found = minimize_scalar(bound, bounds=(best - 0.3, best + 0.3), method="bounded", options={"xatol": 1e-10})
+        found = scipy.optimize.minimize_scalar(
+            bound, bounds=(best - 0.3, best + 0.3), method="bounded", options={"xatol": 1e-10}
+        )
         return math.exp(float(found.x))
 
-    found = convergence.tuned_learning_rate(**run, drop_rate=rate)  # type: ignore[arg-type]
+    found = convergence.tuned_learning_rate(**setting, drop_rate=rate)  # type: ignore[arg-type]
     return found, least, 1.01 * found

@@ -4,35 +4,13 @@ import itertools
 import math
 from fractions import Fraction
 
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = Row(
-    Claim(
-        id="rs.rem1",
-        title="masking noisy SGD",
-        source=Source("rs", "Remark 1"),
-        statement=r"""Theorem 3.2 suggests that in applying RS to noisy SGD or vanilla SGD the network may converge more slowly, as
-$\lVert\nabla w_t\rVert^2$ has a larger upper bound for $0<r<1$; section 3.1 has it that for vanilla SGD "RS cannot provide any benefits". With $x = 1-r$ and $V = \sigma_g^2/B+d\sigma^2/B^2$
-the bound is
-
-$$\frac1T\sum_t\lVert\nabla w_t\rVert^2\le\frac{2G}{x\sqrt T}\Delta_{\mathcal L}+\frac V{\sqrt T}\qquad\text{at }\gamma = \frac1{G\sqrt T} .$$""",
-        verdict=Verdict.CONDITIONAL,
-        summary=(
-            r"with a fresh mask and $\Delta_{\mathcal L}>0$ the upper bound of noisy SGD is larger for every "
-            "$r>0$, also at the tuned learning rate; but it compares bounds, and a run can be ahead with the "
-            "mask."
-        ),
-        conditions=(
-            "Unstated: a mask drawn afresh at every step and no momentum. With the per-epoch mask of the algorithm "
-            "Theorem 3.2 fails.",
-            r"Unstated: $\Delta_{\mathcal L}>0$. For $\Delta_{\mathcal L} = 0$ the bounds are equal for all $r$.",
-            "The remark compares upper bounds, not runs.",
-        ),
-        correction=r"""Under these conditions the bound is larger for $r>0$, at every fixed learning rate and also at the tuned one. The run
-itself can be ahead with the mask: on $L = w^2/2$ exactly if it starts below the noise floor $\gamma V/(2-\gamma)$,
-$V$ the variance of noise and batch together, $0<\gamma<2$. It may come from the batches alone, as in vanilla SGD.""",
-        proved=True,
-    )
+row = new_row(
+    id="rs.rem1",
+    source=Source("rs", "Remark 1"),
+    verdict=Verdict.CONDITIONAL,
+    proved=True,
 )
 
 

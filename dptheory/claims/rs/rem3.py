@@ -4,45 +4,21 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._learning_rate import least_over_rates
 
-row = Row(
-    Claim(
-        id="rs.rem3",
-        title="trade-off of DP-SGD",
-        source=Source("rs", "Remark 3"),
-        statement=r"""RS introduces the factors $1/\kappa$ and $(1-r)/\kappa$. The noise term $\Delta_\sigma$ is reduced by $(1-r)/\kappa$
-while the remaining terms are enlarged by $1/\kappa$: a trade-off is established. The magnitudes of $\Delta_\sigma$
-and of the other terms determine whether RS is a gain or a loss.""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/rem3.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary=r"there is a trade-off only if $1-r<\kappa<1$; if the learning rate is tuned for each $r$ it needs "
-        r"$\kappa>\sqrt{1-r}$ too: for $\kappa\le\sqrt{1-r}$ masking loses whatever the noise.",
-        conditions=(
-            r"$1-r<\kappa<1$, as Theorem 3.5 has it, which is not proved for the open interval ([rs.lem3.3](lem3.3.md)): at "
-            r"$\kappa = 1-r$ no noise is saved, at $\kappa = 1$ nothing is lost.",
-            r"Unstated: a fixed learning rate for item 2 of the correction, or $\kappa>\sqrt{1-r}$: at the tuned rate "
-            r"$\kappa\le\sqrt{1-r}$ never gains.",
-            "Those of Theorem 3.5 that it does not state: a fresh mask, no momentum.",
-        ),
-        correction=r"""With $x = 1-r$:
-
-1. The noise term is reduced if and only if $\kappa>x$, the others are enlarged if and only if $\kappa<1$. Both
-   $\kappa = x$ and $\kappa = 1$ occur for $r>0$.
-2. At a fixed learning rate there is a gain if and only if
-   $\kappa>\frac{\Delta_C+x\gamma\Delta_\sigma}{\Delta_C+\gamma\Delta_\sigma}$, where the bias is the same with and
-   without the mask ([rs.fixed_rate](fixed_rate.md)).
-3. With a learning rate tuned for each $r$ and zero bias, $\kappa\le\sqrt x$ rules out a gain for every
-   $\Delta_\sigma$, however large ([rs.tuned](tuned.md)). This is so whenever $P'_m = P$ for all masks.""",
-        calculators=(sparsification.least_kappa, sparsification.tuned_bound),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.rem3",
+    source=Source("rs", "Remark 3"),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/rem3.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(sparsification.least_kappa, sparsification.tuned_bound),
+    proved=True,
+    figure="tradeoff",
 )
 
 
@@ -113,6 +89,8 @@ def _(x: Fraction, n: Fraction) -> Sides:
     """threshold of a fixed rate: where the bounds with and without the mask meet, by root finding"""
     return (
         sparsification.least_kappa(drop_rate=float(1 - x), delta_c=1.0, step_noise=float(n)),
-        lambda: float(brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)),
+        lambda: float(
+            scipy.optimize.brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)
+        ),
         x,
     )

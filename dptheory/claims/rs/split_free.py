@@ -10,52 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _enumeration as enumeration
 
-row = Row(
-    Claim(
-        id="rs.split_free",
-        title="kappa without a split of the clipping norm",
-        source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
-        ours=True,
-        for_users=(
-            "Norms of gradients and deviations alone say which masks cannot lower the bound of Theorem 3.5 at a tuned learning rate: all that keep "
-            "no more than the square of $H$, the share of the gradient that is sure to survive clipping. What survives can be more."
-        ),
-        statement=r"""The share $z$ of $C$ that the theorems of both papers leave to the deviation is not needed. Let
-$S(v,\xi) = |v|\min(|v|,(C-|\xi|)_+)$, $Q_t^\circ = \tilde E S(\nabla w_t,\xi)$ under the symmetric law, and
-$\kappa^\circ_t = E_m\tilde E S(m\odot\nabla w_t,m\odot\xi)/Q_t^\circ$.
-
-1. Theorems 3.3 to 3.5 ([rs.thm3.5](thm3.5.md)), Theorem 2 of Random freeze and [rs.clipped_steps](clipped_steps.md) hold with $Q_t^\circ$
-   for $Q_t$ and $\kappa^\circ$ for $\kappa$. $Q_t^\circ\ge\tilde P_t(|\xi|<zC)\min(|\nabla w_t|,(1-z)C)|\nabla w_t|$ for every $z$: one
-   theorem is at least as strong as both papers' together.
-2. With $H = \tilde E\min(1,(C-|\xi|)_+/|w|)$, the share of the gradient that is sure to survive,
-   $$x\le\kappa^\circ\le\frac{\min(x,\sqrt x\thinspace C/|w|)}H .$$
-   Both ends are attained. No condition on $\tilde P$ is needed.
-3. If $|w|+|\xi|\le C$ almost surely, $\kappa^\circ = x$.
-4. **When a mask cannot pay.** At a learning rate tuned for each $x$ a mask lowers the bound of Theorem 3.5 only if
-   $H<\min(1,\frac C{\sqrt x|w|})\sqrt x$, in particular only if $H<\sqrt x$. At a fixed learning rate, in the notation of
-   [rs.fixed_rate](fixed_rate.md), only if $H<\frac{\min(x,\sqrt xC/|w|)(a+\gamma D)}{a+x\gamma D}$.""",
-        verdict=Verdict.HOLDS,
-        summary=r"no split $z$ is needed; $\kappa$ has an upper end from norms; at a tuned rate a mask can lower Theorem 3.5's bound only "
-        r"where less than $\sqrt x$ of the gradient is sure to survive clipping.",
-        key_points=(
-            r"Both papers split $C$ into $zC$ for the deviation and $(1-z)C$ for the gradient; the proof gives all splits at once.",
-            r"$H = E\min(1,(C-|\xi|)_+/|w|)$ is the share of the gradient that is sure to survive; it takes norms alone.",
-            r"At a tuned learning rate a mask that keeps the share $x$ can lower the bound of Theorem 3.5 only if $H<\sqrt x$: keep more than $H^2$, or no mask.",
-            "Use `largest_split_free_kappa`.",
-        ),
-        conditions=(
-            r"Those of Theorem 3.5, without that on $\tilde P_t$; $w\ne0$, $H>0$.",
-            r"Items 2 to 4 are about one gradient; $\kappa^\circ$ of the theorem is the mean of the $\kappa_t^\circ$ weighted by $Q_t^\circ$, and if a "
-            "condition of item 4 fails at every iterate the mask does not pay.",
-            "Item 4 is about the bound of Theorem 3.5, with the same $C^2$, no bias, with and without the mask, and a learning rate that the iterates do not know. "
-            "The sharper one of [rs.clipped_steps](clipped_steps.md) can be lower with a mask all the same ([rs.tuned](tuned.md)).",
-        ),
-        calculators=(sparsification.largest_split_free_kappa,),
-        proved=True,
-    )
+row = new_row(
+    id="rs.split_free",
+    source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.largest_split_free_kappa,),
+    proved=True,
 )
 
 Array = NDArray[np.float64]

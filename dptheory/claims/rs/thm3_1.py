@@ -8,48 +8,21 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import privacy
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.privacy import gaussian_delta
 
 Rows = tuple[tuple[int, ...], ...]
 
 
-row = Row(
-    Claim(
-        id="rs.thm3.1",
-        title="masking before clipping keeps DP",
-        source=Source("rs", "Theorem 3.1; RF, section 3"),
-        statement=r"""If $M(X) = \sum_{x\in X}\mathrm{clip}(g(x))+N(0,C^2\sigma^2I)$ is $(\epsilon,\delta)$-DP, so is
-$M'(X) = \sum_{x\in X}\mathrm{clip}(m\odot g(x))+m\odot N(0,C^2\sigma^2I)$, with
-$\mathrm{clip}(v) = v\min(1,C/\lVert v\rVert)$.""",
-        verdict=Verdict.HOLDS,
-        kernel="rs/thm3_1.v",
-        kernel_theorems=("part_holds", "correction_holds"),
-        summary=(
-            "true as printed for a uniform mask under add/remove adjacency, instance by instance; under "
-            "replace-one only the worst case $2C$ is kept, and a mask can raise an instance's sensitivity "
-            "without bound."
-        ),
-        conditions=(
-            "Stated (Definition 1): add/remove adjacency. The papers' own sampling is by partition into batches of fixed "
-            "size, which goes with replace-one; there $2C$ has to be accounted for, with or without a mask.",
-            "Stated (section 3): $m$ is drawn uniformly. Enough is that $m$ does not depend on the data of the step. It "
-            "may depend on what was released before, and may be published.",
-            "In a run: at every step, for every history of releases, the theorem is applied to the mask and the weights "
-            "of that history.",
-        ),
-        correction=r"""With $\Delta(m)$ the largest change of the masked, clipped sum between neighbours, $M'$ is exactly as private as the
-Gaussian mechanism with $\mu = \Delta(m)/(C\sigma)$ (no privacy is lost at all if $\Delta(m) = 0$), and
-
-$$\text{add/remove: }\Delta(m) = \max_g\lVert\mathrm{clip}(m\odot g)\rVert\le\Delta(\mathbf 1)\le C,\qquad\text{replace-one: }\Delta(m) = \max_{g,g'}\lVert\mathrm{clip}(m\odot g)-\mathrm{clip}(m\odot g')\rVert\le2C .$$
-
-The maxima are over the gradients that an example can have. So under add/remove the privacy of each instance is kept.
-Under replace-one only the worst case $2C$ is: with gradients $(\pm1,100)$ and $C = 1$, the mask $(1,0)$ raises the
-sensitivity from $0.02$ to $2$.""",
-        calculators=(privacy.masked_sensitivity,),
-        proved=True,
-        figure="audit_claims",
-    )
+row = new_row(
+    id="rs.thm3.1",
+    source=Source("rs", "Theorem 3.1; RF, section 3"),
+    verdict=Verdict.HOLDS,
+    kernel="rs/thm3_1.v",
+    kernel_theorems=("part_holds", "correction_holds"),
+    calculators=(privacy.masked_sensitivity,),
+    proved=True,
+    figure="audit_claims",
 )
 
 

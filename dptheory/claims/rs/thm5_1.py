@@ -7,11 +7,11 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Kind, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _attack_laws
 
 Vector = tuple[int, ...]
@@ -22,57 +22,16 @@ def printed_error_bound(k: Sequence[float], rate: float, sigma: float) -> float:
     return sigma**2 / ((1 - rate) * math.fsum(x * x for x in k))
 
 
-row = Row(
-    Claim(
-        id="rs.thm5.1",
-        title="reconstruction error",
-        source=Source("rs", "Theorem 5.1", (17, 99, 110, 111, 112)),
-        statement=r"""A gradient $g = kx\in R^d$ of one unknown $x$ is perturbed by $\xi\sim N(0,\sigma^2I)$ and masked by $m$. The attacker
-knows $k$ and $m$ and solves $(m\odot k)\hat x = m\odot(g+\xi)$ by least squares. The paper states
-
-$$E\lVert x-\hat x\rVert^2\ge\frac{\sigma^2}{(1-r)\lVert k\rVert^2},$$
-
-and its proof assumes $m\odot k\ne0$, "otherwise the reconstruction will fail, i.e. arbitrary reconstruction error".""",
-        verdict=Verdict.CONDITIONAL,
-        kernel="rs/thm5_1.v",
-        kernel_theorems=("reading_is_false", "correction_holds"),
-        summary="the bound is true if every mask keeps a non-zero entry of $k$; otherwise the mean error is infinite (failures counted so), and "
-        r"under the proof's own assumption $m\odot k\ne0$ the bound can fail.",
-        key_points=(
-            "Claimed: masking multiplies the attacker's error by at least $1/(1-r)$.",
-            (
-                "True if every mask keeps a non-zero entry of $k$; else the mean error is infinite, and under the "
-                r"condition $m\odot k\ne0$ of the proof the bound can fail."
-            ),
-            "Given that the attack does not fail, the bound holds with the factor $P$, the probability of that.",
-            "Use `expected_error`, or `bayes_error` where the attacker knows mean and variance of the unknown.",
-        ),
-        conditions=(
-            r"Stated: $\xi\sim N(0,\sigma^2I)$, $r\in(0,1)$, and in the proof $m\odot k\ne0$.",
-            r"Stated in section 3, not in the theorem: $m$ is uniform among the masks that keep exactly $K = (1-r)d\ge1$ "
-            r"entries. Unstated: it is independent of $\xi$; the attacker knows $k$ and $m$.",
-            "Needed for the bound as printed: fewer than $K$ entries of $k$ are 0, $Z<K$. (If a failure counts as "
-            r"infinite, the printed bound holds for $Z\ge K$ too, as $\infty\ge$ anything; the mean given $m\odot k\ne0$ "
-            "can then be below it.)",
-        ),
-        correction=r"""Let $K = (1-r)d$ be the number of entries kept, $Z = \lvert\lbrace j:k_j = 0\rbrace\rvert<d$,
-$X = \lVert m\odot k\rVert^2$ and
-
-$$P = P(X>0) = 1-\binom ZK\Big/\binom dK .$$
-
-1. Given a mask with $X>0$ the error is $\sigma^2/X$. The attack can fail if and only if $Z\ge K$. So the mean error,
-   a failure counting as infinite, is $\sigma^2E[1/X]$, finite if and only if $Z<K$.
-2. $\displaystyle\sigma^2E[1/X\mid X>0]\ge\frac{\sigma^2P}{(1-r)\lVert k\rVert^2}$, with equality if and only if $X$
-   takes one value on $\lbrace X>0\rbrace$ (for $\sigma>0$).
-3. If $Z<K-1$, keeping $K-1$ entries instead of $K$ multiplies the mean error by at least $K/(K-1)$; by more unless
-   all $|k_j|$ are equal. Given $X>0$ the error need not rise where there are zeros.
-4. If $x$ has known mean and variance $\tau^2$, the best affine attacker has the mean error
-   $E[1/(X/\sigma^2+1/\tau^2)]$, finite for every $k$. For Gaussian $x$ no attacker does better.""",
-        printed=printed_error_bound,
-        calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
-        proved=True,
-        figure="reconstruction_error",
-    )
+row = new_row(
+    id="rs.thm5.1",
+    source=Source("rs", "Theorem 5.1", (17, 99, 110, 111, 112)),
+    verdict=Verdict.CONDITIONAL,
+    kernel="rs/thm5_1.v",
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_error_bound,
+    calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
+    proved=True,
+    figure="reconstruction_error",
 )
 
 
@@ -156,7 +115,7 @@ def _two_levels(dim: int, large: int) -> NDArray[np.float64]:
 def _two_level_mean(dim: int, large: int, keep: int) -> float:
     """E[1/X] for :func:`_two_levels`: the number of large entries kept is hypergeometric."""
     hits = np.arange(max(0, keep - (dim - large)), min(large, keep) + 1)
-    return float(hypergeom(dim, large, keep).pmf(hits) @ (1 / (keep + 8.0 * hits)))
+    return float(scipy.stats.hypergeom(dim, large, keep).pmf(hits) @ (1 / (keep + 8.0 * hits)))
 
 
 @row.equal((100, 7, 30), (10_000, 9_000, 2), (100_000, 100, 1000), (1_000_000, 200_000, 500_000), tolerance=1e-9)

@@ -7,56 +7,28 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.stats import chi2
 
 from dptheory import sparsification
-from dptheory.claims._row import Claim, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _attack_laws
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
 
 
-row = Row(
-    Claim(
-        id="rs.thm5.1.matrix",
-        title="reconstruction error, several unknowns",
-        source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
-        ours=True,
-        for_users=(
-            "What a mask does to an attacker who solves for several unknowns can be computed, a failing attack "
-            "included."
-        ),
-        statement=r"""The paper states its theorem for one unknown; its equation 16 is for a matrix. Let $K\in R^{d\times n}$ have full
-column rank, let $m$ keep $k = (1-r)d\ge n$ rows, let $K_m$ hold the kept rows and $A_m = K_m^\top K_m$. Least squares
-on the kept rows of $Kx+\xi$, $\xi\sim N(0,\sigma^2I)$, has for non-singular $A_m$ the error covariance
-$\sigma^2A_m^{-1}$. Let $R$ be the event that $A_m$ is not singular and $P = P(R)>0$.
-
-1. If $P = 1$: $\displaystyle E[A_m^{-1}]\succeq\frac{(K^\top K)^{-1}}{1-r}$.
-2. In general $\displaystyle E[A_m^{-1}\mid R]\succeq P\frac{(K^\top K)^{-1}}{1-r}$, and with
-   $v^\top A^{-1}v := \sup_y(2v^\top y-y^\top Ay)\in[0,\infty]$ for singular $A$, item 1 holds for $P<1$ too:
-   $E[v^\top A_m^{-1}v]\ge v^\top(K^\top K)^{-1}v/(1-r)$ for every $v$.
-3. If $K$ has independent $N(0,1)$ entries and is independent of $m$, then $P = 1$ almost surely and
-   $E\lVert x-\hat x\rVert^2 = \sigma^2\dfrac n{k-n-1}$ for $k\ge n+2$, infinite for $k = n$ and $k = n+1$. The
-   expectation is over $K$, $m$ and $\xi$.""",
-        verdict=Verdict.HOLDS,
-        summary="masking rows raises the error matrix of least squares by at least $1/(1-r)$ in Loewner order, a failure "
-        r"counting as infinite; for Gaussian $K$ the total error is $\sigma^2n/(k-n-1)$.",
-        conditions=(
-            r"$m$ is uniform among the masks that keep exactly $k = (1-r)d$ rows, and independent of $\xi$ (and of $K$ in "
-            "item 3). The attacker knows $K$ and $m$.",
-            r"$K$ has full column rank and $k\ge n$. Some $k$ rows are then of rank $n$, so $P>0$.",
-            "Item 1 needs $P = 1$, or the convention of item 2 for singular $A_m$.",
-        ),
-        calculators=(
-            sparsification.matrix_expected_error,
-            sparsification.matrix_error_lower_bound,
-            sparsification.gaussian_matrix_error,
-        ),
-        proved=True,
-    )
+row = new_row(
+    id="rs.thm5.1.matrix",
+    source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(
+        sparsification.matrix_expected_error,
+        sparsification.matrix_error_lower_bound,
+        sparsification.gaussian_matrix_error,
+    ),
+    proved=True,
 )
 
 
@@ -234,7 +206,11 @@ def _(unknowns: int, last: str, field: str) -> Sides:
 
 def _mean_reciprocal(freedom: int) -> float:
     """E 1/X for X chi-square, by quadrature over its root: the law of a diagonal entry of (K'K)^-1 with rows - unknowns + 1 degrees."""
-    return float(quad(lambda r: 2 * chi2.pdf(r * r, freedom) / r, 0.0, 12.0, epsabs=0, epsrel=1e-11)[0])
+    return float(
+        scipy.integrate.quad(lambda r: 2 * scipy.stats.chi2.pdf(r * r, freedom) / r, 0.0, 12.0, epsabs=0, epsrel=1e-11)[
+            0
+        ]
+    )
 
 
 @row.equal(

@@ -5,61 +5,24 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dptheory import convergence, sparsification
-from dptheory.claims._row import Claim, Kind, Range, Row, Sides, Source, Verdict
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa_cases import spread_of
 from dptheory.claims.rs._learning_rate import least_over_rates
 
 Ratio = Callable[[float, float, float], float]
 
 
-row = Row(
-    Claim(
-        id="rs.tuned",
-        title="gain at the tuned learning rate",
-        source=Source("rs", "new, on Theorem 3.5"),
-        ours=True,
-        for_users=(
-            r"The bound of Theorem 3.5 gives whoever tunes the learning rate a reason to mask only where $\kappa>\sqrt{1-r}$, "
-            "however large the noise."
-        ),
-        statement=r"""Theorem 3.5 without bias reads, with $x = 1-r$, $A = GC^2/2$, $D = \Delta_\sigma$ and $B_r(\gamma)$ its right side,
-
-$$B_r(\gamma) = \frac1\kappa\Big(\frac{\Delta_{\mathcal L}}{\gamma T}+\gamma A+x\gamma D\Big) .$$
-
-Let $\Delta_{\mathcal L},T,C,\sigma,B$ be fixed and $\kappa$ free of $\gamma$. Then
-
-1. $\min_\gamma B_r(\gamma) = \frac2\kappa\sqrt{\Delta_{\mathcal L}(A+xD)/T}$, at
-   $\gamma = \sqrt{\Delta_{\mathcal L}/(T(A+xD))}$.
-2. Masking lowers it if and only if $\kappa>\sqrt{(A+xD)/(A+D)}$.
-3. For $r>0$ this needs $\kappa>\sqrt x$, which needs $P'_m>P$ for some mask.
-4. If $\lVert w\rVert\le c = C/4$ and $P\ge\sqrt x$, no mask with $r>0$ lowers it.
-
-In items 3 and 4 $\kappa$ is that of one gradient ([rs.lem3.3](lem3.3.md)). The $\kappa$ of the theorem is a weighted
-mean of those of the iterates, so the same holds if the condition holds at every iterate.""",
-        verdict=Verdict.HOLDS,
-        summary=(
-            "with the learning rate tuned for each $r$, masking lowers the bound of Theorem 3.5 if and only if "
-            r"$\kappa>\sqrt{(A+xD)/(A+D)}$, hence only if $\kappa>\sqrt{1-r}$."
-        ),
-        conditions=(
-            r"$\Delta_{\mathcal L}>0$, $A>0$, bias zero with and without mask.",
-            r"$\kappa$ does not depend on the learning rate. (It depends on the iterates, which depend on it.)",
-            "The second moment of the clipped gradient is bounded by $C^2$ with and without the mask, so $A$ is the same. "
-            r"With the finer bound $(1-\frac1B)\lVert E\hat g_i\rVert^2+\frac1BE\lVert\hat g_i\rVert^2$ "
-            "([rs.lem3.1](lem3.1.md)) the mask can make $A$ smaller, to $A'$, for $B>1$; the condition is then "
-            r"$\kappa>\sqrt{(A'+xD)/(A+D)}$, which $\kappa\le\sqrt x$ does not exclude.",
-            "The conditions of Theorem 3.5 itself: a fresh mask, no momentum.",
-            r"All this is about the bound of Theorem 3.5. The sharper one of [rs.clipped_steps](clipped_steps.md), which `dpsgd_bound` returns where no bias "
-            r"is given, can fall at $\kappa = \sqrt x$: most where it says little (at $T = 1$ it is $2G\Delta_{\mathcal L}x/\kappa$), and by 2 % "
-            r"at $\frac DA = 100$, $x = \frac12$, $T = 1000$, where it is a fifth of its largest value $2G\Delta_{\mathcal L}$; how far at most: [rs.phase](phase.md), item 4.",
-        ),
-        calculators=(sparsification.tuned_bound, sparsification.least_kappa_tuned),
-        proved=True,
-        figure="tradeoff",
-    )
+row = new_row(
+    id="rs.tuned",
+    source=Source("rs", "new, on Theorem 3.5"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.tuned_bound, sparsification.least_kappa_tuned),
+    proved=True,
+    figure="tradeoff",
 )
 
 
@@ -194,7 +157,7 @@ def _small_gradient_slack(margin: float, keep: int, scale: float, noise_ratio: f
 
 def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
     """argmin of gap / (g T) + g slope over log g."""
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda log: gap / steps * math.exp(-log) + slope * math.exp(log),
         bounds=(-20, 20),
         method="bounded",
@@ -251,7 +214,7 @@ def _sharper_ratio(steps: int, bias: float | None) -> float:
 
         grid = np.linspace(-12.0, 0.0, 41)
         best = grid[np.argmin([bound(one) for one in grid])]
-        return float(minimize_scalar(bound, bounds=(best - 0.3, best + 0.3), method="bounded").fun)
+        return float(scipy.optimize.minimize_scalar(bound, bounds=(best - 0.3, best + 0.3), method="bounded").fun)
 
     return tuned(0.5, math.sqrt(0.5)) / tuned(0.0, 1.0)
 

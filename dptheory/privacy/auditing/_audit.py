@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 
 Array = NDArray[np.float64]
@@ -219,9 +220,11 @@ def bound_at_known_rate(*, hits: int, trials: int, false_rate: float, delta: flo
 def _scores(name: str, value: ArrayLike, least: int) -> Array:
     array = _validate.numbers_and_infinities(name, _validate.booleans_as_numbers(value))
     if array.ndim != 1 or array.size < least:
-        raise ValueError(
-            f"{name} must be one-dimensional with at least {least} scores: with fewer no outcome proves epsilon > 0 at this "
-            f"confidence; got shape {array.shape}"
+        raise ArgumentError(
+            name,
+            f"be one-dimensional with at least {least} scores: with fewer no outcome proves epsilon > "
+            f"0 at this confidence; got shape {array.shape}",
+            value,
         )
     return array
 
@@ -254,7 +257,9 @@ def _count(scores: Array, thresholds: Array, event: str) -> Array:
 
 def _lower(count: Array, trials: int, level: float) -> Array:
     """Clopper-Pearson: a probability below this gives so many hits with chance ``level`` at most."""
-    return np.asarray(np.where(count > 0, betaincinv(np.maximum(count, 1.0), trials - count + 1.0, level), 0.0))
+    return np.asarray(
+        np.where(count > 0, scipy.special.betaincinv(np.maximum(count, 1.0), trials - count + 1.0, level), 0.0)
+    )
 
 
 def _upper(count: Array, trials: int, level: float) -> Array:
@@ -264,6 +269,6 @@ def _upper(count: Array, trials: int, level: float) -> Array:
 def _evidence(p: Array, q: Array, delta: float, method: str) -> Array:
     """What the rates prove: epsilon, or mu; -inf where nothing. q > 0 always."""
     if method == "gaussian":
-        return np.asarray(ndtri(p) - ndtri(q))
+        return np.asarray(scipy.special.ndtri(p) - scipy.special.ndtri(q))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.maximum(p - delta, 0.0)) - np.log(q))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate, pruning
+from dptheory.errors import ArgumentError
 from dptheory.privacy.index_sets._largest_theta import largest_theta
 from dptheory.privacy.methods.lattice._index_law import loss_law
 from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
@@ -76,7 +77,7 @@ def _releases(steps: int, groups: int) -> int:
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     releases = steps * groups
     if releases > MAX_RELEASES:
-        raise ValueError(f"steps * groups must be an integer in 1..{MAX_RELEASES}, got {steps} * {groups}")
+        raise ArgumentError("steps * groups", f"be an integer in 1..{MAX_RELEASES}", steps, got=f"{steps} * {groups}")
     return releases
 
 

@@ -4,6 +4,7 @@ import operator
 from dataclasses import dataclass
 
 from dptheory import _validate, pruning
+from dptheory.errors import ArgumentError
 from dptheory.privacy.index_sets._budgets import Method, theta_for_delta_budget
 from dptheory.privacy.index_sets._joint import MAX_EPSILON, theta_for_joint_budget
 from dptheory.privacy.methods.renyi._conversion import epsilon_from_rdp
@@ -87,7 +88,7 @@ def compare_index_accountings(
     """
     if (sampling_rate is None) != (noise_multiplier is None):
         given = f"{sampling_rate!r} and {noise_multiplier!r}"
-        raise ValueError(f"sampling_rate and noise_multiplier must be given together, got {given}")
+        raise ArgumentError("sampling_rate and noise_multiplier", "be given together", sampling_rate, got=f"{given}")
 
     epsilon = _validate.real("epsilon", epsilon, 0.0, ends="()")
 
@@ -109,9 +110,11 @@ def compare_index_accountings(
         )
         values_epsilon = epsilon_from_rdp(orders=ORDERS, rdp=curve, delta=delta)
         if not values_epsilon < MAX_EPSILON:
-            raise ValueError(
-                f"noise_multiplier must leave the values an epsilon below {MAX_EPSILON:g}, got "
-                f"{_validate.shown(noise_multiplier)} with epsilon {values_epsilon:g}"
+            raise ArgumentError(
+                "noise_multiplier",
+                f"leave the values an epsilon below {MAX_EPSILON:g}",
+                noise_multiplier,
+                got=f"{_validate.shown(noise_multiplier)} with epsilon {values_epsilon:g}",
             )
         theta = theta_for_joint_budget(
             epsilon=values_epsilon + epsilon,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dptheory import _validate, pruning
+from dptheory.errors import ArgumentError
 from dptheory.privacy import _accountant, _bounds
 from dptheory.privacy._parts import IndexSteps
 from dptheory.privacy.index_sets import _budgets as _index
@@ -58,7 +59,7 @@ def run_epsilon(
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if not isinstance(releases, Sequence) or not releases or not all(isinstance(one, IndexSteps) for one in releases):
-        raise ValueError(f"releases must hold one or more IndexSteps, got {_validate.shown(releases)}")
+        raise ArgumentError("releases", "hold one or more IndexSteps", releases)
     steps = sum(one.steps for one in releases)
     if _chance_to_join(rate, steps) <= delta:
         return 0.0
@@ -206,7 +207,7 @@ def theta_for_joint_budget(
         return math.inf
     alone = values_epsilon(delta=delta, sampling_rate=rate, noise_multiplier=sigma, steps=steps)
     if alone >= epsilon:
-        raise ValueError(f"epsilon must exceed what the values spend alone, {alone:.6g}, got {epsilon!r}")
+        raise ArgumentError("epsilon", f"exceed what the values spend alone, {alone:.6g}", epsilon)
     start = pure * ((epsilon - alone) / epsilon) * (1.0 - 1e-12)
     parts = [(delta, delta)] if math.isinf(sigma) else split_delta(delta)  # without values there is nothing to share
     best = (0.0, 0.0, 0.0)  # what zCDP affords; epsilon and delta of the index sets

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 
 _SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the index sets
@@ -56,7 +57,7 @@ def joint_epsilon(
     index_zcdp_rho = _validate.real("index_zcdp_rho", index_zcdp_rho, 0.0)
     _validate.calls("values", values)
     if (orders is None) != (rdp is None):
-        raise ValueError(f"orders and rdp must be given together, got {_validate.shown(orders)} and {rdp!r}")
+        raise ArgumentError("orders and rdp", "be given together", orders, got=f"{_validate.shown(orders)} and {rdp!r}")
     alone = values(delta)
     found = alone + index_epsilon
     if orders is not None and rdp is not None:

@@ -7,7 +7,6 @@ from typing import TypeGuard
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc, erfcx, gammaln, ndtr
 
 from dptheory.privacy._bounds import CHANCE, MAX_STEPS, NOISE, ONE, RATE, Direction
 from dptheory.privacy._parts import Parts, Step, Steps, chance
@@ -144,12 +143,14 @@ def participation_delta(shift: float, sampling_rate: float, steps: int, epsilon:
 
 def _participations(rate: float, steps: int, dropped: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Numbers of participations k >= 1, their probabilities, and a bound on the probability of those left out."""
-    high = _quantile(lambda k: float(bdtrc(k, steps, rate)), steps, dropped)
-    low = steps - _quantile(lambda k: float(bdtr(steps - k - 1, steps, rate)), steps, dropped)
+    high = _quantile(lambda k: float(scipy.special.bdtrc(k, steps, rate)), steps, dropped)
+    low = steps - _quantile(lambda k: float(scipy.special.bdtr(steps - k - 1, steps, rate)), steps, dropped)
     counts = np.arange(max(1, low), high + 1, dtype=np.float64)
     if counts.size == 0:
         return np.ones(1), np.zeros(1), dropped
-    log_weights = gammaln(steps + 1) - gammaln(counts + 1) - gammaln(steps - counts + 1)
+    log_weights = (
+        scipy.special.gammaln(steps + 1) - scipy.special.gammaln(counts + 1) - scipy.special.gammaln(steps - counts + 1)
+    )
     log_weights += counts * math.log(rate) + (steps - counts) * math.log1p(-rate)
     return counts, np.exp(log_weights), 2 * dropped
 
@@ -170,9 +171,9 @@ def _gaussian_deltas(mu: NDArray[np.float64], epsilon: float) -> NDArray[np.floa
     """delta of Gaussian mechanisms, for many mu > 0 at once (gaussian_delta takes one)."""
     x = epsilon / mu - mu / 2
     density = np.exp(-np.square(np.clip(x, -_FAR, _FAR)) / 2) / math.sqrt(2 * math.pi)
-    tail = np.where(x < 0, ndtr(-x), density * _mills(np.maximum(x, 0.0)))
+    tail = np.where(x < 0, scipy.special.ndtr(-x), density * _mills(np.maximum(x, 0.0)))
     return np.maximum(tail - density * _mills(x + mu), 0.0)
 
 
 def _mills(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2)))

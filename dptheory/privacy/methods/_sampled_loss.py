@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory.privacy._bounds import Direction
 
@@ -70,7 +70,9 @@ class Loss:
 
     def outside(self, left: float, right: float) -> float:
         """P(output <= left or output > right)."""
-        return float(sum(w * (ndtr(left - mean) + ndtr(mean - right)) for w, mean in self.components))
+        return float(
+            sum(w * (scipy.special.ndtr(left - mean) + scipy.special.ndtr(mean - right)) for w, mean in self.components)
+        )
 
     def delta(self, epsilon: float) -> float:
         """delta(epsilon) of one step, E[(1 - exp(epsilon - loss))+], without cancellation."""
@@ -147,4 +149,4 @@ def _interval(left: Array, right: Array) -> Array:
     """Phi(right) - Phi(left) from the tail that is the smaller."""
     mirrored = left > 0
     a, b = np.where(mirrored, -right, left), np.where(mirrored, -left, right)
-    return np.asarray(np.maximum(ndtr(b) - ndtr(a), 0.0))
+    return np.asarray(np.maximum(scipy.special.ndtr(b) - scipy.special.ndtr(a), 0.0))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Part
 from dptheory.privacy.report._attack import AttackRisk
@@ -202,7 +203,7 @@ def privacy_statement(
     own = "add-remove" if composition is None else composition.adjacency
     known = own if adjacency is None else _validate.choice("adjacency", adjacency, tuple(NEIGHBOURS))
     if known != own and not (known == "zero-out" and own == "add-remove"):
-        raise ValueError(f"adjacency must be that of the composition, {own!r}, got {adjacency!r}")
+        raise ArgumentError("adjacency", f"be that of the composition, {own!r}", adjacency)
     _validate.flag("secure", secure)
     if epsilon_if_secure is not None:
         epsilon_if_secure = _validate.real("epsilon_if_secure", epsilon_if_secure, 0.0)
@@ -211,7 +212,7 @@ def privacy_statement(
         _validate.instance(name, text, str)
     for name, texts in (("public", public), ("software", software)):
         if not all(isinstance(one, str) for one in _validate.instance(name, texts, tuple)):
-            raise ValueError(f"{name} must be a tuple of texts, got {_validate.shown(texts)}")
+            raise ArgumentError(name, "be a tuple of texts", texts)
     _validate.flag("certified", certified)
     spent = None if composition is None else composition.epsilon(delta, certified=certified)
     epsilon = 0.0 if spent is None else spent.upper

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.report._attack import AttackRisk
 from dptheory.privacy.report._statement import NEIGHBOURS, PrivacyStatement
 
@@ -42,17 +43,15 @@ def read_statement(path: str | os.PathLike[str]) -> PrivacyStatement:
         True
     """
     if not isinstance(path, str | os.PathLike) or not str(path):
-        raise ValueError(f"path must be that of a run's folder, got {_validate.shown(path)}")
+        raise ArgumentError("path", "be that of a run's folder", path)
     file = Path(path)
     file = file / STATEMENT_JSON if file.is_dir() else file
     if not file.exists():
-        raise ValueError(
-            f"path must be the folder of a finished run, which holds a {STATEMENT_JSON}, got {str(path)!r}"
-        )
+        raise ArgumentError("path", f"be the folder of a finished run, which holds a {STATEMENT_JSON}", str(path))
     try:
         return _statement(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"path must hold a privacy statement: {file}: {error}") from None
+        raise ArgumentError("path", f"hold a privacy statement: {file}: {error}", path) from None
 
 
 def _statement(plain: Any) -> PrivacyStatement:
@@ -68,7 +67,7 @@ def _statement(plain: Any) -> PrivacyStatement:
     _validate.flag("secure", found["secure"])
     for name in ("public", "composition", "software"):
         if not isinstance(found[name], list) or not all(isinstance(one, str) for one in found[name]):
-            raise ValueError(f"{name} must be a list of texts, got {_validate.shown(found[name])}")
+            raise ArgumentError(name, "be a list of texts", found[name])
         found[name] = tuple(found[name])
     for name in ("mechanism", "unit", "output", "covered", "sampler", "accountant", "randomness", "tuning"):
         _validate.instance(name, found[name], str)

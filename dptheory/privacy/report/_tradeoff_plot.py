@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptheory.errors import ArgumentError
+
 Array = NDArray[np.float64]
 
 _LEAST = 1e-5
@@ -24,7 +26,7 @@ def draw(guaranteed: Callable[[Array], Array], ax: object | None) -> None:
     elif hasattr(ax, "plot") and hasattr(ax, "set_xscale"):
         axes = ax
     else:
-        raise ValueError(f"ax must be matplotlib axes or None, got {ax!r}")
+        raise ArgumentError("ax", "be matplotlib axes or None", ax)
     rates = np.geomspace(_LEAST, 1.0, 200)
     found = 1.0 - guaranteed(rates)
     axes.plot(rates, found, color="tab:blue", label="best attacker, at most")

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
@@ -96,6 +96,6 @@ def _largest_sum(m: int, first: float, second: float) -> tuple[Array, Array]:
 
 
 def _log_probabilities(m: int, shift: float, edges: Array) -> Array:
-    log_below = (m - 1) * log_ndtr(edges) + log_ndtr(edges - shift)
+    log_below = (m - 1) * scipy.special.log_ndtr(edges) + scipy.special.log_ndtr(edges - shift)
     with np.errstate(divide="ignore"):
         return np.asarray(log_below[1:] + np.log(-np.expm1(log_below[:-1] - log_below[1:])))

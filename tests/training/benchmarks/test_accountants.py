@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.said import says
+
 pytest.importorskip("flint")
 
 from typer.testing import CliRunner
@@ -195,7 +197,7 @@ def test_the_page_says_what_the_committed_benchmark_measured() -> None:
     ]
     page = (PROOFS / "privacy" / "saddle_line.md").read_text(encoding="utf-8")
     assert [row for row in rows if row not in page] == [], "\n".join(rows)
-    assert f"holds {len(settings)} settings" in page
+    assert says(page, len(settings))
 
 
 def test_what_the_readme_says_of_the_benchmark() -> None:

@@ -14,6 +14,7 @@ from dptheory.pruning import SubsetMallows
 from dptheory.training import mechanisms as m
 from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant
 from dptheory.training.mechanisms import StepCost
+from tests.refused import refused
 
 RATE, DELTA = 0.05, 1e-5
 PLAIN = StepCost(1.3)
@@ -294,14 +295,14 @@ def test_epsilon_grows_with_the_steps_and_falls_with_delta() -> None:
 
 def test_bad_input() -> None:
     for sigma in (-1.0, -math.inf, math.nan, "1", True):
-        with pytest.raises(ValueError, match="noise_multiplier must be"):
+        with refused("noise_multiplier"):
             StepCost(sigma)
-    with pytest.raises(ValueError, match="sampling_rate"):
+    with refused("sampling_rate"):
         PrivacyAccountant(0.0)
-    with pytest.raises(ValueError, match="delta"):
+    with refused("delta"):
         accountant((PLAIN, 1)).epsilon(0.995)
     for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.995, "delta"), (1.0, 0.0, "delta")):
-        with pytest.raises(ValueError, match=says):
+        with refused(says):
             PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)
 
 

@@ -10,6 +10,7 @@ from dptheory.training import make_private_with_epsilon
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
 from dptheory.training.engine import BudgetError
+from tests.refused import refused
 from tests.training.engine.passes import epoch
 
 DELTA = 1e-5
@@ -76,10 +77,10 @@ def test_a_secure_mask_that_amplifies_leaves_some_of_the_budget() -> None:
 
 def test_a_mechanism_is_free_after_a_call_that_failed() -> None:
     mechanism = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3)
-    with pytest.raises(ValueError, match=r"^target_epsilon must be a budget"):
+    with refused("target_epsilon"):
         private(mechanism, target_epsilon=1e-20, target_delta=1e-30)
     private(mechanism)
-    with pytest.raises(ValueError, match=r"^mechanism must be a new one for every run"):
+    with refused("mechanism"):
         private(mechanism)
 
 
@@ -92,20 +93,20 @@ def test_rate_and_steps_are_the_callers() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"target_epsilon": 0.0}, "^target_epsilon must be a number"),
-        ({"target_delta": 1.0}, "^target_delta must be a number"),
-        ({"epochs": 0}, "^epochs must be an integer"),
+        ({"target_epsilon": 0.0}, "target_epsilon"),
+        ({"target_delta": 1.0}, "target_delta"),
+        ({"epochs": 0}, "epochs"),
         (
             {"target_epsilon": 1e-20, "target_delta": 1e-30},
-            "^target_epsilon must be a budget that 8 steps can keep, got 1e-20: ",
+            "target_epsilon 8 1e-20",
         ),
-        ({"mechanism": m.ClippedSgd()}, "mechanism must keep the budget .*NOT PRIVATE.*, which never does"),
-        ({"mechanism": m.NoisyMagnitudeTopK(1.0, m.Constant(0.5), group_size=4)}, "top-k of .*, which never does"),
+        ({"mechanism": m.ClippedSgd()}, "mechanism"),
+        ({"mechanism": m.NoisyMagnitudeTopK(1.0, m.Constant(0.5), group_size=4)}, "mechanism"),
         (
             {"mechanism": m.IndexPruning(0.1, m.Constant(0.5), group_size=4)},
-            "which spends on the choice of entries too",
+            "mechanism",
         ),
-        ({"max_grad_norm": 0.0}, "^max_grad_norm must be"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm"),
     ],
 )
 def test_what_has_no_answer_is_refused_and_leaves_the_model_as_it_was(options: dict, says: str) -> None:
@@ -118,7 +119,7 @@ def test_what_has_no_answer_is_refused_and_leaves_the_model_as_it_was(options: d
         "epochs": 2,
         "max_grad_norm": 1.0,
     }
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         make_private_with_epsilon(
             module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
             **(arguments | options),

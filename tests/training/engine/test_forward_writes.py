@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import make_private
 from dptheory.training.mechanisms import DpSgd, LayerFreezing
+from tests.refused import refused
 from tests.training.engine.passes import epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -50,14 +51,14 @@ class Clamped(nn.Linear):
     [
         (lambda: Centred(False), "0.mean"),
         (lambda: Centred(True), "0.mean"),
-        (lambda: FakeQuantize(observer=MovingAverageMinMaxObserver), r"0\.\S+"),
+        (lambda: FakeQuantize(observer=MovingAverageMinMaxObserver), "0."),
         (lambda: Clamped(5, 5), "0.weight"),
     ],
 )
 @pytest.mark.parametrize("with_gradients", [True, False])
 def test_a_forward_pass_that_writes_is_refused(layer, name: str, with_gradients: bool) -> None:
     private, optimizer, _ = made(nn.Sequential(layer(), nn.Linear(5, 3)))
-    with pytest.raises(ValueError, match=f"writes to {name}: "), torch.set_grad_enabled(with_gradients):
+    with refused("module", name), torch.set_grad_enabled(with_gradients):
         private(torch.randn(8, 5))
     assert optimizer.accountant.steps == 0
 
@@ -81,7 +82,7 @@ def test_embeddings_that_renormalise_are_refused_at_once(kind, trained: bool) ->
     embedding = kind(7, 5, max_norm=1.0)
     embedding.weight.requires_grad_(trained)
     model = nn.Sequential(embedding, nn.Flatten(), nn.Linear(5, 3))
-    with pytest.raises(ValueError, match=rf"0 \({kind.__name__}\) with max_norm=1.0"):
+    with refused("module", kind.__name__, "0", "1.0"):
         made(model, torch.randint(7, (40, 1)))
 
 
@@ -89,7 +90,7 @@ def test_an_embedding_that_renormalises_later_is_refused_too() -> None:
     embedding = nn.Embedding(7, 5)
     private, _, _ = made(nn.Sequential(embedding, nn.Flatten(), nn.Linear(5, 3)), torch.randint(7, (40, 1)))
     embedding.max_norm = 1.0
-    with pytest.raises(ValueError, match=r"with max_norm=1.0"):
+    with refused("module", "1.0"):
         private(torch.randint(7, (4, 1)))
 
 
@@ -128,12 +129,12 @@ def test_a_layer_that_is_replaced_is_refused_where_it_holds_something() -> None:
     private, _, _ = made(nn.Sequential(Changing(nn.Tanh(), nn.ReLU()), nn.Linear(5, 3)))
     private(torch.randn(8, 5))
     private, _, _ = made(nn.Sequential(Changing(with_buffer, nn.ReLU()), nn.Linear(5, 3)))
-    with pytest.raises(ValueError, match=r"writes to 0\.part: "):
+    with refused("module", "0.part"):
         private(torch.randn(8, 5))
 
 
 def test_a_layer_that_stands_in_two_places_is_looked_at() -> None:
     shared = Centred(False)
     private, _, _ = made(nn.Sequential(nn.Sequential(shared), shared, nn.Linear(5, 3)))
-    with pytest.raises(ValueError, match=r"writes to 0\.0\.mean: "):
+    with refused("module", "0.0.mean"):
         private(torch.randn(8, 5))

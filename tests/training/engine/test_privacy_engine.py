@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import PrivacyEngine
 from dptheory.training import mechanisms as m
+from tests.refused import refused
 from tests.training.engine.passes import epoch
 
 pytestmark = [
@@ -94,7 +95,7 @@ def test_one_engine_has_one_run() -> None:
     run(engine)
     with pytest.raises(ValueError, match=r"^this engine has a run already"):
         run(engine)
-    with pytest.raises(TypeError, match=r"mechanism must be one of dptheory.training.mechanisms, got 'dp-sgd'"):
+    with refused("mechanism", "'dp-sgd'", kind=TypeError):
         PrivacyEngine("dp-sgd")
     with pytest.raises(TypeError, match="unexpected keyword argument 'accountant'"):
         PrivacyEngine(m.DpSgd(), accountant="rdp")
@@ -157,9 +158,9 @@ def test_a_checkpoint_without_the_optimizer_has_weights_and_steps(tmp_path: Path
     again = run(other)
     assert other.load_checkpoint(path=path, module=again[0]) == {}
     assert other.accountant.steps == 4 and torch.equal(again[0]._module.weight, made[0]._module.weight)
-    with pytest.raises(ValueError, match=r"one without optimizer_state_dict$"):
+    with refused("path"):
         other.load_checkpoint(path=path, module=again[0], optimizer=again[1])
-    with pytest.raises(ValueError, match=r"^path must be a path, got None"):
+    with refused("path"):
         engine.save_checkpoint(path=None, module=made[0])
 
 
@@ -175,9 +176,9 @@ def test_a_checkpoint_of_another_sampling_rate_is_refused(tmp_path: Path, whole:
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 5), **NOISE
     )
     before = copy.deepcopy(again[0].state_dict())
-    with pytest.raises(ValueError, match=r"sampling rate of this run, 0\.125, got steps of 0\.25"):
+    with refused("state", "0.125", "0.25"):
         other.load_checkpoint(path=path, module=again[0], optimizer=again[1] if whole else None)
-    with pytest.raises(ValueError, match=r"sampling rate of this run, 0\.125, got steps of 0\.25"):
+    with refused("state", "0.125", "0.25"):
         again[1].load_state_dict(made[1].state_dict())
     assert all(torch.equal(a, b) for a, b in zip(before.values(), again[0].state_dict().values(), strict=True))
     assert other.accountant.steps == 0 and not again[1].state
@@ -191,7 +192,7 @@ def test_checkpoints_of_opacus_hold_the_same_weights_and_another_accountant(tmp_
     engine = sparse()
     own = run(engine)
     before = copy.deepcopy(own[0].state_dict())
-    with pytest.raises(ValueError, match="path must be a checkpoint of this engine, got one of Opacus's"):
+    with refused("path"):
         engine.load_checkpoint(path=path, module=own[0], optimizer=own[1])
     assert all(torch.equal(a, b) for a, b in zip(before.values(), own[0].state_dict().values(), strict=True))
     own[0].load_state_dict(torch.load(path, weights_only=True)["module_state_dict"])

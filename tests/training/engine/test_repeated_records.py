@@ -7,6 +7,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorD
 
 from dptheory.training import make_private
 from dptheory.training.mechanisms import DpSgd
+from tests.refused import refused
 
 
 def data(count: int) -> TensorDataset:
@@ -35,9 +36,7 @@ DOUBLE = data(4)
     ],
 )
 def test_a_record_that_is_there_twice_is_refused(twice) -> None:
-    with pytest.raises(
-        ValueError, match=r"^data_loader must hold every record once, got a (Subset|ConcatDataset) that"
-    ):
+    with refused("data_loader"):
         private(twice)
     private(Subset(Subset(data(40), range(1, 30)), [3, 1, 2]))
     private(ConcatDataset([data(4), Subset(data(40), [5, 6])]))

@@ -7,7 +7,9 @@ import pytest
 import torch
 from scipy.stats import binom, chisquare
 
+from dptheory.errors import ArgumentError
 from dptheory.training.engine import GeneratorBatches, PartitionBatches, PoissonBatches, PoissonSampler, SecureBatches
+from tests.refused import refused
 
 N, RATE, STEPS = 200, 0.15, 3000
 KINDS = [
@@ -127,10 +129,10 @@ def test_a_partition_has_every_example_once_per_pass() -> None:
     )
     PartitionBatches(train_size=1, batch_size=1, seed=2**64 - 1)
     for records, size, seed in ((0, 1, 0), (4, 0, 0), (4, 5, 0), (4, 3, 0), (4, 2, -1), (4, 2, 2**64)):
-        with pytest.raises(ValueError, match="must"):
+        with pytest.raises(ArgumentError):
             PartitionBatches(train_size=records, batch_size=size, seed=seed)
     for step, part, parts in ((-1, 0, 1), (0, 2, 2), (0, -1, 2), (0, 0, 0)):
-        with pytest.raises(ValueError, match="must"):
+        with pytest.raises(ArgumentError):
             batches.batch(step, part, parts)
 
 
@@ -179,12 +181,12 @@ def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too(
 
 def test_bad_input() -> None:
     for call, says in (
-        (lambda: PoissonBatches(train_size=0, sampling_rate=0.5, seed=0), "train_size"), (lambda: PoissonBatches(train_size=3,
-        sampling_rate=0.0, seed=0), "sampling_rate"),
-        (lambda: SecureBatches(train_size=3, sampling_rate=1.5), "sampling_rate"), (lambda: PoissonBatches(train_size=3,
-        sampling_rate=0.5, seed=-1), "seed"),
-        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(-1), "step"),
-        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 2, 2), "part"),
+        (lambda: PoissonBatches(train_size=0, sampling_rate=0.5, seed=0), 'train_size'), (lambda: PoissonBatches(train_size=3,
+        sampling_rate=0.0, seed=0), 'sampling_rate'),
+        (lambda: SecureBatches(train_size=3, sampling_rate=1.5), 'sampling_rate'), (lambda: PoissonBatches(train_size=3,
+        sampling_rate=0.5, seed=-1), 'seed'),
+        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(-1), 'step'),
+        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 2, 2), 'part'),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=says):
+        with refused(says):
             call()

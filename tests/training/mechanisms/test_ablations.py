@@ -12,8 +12,10 @@ from dptheory import privacy
 from dptheory.training import runs as runs
 from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
-from dptheory.training.runs import RunConfig, Study, _prepare, from_dict, prepare, read_study
+from dptheory.training.runs import RunConfig, _prepare, from_dict, prepare
 from dptheory.training.runs._train import one_step
+from dptheory.training.studies import Study, read_study
+from tests.refused import refused
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -75,7 +77,7 @@ def test_a_partition_holds_every_example_once_per_pass() -> None:
     parts = torch.cat([batches.batch(5, part, 2) for part in range(2)])
     assert sorted(parts.tolist()) == batches.batch(5).tolist()
     assert PartitionBatches(train_size=12, batch_size=3, seed=2).batch(0).tolist() != batches.batch(0).tolist()
-    with pytest.raises(ValueError, match="batch_size must divide the 12 examples where batches are a partition, got 5"):
+    with refused("batch_size", "12", "5"):
         PartitionBatches(train_size=12, batch_size=5, seed=1)
 
 
@@ -94,13 +96,13 @@ def test_a_partition_amplifies_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"sampling": "shuffle"}, "sampling must be one of 'poisson', 'partition'"),
-        ({"sampling": "partition", "secure": True}, "sampling must be 'poisson' with secure = true"),
-        ({"sampling": "partition", "noise_multiplier": None, "epsilon": 1.0}, "noise_multiplier must be given with"),
+        ({"sampling": "shuffle"}, "sampling 'poisson' 'partition'"),
+        ({"sampling": "partition", "secure": True}, "sampling 'poisson'"),
+        ({"sampling": "partition", "noise_multiplier": None, "epsilon": 1.0}, "noise_multiplier"),
     ],
 )
 def test_refuses(changes: dict, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         from_dict(tiny_config().as_dict() | changes)
 
 
@@ -142,13 +144,10 @@ def test_entries_that_a_step_of_the_study_of_index_pruning_keeps() -> None:
 
 def test_index_pruning_at_two_budgets_often_makes_the_same_run() -> None:
     """As the study says."""
-    folder = Path(__file__).parents[3] / "proofs" / "results" / "index_pruning"
+    path = Path(__file__).parents[3] / "proofs" / "results" / "index_pruning.jsonl"
+    rows = {row["run"]: row["epochs"]["test_accuracy"] for row in map(json.loads, path.read_text().splitlines())}
     one, other = (
-        [
-            json.loads((folder / f"final_{arm}_seed={seed}.json").read_text())["epochs"]["test_accuracy"]
-            for seed in range(16)
-        ]
-        for arm in ("index-pruning", "index-pruning-1000")
+        [rows[f"final_{arm}_seed={seed}"] for seed in range(16)] for arm in ("index-pruning", "index-pruning-1000")
     )
     assert sum(a == b for a, b in zip(one, other, strict=True)) >= 8
 

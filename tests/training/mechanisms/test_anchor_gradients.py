@@ -8,6 +8,7 @@ from torch import nn
 
 from dptheory.training._streams import simulation
 from dptheory.training.mechanisms import AnchorGradients
+from tests.refused import refused
 
 PIXELS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
 
@@ -56,7 +57,7 @@ def test_given_labels_stay() -> None:
     "labels", [[0] * 7, torch.zeros(6, dtype=torch.int64), torch.zeros(7), torch.full((7,), 5), torch.full((7,), -1)]
 )
 def test_what_are_no_labels(labels: object) -> None:
-    with pytest.raises(ValueError, match=r"labels must be an int64 tensor of shape \(7,\) with entries in 0\.\.4"):
+    with refused("labels", "7", "0..4"):
         AnchorGradients(nn.Linear(3, 5), PIXELS, classes=5, seed=0, labels=labels)
 
 
@@ -72,5 +73,5 @@ def test_a_resumed_simulation_alone_draws_the_same_labels(simulated: bool) -> No
 
 @pytest.mark.parametrize("pixels", [None, [[1.0, 2.0]], torch.zeros(3), torch.zeros(0, 3)])
 def test_what_is_no_set_of_images(pixels: object) -> None:
-    with pytest.raises(ValueError, match="pixels must be a tensor with at least one auxiliary image"):
+    with refused("pixels"):
         AnchorGradients(nn.Linear(3, 5), pixels, classes=5, seed=0)

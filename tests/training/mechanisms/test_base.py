@@ -10,6 +10,7 @@ from scipy.stats import kstest
 from dptheory.training import mechanisms as m
 from dptheory.training.engine import secure_noise
 from dptheory.training.mechanisms._base import noised
+from tests.refused import refused
 
 CLIP, SIGMA = 1.3, 0.7
 HALF = m.Constant(0.5)
@@ -46,14 +47,14 @@ def test_the_release_is_the_total_plus_the_noise(mechanism: m.Mechanism) -> None
 def test_a_mechanism_without_state_takes_none() -> None:
     assert m.DpSgd().state_dict() == {}
     m.DpSgd().load_state_dict({})
-    with pytest.raises(ValueError, match="state must be empty for DP-SGD"):
+    with refused("state"):
         m.DpSgd().load_state_dict({"step": 1})
 
 
 def test_noise_of_a_step_is_a_number() -> None:
     assert m.StepCost(0.0).noise_multiplier == 0.0 and m.StepCost(math.inf).noise_multiplier == math.inf
     for bad in (-1e-300, math.nan):
-        with pytest.raises(ValueError, match="noise_multiplier must"):
+        with refused("noise_multiplier"):
             m.StepCost(bad)
 
 

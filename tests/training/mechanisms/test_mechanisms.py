@@ -15,6 +15,7 @@ from dptheory.training._randomness import _inverted, normal, permutation
 from dptheory.training.engine import generator_noise, secure_noise
 from dptheory.training.mechanisms import draw_mask, largest_entries
 from dptheory.training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
+from tests.refused import refused
 
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
 DIM = sum(math.prod(s) for s in SHAPES)
@@ -367,10 +368,13 @@ class Late:
 
 
 def test_a_schedule_that_goes_wrong_says_so_at_its_step() -> None:
-    for mechanism in (m.RandomSparsification(Late(), 0), m.IndexPruning(1.0, Late(), group_size=10)):
+    for mechanism, name in (
+        (m.RandomSparsification(Late(), 0), "drop_rate"),
+        (m.IndexPruning(1.0, Late(), group_size=10), "keep_share"),
+    ):
         for _ in range(2):
             step(mechanism, gradients())
-        with pytest.raises(ValueError, match=r"(drop_rate|keep_share) at step 2 must be a number in \[0, 1.* got nan"):
+        with refused(f"{name} at step 2", "[0, 1", "nan"):
             step(mechanism, gradients())
 
 
@@ -447,66 +451,66 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
     [
         (
             lambda: step(m.RandomSparsification(m.Constant(0.99), 0), gradients()),
-            "drop_rate must keep at least one of the 25",
+            ("drop_rate", "25"),
         ),
-        (lambda: m.RandomSparsification(m.Constant(0.5), -1), "seed must be an integer in 0.."),
-        (lambda: m.Constant(1.5), "value must be a number in"),
-        (lambda: m.GradualCooling(final_drop_rate=0.5, cooling_epochs=1, steps_per_epoch=3), "cooling_epochs"),
-        (lambda: m.IndexPruning(-1.0, m.Constant(0.5)), "theta must be"),
-        (lambda: m.IndexPruning(1.0, m.Constant(0.5), group_size=1), "group_size must be"),
+        (lambda: m.RandomSparsification(m.Constant(0.5), -1), ("seed", "0")),
+        (lambda: m.Constant(1.5), ("value",)),
+        (lambda: m.GradualCooling(final_drop_rate=0.5, cooling_epochs=1, steps_per_epoch=3), ("cooling_epochs",)),
+        (lambda: m.IndexPruning(-1.0, m.Constant(0.5)), ("theta",)),
+        (lambda: m.IndexPruning(1.0, m.Constant(0.5), group_size=1), ("group_size",)),
         (
             lambda: step(m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 1]], seed=0), gradients()),
-            "groups must hold each of the 3",
+            ("groups", "3"),
         ),
-        (lambda: gep(m.Gep, residual_clip=0.0), "residual_clip must be"),
-        (lambda: gep(m.GepJoint, residual_clip=2.0).check_clip(1.0), "residual_clip must be a number in .0, 1"),
+        (lambda: gep(m.Gep, residual_clip=0.0), ("residual_clip",)),
+        (lambda: gep(m.GepJoint, residual_clip=2.0).check_clip(1.0), ("residual_clip", "1")),
         (
             lambda: m.LayerFreezing(gep(m.GepJoint, residual_clip=2.0), frozen_layers=1, from_step=1).check_clip(1.0),
-            "residual_clip must be",
+            ("residual_clip",),
         ),
         (
             lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 0]], seed=0),
-            "groups must hold each of the numbers",
+            ("groups",),
         ),
         (
             lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0], []], seed=0),
-            "groups must hold each of the numbers",
+            ("groups",),
         ),
-        (lambda: m.RandomSparsification(lambda _: math.nan, 0), "drop_rate at step 0 must be a number in"),
-        (lambda: m.RandomSparsification(lambda _: "abc", 0), "drop_rate at step 0 must be a number in"),
-        (lambda: m.RandomSparsification(m.Constant(1.0), 0), r"drop_rate at step 0 must be a number in \[0, 1\)"),
+        (lambda: m.RandomSparsification(lambda _: math.nan, 0), ("drop_rate at step 0", "0")),
+        (lambda: m.RandomSparsification(lambda _: "abc", 0), ("drop_rate at step 0", "0")),
+        (lambda: m.RandomSparsification(m.Constant(1.0), 0), ("drop_rate at step 0", "0", "1")),
         (
             lambda: m.RankedSparsification(lambda _: -0.1, steps_per_epoch=3, seed=0),
-            "drop_rate at step 0 must be a number in",
+            ("drop_rate at step 0", "0"),
         ),
-        (lambda: m.IndexPruning(1.0, lambda _: 1.5), "keep_share at step 0 must be a number in"),
-        (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), "seed must be"),
-        (lambda: m.BatchSizeDivisor(expected_batch_size=-1.0, drop_rate=0.5, seed=0), "expected_batch_size must be"),
-        (lambda: m.TopKWithoutNoise(math.nan), "keep_share must be"),
-        (lambda: m.NoisyMagnitudeTopK(0.0, m.Constant(0.5)), "selection_multiplier must be"),
+        (lambda: m.IndexPruning(1.0, lambda _: 1.5), ("keep_share at step 0", "0")),
+        (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), ("seed",)),
+        (lambda: m.BatchSizeDivisor(expected_batch_size=-1.0, drop_rate=0.5, seed=0), ("expected_batch_size",)),
+        (lambda: m.TopKWithoutNoise(math.nan), ("keep_share",)),
+        (lambda: m.NoisyMagnitudeTopK(0.0, m.Constant(0.5)), ("selection_multiplier",)),
     ],
 )
 def test_bad_input(call, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says):
         call()
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: m.RandomSparsification(0.5, seed=0), r"drop_rate must be a schedule such as Constant\(0.5\), got 0.5"),
-        (lambda: m.PosteriorFreeze("abc", seed=0), "drop_rate must be a schedule"),
-        (lambda: m.RankedSparsification(math.nan, steps_per_epoch=3, seed=0), "drop_rate must be a schedule"),
-        (lambda: m.TopKOfReleased(0.5, 64), "keep_share must be a schedule"),
-        (lambda: m.LayerFreezing("dp-sgd", frozen_layers=1, from_step=1), "inner must be a mechanism"),
+        (lambda: m.RandomSparsification(0.5, seed=0), "drop_rate 0.5"),
+        (lambda: m.PosteriorFreeze("abc", seed=0), "drop_rate"),
+        (lambda: m.RankedSparsification(math.nan, steps_per_epoch=3, seed=0), "drop_rate"),
+        (lambda: m.TopKOfReleased(0.5, 64), "keep_share"),
+        (lambda: m.LayerFreezing("dp-sgd", frozen_layers=1, from_step=1), "inner"),
         (
             lambda: m.Gep(gradients(), subspace_dim=5, residual_clip=1.0, groups=[[0]], seed=0),
-            "anchor_gradients must give gradients",
+            "anchor_gradients",
         ),
     ],
 )
 def test_arguments_of_another_kind(call, says: str) -> None:
-    with pytest.raises(TypeError, match=says):
+    with refused(*says.split(), kind=TypeError):
         call()
 
 

@@ -1,6 +1,5 @@
 """The evidence for plans, end to end in a setting of seconds, and where its grid goes."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from dptheory.privacy import epsilon_bounds
+from dptheory.training._json_lines import JsonLines
 from dptheory.training._randomness import seeded
 from dptheory.training.planning import Effort, Point, _evidence, plan
 from dptheory.training.planning._evidence import (
@@ -22,7 +22,6 @@ from dptheory.training.planning._evidence import (
     private_accuracy,
 )
 from dptheory.training.planning._evidence_settings import DELTA, Records, Setting
-from dptheory.training.planning._json_lines import JsonLines
 
 
 def _tiny() -> Records:
@@ -146,8 +145,3 @@ def test_a_point_is_priced_at_its_own_sampling_rate_and_steps() -> None:
         for factor in (1.0, 0.999)
     }
     assert bounds[1.0] <= SETTING.epsilon < bounds[0.999]
-
-
-def test_the_lines_of_a_file_are_json_in_one_line_each(results: JsonLines, tmp_path: Path) -> None:
-    results.add({"kind": "grid", "words": "two\nlines"})
-    assert json.loads((tmp_path / "plan.jsonl").read_text("utf-8").splitlines()[0])["words"] == "two\nlines"

@@ -280,7 +280,7 @@ def test_a_lock_that_everybody_may_take_and_a_disk_that_has_none(
     def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(_checkpoint.fcntl, "flock", none)
+    monkeypatch.setattr("fcntl.flock", none)
     with pytest.raises(OSError, match="No locks available"), _checkpoint.locked(tmp_path):
         pass
 

@@ -24,6 +24,7 @@ from dptheory.training.runs import (
     from_dict,
     read_config,
 )
+from tests.refused import refused
 from tests.training.tiny import TRAIN, tiny_config, tiny_load
 
 FOLDER = Path(dptheory.training.__file__).parent
@@ -97,9 +98,9 @@ def test_how_changes_are_written() -> None:
     assert changed.optimizer.momentum == 0.5 and changed.mechanism == {"name": "random-k", "keep_share": 0.1}
     assert changed.delta == 1e-5
     assert read_config(PLAIN, changes=["nothing=", "secure=true"]).secure is True
-    with pytest.raises(ValueError, match=r"data must be one of .*, got 'a=b'"):
+    with refused("data", "'a=b'"):
         read_config(PLAIN, changes=["data=a=b"])
-    with pytest.raises(ValueError, match=r"data must be one of .*, got 'two words'"):
+    with refused("data"):
         read_config(PLAIN, changes=["data= two words "])
     with pytest.raises(ValueError, match=r"--set epochs.x=1: epochs is not a table"):
         read_config(PLAIN, changes=["epochs.x=1"])
@@ -113,11 +114,9 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
     with pytest.raises(ValueError, match=r"has no key optimizer.a, optimizer.b; there are name, learning_rate"):
         from_dict({"optimizer": {"a": 1, "b": 2}})
     for name in ("optimizer", "mechanism"):
-        with pytest.raises(
-            ValueError, match=rf"{name} must be a table such as \[{name}\], got 3; did you mean {name}.name"
-        ):
+        with refused(name, name, name, "3"):
             from_dict({name: 3})
-    with pytest.raises(ValueError, match="mechanism must be a table of name and arguments, got 3"):
+    with refused("mechanism", "3"):
         RunConfig(
             data="excerpt",
             model="small-cnn",
@@ -144,11 +143,11 @@ def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
     }
     assert from_dict(part | {"noise_multiplier": 0.0}).noise_multiplier == 0.0
     assert from_dict(part | {"sampling": "poisson", "secure": True, "epsilon": 1}).secure is True
-    with pytest.raises(ValueError, match="noise_multiplier must be given with sampling = 'partition', got none"):
+    with refused("noise_multiplier", "'partition'"):
         from_dict(part | {"epsilon": 1.0})
-    with pytest.raises(ValueError, match="sampling must be 'poisson' with secure = true, got 'partition'"):
+    with refused("sampling", "'poisson'", "'partition'"):
         from_dict(part | {"noise_multiplier": 1.0, "secure": True})
-    with pytest.raises(ValueError, match="noise_multiplier or epsilon must be given, got neither"):
+    with refused("noise_multiplier or epsilon"):
         from_dict(part | {"sampling": "poisson"})
 
 
@@ -203,8 +202,8 @@ def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
     ("mechanism", "changes", "says"),
     [
         ({"name": "sgd"}, {}, "mechanism.name must be one of 'dp-sgd'"),
-        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism 'dp-sgd' has no argument drop_rate; it takes none"),
-        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism 'random-k' has no argument drop_rate; there are keep_share"),
+        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism.drop_rate.*'dp-sgd'"),
+        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism.drop_rate.*'random-k'.*keep_share"),
         ({"name": "random-k"}, {}, "mechanism 'random-k': .*keep_share"),
         ({"name": "random-sparsification", "drop_rate": 1.5}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.5"),
         ({"name": "ranked-sparsification", "drop_rate": 1.0}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.0"),
@@ -359,7 +358,7 @@ def test_a_decay_is_written_down_where_there_is_one() -> None:
     plain, decayed = (read_config(PLAIN, changes=changes) for changes in ([], ["optimizer.decay=0.5"]))
     assert "decay" not in plain.as_dict()["optimizer"] and decayed.as_dict()["optimizer"]["decay"] == 0.5
     assert from_dict(decayed.as_dict()) == decayed and from_dict(plain.as_dict()) == plain
-    with pytest.raises(ValueError, match=r"epochs must be at least 2 with optimizer\.decay above 0, got 1"):
+    with refused("epochs", "2", "0", "1"):
         read_config(PLAIN, changes=["optimizer.decay=0.5", "epochs=1"])
 
 

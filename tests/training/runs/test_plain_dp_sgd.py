@@ -9,6 +9,7 @@ from torch import nn
 from dptheory.training.data import Images
 from dptheory.training.networks import layer_slices, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from tests.refused import refused
 
 CPU = torch.device("cpu")
 
@@ -163,37 +164,37 @@ def test_accuracy_counts_and_keeps_the_mode() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"steps": 0}, "steps must be an integer in 1..1000000000, got 0"),
+        ({"steps": 0}, "steps 1..1000000000 0"),
         ({"steps": 2.5}, "steps"),
-        ({"batch_size": 0}, "batch_size must be an integer in 1..1000000000, got 0"),
-        ({"noise_multiplier": -1.0}, "noise_multiplier must be a number in .*, got -1.0"),
-        ({"noise_multiplier": float("nan")}, "noise_multiplier .* got nan"),
-        ({"noise_multiplier": float("inf")}, "noise_multiplier .* got inf"),
-        ({"max_grad_norm": 0.0}, "max_grad_norm .* got 0.0"),
-        ({"learning_rate": 0.0}, "learning_rate .* got 0.0"),
-        ({"learning_rate": float("nan")}, "learning_rate .* got nan"),
-        ({"seed": -1}, "seed must be an integer in 0.."),
+        ({"batch_size": 0}, "batch_size 1..1000000000 0"),
+        ({"noise_multiplier": -1.0}, "noise_multiplier -1.0"),
+        ({"noise_multiplier": float("nan")}, "noise_multiplier"),
+        ({"noise_multiplier": float("inf")}, "noise_multiplier"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm 0.0"),
+        ({"learning_rate": 0.0}, "learning_rate 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"seed": -1}, "seed 0"),
     ],
 )
 def test_bad_settings(change: dict[str, object], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with refused(*says.split()):
         settings(**change)
 
 
 def test_batch_larger_than_the_data() -> None:
-    with pytest.raises(ValueError, match=r"batch_size must be an integer in 1\.\.8, got 16"):
+    with refused("batch_size", "1..8", "16"):
         dp_sgd(small_tanh_cnn(0), some_images(8), settings(), CPU)
 
 
 def test_unknown_device() -> None:
-    with pytest.raises(ValueError, match="wanted must be one of 'auto', 'cpu', 'cuda', got 'tpu'"):
+    with refused("wanted", "'auto'", "'cpu'", "'cuda'", "'tpu'"):
         pick_device("tpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 def test_cuda_where_there_is_none() -> None:
     assert pick_device("auto") == CPU
-    with pytest.raises(ValueError, match="device='cuda'"):
+    with refused("device", "'cuda'"):
         pick_device("cuda")
 
 

@@ -25,6 +25,7 @@ from dptheory.cli import app
 from dptheory.training import engine, runs
 from dptheory.training.networks import per_sample_gradients
 from dptheory.training.runs import CSV, JSON, STATE, _checkpoint, _config, _prepare, _train, accuracy
+from tests.refused import refused
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
@@ -322,7 +323,7 @@ def test_two_runs_in_one_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_free_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="batch_size"):
+    with refused("batch_size"):
         runs.train(tiny_config(batch_size=121), CPU, tmp_path, resume=False)
     assert runs.train(tiny_config(), CPU, tmp_path, resume=False).step == 12
 
@@ -423,7 +424,7 @@ def test_a_physical_batch_too_large_for_the_memory(
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(_train, "_backward", full)
-    with pytest.raises(ValueError, match="physical_batch_size must fit into memory, got 16"):
+    with refused("physical_batch_size", "16"):
         runs.train(tiny_config(), CPU, tmp_path, resume=False)
 
 

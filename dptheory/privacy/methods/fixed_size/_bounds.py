@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dptheory.privacy._bounds import CHANCE, Found
 from dptheory.privacy._parts import Step
@@ -101,8 +100,8 @@ def _largest(step: Loss, probability: float) -> float:
     losses = step.at(z)
     gap = np.minimum(1.0, losses)  # a
     tails = np.logaddexp(
-        math.log1p(-step.sampling_rate) + log_ndtr(-z),
-        math.log(step.sampling_rate) + log_ndtr(1.0 / step.noise_multiplier - z),
+        math.log1p(-step.sampling_rate) + scipy.special.log_ndtr(-z),
+        math.log(step.sampling_rate) + scipy.special.log_ndtr(1.0 / step.noise_multiplier - z),
     )
     first = int(np.argmax(tails <= math.log(probability) + np.log(-np.expm1(-gap))))
     return float(losses[first] + gap[first])

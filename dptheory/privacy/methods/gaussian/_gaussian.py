@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from scipy.special import erfcx, erfinv
 
 from dptheory import _validate
 
@@ -133,7 +132,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     epsilon = _validate.real("epsilon", epsilon, 0.0, 1e100)
     delta = _delta(delta)
     log_delta = math.log(delta)
-    low = max(gaussian_rdp_mu(epsilon, delta), 2 * math.sqrt(2) * float(erfinv(delta)))  # mu rises with epsilon
+    low = max(
+        gaussian_rdp_mu(epsilon, delta), 2 * math.sqrt(2) * float(scipy.special.erfinv(delta))
+    )  # mu rises with epsilon
     high = low
     while log_delta_at(high, epsilon / high - high / 2) <= log_delta:
         high *= 1.5
@@ -213,7 +214,7 @@ def log_delta_at(mu: float, x: float) -> float:
 
 
 def _mills(x: float) -> float:
-    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+    return math.sqrt(math.pi / 2) * float(scipy.special.erfcx(x / math.sqrt(2)))
 
 
 def _mills_gap(x: float, mu: float) -> float:

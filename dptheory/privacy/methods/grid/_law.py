@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory.privacy._bounds import Direction, Unresolved
 
@@ -207,7 +207,7 @@ class Kind:
 
 def _differences(z: Array) -> Array:
     """Masses of N(0, 1) between rising places, and outside."""
-    below, above = ndtr(z), ndtr(-z)
+    below, above = scipy.special.ndtr(z), scipy.special.ndtr(-z)
     inside = np.where(z[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     return np.concatenate([below[:1], np.maximum(inside, 0.0), above[-1:]])
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from scipy.fft import irfft, next_fast_len, rfft
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._log_sum import log_sum
@@ -159,7 +158,7 @@ def grid_sum(
     tilt = cumulants.tilt_to(epsilon) if epsilon is not None else cumulants.tilt_for(math.log(delta))
     low, high = cumulants.window(tilt)
     steps = sum(kind.count for kind in kinds) + len(indices)
-    size = next_fast_len(int(min(max(_FEWEST, _CELLS * math.sqrt(steps)), _MOST)), real=True)
+    size = scipy.fft.next_fast_len(int(min(max(_FEWEST, _CELLS * math.sqrt(steps)), _MOST)), real=True)
     spacing = (high - low) / (size - 4)
     if not _FINEST <= spacing < math.inf:
         raise Unresolved("the losses are too small or too large for a grid")
@@ -185,12 +184,12 @@ def _summed(laws: list[TiltedLaw], tilt: float, spacing: float, size: int, low: 
     for law in laws:
         middle = round(float(law.weights @ law.places))
         shift += law.count * middle
-        one = rfft(np.bincount((law.places - middle).astype(np.int64) % size, law.weights, size))
+        one = scipy.fft.rfft(np.bincount((law.places - middle).astype(np.int64) % size, law.weights, size))
         spectrum *= one**law.count
         errors += law.count * unit / np.maximum(np.abs(one), unit)
     moduli = np.abs(spectrum)
     rounding = 4 * math.sqrt(2 * float(np.square(np.minimum(moduli * errors + unit, 1.0)).sum()))
-    masses = np.roll(np.maximum(irfft(spectrum, size), 0.0), (shift - start) % size)
+    masses = np.roll(np.maximum(scipy.fft.irfft(spectrum, size), 0.0), (shift - start) % size)
     wrong = _outside(laws, spacing, start, size) + rounding + math.fsum(law.count * law.wrong for law in laws)
     return GridSum(
         losses=spacing * (start + np.arange(size, dtype=np.float64)),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods.gaussian._gaussian import log_delta_at
 from dptheory.privacy.methods.lattice._moments import log_moments
@@ -362,16 +362,16 @@ class _Trimmed:
 
     def _fourier(self, law: Array, mean: float, count: int, tilt: float, size: int) -> _Sums:
         if size > _MAX_GRID:
-            raise ValueError(
-                f"count must leave a grid of at most {_MAX_GRID} points, got {size} points for count={count}"
+            raise ArgumentError(
+                "count", f"leave a grid of at most {_MAX_GRID} points", count, got=f"{size} points for count={count}"
             )
-        length = next_fast_len(max(size, law.size), real=True)
+        length = scipy.fft.next_fast_len(max(size, law.size), real=True)
         # Count from the whole number next to the mean, so that phases stay small; place the rest of the mean at the end.
         whole = round(mean)
         padded = np.zeros(length)
         padded[: law.size] = law
         shifted = np.roll(padded, int(self.j[0]) - whole)
-        power = irfft(rfft(shifted) ** count, n=length)
+        power = scipy.fft.irfft(scipy.fft.rfft(shifted) ** count, n=length)
         centre = round(count * (mean - whole))
         low = centre - length // 2
         power = np.roll(power, -low)

@@ -28,7 +28,10 @@ _PASSES = 3
 
 
 class Lattice:
-    """Steps of one kind on a lattice: wider than the line where the line is narrow, far narrower where it is not."""
+    """Steps of one kind on a lattice: wider than the line where the line is narrow, far narrower where it is not.
+
+    Proof: proofs/privacy/fixed_size_batches.md, steps 7 to 9: losses rounded up and down to cells, their sum, what is left out.
+    """
 
     name = LATTICE
 

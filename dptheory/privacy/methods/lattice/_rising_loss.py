@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, logsumexp, ndtr
 
 from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods.lattice._sums import LatticeMasses
@@ -38,7 +38,8 @@ class RisingLoss:
         exponents = np.multiply.outer(z, self.means) - self.means**2 / 2
         with np.errstate(divide="ignore"):
             return np.asarray(
-                logsumexp(exponents + np.log(self.by_p), axis=1) - logsumexp(exponents + np.log(self.by_q), axis=1)
+                scipy.special.logsumexp(exponents + np.log(self.by_p), axis=1)
+                - scipy.special.logsumexp(exponents + np.log(self.by_q), axis=1)
             )
 
     def reversed(self) -> "RisingLoss":
@@ -49,15 +50,17 @@ class RisingLoss:
         """z such that P(below) is next to nothing, and P(above) at most exp(log_above)."""
         z = np.linspace(float(self.means[0]) - 39.0, float(self.means[-1]) + 39.0, 8001)
         with np.errstate(divide="ignore"):
-            above = logsumexp(log_ndtr(self.means - z[:, None]) + np.log(self.by_p), axis=1)
-            below = logsumexp(log_ndtr(z[:, None] - self.means) + np.log(self.by_p), axis=1)
+            above = scipy.special.logsumexp(scipy.special.log_ndtr(self.means - z[:, None]) + np.log(self.by_p), axis=1)
+            below = scipy.special.logsumexp(scipy.special.log_ndtr(z[:, None] - self.means) + np.log(self.by_p), axis=1)
         return float(z[max(int(np.argmax(below > _BELOW)) - 1, 0)]), float(z[int(np.argmax(above <= log_above))])
 
     def cells(self, log_above: float) -> "LossCells":
         """Its outputs but for the largest, of probability exp(log_above), in cells."""
         edges = np.linspace(*self.outputs(log_above), _CELLS + 1)
         by_p, by_q = (self._probabilities(weights, edges) for weights in (self.by_p, self.by_q))
-        by_p[0] += float(self.by_p @ ndtr(edges[0] - self.means))  # what lies below, with too large a loss
+        by_p[0] += float(
+            self.by_p @ scipy.special.ndtr(edges[0] - self.means)
+        )  # what lies below, with too large a loss
         return LossCells(self.at(edges), by_p, by_q)
 
     def _probabilities(self, weights: Array, edges: Array) -> Array:
@@ -67,7 +70,7 @@ class RisingLoss:
                 left, right = edges[:-1] - mean, edges[1:] - mean
                 mirrored = left > 0  # from the tail that is the smaller
                 a, b = np.where(mirrored, -right, left), np.where(mirrored, -left, right)
-                found += weight * np.maximum(ndtr(b) - ndtr(a), 0.0)
+                found += weight * np.maximum(scipy.special.ndtr(b) - scipy.special.ndtr(a), 0.0)
         return found
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
 
 Array = NDArray[np.float64]
 
@@ -134,12 +134,12 @@ def tilted_sum(law: LatticeMasses, count: int, tilt: float) -> TiltedSum:
     """The sum of ``count`` losses by a periodic convolution on a window that holds all but exp(-36) of the tilted mass."""
     log_moment, mean, _ = law.cumulants(tilt)
     reach = radius(law, count, tilt)
-    length = next_fast_len(2 * math.ceil(reach / law.spacing) + 3, real=True)
+    length = scipy.fft.next_fast_len(2 * math.ceil(reach / law.spacing) + 3, real=True)
     with np.errstate(divide="ignore"):
         tilted = np.exp(np.log(law.masses) + tilt * law.losses - log_moment)
     whole = round(mean / law.spacing)  # counted from the mean, so that phases stay small
     folded = np.bincount((law.low + np.arange(tilted.size) - whole) % length, weights=tilted, minlength=length)
-    power = irfft(rfft(folded) ** count, n=length)
+    power = scipy.fft.irfft(scipy.fft.rfft(folded) ** count, n=length)
     low = round(count * (mean / law.spacing - whole)) - length // 2
     return TiltedSum(
         law=law,

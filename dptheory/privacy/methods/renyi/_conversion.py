@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
 
@@ -48,7 +49,9 @@ def epsilon_from_rdp(*, orders: ArrayLike, rdp: ArrayLike, delta: float) -> floa
     order = _validate.finite("orders", orders)
     curve = np.minimum(_validate.extended("rdp", rdp), _HUGE)
     if order.shape != curve.shape or order.size == 0:
-        raise ValueError(f"orders and rdp must have one shape and a member, got {order.shape} and {curve.shape}")
+        raise ArgumentError(
+            "orders and rdp", "have one shape and a member", orders, got=f"{order.shape} and {curve.shape}"
+        )
     _above_one("orders", order)
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     if (curve == 0.0).any():
@@ -190,4 +193,4 @@ def conversion(*, order: ArrayLike, delta: float) -> Array:
 
 def _above_one(name: str, order: Array) -> None:
     if not (order > 1).all():
-        raise ValueError(f"{name} must hold numbers > 1, got {_validate.shown(order)}")
+        raise ArgumentError(name, "hold numbers > 1", order)

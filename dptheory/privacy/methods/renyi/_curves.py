@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import DIRECTIONS, Direction
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods._sampled_loss import Loss
@@ -61,17 +62,13 @@ def subsampled_gaussian_rdp(
     """
     order = _validate.finite("orders", orders)
     if order.size == 0 or not ((order > 1) & (order <= _sampled_renyi.MAX_ORDER)).all():
-        raise ValueError(
-            f"orders must hold numbers above 1, at most {_sampled_renyi.MAX_ORDER:g}, got {_validate.shown(orders)}"
-        )
+        raise ArgumentError("orders", f"hold numbers above 1, at most {_sampled_renyi.MAX_ORDER:g}", orders)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     _validate.choice("adjacency", adjacency, ADJACENCIES)
     _validate.choice("direction", direction, DIRECTIONS)
     if adjacency == "replace-one" and direction != "worst":
-        raise ValueError(
-            f"direction must be 'worst' for adjacency 'replace-one', which is symmetric, got {direction!r}"
-        )
+        raise ArgumentError("direction", "be 'worst' for adjacency 'replace-one', which is symmetric", direction)
     larger: Direction = "add" if direction == "add" else "remove"  # gip.lem1, step 3
     loss = Loss("replace" if adjacency == "replace-one" else larger, sigma, rate)
     return _sampled_renyi.renyi_divergences(loss, order.ravel()).reshape(order.shape)
@@ -116,7 +113,7 @@ def joint_rdp(
     law = loss_law(mechanism=mechanism)
     order = _validate.finite("orders", orders)
     if order.size == 0 or not ((order >= 2) & (order <= MAX_ORDER) & (order == np.floor(order))).all():
-        raise ValueError(f"orders must hold whole numbers in 2..{MAX_ORDER}, got {_validate.shown(orders)}")
+        raise ArgumentError("orders", f"hold whole numbers in 2..{MAX_ORDER}", orders)
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     i = np.arange(2.0, float(order.max()) + 1.0)
@@ -124,7 +121,7 @@ def joint_rdp(
         log_moments = (i - 1.0) * groups * renyi_curve(law, i) + i * (i - 1.0) / 2.0 / sigma / sigma
         # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
         log_excess = log_moments + np.log(-np.expm1(-log_moments))
-    log_factorials = gammaln(np.arange(1.0, float(order.max()) + 2.0))
+    log_factorials = scipy.special.gammaln(np.arange(1.0, float(order.max()) + 2.0))
     values = [_log_mean(int(a), rate, log_excess, log_factorials) / (a - 1.0) for a in order.ravel()]
     return np.array(values).reshape(order.shape)
 

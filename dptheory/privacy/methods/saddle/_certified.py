@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import CERTIFIED, Direction, Found, Unresolved
 from dptheory.privacy._parts import FixedSizeStep, Parts, Step, Steps, values_of
 
@@ -31,13 +32,15 @@ def certified_direction(parts: Parts, direction: Direction, epsilon: float) -> F
 
 def _noisy_values(parts: Parts) -> Steps:
     if any(isinstance(part, FixedSizeStep) for part in parts):
-        raise ValueError(
-            "certified must be False for sampling 'without replacement', whose upper bound is not an enclosure"
+        raise ArgumentError(
+            "certified", "be False for sampling 'without replacement', whose upper bound is not an enclosure", True
         )
     others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step)})
     if others:
-        raise ValueError(
-            f"certified must be False with {', '.join(others)}: only noisy values have enclosures; the bounds in doubles hold"
+        raise ArgumentError(
+            "certified",
+            f"be False with {', '.join(others)}: only noisy values have enclosures; the bounds in doubles hold",
+            True,
         )
     return values_of(parts, hidden=False)
 
@@ -54,8 +57,10 @@ def _enclosures() -> Iterator[ModuleType]:
     except ModuleNotFoundError as missing:
         if missing.name != "flint":
             raise
-        raise ValueError("certified must be False without python-flint: pip install 'dptheory[certified]'") from None
+        raise ArgumentError(
+            "certified", "be False without python-flint: pip install 'dptheory[certified]'", True
+        ) from None
     try:
         yield module
     except Unresolved as refused:
-        raise ValueError(f"certified must be False here: {refused}") from None
+        raise ArgumentError("certified", f"be False here: {refused}", True) from None

@@ -9,15 +9,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from dptheory.privacy._bounds import Unresolved
+from dptheory.privacy._parts import unsampled_mu
 from dptheory.privacy.methods._closed_forms import participation_delta
-from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.gaussian._bracket import gaussian_bracket
 from dptheory.privacy.methods.saddle._line import MOST, Line, line_at
 from dptheory.privacy.methods.saddle._measures import Product, bands, law, least_point, log_chernoff, output, split
-from dptheory.privacy.methods.saddle._moments import StepLoss
 from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cut, saddle_at
 
 WIDEST = 1e-4
@@ -133,12 +132,7 @@ def largest_loss(steps: Losses) -> float:
 
 def gaussian_mu(steps: Losses) -> float | None:
     """Losses without sampling are one Gaussian mechanism."""
-    return None if any(step.sampling_rate < 1.0 for step in steps) else unsampled_mu(steps)
-
-
-def unsampled_mu(steps: Losses) -> float:
-    size = 2.0 if steps[0].direction == "replace" else 1.0
-    return size * math.sqrt(math.fsum(step.count * step.shift**2 for step in steps))
+    return None if any(step.sampling_rate < 1.0 for step in steps) else unsampled_mu(steps, steps[0].direction)
 
 
 def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
@@ -154,20 +148,22 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     It is close with little noise, where most outputs give the largest loss.
     """
     if len(steps) == steps[0].count == 1:
-        low, high = Loss(steps[0].direction, steps[0].noise_multiplier, steps[0].sampling_rate).delta_bounds(epsilon)
+        low, high = steps[0].delta_bounds(epsilon)
         return low, high + _LEAST
-    high = gaussian_bracket(unsampled_mu(steps), epsilon)[1]
+    high = gaussian_bracket(unsampled_mu(steps, steps[0].direction), epsilon)[1]
     largest = largest_loss(steps)
     if largest == math.inf:
         return 0.0, high
     if epsilon >= largest:
         return 0.0, 0.0
     z = np.linspace(-16.0, 8.0, 481)
-    log_chance = sum(step.count * log_ndtr(-z) for step in steps)
+    log_chance = sum(step.count * scipy.special.log_ndtr(-z) for step in steps)
     gap = epsilon - largest * (1 - 4e-15)
     for step in steps:
         odds = math.log(step.sampling_rate) - math.log1p(-step.sampling_rate)
-        gap = gap + step.count * np.log1p(np.exp(odds + log_ndtr(-z - step.shift) - log_ndtr(-z))) * (1 + 1e-12)
+        gap = gap + step.count * np.log1p(
+            np.exp(odds + scipy.special.log_ndtr(-z - step.shift) - scipy.special.log_ndtr(-z))
+        ) * (1 + 1e-12)
     low = float((np.exp(log_chance) * -np.expm1(np.minimum(gap, 0.0))).max()) * (1 - 1e-12)
     return low, min(high, -math.expm1(epsilon - largest) * (1 + 1e-12))
 
@@ -266,12 +262,8 @@ def _band_lines(steps: Losses, epsilon: float) -> Lines:
 
 def _far_cut(steps: Losses, epsilon: float) -> Losses:
     """Without outputs far beyond the one whose loss is epsilon."""
-    by_one = sum(step.count * one_step_delta(step, epsilon) for step in steps)  # delta, where one output makes it out
+    by_one = sum(step.count * step.delta(epsilon) for step in steps)  # delta, where one output makes it out
     return cut(steps, math.log(max(by_one, 1e-300)), _FAR_OUT)
-
-
-def one_step_delta(step: StepLoss, epsilon: float) -> float:
-    return Loss(step.direction, step.noise_multiplier, step.sampling_rate).delta(epsilon)
 
 
 def _small_part(usual: Product, epsilon: float, rest: float) -> Line | Chernoff:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 from dptheory.privacy._bounds import Unresolved
+from dptheory.privacy._parts import unsampled_mu
 from dptheory.privacy.methods._closed_forms import one_step_epsilon, participation_epsilon
-from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.gaussian._bracket import Curve, first_that_holds, unsampled_ends
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 from dptheory.privacy.methods.saddle._delta import (
@@ -19,12 +19,9 @@ from dptheory.privacy.methods.saddle._delta import (
     largest_loss,
     lines_near,
     narrow,
-    one_step_delta,
-    unsampled_mu,
 )
 from dptheory.privacy.methods.saddle._line import line_at
 from dptheory.privacy.methods.saddle._measures import law
-from dptheory.privacy.methods.saddle._moments import StepLoss
 from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, saddle_for
 
 _FEW = 4096  # nodes while searching
@@ -48,8 +45,8 @@ def epsilon_of(steps: Losses, delta: float) -> tuple[float, float]:
         Unresolved: they are wide; it carries them.
     """
     if len(steps) == steps[0].count == 1:
-        return one_step_epsilon(_loss(steps[0]), delta)
-    alone = max(one_step_delta(step, 0.0) for step in steps)  # of a part of the run
+        return one_step_epsilon(steps[0], delta)
+    alone = max(step.delta(0.0) for step in steps)  # of a part of the run
     if alone <= delta and delta_bounds_at(steps, 0.0)[1] <= delta:
         return 0.0, 0.0
     lower, upper = 0.0, math.inf
@@ -156,26 +153,22 @@ def _carefully(steps: Losses, delta: float) -> tuple[float, float, Curve]:
 
 def _closed(steps: Losses, delta: float) -> tuple[float, float]:
     """Bounds of epsilon by the closed forms alone."""
-    highest = min(largest_loss(steps), gaussian_epsilon(unsampled_mu(steps), delta) * (1 + 1e-8))
+    highest = min(largest_loss(steps), gaussian_epsilon(unsampled_mu(steps, steps[0].direction), delta) * (1 + 1e-8))
     if len(steps) == 1:
         size = 2.0 if steps[0].direction == "replace" else 1.0
         highest = min(
             highest, participation_epsilon(size * steps[0].shift, steps[0].sampling_rate, steps[0].count, delta)
         )
-    lowest = max(one_step_epsilon(_loss(step), delta)[0] for step in steps)  # of a part of the run
+    lowest = max(one_step_epsilon(step, delta)[0] for step in steps)  # of a part of the run
     return (
         max(lowest, _last(lambda epsilon: closed_bounds(steps, epsilon)[0] >= delta, highest)[0]),
         _last(lambda epsilon: closed_bounds(steps, epsilon)[1] > delta, highest)[1],
     )
 
 
-def _loss(step: StepLoss) -> Loss:
-    return Loss(step.direction, step.noise_multiplier, step.sampling_rate)
-
-
 def _by_one_output(steps: Losses, delta: float) -> float:
     """About epsilon where one extreme output makes out delta: a guess."""
-    return max(one_step_epsilon(_loss(step), delta / sum(one.count for one in steps))[0] for step in steps)
+    return max(one_step_epsilon(step, delta / sum(one.count for one in steps))[0] for step in steps)
 
 
 def _last(holds: Callable[[float], bool], high: float) -> tuple[float, float]:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy._bounds import Unresolved
+from dptheory.privacy.methods._sampled_loss import Loss
 
 Reals = NDArray[np.float64]
 Complexes = NDArray[np.complexfloating[Any, Any]]
@@ -40,22 +41,16 @@ _LOG_TINY = math.log(1e-300)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepLoss:
-    """The loss of one step, ``count`` times.
+class StepLoss(Loss):
+    """The loss of one step, ``count`` times, with far outputs left out.
 
     Attributes:
-        noise_multiplier: standard deviation of the noise over the clipping norm, > 0.
-        sampling_rate: in (0, 1].
         count: how often, >= 1.
-        direction: which law is P.
         cut, sharpness: P is multiplied by exp(-exp(sharpness (z - cut))): outputs far above ``cut`` are left out.
         floor: from that factor the one with ``floor`` for ``cut`` is taken away: outputs far below are left out.
     """
 
-    noise_multiplier: float
-    sampling_rate: float
     count: int
-    direction: Direction
     cut: float = math.inf
     sharpness: float = 1.0
     floor: float = -math.inf

@@ -1,0 +1,55 @@
+"""What runs while checks do: processes to spread them over, and a progress bar."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dptheory import claims
+
+
+class Bar(claims.Watcher):
+    """A progress bar on a terminal, gone when the checks are done."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task("checks", total=None)
+
+    def __enter__(self) -> "Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def started(self, claims: Sequence[claims.Claim]) -> None:
+        self._progress.update(self._task, total=sum(len(claim.checks) for claim in claims))
+
+    def checking(self, claim: claims.Claim) -> None:
+        self._progress.update(self._task, description=claim.id)
+
+    def checked(self, one: claims.CheckedClaim) -> None:
+        self._progress.advance(self._task, len(one.claim.checks))
+
+
+@contextmanager
+def executor_of(workers: int) -> Iterator[Executor | None]:
+    if workers == 1:
+        yield None
+        return
+    # Being terminated has to end the workers too.
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        # "spawn": workers start clean on every system, whatever threads this process holds.
+        with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+            yield pool
+    finally:
+        signal.signal(signal.SIGTERM, before)

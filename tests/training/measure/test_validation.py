@@ -1,0 +1,334 @@
+"""Predicted against measured: exact rows hold on real gradients, and a wrong prediction is noticed."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from dptheory import embedding, freezing, gradients, pruning, sparsification
+from dptheory.cli import app
+from dptheory.training._streams import simulation
+from dptheory.training.data import Images, load
+from dptheory.training.measure import (
+    Result,
+    Row,
+    Snapshot,
+    ValidateSettings,
+    _rows_angles,
+    _rows_attack,
+    _rows_clipping,
+    _rows_embedding,
+    _rows_mse,
+    _rows_pruning,
+    prepare,
+    snapshots,
+    to_dict,
+    validate_images,
+)
+from dptheory.training.measure._rows import NONE, Labels
+from dptheory.training.runs import DpSgdSettings
+from tests.refused import refused
+
+CPU = torch.device("cpu")
+TINY = ValidateSettings(
+    DpSgdSettings(steps=6, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0),
+    subspace_dims=(2, 12),
+    pool=60,
+    anchors=40,
+    window=2,
+    draws=25,
+)
+GROUPS = {
+    "mse": {"noise_energy", "signal_loss", "mse", "clipped_share"},
+    "clipping": {"descent", "descent, symmetrised"},
+    "kappa": {"kappa", "kappa, lower end", "kappa, upper end", "descent ratio"},
+    "pruning": {"random_k_mse", "top_k_mse"},
+    "ranking": {"captured_energy", "captured_energy_next"},
+    "angles": {"cos gamma_BP", "gamma_BP", "cos gamma", "gamma"},
+    "freezing": {"mean clipped norm", "norm growth", "|signal| after / before", "gamma_B", "signal-to-noise"},
+    "projection": {
+        "captured, random basis",
+        "error, random basis",
+        "error, GEP's basis",
+    },
+    "embedding": {"noise energy", "mse"},
+    "attack": {"|gradient|^2", "error where not hidden", "share hidden"},
+}
+
+
+def part(train: bool, count: int) -> Images:
+    images = load(name="excerpt", train=train)
+    return Images(images.name, images.pixels[:count], images.labels[:count])
+
+
+@pytest.fixture(scope="module")
+def taken() -> list[Snapshot]:
+    return snapshots(prepare(part(True, 300), part(False, 60).pixels, TINY, CPU), TINY, lambda: None)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return validate_images(part(True, 300), part(False, 60), TINY, CPU)
+
+
+def test_all_kinds_of_rows_at_all_moments(result: Result) -> None:
+    assert [(m.name, m.step) for m in result.moments] == [("start", 0), ("middle", 1), ("end", 3)]
+    for moment in result.moments:
+        assert {g: {r.quantity for r in moment.rows if r.group == g} for g in GROUPS} == GROUPS
+        assert {r.group for r in moment.rows} == set(GROUPS)
+
+
+def test_rows_without_assumption_agree(result: Result) -> None:
+    exact = [row for moment in result.moments for row in moment.rows if row.assumption == NONE]
+    assert len(exact) > 120
+    assert [row for row in exact if not row.within] == []
+    assert result.broken == []
+
+
+def test_real_gradients_are_not_gaussian(result: Result) -> None:
+    rows = [row for moment in result.moments for row in moment.rows]
+    top = [row for row in rows if row.quantity == "top_k_mse"]
+    assert all(row.ratio is not None and row.ratio < 0.95 and not row.within for row in top)
+    assert all(row.assumption.startswith("gip.assumption1") for row in top)
+    found = [row for row in rows if row.quantity == "error, GEP's basis"]
+    assert all(row.ratio is not None and row.ratio < 0.95 for row in found)
+
+
+def test_same_seed_same_numbers(result: Result, taken: list[Snapshot]) -> None:
+    snapshot, moment = taken[2], result.moments[2]
+    generator = torch.Generator().manual_seed(TINY.stream(2))
+    with simulation():  # as the validation takes them
+        kappas, notes = _rows_clipping.kappa_rows(snapshot, TINY, generator)
+        again = [*_rows_mse.mse_rows(snapshot, TINY, generator), *_rows_clipping.clipping_rows(snapshot, TINY), *kappas]
+    assert tuple(again) == moment.rows[: len(again)]
+    assert notes == moment.notes
+
+
+def test_snapshots(taken: list[Snapshot]) -> None:
+    for snapshot in taken:
+        assert snapshot.true.shape == (26_010,)
+        assert snapshot.pool.shape == (60, 26_010)
+        assert snapshot.anchors.shape == (40, 26_010)
+        np.testing.assert_allclose(
+            np.outer(snapshot.head.outputs, snapshot.head.pixels), snapshot.head.weights, atol=1e-6
+        )
+        assert float(snapshot.next_sum.norm()) > 0
+    assert _rows_angles.trainable_from(taken[0].layers) == 26_010 - (512 * 32 + 32 + 32 * 10 + 10)
+
+
+def test_true_gradient_is_the_mean_over_all_examples() -> None:
+    trainer = prepare(part(True, 120), part(False, 60).pixels, TINY, CPU)
+    every = trainer.batch_gradients(torch.arange(120)).double().mean(0).numpy()
+    np.testing.assert_allclose(trainer.true_gradient(), every, atol=1e-6)
+
+
+Measured = Callable[[Snapshot], list[Row]]
+
+
+def torch_seeded(function: Callable[..., Any]) -> Measured:
+    return lambda snapshot: function(snapshot, TINY, torch.Generator().manual_seed(1))
+
+
+def numpy_seeded(function: Callable[..., Any]) -> Measured:
+    return lambda snapshot: function(snapshot, TINY, np.random.default_rng(1))
+
+
+def times(factor: float) -> Callable[[Any], Any]:
+    return lambda value: factor * value
+
+
+def field(*names: str, factor: float) -> Callable[[Any], Any]:
+    return lambda value: dataclasses.replace(value, **{name: factor * getattr(value, name) for name in names})
+
+
+def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
+    return gradients.MseBreakdown(
+        full=field("noise", factor=1.05)(value.full), masked=field("noise", factor=1.05)(value.masked)
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "change", "rows", "quantity"),
+    [
+        (gradients, "clipped_gradient_mse", more_noise, torch_seeded(_rows_mse.mse_rows), "noise_energy"),
+        (
+            sparsification,
+            "kappa",
+            field("value", factor=1.2),
+            lambda snapshot: _rows_clipping.kappa_rows(snapshot, TINY, torch.Generator().manual_seed(1))[0],
+            "kappa",
+        ),
+        (pruning, "random_k_mse", times(1.05), numpy_seeded(_rows_pruning.pruning_rows), "random_k_mse"),
+        (gradients.DistortionAngle, "expected_cos", times(1.4), torch_seeded(_rows_angles.angle_rows), "cos gamma_BP"),
+        (gradients.DistortionAngle, "mean", times(0.98), torch_seeded(_rows_angles.angle_rows), "gamma_BP"),
+        (gradients, "batch_expected_cos", times(1.6), torch_seeded(_rows_angles.angle_rows), "cos gamma"),
+        (freezing, "expected_angle", times(0.98), torch_seeded(_rows_angles.angle_rows), "gamma"),
+        (freezing, "norm_growth", times(1.01), torch_seeded(_rows_angles.angle_rows), "mean clipped norm"),
+        (
+            embedding,
+            "random_basis_error",
+            times(0.999),
+            torch_seeded(_rows_embedding.projection_rows),
+            "error, random basis",
+        ),
+        (
+            embedding,
+            "gep_mse",
+            field("joint", factor=1.1),
+            torch_seeded(_rows_embedding.embedding_rows),
+            "noise energy",
+        ),
+        (
+            sparsification,
+            "expected_error",
+            field("given_recoverable", factor=1.3),
+            numpy_seeded(_rows_attack.attack_rows),
+            "error where not hidden",
+        ),
+    ],
+)
+def test_a_wrong_prediction_is_noticed(
+    taken: list[Snapshot],
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    change: Callable[[Any], Any],
+    rows: Measured,
+    quantity: str,
+) -> None:
+    right = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *a, **k: change(right(*a, **k)))
+    assert quantity in {row.quantity for row in rows(taken[2]) if row.broken}
+
+
+@pytest.mark.parametrize("quantity", ["kappa", "descent ratio"])
+def test_the_error_that_kappa_admits_is_allowed_for(
+    taken: list[Snapshot], monkeypatch: pytest.MonkeyPatch, quantity: str
+) -> None:
+    """A bracket has no standard error: 0.2 off, and said so, is agreement; off by more than what is said is not."""
+    right = sparsification.kappa
+
+    def rows(moved: float, error: float) -> list[Row]:
+        def kappa(*given: Any, **options: Any) -> sparsification.Kappa:
+            found = right(*given, **options)
+            return dataclasses.replace(found, value=found.value + moved, error=error, standard_error=0.0)
+
+        monkeypatch.setattr(sparsification, "kappa", kappa)
+        found, _ = _rows_clipping.kappa_rows(taken[0], TINY, torch.Generator().manual_seed(1))
+        return [row for row in found if row.quantity == quantity]
+
+    assert all(row.within and row.error == 0.2 for row in rows(0.2, 0.2))
+    assert not any(row.within for row in rows(0.2, 0.1))
+
+
+def test_rows_agree_or_not() -> None:
+    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.4, standard_error=0.1)
+    assert row.within
+    assert row.ratio == pytest.approx(1.2)
+    assert not dataclasses.replace(row, measured=2.6).within
+    assert dataclasses.replace(row, measured=2.6).broken
+    assert not dataclasses.replace(row, measured=2.6, assumption="gip.assumption1: Gaussian entries").broken
+    assert dataclasses.replace(row, measured=9.0, relation="at least").within
+    assert not dataclasses.replace(row, measured=1.0, relation="at least").within
+    assert dataclasses.replace(row, measured=1.0, relation="at most").within
+    assert not dataclasses.replace(row, measured=9.0, relation="at most").within
+    assert dataclasses.replace(row, measured=2.6, error=0.1).within
+    assert not dataclasses.replace(row, measured=2.6, error=0.09).within
+    assert dataclasses.replace(row, measured=1.45, relation="at least", error=0.1).within
+    assert dataclasses.replace(row, predicted=0.0).ratio is None
+    given_masks = Labels(group="g", claims="c").mean("q", "", [1.0, 3.0, 5.0], [1.1, 3.1, 5.1])
+    assert (given_masks.predicted, given_masks.measured) == pytest.approx((3.0, 3.1))
+    assert given_masks.standard_error == pytest.approx(0.0, abs=1e-12)
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    outcome = CliRunner().invoke(app, ["validate", *arguments])
+    return outcome.exit_code, outcome.output
+
+
+def test_command_writes_its_files(tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dptheory.training.measure.validate", lambda *a: result)
+    code, text = call("--device", "cpu", "--out", str(tmp_path / "new"))
+    assert code == 0, text
+    assert "rows that need no assumption agree within 5 SE" in text
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["validate.json", "validate.png"]
+    assert (tmp_path / "new" / "validate.png").read_bytes().startswith(b"\x89PNG")
+
+    def no_constant(name: str) -> None:
+        raise AssertionError(f"{name} in the JSON file")
+
+    found = json.loads((tmp_path / "new" / "validate.json").read_text(), parse_constant=no_constant)
+    assert found == json.loads(json.dumps(to_dict(result, CPU)))
+    assert found["device"] == "cpu"
+    assert found["settings"]["training"]["seed"] == 0
+    assert {"torch", "opacus", "dptheory"} <= set(found["versions"])
+    assert {row["moment"] for row in found["rows"]} == {"start", "middle", "end"}
+    assert len(found["rows"]) == sum(len(moment.rows) for moment in result.moments)
+
+
+def test_command_fails_where_theory_does(tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = result.moments[0]
+    wrong = dataclasses.replace(first.rows[0], predicted=2 * first.rows[0].predicted)
+    broken = dataclasses.replace(first, rows=(wrong, *first.rows[1:]))
+    monkeypatch.setattr(
+        "dptheory.training.measure.validate",
+        lambda *a: dataclasses.replace(result, moments=(broken, *result.moments[1:])),
+    )
+    monkeypatch.setattr("dptheory.training.measure.write_figure", lambda *a: None)
+    assert call("--device", "cpu", "--out", str(tmp_path))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--data", "cifar-10"], "data must be one of 'excerpt', 'fashion-mnist', 'mnist', got 'cifar-10'"),
+        (["--steps", "12"], "steps must be at least window + 3 = 13, got 12"),
+        (["--batch-size", "2001"], "batch_size must be an integer in 1..2000, got 2001"),
+        (["--noise-multiplier", "0"], "noise_multiplier must be"),
+        (["--noise-multiplier", "nan"], "noise_multiplier must be"),
+        (["--max-grad-norm", "0"], "max_grad_norm must be"),
+        (["--learning-rate", "0"], "learning_rate must be"),
+        (["--drop-rate", "1"], "drop_rate must be"),
+        (["--keep-shares", "0.1,1"], "keep_shares must be"),
+        (["--keep-shares", "a"], "keep_shares must be numbers separated by commas, got 'a'"),
+        (["--subspace-dims", "0"], "subspace_dims must be a row of integers in 1..256, got"),
+        (["--subspace-dims", "257"], "subspace_dims must be a row of integers in 1..256, got"),
+        (["--pool", "1"], "pool must be"),
+        (["--pool", "2001"], "pool must be at most the 2000 training examples, got 2001"),
+        (["--anchors", "501"], "anchors must be at most the 500 auxiliary images, got 501"),
+        (["--window", "0"], "window must be"),
+        (["--draws", "19"], "draws must be an integer in 20..1000000000, got 19"),
+        (["--seed", "-1"], "seed must be"),
+        (["--device", "tpu"], "device must be one of"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    code, text = call(*arguments, "--out", str(tmp_path / "new"))
+    assert code == 2
+    assert says in text
+    assert "Traceback" not in text
+    assert not (tmp_path / "new").exists()
+
+
+def test_empty_batch_is_said() -> None:
+    settings = dataclasses.replace(TINY, training=dataclasses.replace(TINY.training, batch_size=1))
+    with pytest.raises(ValueError, match=r"batch_size must be larger: the Poisson batch of step \d+ is empty"):
+        for seed in range(20):
+            seeded = dataclasses.replace(settings, training=dataclasses.replace(settings.training, seed=seed))
+            snapshots(prepare(part(True, 80), part(False, 60).pixels, seeded, CPU), seeded, lambda: None)
+
+
+def test_other_images_are_refused() -> None:
+    images = Images("large", torch.zeros(300, 3, 32, 32), torch.zeros(300, dtype=torch.int64))
+    with refused("images", "1", "28", "3", "32"):
+        validate_images(images, images, TINY, CPU)
+
+
+def test_help_shows_an_example() -> None:
+    assert "dptheory validate --data excerpt" in call("--help")[1]

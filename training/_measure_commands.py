@@ -1,0 +1,181 @@
+"""``dptheory validate``, ``probe`` and ``instrument``: what is measured on gradients."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dptheory.cli._common import console_for_output, numbers, user_errors
+
+if TYPE_CHECKING:
+    import torch
+
+    from dptheory.training.measure import Result
+
+OPTIONS = {"wanted": "device", "training.steps": "steps"}  # arguments that have another name as an option
+
+Data = Annotated[str, typer.Option(help="excerpt, fashion-mnist or mnist")]
+Steps = Annotated[int, typer.Option(help="DP-SGD updates")]
+BatchSize = Annotated[int, typer.Option(help="mean size of the Poisson batches")]
+NoiseMultiplier = Annotated[float, typer.Option(help="sigma")]
+MaxGradNorm = Annotated[float, typer.Option(help="clip C")]
+LearningRate = Annotated[float, typer.Option(help="of plain SGD")]
+Seed = Annotated[int, typer.Option(help="fixes everything on the CPU")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+
+
+def validate(
+    data: Data = "excerpt",
+    steps: Steps = 60,
+    batch_size: BatchSize = 250,
+    noise_multiplier: NoiseMultiplier = 1.0,
+    max_grad_norm: MaxGradNorm = 1.0,
+    learning_rate: LearningRate = 2.0,
+    drop_rate: Annotated[float, typer.Option(help="share of entries that random freeze drops")] = 0.5,
+    keep_shares: Annotated[str, typer.Option(help="shares of entries that pruning and ranking keep")] = "0.01,0.1,0.5",
+    subspace_dims: Annotated[str, typer.Option(help="dimensions of GEP's subspace")] = "10,50,100",
+    pool: Annotated[int, typer.Option(help="examples whose gradients are the population of the measurements")] = 300,
+    anchors: Annotated[int, typer.Option(help="test images with random labels, for GEP's subspace")] = 256,
+    window: Annotated[int, typer.Option(help="steps summed before entries are ranked")] = 10,
+    draws: Annotated[int, typer.Option(help="batches, masks and noise vectors per row")] = 50,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="folder for validate.json and validate.png")] = Path("validate-results"),
+) -> None:
+    """Predicted against measured: train a small CNN with DP-SGD, and compare at the start, in the middle and at the end.
+
+    Ends with code 1 where a prediction that needs no assumption is more than five standard errors off.
+
+    Example: [bold]dptheory validate --data excerpt --out validate-results[/bold]
+    """
+    from dptheory.training import measure
+    from dptheory.training.runs import DpSgdSettings
+
+    started = time.perf_counter()
+    with user_errors(**OPTIONS):
+        chosen = _one_thread(device)
+        settings = measure.ValidateSettings(
+            DpSgdSettings(
+                steps=steps,
+                batch_size=batch_size,
+                noise_multiplier=noise_multiplier,
+                max_grad_norm=max_grad_norm,
+                learning_rate=learning_rate,
+                seed=seed,
+            ),
+            drop_rate=drop_rate,
+            keep_shares=numbers("keep_shares", keep_shares, float),
+            subspace_dims=numbers("subspace_dims", subspace_dims, int),
+            pool=pool,
+            anchors=anchors,
+            window=window,
+            draws=draws,
+        )
+        result = measure.validate(data, settings, chosen)
+        for moment in result.moments:
+            console_for_output().print(measure.row_table(moment))
+        _write(result, chosen, out, "validate", started)
+    if result.broken:
+        raise typer.Exit(1)
+
+
+def probe(
+    data: Data = "excerpt",
+    steps: Steps = 120,
+    record: Annotated[
+        str | None, typer.Option(help="steps whose gradient is kept, as 0,50,199; default: five, evenly spread")
+    ] = None,
+    batch_size: BatchSize = 250,
+    noise_multiplier: NoiseMultiplier = 1.0,
+    max_grad_norm: MaxGradNorm = 1.0,
+    learning_rate: LearningRate = 2.0,
+    keep_shares: Annotated[str, typer.Option(help="shares of entries kept")] = "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
+    draws: Annotated[int, typer.Option(help="noise vectors, masks and reference vectors per gradient")] = 100,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="folder for probe.json, probe.png and gradients.npz")] = Path(
+        "probe-results"
+    ),
+) -> None:
+    """Train a small CNN with DP-SGD and compare predicted with measured on its clipped batch gradients.
+
+    Example: [bold]dptheory probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
+    """
+    from dptheory.training import measure
+    from dptheory.training.runs import DpSgdSettings
+
+    started = time.perf_counter()
+    with user_errors(**OPTIONS):
+        chosen = _one_thread(device)
+        result = measure.run_probe(
+            data=data,
+            training=DpSgdSettings(
+                steps=steps,
+                batch_size=batch_size,
+                noise_multiplier=noise_multiplier,
+                max_grad_norm=max_grad_norm,
+                learning_rate=learning_rate,
+                seed=seed,
+            ),
+            record=measure.spread_steps(steps) if record is None else numbers("record", record, int),
+            keep_shares=numbers("keep_shares", keep_shares, float),
+            draws=draws,
+            device=chosen,
+        )
+        measure.write_gradients(result, out / "gradients.npz")
+        console = console_for_output()
+        console.print(measure.fit_table(result))
+        console.print(measure.row_table([moment for moment in result.moments if moment.fit][-1]))
+        _write(result, chosen, out, "probe", started, "gradients.npz")
+
+
+def instrument(
+    names: Annotated[
+        list[str], typer.Argument(help="instruments; files configs/instruments/NAME.toml of this package")
+    ],
+    seed: Annotated[
+        int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
+    ] = None,
+    device: Device = "cpu",
+    results: Annotated[Path, typer.Option(help="folder for the results")] = Path("proofs/results"),
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
+    ] = False,
+) -> None:
+    """Train small networks and measure their gradients on the way: what the papers' figures show.
+
+    Example: [bold]dptheory instrument masks --seed 0[/bold]
+    """
+    from dptheory.training import measure, studies
+
+    with user_errors(**OPTIONS):
+        chosen = _one_thread(device)
+        for wanted in [studies.read_instrument(name) for name in names]:
+            for one in wanted.seeds if seed is None else (seed,):
+                path = measure.measure_instrument(
+                    wanted, seed=one, folder=results, device=chosen, allow_dirty=allow_dirty
+                )
+                typer.echo(f"{path}: {wanted.name}, seed {one}")
+
+
+def _one_thread(device: str) -> "torch.device":
+    """The device; the order of sums, and so the last digits, would depend on the number of threads."""
+    import torch
+
+    from dptheory.training.runs import pick_device
+
+    torch.set_num_threads(1)
+    return pick_device(device)
+
+
+def _write(result: "Result", device: "torch.device", out: Path, name: str, started: float, *others: str) -> None:
+    from dptheory.training import measure
+    from dptheory.training._machine import device_name
+
+    measure.write_json(result, device, out / f"{name}.json")
+    measure.write_figure(result, out / f"{name}.png")
+    files = ", ".join((f"{name}.json", f"{name}.png", *others))
+    seconds = f"{time.perf_counter() - started:.0f} s on {device_name(device)}"
+    line = f"{measure.summary(result)}; {seconds}; written to {out}: {files}"
+    console_for_output().print(line, markup=False, soft_wrap=True)

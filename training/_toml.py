@@ -1,0 +1,62 @@
+"""Tables of TOML files: read, with the keys that there are alone, and with words where there must be some."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dptheory.errors import ArgumentError
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table of a file.
+
+    Raises:
+        ValueError: the file is not TOML.
+        OSError: no such file.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+
+
+def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", says: str = "there is no key") -> None:
+    """Refuse keys that there are none of.
+
+    Args:
+        table: whose keys are looked at.
+        known: the keys that there are.
+        prefix: of the unknown keys in the message, such as "optimizer.".
+        says: the beginning of the message.
+
+    Raises:
+        ValueError: a key that is none of ``known``.
+    """
+    unknown = [prefix + key for key in table if key not in known]
+    if unknown:
+        raise ValueError(f"{says} {', '.join(unknown)}; there are {', '.join(known)}")
+
+
+def said(table: Mapping[str, Any], key: str) -> str:
+    """The words under a key, on one line.
+
+    Raises:
+        ValueError: there are none.
+    """
+    value = table.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ArgumentError(key, "say something", value)
+    return " ".join(value.split())
+
+
+def listed(table: Mapping[str, Any], key: str) -> tuple[Any, ...]:
+    """What is listed under a key.
+
+    Raises:
+        ValueError: nothing.
+    """
+    value = table.get(key)
+    if not isinstance(value, list) or not value:
+        raise ArgumentError(key, "say something", value)
+    return tuple(value)

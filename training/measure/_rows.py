@@ -1,0 +1,251 @@
+r"""What is measured, as records: a prediction beside its measurement, what was compared at one step, and a whole result."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptheory.training.measure._settings import ProbeSettings, ValidateSettings
+
+Array = NDArray[np.float64]
+Relation = Literal["equal", "at least", "at most"]
+
+NONE = "none"
+GAUSSIAN = "gip.assumption1: Gaussian entries"
+LIMIT = 5.0  # standard errors
+ROUNDING = 2e-5  # relative; gradients are in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    r"""A number that the theory gives, and the same number as measured on real gradients.
+
+    Attributes:
+        group: what it is about.
+        quantity: its name.
+        setting: rate, share of entries kept, part of the network, ...; "" where there is none.
+        claims: ids of the ledger's claims that it rests on.
+        predicted, measured: in the same units.
+        standard_error: of measured minus predicted, from the random draws; 0 where nothing is drawn. For a statistic of one
+            gradient, its standard deviation over Gaussian vectors of the same norm.
+        assumption: what real gradients must satisfy for the prediction to be exact, with the claim that assumes it;
+            "none" where it holds for any gradients.
+        relation: what the measured number should be to the predicted one.
+        error: \|predicted - what the theory says\| is at most this, where the calculator gives a bracket and no number; it
+            covers what the calculator itself draws, which ``standard_error`` then does not.
+        keep: number of the gradient's entries that are kept; None where the row is not about the entries of one gradient.
+
+    Example: four standard errors off, of the five that are allowed.
+        >>> from dptheory.training.measure import Row
+        >>> row = Row(group="noise", quantity="|Z|^2", claims="gip.norm", predicted=4.0, measured=4.4, standard_error=0.1)
+        >>> row.within, round(row.ratio, 3), round(row.standard_errors_off, 1)
+        (True, 1.1, 4.0)
+    """
+
+    group: str
+    quantity: str
+    setting: str = ""
+    claims: str
+    predicted: float
+    measured: float
+    standard_error: float
+    assumption: str = NONE
+    relation: Relation = "equal"
+    error: float = 0.0
+    keep: int | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over predicted; None where the prediction is 0, or within a standard error of it."""
+        return self.measured / self.predicted if abs(self.predicted) > self.standard_error else None
+
+    @property
+    def standard_errors_off(self) -> float | None:
+        """(measured - predicted) / standard_error; None where nothing is left to chance but rounding."""
+        if self.standard_error <= 1e-12 * abs(self.measured):
+            return None
+        return (self.measured - self.predicted) / self.standard_error
+
+    @property
+    def reach(self) -> float:
+        """Five standard errors, and the error of the prediction itself."""
+        return LIMIT * self.standard_error + self.error
+
+    @property
+    def within(self) -> bool:
+        """Agreement within ``reach`` and rounding."""
+        slack = self.reach + ROUNDING * max(abs(self.predicted), abs(self.measured))
+        above = self.measured - self.predicted
+        if self.relation == "at least":
+            return above >= -slack
+        if self.relation == "at most":
+            return above <= slack
+        return abs(above) <= slack
+
+    @property
+    def broken(self) -> bool:
+        """Needs no assumption, and yet does not agree: a fault of theory or program."""
+        return self.assumption == NONE and not self.within
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """What the rows of one group have in common."""
+
+    group: str
+    claims: str
+
+    def fixed(
+        self,
+        quantity: str,
+        setting: str,
+        predicted: float,
+        measured: float,
+        assumption: str = NONE,
+        relation: Relation = "equal",
+        *,
+        keep: int | None = None,
+    ) -> Row:
+        """A row in which nothing is left to chance."""
+        return Row(
+            group=self.group,
+            quantity=quantity,
+            setting=setting,
+            claims=self.claims,
+            predicted=float(predicted),
+            measured=float(measured),
+            standard_error=0.0,
+            assumption=assumption,
+            relation=relation,
+            keep=keep,
+        )
+
+    def mean(
+        self,
+        quantity: str,
+        setting: str,
+        predicted: ArrayLike,
+        draws: ArrayLike,
+        assumption: str = NONE,
+        relation: Relation = "equal",
+        *,
+        error: float = 0.0,
+        keep: int | None = None,
+    ) -> Row:
+        """A row whose measurement is the mean of independent draws.
+
+        Args:
+            predicted: one number, or one for each draw (given its mask): then only the differences vary by chance.
+            error: of the prediction, see :class:`Row`.
+        """
+        drawn, expected = np.asarray(draws, np.float64), np.asarray(predicted, np.float64)
+        spread = float((drawn - expected).std(ddof=1) / np.sqrt(drawn.size))
+        said = self.fixed(quantity, setting, expected.mean(), drawn.mean(), assumption, relation, keep=keep)
+        return replace(said, standard_error=spread, error=error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    r"""Assumption 1 fitted to a gradient: :math:`\sigma_g = |g| / \sqrt d`, and the errors it makes plain.
+
+    Attributes:
+        dim: d.
+        grad_norm: \|g|.
+        sigma_g: of one entry.
+        layer_sigmas: the same of each parameter tensor.
+        zero_share: share of entries that are exactly 0.
+        zero_update_mse: \|g|^2, the error of not updating at all.
+        dp_sgd_mse: d (sigma C)^2, the error of DP-SGD.
+        snr: sigma_g^2 / (sigma C)^2; None without noise.
+
+    Source: GIP, Assumption 1 (gip.assumption1); appendix B.1 for sigma_g^2 / (sigma C)^2 (gip.noise_ratio).
+    """
+
+    dim: int
+    grad_norm: float
+    sigma_g: float
+    layer_sigmas: dict[str, float]
+    zero_share: float
+    zero_update_mse: float
+    dp_sgd_mse: float
+    snr: float | None
+
+    @property
+    def layer_sigma_spread(self) -> float | None:
+        """Largest over smallest sigma of a layer; None where a layer's gradient is all zero."""
+        low, high = min(self.layer_sigmas.values()), max(self.layer_sigmas.values())
+        return high / low if low > 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """What was compared at the weights of one step.
+
+    Attributes:
+        name: "start", "middle" or "end" of a validation; "step 30", ... of a probe.
+        step: updates made before.
+        batch_size: examples in the step's Poisson batch.
+        rows: predictions beside measurements; none for an empty batch.
+        notes: what could not be compared, and why.
+        fit: of a probe: Assumption 1 fitted to the batch's gradient; None for an empty batch.
+        gradient: of a probe: the clipped sum, shape (d,), float32.
+
+    Source: GIP, Algorithm 2, line 8 (gip.alg2), for the gradient.
+    """
+
+    name: str
+    step: int
+    batch_size: int
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    fit: Fit | None = None
+    gradient: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a probe or a validation found.
+
+    Attributes:
+        data: the image set.
+        train_images, test_images: how many there were.
+        settings: how it was trained, and what was measured.
+        moments: in the order of their steps.
+        accuracy: of the trained network on the test images, in [0, 1].
+
+    Example: one row that agrees, as a summary, a table and a file.
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from dptheory.training.measure import Moment, Result, Row, ValidateSettings, row_table, summary, to_dict, write_json
+        >>> from dptheory.training.runs import DpSgdSettings
+        >>> row = Row(group="noise", quantity="|Z|^2", claims="gip.norm", predicted=4.0, measured=4.4, standard_error=0.1)
+        >>> settings = ValidateSettings(DpSgdSettings(
+        ...     steps=20, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0))
+        >>> moment = Moment(name="start", step=0, batch_size=50, rows=(row,))
+        >>> result = Result(data="excerpt", train_images=2000, test_images=500, settings=settings, moments=(moment,), accuracy=0.1)
+        >>> print(summary(result))
+        1 of 1 rows that need no assumption agree within 5 SE; 0 of 0 that rest on one; test accuracy 10.0% on 500 images
+        >>> result.broken, row_table(moment).row_count, to_dict(result, torch.device("cpu"))["rows"][0]["within"]
+        ([], 2, True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_json(result, torch.device("cpu"), Path(folder) / "validation.json")
+    """
+
+    data: str
+    train_images: int
+    test_images: int
+    settings: ProbeSettings | ValidateSettings
+    moments: tuple[Moment, ...]
+    accuracy: float
+
+    @property
+    def rows(self) -> list[Row]:
+        """Of all moments."""
+        return [row for moment in self.moments for row in moment.rows]
+
+    @property
+    def broken(self) -> list[tuple[Moment, Row]]:
+        """Rows that need no assumption, and yet do not agree."""
+        return [(moment, row) for moment in self.moments for row in moment.rows if row.broken]
