@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 _LARGEST = 1 << 10
 
@@ -53,14 +54,16 @@ class CropsAndFlips:
             if place is not None:
                 parts = [self._view(one) if i == place else one for i, one in enumerate(record)]
                 return type(record)(*parts) if hasattr(record, "_fields") else type(record)(parts)  # type: ignore[call-arg]
-        raise ValueError(
-            "record must be an image of shape (channels, height, width), or a tuple with one, got "
-            f"{_validate.shown(record)}; give make_private an augmentation of your own"
+        raise ArgumentError(
+            "record",
+            "be an image of shape (channels, height, width), or a tuple with one",
+            record,
+            then="; give make_private an augmentation of your own",
         )
 
     def _view(self, image: torch.Tensor) -> torch.Tensor:
         if image.dim() != 3:
-            raise ValueError(f"record must be an image of shape (channels, height, width), got {tuple(image.shape)}")
+            raise ArgumentError("record", "be an image of shape (channels, height, width)", tuple(image.shape))
         return self.views(image[None], self.draws(1))[0]
 
     def draws(self, count: int, generator: torch.Generator | None = None) -> torch.Tensor:

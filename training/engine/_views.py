@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
-from dptheory import _validate
+from dptheory.errors import ArgumentError
 
 Augmentation = Callable[[Any], Any]
 
@@ -25,9 +25,7 @@ def with_views(loader: DataLoader[Any], *, views: int, augmentation: Augmentatio
     if augmentation is None or not isinstance(loader, DataLoader):
         return loader
     if not callable(augmentation):
-        raise ValueError(
-            f"augmentation must be None or a function of a record that gives a view of it, got {_validate.shown(augmentation)}"
-        )
+        raise ArgumentError("augmentation", "be None or a function of a record that gives a view of it", augmentation)
     found = copy.copy(loader)
     # set beside what the loader guards against being set anew
     vars(found).update(

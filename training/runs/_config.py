@@ -202,12 +202,14 @@ class RunConfig:
         _validate.store(self, views=_validate.integer("views", self.views, 1, MOST_VIEWS))
         _validate.choice("augmentation", self.augmentation, tuple(AUGMENTATIONS))
         if self.augmentation == "none" and self.views > 1:
-            raise ValueError(
-                f"augmentation must be given where views are several, got 'none' with views = {self.views}: all are equal"
+            raise ArgumentError(
+                "augmentation", "draw views where there are several", self.augmentation, then=": all are equal"
             )
         if self.augmentation != "none" and self.model in WITHOUT_PIXELS:
-            raise ValueError(
-                f"augmentation must be 'none' with model {self.model!r}, whose features are worked out once for every image"
+            raise ArgumentError(
+                "augmentation",
+                f"be 'none' with model {self.model!r}, whose features are worked out once for every image",
+                self.augmentation,
             )
 
     def _check_names(self) -> None:

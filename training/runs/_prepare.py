@@ -225,9 +225,11 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
 def _check_images(config: RunConfig, train: Images) -> None:
     """See that there are images to take views of."""
     if AUGMENTATIONS[config.augmentation] is not None and train.pixels.dim() != 4:
-        raise ValueError(
-            f"augmentation must be 'none' where records are no images of shape (channels, height, width), got {config.augmentation!r} "
-            f"with {tuple(train.pixels.shape[1:])}"
+        raise ArgumentError(
+            "augmentation",
+            "be 'none' where records are no images of shape (channels, height, width)",
+            config.augmentation,
+            then=f" with {tuple(train.pixels.shape[1:])}",
         )
 
 
