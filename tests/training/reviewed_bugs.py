@@ -11,11 +11,11 @@ import torch
 
 from dptheory.training import _randomness, engine
 from dptheory.training import mechanisms as m
-from dptheory.training.engine import _accountant, _optimizer, _poisson_subset, _private
+from dptheory.training.engine import _accountant, _logical_batch, _optimizer, _poisson_subset, _private
 from dptheory.training.mechanisms import StepCost, _clipping, _gep
 from dptheory.training.mechanisms._random_sparsification import _Masked
 from dptheory.training.mechanisms._subspace import power_iteration, split_vectors
-from dptheory.training.per_example import Dense, PerExampleGradients, _factors, as_gradients
+from dptheory.training.per_example import Dense, HookedModule, PerExampleGradients, _factors, as_gradients
 from dptheory.training.per_example._trial import MORE
 from dptheory.training.runs import _prepare, _train
 from tests.training.bugs import Patch
@@ -352,16 +352,25 @@ def factors_of_another_batch(patch: Patch) -> None:
     """
     plain, before = _factors._dense, {}
 
-    def dense(layer, inputs, gradient):
+    def dense(layer, inputs, gradient, views):
         if 0 < len(inputs) <= MORE:
-            return plain(layer, inputs, gradient)
+            return plain(layer, inputs, gradient, views)
         used = before.get(id(layer), inputs)
         before[id(layer)] = inputs
         if not len(used):
-            return plain(layer, inputs, gradient)
-        return plain(layer, used[torch.arange(len(inputs)) % len(used)], gradient)
+            return plain(layer, inputs, gradient, views)
+        return plain(layer, used[torch.arange(len(inputs)) % len(used)], gradient, views)
 
     patch.setattr(_factors, "_dense", dense)
+
+
+def views_clipped_apart(patch: Patch) -> None:
+    """Every row of an example is clipped by itself, as Opacus does it: so many times the sensitivity."""
+    patch.setattr(_private, "HookedModule", lambda module, *, views, **named: HookedModule(module, **named))
+    for name in ("check", "is_dry", "add"):
+        plain = getattr(_logical_batch.LogicalBatch, name)
+        counted = lambda self, rows, plain=plain: plain(self, rows // self._views)  # noqa: E731
+        patch.setattr(_logical_batch.LogicalBatch, name, counted)
 
 
 def norm_without_the_bias(patch: Patch) -> None:

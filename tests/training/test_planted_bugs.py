@@ -76,6 +76,10 @@ def layers(folder: Path) -> list[Finding]:
     return _suite.layers(0)
 
 
+def views(folder: Path) -> list[Finding]:
+    return _suite.views(0)
+
+
 def moved(name: str) -> set[str]:
     return {f"{name}: sensitivity to an example {how}" for how in ("zeroed", "taken out")}
 
@@ -129,6 +133,7 @@ AUDITED: list[tuple[Bug, Part, set[str]]] = [
     (bugs.zero_gradients_vote, sensitivity_of("adaptive clipping"), {"adaptive clipping: sensitivity to an example zeroed"}),
     (bugs.mask_dropped_in_the_norm, layers, {"random sparsification, layers: noise"}),
     (bugs.factors_of_another_batch, layers, {f"{name}, layers: noise" for name in ("DP-SGD", "random sparsification")}),
+    (bugs.views_clipped_apart, views, moved("DP-SGD, views") | moved("random sparsification, views")),
     (bugs.norm_without_the_bias, layers, moved("DP-SGD, layers") | moved("random sparsification, layers")),
     (bugs.frozen_layers_count_in_the_clip, of_case("layer freezing"), {"layer freezing: noise"}),
     (bugs.cooling_one_step_early, of_case("random sparsification, cooling"),
@@ -198,6 +203,7 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.clipped_by_the_largest_layer, "mechanisms/test_mechanisms.py::test_dp_sgd_and_ablations"),
     (bugs.mask_dropped_in_the_norm, f"per_example/test_per_example.py::{OF_TENSORS}[dense]"),
     (bugs.factors_of_another_batch, "per_example/test_layer_hooks.py::test_gradients_are_those_of_the_batch_at_hand[factors]"),
+    (bugs.views_clipped_apart, "engine/test_views.py::test_equal_views_are_one_example[deep-plain]"),
     (bugs.norm_without_the_bias, "per_example/test_per_example.py::test_all_parameters_together"),
     (bugs.frozen_layers_count_in_the_clip,
      "mechanisms/test_layer_freezing.py::test_layers_are_frozen_from_the_stated_step_on[1]"),
@@ -243,7 +249,7 @@ def test_every_planted_bug_is_seen() -> None:
         for name, thing in vars(bugs).items()
         if getattr(thing, "__module__", "") == bugs.__name__ and callable(thing) and name[0] != "_"
     } - {bugs.FixedSize}
-    assert {bug for bug, _ in TESTED} == planted and len(planted) == 42
+    assert {bug for bug, _ in TESTED} == planted and len(planted) == 43
     assert planted - {bug for bug, _, _ in AUDITED} == {
         bugs.budget_of_one_step_too_many,
         bugs.stale_anchors,

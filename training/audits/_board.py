@@ -68,6 +68,7 @@ class Plan:
         canary: the gradient of example 0 at a step, where it changes: a gradient may depend on all that came before.
         inputs: what the model is given of the examples; None where that is their gradients.
         board: makes the model, from the sizes.
+        views: rows in which the model is given an example: multiples of its row whose mean is 1.
     """
 
     rows: Array
@@ -83,6 +84,7 @@ class Plan:
     canary: Callable[[int], Array] | None = None
     inputs: Array | None = None
     board: Callable[[tuple[int, ...]], Board] = Board
+    views: int = 1
 
     def changed(self, change: Callable[[Array], Array]) -> "Plan":
         """With other examples: ``change`` is applied to the rows of gradients, and to those of the inputs."""
@@ -153,7 +155,7 @@ def pass_over(model: Board, mechanism: Mechanism, plan: Plan, made: Made, step: 
         for rows, names in parts:
             before, trained = model.weights(), model.trained()
             optimizer.zero_grad()
-            module(_adapted(rows, names, plan, step + len(seen))).mean().backward()
+            module(in_views(_adapted(rows, names, plan, step + len(seen)), plan.views)).mean().backward()
             optimizer.step()
             given.append(names)
             moved = before - model.weights()
@@ -169,6 +171,14 @@ def pass_over(model: Board, mechanism: Mechanism, plan: Plan, made: Made, step: 
                 )
                 given = []
     return seen
+
+
+def in_views(rows: torch.Tensor, views: int) -> torch.Tensor:
+    """Each row in several, side by side: 1 / views, 3 / views, ... of it, so that their mean is the row."""
+    if views == 1:
+        return rows
+    shares = (2 * torch.arange(views) + 1).to(rows) / views
+    return (rows[:, None] * shares[:, None]).flatten(0, 1)
 
 
 def bases(mechanism: Mechanism) -> Array:
@@ -210,6 +220,7 @@ def private(model: Board, mechanism: Mechanism, plan: Plan) -> Made:
         probe=False,  # the loss is a sum over rows, and what is watched are the batches of the run
         sampling_rate=plan.sampling_rate,
         expected_batch_size=None if plan.sampling_rate is None else plan.batch_size,
+        views=plan.views,
     )
 
 

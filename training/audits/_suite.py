@@ -41,14 +41,21 @@ def training(case: Case, seed: int, secure: bool = False) -> list[Finding]:
 
 
 def layers(seed: int) -> list[Finding]:
-    """Sums with a mask and without, on layers as users have them: their gradients are kept as factors.
+    """Sums with a mask and without, on layers as users have them: their gradients are kept as factors."""
+    return _sums(_layers.on_layers(plan(seed)), "layers", seed)
 
-    With little noise, under which a sum that is not the one stated would hide.
-    """
-    whole, found = _layers.on_layers(replace(plan(seed), noise_multiplier=_LITTLE * SIGMA)), []
+
+def views(seed: int) -> list[Finding]:
+    """The same of examples in four rows, which count once."""
+    return _sums(replace(plan(seed), views=4), "views", seed)
+
+
+def _sums(whole: Plan, what: str, seed: int) -> list[Finding]:
+    """With little noise, under which a sum that is not the one stated would hide."""
+    whole, found = replace(whole, noise_multiplier=_LITTLE * SIGMA), list[Finding]()
     for case in cases():
         if case.name in ("DP-SGD", "random sparsification"):
-            named = replace(case, name=f"{case.name}, layers")
+            named = replace(case, name=f"{case.name}, {what}")
             released = _measure.release(named, _board.train(named.built(seed), whole))
             found += [replace(one, name=f"{named.name}: {one.name}") for one in released]
             found += _measure.sensitivity(named, replace(whole, epochs=2), seed)
@@ -92,6 +99,7 @@ def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
         else:
             yield broken(case, seed)
     yield from layers(seed)
+    yield from views(seed)
     yield from _draws.fine_rates(seed)
     yield from _bits.secure_bits()
     plain = cases()[0]
@@ -128,6 +136,7 @@ def thorough(seed: int, folder: Path) -> Iterator[Finding]:
             else:
                 yield broken(case, own)
         yield from layers(own)
+        yield from views(own)
         for secure in (False, True):
             yield from batches_and_states(own, secure)
         yield from _draws.fine_rates(own)

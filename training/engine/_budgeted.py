@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,6 +40,8 @@ def make_private_with_epsilon(
     sampling_rate: float | None = None,
     expected_batch_size: float | None = None,
     probe: bool = True,
+    views: int = 1,
+    augmentation: Callable[[Any], Any] | None = None,
 ) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
     """:func:`make_private` with the least noise for which so many passes over the loader keep within a budget.
 
@@ -47,7 +50,7 @@ def make_private_with_epsilon(
 
     Args:
         module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode: as for :func:`make_private`.
-        loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size, probe: as there.
+        loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size, probe, views, augmentation: as there.
         target_epsilon: epsilon after the last pass, > 0; above 1e4 it gets the noise of 1e4.
         target_delta: in [1e-30, 0.99].
         epochs: passes over the loader that is returned, >= 1.
@@ -92,6 +95,8 @@ def make_private_with_epsilon(
             sampling_rate=sampling_rate,
             expected_batch_size=expected_batch_size,
             probe=probe,
+            views=views,
+            augmentation=augmentation,
         )
         try:
             wrapped.noise_multiplier = _noise(mechanism, wrapped, epsilon, delta, steps=passes * len(batches))

@@ -17,7 +17,16 @@ from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._hooked_layers import check_layers
 from dptheory.training.engine._random_states import RandomStates
-from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
+from dptheory.training.engine._rows_apart import (
+    Passed,
+    Rounding,
+    by_example,
+    explained,
+    fingerprint,
+    in_place,
+    moved,
+    still,
+)
 from dptheory.training.engine._sample_gradients import of_one_batch
 from dptheory.training.per_example import FACTORS, HookedModule
 
@@ -26,6 +35,8 @@ def check_rows_apart(
     model: nn.Module,
     batch: Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
     loss: Callable[[nn.Module, Any], torch.Tensor],
+    *,
+    views: int = 1,
 ) -> None:
     """See that no record of a batch changes another one's gradient, as DP-SGD needs it and Opacus does not check.
 
@@ -37,6 +48,8 @@ def check_rows_apart(
         model: in training mode; of Opacus (``GradSampleModule``), or a plain one, of which a copy is wrapped.
         batch: tensors with the records first, in a tuple, a list or a dictionary; two records or more.
         loss: of the model and a batch, a scalar: what the loop does up to ``backward()``.
+        views: rows of a record in the batch, which lie together; its gradient is the mean over them. At least 1, and for a model of
+            Opacus 1: it takes every row for a record.
 
     Raises:
         ValueError: a record changes another one's gradient: the layer is named, or the loss, and what to write instead. Or the
@@ -65,10 +78,16 @@ def check_rows_apart(
         raise ArgumentError("loss", "be a function of the model and a batch", loss)
     if not model.training:
         raise ArgumentError("model", "be in training mode", model, got="one after eval(): call model.train()")
-    rows = _rows(batch)
+    views = _validate.integer("views", views, 1)
+    rows = _records(batch, views)
     if not isinstance(model, GradSampleModule):
         check_layers(model)  # what the hooks do not reach would not be compared
-    private = model if isinstance(model, GradSampleModule) else HookedModule(copy.deepcopy(model), mode=FACTORS)
+    private = (
+        model if isinstance(model, GradSampleModule) else HookedModule(copy.deepcopy(model), mode=FACTORS, views=views)
+    )
+    held_as = private.passes.views if isinstance(private, HookedModule) else 1
+    if held_as != views:
+        raise ArgumentError("views", f"be those that the model was made private with, {held_as}", views)
     names: dict[Any, str] = {p: name for name, p in private.named_parameters() if p.requires_grad}
     states, forward = RandomStates.now(), DryForward(private)
     held = [(p, p.grad) for p in names]
@@ -85,12 +104,12 @@ def check_rows_apart(
                 warnings.filterwarnings(
                     "ignore", "Full backward hook"
                 )  # of inputs without a gradient, as all inputs are
-                torch.autograd.backward(loss(private, _taken(batch, sources)))
+                torch.autograd.backward(loss(private, _taken(batch, sources, views)))
         finally:
             handle.remove()
             forward.end()
         samples = of_one_batch(list(names), names)
-        found = forward.parts[0] if len(forward.parts) == 1 else []
+        found = [(name, by_example(one, views)) for name, one in forward.parts[0]] if len(forward.parts) == 1 else []
         return Passed(fingerprint(samples, seed), found), Rounding.of(samples, *forward.precisions)
 
     try:
@@ -100,7 +119,7 @@ def check_rows_apart(
             raise ArgumentError(
                 "loss", "give a batch the same gradients each time", loss, got="others: leave out what is random"
             )
-        for swaps in _swaps(batch, rows, rng):
+        for swaps in _swaps(batch, rows, views, rng):
             other, _ = passed([swaps.get(row, row) for row in plain])
             if other.rows.shape != again.rows.shape:
                 raise ArgumentError(
@@ -116,34 +135,37 @@ def check_rows_apart(
             p.grad_sample, p.grad = None, gradient
 
 
-def _swaps(batch: Any, rows: int, rng: np.random.Generator) -> list[dict[int, int]]:
+def _swaps(batch: Any, rows: int, views: int, rng: np.random.Generator) -> list[dict[int, int]]:
     """Which record takes whose place, drawn twice: the farthest one, and in half of the batch those of one label."""
     found = []
     for _ in range(2):
         own = rng.permutation(rows)[:CANDIDATES].tolist()
-        parts = read([_taken(batch, [row], squeeze=True) for row in range(rows)], own)  # type: ignore[arg-type]
+        parts = read([_taken(batch, [row], views, squeeze=True) for row in range(rows)], own)  # type: ignore[arg-type]
         for taken in replacements(parts, parts, np.eye(len(own), dtype=bool), rng):
             found.append({own[row]: own[source] for row, source in taken.items()})
     return found
 
 
-def _rows(batch: Any) -> int:
+def _records(batch: Any, views: int) -> int:
     tensors = (
         list(batch.values()) if isinstance(batch, Mapping) else list(batch) if isinstance(batch, list | tuple) else []
     )
     sizes = {len(one) for one in tensors if isinstance(one, torch.Tensor) and one.dim()}
-    if len(sizes) != 1 or max(sizes) < 2:
+    if len(sizes) != 1 or max(sizes) < 2 * views or max(sizes) % views:
+        number = "2 or more" if views == 1 else f"{views} for each of 2 records or more"
         raise ArgumentError(
-            "batch", "be a tuple or a dictionary of tensors that all have the same number of rows, 2 or more", batch
+            "batch", f"be a tuple or a dictionary of tensors that all have the same number of rows, {number}", batch
         )
-    return int(max(sizes))
+    return int(max(sizes)) // views
 
 
-def _taken(batch: Any, sources: list[int], *, squeeze: bool = False) -> Any:
+def _taken(batch: Any, sources: list[int], views: int, *, squeeze: bool = False) -> Any:
+    rows = [source * views + view for source in sources for view in range(views)]
+
     def taken(one: Any) -> Any:
         if not isinstance(one, torch.Tensor) or not one.dim():
             return one
-        return one[sources[0]] if squeeze else one[torch.tensor(sources, device=one.device)]
+        return one[rows[0]] if squeeze else one[torch.tensor(rows, device=one.device)]
 
     if isinstance(batch, Mapping):
         return {name: taken(one) for name, one in batch.items()}

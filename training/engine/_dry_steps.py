@@ -13,7 +13,16 @@ from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_forward import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, longest, read, replacements
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
-from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
+from dptheory.training.engine._rows_apart import (
+    Passed,
+    Rounding,
+    by_example,
+    explained,
+    fingerprint,
+    in_place,
+    moved,
+    still,
+)
 from dptheory.training.per_example import PerExampleGradients
 
 _log = logging.getLogger("dptheory.training")
@@ -63,15 +72,23 @@ class DrySteps:
         size: records of a dry batch; where it is below 2 there is none.
         model: the wrapped model.
         keep_torch: noise or batches come from torch's global generators, which then never go back.
+        views: rows of an example in the model, which belong together.
 
     Attributes:
         says: whether records were compared, for the report.
     """
 
     def __init__(
-        self, *, data: Dataset[Any], indices: range, size: int, model: torch.nn.Module, keep_torch: bool = False
+        self,
+        *,
+        data: Dataset[Any],
+        indices: range,
+        size: int,
+        model: torch.nn.Module,
+        keep_torch: bool = False,
+        views: int = 1,
     ) -> None:
-        self._data, self._own = data, indices
+        self._data, self._own, self._views = data, indices, views
         self._size, self._size_later = (min(size, len(indices), most) for most in (MOST_RECORDS, MOST_RECORDS_LATER))
         self._of_torch = not keep_torch
         self._rng = np.random.default_rng(fresh_generator().initial_seed())  # apart from the run's own
@@ -222,7 +239,7 @@ class DrySteps:
         if len(parts) != len(self._parts):
             return []
         names = [name for name in parts[0] if all(name in part for part in parts)]
-        return [(name, torch.cat([part[name] for part in parts])) for name in names]
+        return [(name, by_example(torch.cat([part[name] for part in parts]), self._views)) for name in names]
 
     def _compare(self, names: Sequence[str]) -> None:
         plain = [

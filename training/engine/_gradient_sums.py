@@ -20,10 +20,12 @@ class GradientSums:
     Args:
         names: of the parameters, for errors.
         mean: whether the loss is a mean over the batch.
+        views: rows of an example, over which its gradient is the mean.
     """
 
-    def __init__(self, names: Mapping[torch.Tensor, str], *, mean: bool) -> None:
+    def __init__(self, names: Mapping[torch.Tensor, str], *, mean: bool, views: int = 1) -> None:
         self._names = names
+        self._views = views
         self._mean = mean
         self._seen: set[int] = set()
         self._bare: set[int] = set()
@@ -72,8 +74,8 @@ class GradientSums:
         """Sum of the norms of the rows, which their rounding goes with, in the scale of the gradient."""
         return float(rows.square_norms().sqrt().sum()) / self._divisor(rows)
 
-    def _divisor(self, rows: Representation) -> int:
-        return len(rows) if self._mean else 1
+    def _divisor(self, rows: Representation) -> float:
+        return len(rows) if self._mean else 1 / self._views
 
     def _add_up(self, rows: Representation, gradient: torch.Tensor, largest: float) -> bool | None:
         """Whether the rows add up to the gradient; None where it cannot be said.

@@ -23,6 +23,9 @@ class LogicalBatch:
     Where the size of a batch is known, its parts together have as many rows of gradients as it has examples, and one step is made
     of it.
 
+    Args:
+        views: rows of an example in the model, for errors; rows of gradients are those of whole examples.
+
     Attributes:
         under_way: parts have been added, and more are to come.
         rows: rows of gradients added so far.
@@ -30,7 +33,8 @@ class LogicalBatch:
         trials_lost: dry batches have been left out of which no step was made.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, views: int = 1) -> None:
+        self._views = views
         self.under_way = False
         self.rows = 0
         self.from_loader = False
@@ -125,10 +129,16 @@ class LogicalBatch:
         rows += self.rows if self.under_way else 0
         if not matched:
             drawn = " or ".join(map(str, sorted(sizes)))
+            if self._views > 1:
+                raise ValueError(
+                    f"a batch must have views={self._views} rows for each of its examples, got {rows * self._views} rows where {drawn} "
+                    "examples were drawn: hand the model all rows of every example once, those of one example behind one another"
+                )
             raise ValueError(
                 f"per-sample gradients must be one row for each example of the batch, got {rows} rows where {drawn} were drawn: "
                 "hand every example once to one forward pass, of a batch in parts every part; an example in several rows is "
-                "clipped in each, and several in one row are clipped together"
+                "clipped in each (make_private(views=) takes the mean over its rows and clips once), and several in one row are "
+                "clipped together"
             )
 
     def add(self, rows: int) -> tuple[bool, Trial | None]:

@@ -61,6 +61,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         secure: noise from the operating system's cryptographic generator. Says that batches are drawn so, too.
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.
+        views: rows of an example in the model, >= 1: its gradient is the mean over them, and is clipped once.
 
     Attributes:
         mechanism: the algorithm.
@@ -68,6 +69,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         noise_stream: random numbers of the noise, where it is not secure.
         sampler: how batches are drawn, for the report.
         secure: whether masks, batches and noise come from the cryptographic generator.
+        views: rows of an example in the model.
         nonfinite_samples: samples so far whose gradient held NaN or infinity; they contribute zero.
         clipped_total: what the mechanism summed up for the step under way, or the last one, before noise.
 
@@ -91,6 +93,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         secure: bool = False,
         adjacency: str = ADD_REMOVE,
         sampler: str = CALLER,
+        views: int = 1,
     ) -> None:
         if not isinstance(mechanism, Mechanism):
             raise ArgumentTypeError("mechanism", "be one of dptheory.training.mechanisms", mechanism)
@@ -130,6 +133,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self.mechanism = mechanism
         self.accountant = accountant
         self.secure = secure
+        self.views = _validate.integer("views", views, 1)
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
         self._clip = clip  # of the batch under way
@@ -140,9 +144,9 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._released: Tensors = []
         self._nonfinite = 0
         self._summed: Tensors = []  # the parameters whose totals these are
-        self._batch = LogicalBatch()
+        self._batch = LogicalBatch(views=self.views)
         self._layers: HookedLayers | None = None
-        self._sums = GradientSums(names, mean=self.loss_reduction == "mean")
+        self._sums = GradientSums(names, mean=self.loss_reduction == "mean", views=self.views)
         self._edits = GradientEdits(names)
         self._gradients_cleared = False  # since the last forward pass
         self._dry: DrySteps | None = None
@@ -170,6 +174,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         """The guarantee of all steps so far, and what it rests on; delta in [1e-30, 0.99]."""
         delta = _validate.real("delta", delta, *privacy.DELTA)
         known = ("number of training examples",) if self._adjacency == ZERO_OUT else ()
+        if self.views > 1:
+            known = (*known, "views of an example")
         return PrivacyReport(
             epsilon=self.epsilon(delta),
             delta=delta,

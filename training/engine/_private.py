@@ -1,5 +1,6 @@
 """``make_private``: a plain PyTorch loop becomes one of the papers' algorithms."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from dptheory.training.engine._repeated_records import check_records
 from dptheory.training.engine._restored import restored_after_errors
 from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
+from dptheory.training.engine._views import with_views, without_views
 from dptheory.training.mechanisms import Mechanism
 from dptheory.training.per_example import FACTORS, MODES, HookedModule, LayerHook
 
@@ -68,6 +70,8 @@ def make_private(
     sampling_rate: float | None = None,
     expected_batch_size: float | None = None,
     probe: bool = True,
+    views: int = 1,
+    augmentation: Callable[[Any], Any] | None = None,
 ) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
     """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled.
 
@@ -113,6 +117,13 @@ def make_private(
         expected_batch_size: divisor of a "mean" loss, in [1e-15, 1e15].
         probe: whether there are dry batches. Without them, and where the loop's gradients are random beyond what can be
             repeated, the report says "not probed".
+        views: rows of an example in the model, at least 1. Its gradient is the mean over them, and is clipped once, so that the
+            accountant counts what it counts without; every view clipped by itself would be ``views`` times the sensitivity. The
+            rows of one example lie together, and the loss is the mean over all rows (or their sum, with "sum").
+        augmentation: draws a view of a record: it is called ``views`` times for each, with the record as the data set gives it,
+            by the loader that is returned. A transform of ``torchvision.transforms.v2`` is one (of a record (image, label) it
+            changes the image), and so is :class:`dptheory.training.data.CropsAndFlips`. None where there are no views, or where
+            the loader's ``collate_fn`` or the loop makes them.
 
     Returns:
         The module that computes per-sample gradients, the optimizer (``optimizer.privacy(delta)`` says what is spent, and what
@@ -152,6 +163,8 @@ def make_private(
             got=f"{sampling_rate!r} and {expected_batch_size!r}",
         )
     _validate.flag("probe", probe)
+    views = _validate.integer("views", views, 1)
+    data_loader = with_views(data_loader, views=views, augmentation=augmentation)
     public = sampling_rate is None
     rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
     if secure and data_loader.generator is not None:
@@ -179,6 +192,7 @@ def make_private(
         noise_generator=noise_generator,
         secure=secure,
         expected_batch_size=batch_size if public else expected_batch_size,
+        views=views,
     )
     if isinstance(batches, GeneratorBatches):
         follow_run(wrapped, [batches.stream], module=module, again=again)
@@ -187,11 +201,12 @@ def make_private(
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
     wrapped.probe(
         DrySteps(
-            data=data_loader.dataset,
+            data=without_views(data_loader.dataset),
             indices=range(place[0], examples, place[1]),
             size=min(max(2, round(rate * examples / place[1])), examples // place[1]),
             model=private,
             keep_torch=from_global_torch(noise_generator, data_loader.generator),
+            views=views,
         )
         if probe
         else OFF
@@ -214,6 +229,7 @@ def attach(
     secure: bool = False,
     expected_batch_size: float | None = None,
     partition: bool = False,
+    views: int = 1,
 ) -> tuple[GradSampleModule, MechanismOptimizer]:
     """:func:`make_private` for callers that draw Poisson batches themselves.
 
@@ -231,6 +247,7 @@ def attach(
             out, and is then its product with the rate.
         partition: says that the batches are no Poisson batches but those of :class:`dptheory.training.engine.PartitionBatches`; what is
             spent is then counted as if every example were in every batch, and ``sampling_rate`` is only that of the divisor.
+        views: as for :func:`make_private`: the caller hands the model so many rows of every example, those of one together.
 
     Returns:
         The module that computes per-sample gradients, and the optimizer.
@@ -264,6 +281,7 @@ def attach(
     if expected_batch_size is None:
         raise ArgumentError("train_size or expected_batch_size", "be given", train_size, got="None and None")
     expected = _validate.real("expected_batch_size", expected_batch_size, SMALLEST, LARGEST)
+    views = _validate.integer("views", views, 1)
     _validate.instance("module", module, nn.Module)
     _validate.instance("optimizer", optimizer, torch.optim.Optimizer)
     if isinstance(grad_sample_mode, str) and grad_sample_mode in _MODES_OF_OPACUS:
@@ -291,9 +309,10 @@ def attach(
             generator=noise_generator,
             secure=secure,
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
+            views=views,
         )
         adapt_attention(module)
-        private = HookedModule(module, loss_reduction=loss_reduction, mode=grad_sample_mode)
+        private = HookedModule(module, loss_reduction=loss_reduction, mode=grad_sample_mode, views=views)
         private.forbid_grad_accumulation()
         wrapped.track(private)
         refuse_writes(private)

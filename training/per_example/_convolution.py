@@ -1,5 +1,6 @@
 """Per-example gradients of a convolution's kernel as factors: inputs and output gradients."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +8,15 @@ from torch import nn
 
 from dptheory.training.per_example._dense import Dense, small
 from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
-from dptheory.training.per_example._representation import Representation, Tensors, filled, widened
+from dptheory.training.per_example._representation import (
+    CHUNK,
+    Representation,
+    Tensors,
+    behind,
+    filled,
+    over_views,
+    widened,
+)
 
 _PATCHES = 1 << 18
 """Entries of patches that are held at once: what stays in a CPU's cache, and new memory of that size is had without clearing it."""
@@ -71,6 +80,7 @@ class Convolution(Representation):
         output_gradients: b, shape (n, out, \*places).
         inputs: a, shape (n, in, \*space).
         geometry: of the layer.
+        views: rows of an example, which lie together: its gradient is their sum.
 
     Example: a kernel of one entry sees each place of an input alone.
         >>> import torch
@@ -81,27 +91,46 @@ class Convolution(Representation):
         tensor([[[[11.]]]])
     """
 
-    def __init__(self, output_gradients: torch.Tensor, inputs: torch.Tensor, geometry: Geometry) -> None:
-        self._b, self._a, self._geometry = widened(output_gradients), widened(inputs), geometry
+    def __init__(
+        self, output_gradients: torch.Tensor, inputs: torch.Tensor, geometry: Geometry, *, views: int = 1
+    ) -> None:
+        self._b, self._a, self._geometry, self._views = widened(output_gradients), widened(inputs), geometry, views
         if self._b.dtype != self._a.dtype:
             self._b, self._a = self._b.double(), self._a.double()
         self.dtype, self.computed_in = self._b.dtype, output_gradients.dtype
-        self.shape = torch.Size((len(self._b), self._b.shape[1], self._a.shape[1] // geometry.groups, *geometry.kernel))
+        self.shape = torch.Size(
+            (len(self._b) // views, self._b.shape[1], self._a.shape[1] // geometry.groups, *geometry.kernel)
+        )
 
     def _as_dense(self, examples: slice) -> list[Dense]:
         """The gradients of a run of examples as those of a dense layer on patches, one for each group of channels.
 
         Their entries stand in the order (*kernel, channels).
         """
-        geometry = self._geometry
-        patches = geometry.patches(self._a[examples]).flatten(1, len(geometry.kernel)).flatten(2, -2)
+        geometry, rows = self._geometry, self._rows_of(examples)
+        patches = geometry.patches(self._a[rows]).flatten(1, len(geometry.kernel)).flatten(2, -2)
         channels = patches.shape[3]
-        b = self._b[examples].flatten(2).mT
+        b, patches = behind(self._b[rows].flatten(2).mT, self._views), behind(patches, self._views)
         inn, out = channels // geometry.groups, b.shape[2] // geometry.groups
         return [
             Dense(b[..., g * out : (g + 1) * out], patches[..., g * inn : (g + 1) * inn].flatten(2))
             for g in range(geometry.groups)
         ]
+
+    def _rows_of(self, examples: slice) -> slice:
+        """Those of a run of examples."""
+        start, stop, _ = examples.indices(len(self))
+        return slice(start * self._views, stop * self._views)
+
+    def _for_each_row(self, numbers: torch.Tensor) -> torch.Tensor:
+        """What belongs to an example, for each of its rows."""
+        return numbers if self._views == 1 else numbers.repeat_interleave(self._views)
+
+    def chunks(self, beside: int = 1) -> Iterator[slice]:
+        """Of fewer examples where each has more rows: it is patches that take the memory."""
+        whole = list(super().chunks(beside))
+        step = max(1, beside, (whole[0].stop if whole else 1) // self._views)
+        return (slice(start, min(start + step, len(self))) for start in range(0, len(self), step))
 
     @property
     def device(self) -> torch.device:
@@ -110,14 +139,14 @@ class Convolution(Representation):
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         groups = self._geometry.groups
         masks = [None] * groups if mask is None else list(mask.movedim(1, -1).flatten(1).chunk(groups))
-        found = self._b.new_zeros(len(self._b), dtype=torch.float64)
+        found = self._b.new_zeros(len(self), dtype=torch.float64)
         for part in self.chunks():
             for dense, own in zip(self._as_dense(part), masks, strict=True):
                 found[part] += dense.square_norms(own)
         return found
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        scaled = self._b * weights.to(self.dtype).view(-1, *[1] * (self._b.dim() - 1))
+        scaled = self._b * self._for_each_row(weights.to(self.dtype)).view(-1, *[1] * (self._b.dim() - 1))
         geometry = self._geometry
         even = all(before == behind for before, behind in geometry.padding)
         inputs = self._a if even else geometry.padded(self._a)
@@ -130,12 +159,12 @@ class Convolution(Representation):
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         if self._a.shape[1] == 1:
-            return self._formed_by_convolution(self._b[examples], self._a[examples])
+            return self._formed_by_convolution(examples)
         start, stop, _ = examples.indices(len(self))
         _, out, inn, *kernel = self.shape
         found = self._b.new_empty(max(0, stop - start), out, *kernel, inn)
         rows, groups = found.flatten(2), self._geometry.groups
-        at_once = max(1, _PATCHES // max(1, self._b.shape[2:].numel() * rows.shape[2] * groups))
+        at_once = max(1, _PATCHES // max(1, self._views * self._b.shape[2:].numel() * rows.shape[2] * groups))
         for first in range(start, stop, at_once):
             run = slice(first, min(first + at_once, stop))
             here = rows[first - start : run.stop - start].chunk(groups, dim=1)
@@ -143,8 +172,16 @@ class Convolution(Representation):
                 torch.bmm(dense._b.mT, dense._a, out=own)
         return found.movedim(-1, 2)
 
-    def _formed_by_convolution(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-        """Of one input channel: the input under the output gradients, which are the kernels of each example.
+    def _formed_by_convolution(self, examples: slice) -> torch.Tensor:
+        """Of one input channel; of views in chunks, so that what is formed of single rows takes no memory worth mentioning."""
+        start, stop, _ = examples.indices(len(self))
+        step = max(1, stop - start if self._views == 1 else CHUNK // max(1, self._views * self.entries))
+        parts = [self._rows_of(slice(i, min(i + step, stop))) for i in range(start, stop, step)]
+        found = [over_views(self._by_convolution(self._b[rows], self._a[rows]), self._views) for rows in parts]
+        return torch.cat(found) if len(found) > 1 else found[0] if found else self._b.new_zeros(0, *self.shape[1:])
+
+    def _by_convolution(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        """Of single rows: the input under the output gradients, which are the kernels of each of them.
 
         Stride and dilation change places. It takes half the time of a product with patches, which are a copy of the input for each
         entry of the kernel.
@@ -153,8 +190,6 @@ class Convolution(Representation):
         n, out = b.shape[:2]
         padded = geometry.padded(a)
         convolve = (nn.functional.conv1d, nn.functional.conv2d, nn.functional.conv3d)[space - 1]
-        if not n:
-            return b.new_zeros(0, *self.shape[1:])
         found = convolve(
             padded.reshape(1, n, *padded.shape[2:]), b.reshape(n * out, 1, *b.shape[2:]),
             stride=geometry.dilation, dilation=geometry.stride, groups=n,
@@ -164,22 +199,24 @@ class Convolution(Representation):
         return found.reshape(n, out, 1, *geometry.kernel)
 
     def cleared(self, left_out: torch.Tensor) -> "Convolution":
-        b, a = (t.masked_fill(left_out.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
-        return Convolution(b, a, self._geometry)
+        rows = self._for_each_row(left_out)
+        b, a = (t.masked_fill(rows.view(-1, *[1] * (t.dim() - 1)), 0.0) for t in (self._b, self._a))
+        return Convolution(b, a, self._geometry, views=self._views)
 
     def with_rows(self, rows: int) -> "Convolution":
         if rows <= len(self):
             return self
-        return Convolution(filled(self._b, rows), filled(self._a, rows), self._geometry)
+        count = rows * self._views
+        return Convolution(filled(self._b, count), filled(self._a, count), self._geometry, views=self._views)
 
     def in_float64(self) -> "Convolution":
-        return Convolution(self._b.double(), self._a.double(), self._geometry)
+        return Convolution(self._b.double(), self._a.double(), self._geometry, views=self._views)
 
     def rests_on(self) -> Tensors:
         return [self._b, self._a]
 
     def settled(self) -> Representation:
-        places = self._b.shape[2:].numel()
+        places = self._views * self._b.shape[2:].numel()
         return Formed(self.formed()) if small(places, self.shape[1], self.shape[2:].numel()) else self
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:

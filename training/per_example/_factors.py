@@ -11,7 +11,7 @@ from dptheory.training.per_example._convolution import Convolution, Geometry
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._mixed import Mixed
-from dptheory.training.per_example._representation import Representation, as_rows
+from dptheory.training.per_example._representation import Representation, as_rows, behind, over_views
 from dptheory.training.per_example._table import Table
 
 _DENSE = (nn.Linear, RNNLinear)
@@ -33,7 +33,7 @@ def has_factors(layer: nn.Module) -> bool:
 
 
 def factors_of(
-    layer: Any, inputs: torch.Tensor, gradient: torch.Tensor, *, rows: int
+    layer: Any, inputs: torch.Tensor, gradient: torch.Tensor, *, rows: int, views: int = 1
 ) -> dict[torch.Tensor, Representation]:
     """The per-example gradients of a layer's trained parameters, for one call of it.
 
@@ -42,13 +42,14 @@ def factors_of(
         inputs: what it took in.
         gradient: of the loss, for what it gave out.
         rows: examples of the batch; those behind the last row of the inputs took no part, as in packed sequences.
+        views: rows of an example, which lie together; its gradient is their sum.
     """
     found: dict[torch.Tensor, Representation] = {}
     if layer.weight.requires_grad:
-        found[layer.weight] = _rule(layer)(layer, inputs, gradient).with_rows(rows)
+        found[layer.weight] = _rule(layer)(layer, inputs, gradient, views).with_rows(rows)
     bias = getattr(layer, "bias", None)
     if bias is not None and bias.requires_grad:
-        found[bias] = Formed(_summed(layer, gradient)).with_rows(rows)
+        found[bias] = Formed(over_views(_summed(layer, gradient), views)).with_rows(rows)
     return found
 
 
@@ -67,27 +68,28 @@ def _parts(one: Representation) -> list[Representation]:
     return one.parts if isinstance(one, Mixed) else [one]
 
 
-def _rule(layer: nn.Module) -> Callable[[Any, torch.Tensor, torch.Tensor], Representation]:
+def _rule(layer: nn.Module) -> Callable[[Any, torch.Tensor, torch.Tensor, int], Representation]:
     if isinstance(layer, nn.Embedding):
         return _table
     return _convolution if isinstance(layer, _CONVOLUTIONS) else _dense
 
 
-def _dense(_: Any, inputs: torch.Tensor, gradient: torch.Tensor) -> Representation:
+def _dense(_: Any, inputs: torch.Tensor, gradient: torch.Tensor, views: int) -> Representation:
     if inputs.dim() < 2:
         raise ValueError("its input has no dimension for the examples")
-    return Dense(_sequence(gradient), _sequence(inputs))
+    return Dense(behind(_sequence(gradient), views), behind(_sequence(inputs), views))
 
 
-def _convolution(layer: Any, inputs: torch.Tensor, gradient: torch.Tensor) -> Representation:
+def _convolution(layer: Any, inputs: torch.Tensor, gradient: torch.Tensor, views: int) -> Representation:
     if inputs.dim() < len(layer.kernel_size) + 2:
         raise ValueError("its input has no dimension for the examples")
-    return Convolution(gradient, inputs, Geometry.of(layer))
+    return Convolution(gradient, inputs, Geometry.of(layer), views=views)
 
 
-def _table(layer: Any, indices: torch.Tensor, gradient: torch.Tensor) -> Representation:
-    tokens = as_rows(indices)
-    b = gradient.reshape(*tokens.shape, gradient.shape[-1])
+def _table(layer: Any, indices: torch.Tensor, gradient: torch.Tensor, views: int) -> Representation:
+    rows = as_rows(indices)
+    b = behind(gradient.reshape(*rows.shape, gradient.shape[-1]), views)
+    tokens = behind(rows, views)
     return Table(tokens, b, rows=layer.num_embeddings, padding=layer.padding_idx)
 
 

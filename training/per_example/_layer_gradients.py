@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.utils import _pytree as tree
 from dptheory.training.per_example._memory_order import laid_down_anew
 from dptheory.training.per_example._misread_layers import misread
 from dptheory.training.per_example._other_values import called_with
+from dptheory.training.per_example._representation import CHUNK, over_views
 
 Rows = dict[torch.Tensor, torch.Tensor]
 """By parameter: a tensor of its shape for each example."""
@@ -49,7 +50,9 @@ def trained(layer: nn.Module) -> list[nn.Parameter]:
     return [p for p in layer.parameters(recurse=not own) if p.requires_grad]
 
 
-def of_a_call(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, *, by_forward: bool) -> Rows:
+def of_a_call(
+    layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, *, by_forward: bool, views: int = 1
+) -> Rows:
     """Per-example gradients of a layer's trained parameters.
 
     Args:
@@ -58,10 +61,37 @@ def of_a_call(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, 
         place: of the output among the tensors that it gave; the gradients of several outputs add up.
         gradient: of the loss, for that output.
         by_forward: leave Opacus's formula aside.
+        views: rows of an example, which lie together; its gradient is their sum.
 
     Raises:
         ValueError: the layer draws random numbers, or no argument of it holds the examples.
     """
+    if views == 1 or not len(gradient):
+        return _of_rows(layer, call, place, gradient, by_forward=by_forward)
+    found: Rows = {}
+    for part in _parts(layer, call, gradient, views):
+        rows = replace(call, leaves=[_cut(leaf, len(gradient), part) for leaf in call.leaves])
+        for p, samples in _of_rows(layer, rows, place, gradient[part], by_forward=by_forward).items():
+            own = samples if part.step == views else over_views(samples, views)
+            found[p] = found[p].add_(own) if p in found else own
+    return found
+
+
+def _parts(layer: nn.Module, call: Call, gradient: torch.Tensor, views: int) -> list[slice]:
+    """All rows at once; or one row of each example after the other, so that no more gradients are held than there are examples."""
+    sizes = {len(leaf) for leaf in call.tensors if leaf.dim()}
+    most = max((p.numel() for p in trained(layer)), default=0)
+    if len(gradient) * most <= CHUNK or sizes != {len(gradient)}:
+        return [slice(None)]
+    return [slice(view, None, views) for view in range(views)]
+
+
+def _cut(leaf: Any, rows: int, part: slice) -> Any:
+    return leaf[part] if isinstance(leaf, torch.Tensor) and leaf.dim() and len(leaf) == rows else leaf
+
+
+def _of_rows(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, *, by_forward: bool) -> Rows:
+    """The gradients of every row by itself."""
     if isinstance(layer, nn.EmbeddingBag):
         return {layer.weight: _of_bags(layer, call, gradient)}
     if not by_forward and type(layer) in GradSampleModule.GRAD_SAMPLERS and not misread(layer):

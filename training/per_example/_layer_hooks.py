@@ -25,7 +25,7 @@ from dptheory.training.per_example._factors import added, factors_of, has_factor
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._layer_gradients import Call, call_of, of_a_call, trained
 from dptheory.training.per_example._representation import Representation, filled, writes
-from dptheory.training.per_example._whole_network import Arguments, NetworkCall, WholeNetwork, called
+from dptheory.training.per_example._whole_network import Arguments, NetworkCall, WholeNetwork, called, examples_of
 
 FACTORS, HOOKS, FUNCTORCH, WHOLE = MODES = ("factors", "hooks", "functorch", "whole network")
 
@@ -40,11 +40,13 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         mode: "factors" leaves at the weights of dense layers, convolutions and embeddings what their gradients follow from, and
             tensors at all other parameters; "hooks" leaves tensors, by Opacus's formulas; "functorch" by the layers' own forward;
             "whole network" by a pass of the network for each example. All others take that for what no hook can reach, alone.
+        views: rows of an example, which lie together in what the model takes: its gradient is the mean over them.
         options: those of Opacus's wrapper.
     """
 
-    def __init__(self, m: nn.Module, *, mode: str, **options: Any) -> None:
+    def __init__(self, m: nn.Module, *, mode: str, views: int = 1, **options: Any) -> None:
         self.passes = Passes()
+        self.passes.views = views
         self.mode = mode
         self._tried = self._said = False
         super().__init__(m, force_functorch=mode == FUNCTORCH, **({"strict": False} | options))
@@ -80,6 +82,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 if hook.factored(layer):
                     handles.append(layer.register_forward_pre_hook(WithoutWeight(self.passes, hook)))
                 handles.append(layer.register_forward_hook(hook, with_kwargs=True, prepend=True, always_call=True))
+        if self.passes.views > 1:
+            for layer in self._module.modules():
+                if type(layer) in (DPRNN, DPLSTM, DPGRU):
+                    handles.append(layer.register_forward_pre_hook(_refuse_packed))
         self.enable_hooks()
 
     def iterate_submodules(self, module: nn.Module) -> Iterable[nn.Module]:
@@ -140,7 +146,13 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 raise ValueError(_STANDARD.format(layer="one"))
             passes = self.passes
             return called(
-                self._module, args, kwargs, arguments=passes.arguments, number=passes.number, arrived=self._arrived
+                self._module,
+                args,
+                kwargs,
+                arguments=passes.arguments,
+                number=passes.number,
+                views=passes.views,
+                arrived=self._arrived,
             )
         finally:
             self.passes.put_back()
@@ -174,10 +186,11 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
 
     def _take_what_hooks_miss(self, leaves: list[Any], spec: tree.TreeSpec) -> bool:
         """Whether there is something more that hooks cannot reach."""
+        views = self.passes.views
         passes = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
-        if not trial.of_examples(*passes):
+        if not trial.of_examples(*passes, views=views):
             return False
-        one, other = trial.not_apart(*(one.watch for one in passes))
+        one, other = trial.not_apart(*(one.watch for one in passes), views=views)
         shared = {id(p) for hook in one for p in trained(self.passes.hooked[hook])}
         failed = {hook for found in passes for hook in found.watch.failed}
         more = self.take_alone(self._of(other), "the rows of its layer are not the examples")
@@ -208,7 +221,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         try:
             after = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
             changed = {hook for hook, layer in self.passes.hooked.items() if layer in layers}
-            rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after)))
+            rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after), views=self.passes.views))
             fits = trial.same(before, after) and not changed & rest
         except torch.OutOfMemoryError:
             raise
@@ -249,7 +262,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             self.passes.enabled = enabled
         call.gradients = {}
         for p, name in params.items():
-            self.passes.add(p, found[name].detach(), call.rows, name, task=task)
+            self.passes.add(p, found[name].detach(), call.rows // call.views, name, task=task)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """torch.jit asks for it."""
@@ -278,6 +291,8 @@ class Passes:
 
     def __init__(self) -> None:
         self.enabled = True
+        self.views = 1
+        """Rows of an example, which lie together."""
         self.last: str | None = None
         """How the last forward pass went: "training", "eval" or "no_grad"."""
         self.number = 1
@@ -475,10 +490,13 @@ class LayerHook:
         if not params or not self._passes.counts(recorded.number, ends, self._label):
             return
         recorded.check_unwritten(self._label)
-        rows = max(one.call.rows for one in self._calls if one.number == recorded.number)
-        scaled = gradient.detach() * rows if self._mean else gradient.detach()
+        rows, views = max(one.call.rows for one in self._calls if one.number == recorded.number), self._passes.views
         with torch.no_grad():
             try:
+                rows = examples_of(rows, views, self._label)
+                scaled = gradient.detach() * rows if self._mean else gradient.detach()
+                if views > 1 and not self._mean:
+                    scaled = scaled / views
                 found = self._gradients(layer, recorded.call, place, scaled)
             except ValueError:
                 if self._passes.watch is None:
@@ -493,10 +511,12 @@ class LayerHook:
     def _gradients(
         self, layer: nn.Module, call: Call, place: int, gradient: torch.Tensor
     ) -> Mapping[torch.Tensor, torch.Tensor | Representation]:
+        views = self._passes.views
+        own = examples_of(call.rows, views, self._label)
         try:
             if self.factored(layer):
-                return factors_of(layer, call.tensors[0], gradient, rows=call.rows)
-            return of_a_call(layer, call, place, gradient, by_forward=self._mode == FUNCTORCH)
+                return factors_of(layer, call.tensors[0], gradient, rows=own, views=views)
+            return of_a_call(layer, call, place, gradient, by_forward=self._mode == FUNCTORCH, views=views)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -638,6 +658,14 @@ class _Watched(torch.autograd.Function):
 def _watched(output: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
     found: torch.Tensor = _Watched.apply(output, reached)  # type: ignore[no-untyped-call]
     return found
+
+
+def _refuse_packed(layer: nn.Module, args: tuple[Any, ...]) -> None:
+    """Packed sequences stand sorted by length: the rows of an example lie no longer together, and its gradient would hold others'."""
+    if any(isinstance(one, nn.utils.rnn.PackedSequence) for one in args):
+        raise ValueError(
+            f"{type(layer).__name__} must take padded sequences where examples have views, got packed ones, which are sorted by length"
+        )
 
 
 def _has_trained_bias(layer: nn.Module) -> bool:

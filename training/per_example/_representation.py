@@ -116,6 +116,18 @@ def filled(tensor: torch.Tensor, rows: int) -> torch.Tensor:
     return tensor if lacking <= 0 else torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])])
 
 
+def behind(tensor: torch.Tensor, views: int) -> torch.Tensor:
+    """Shape (n, views * T, ...) of (n * views, T, ...): rows of one example, which lie together, become places of a sequence."""
+    if views == 1:
+        return tensor
+    return tensor.reshape(len(tensor) // views, views * tensor.shape[1], *tensor.shape[2:])
+
+
+def over_views(tensor: torch.Tensor, views: int) -> torch.Tensor:
+    """Shape (n, ...) of (n * views, ...): the sum over the rows of each example."""
+    return tensor if views == 1 else tensor.view(len(tensor) // views, views, *tensor.shape[1:]).sum(1)
+
+
 def as_rows(tensors: torch.Tensor) -> torch.Tensor:
     """Shape (n, entries) of (n, *shape), also of parameters of shape () and of no example."""
     return tensors.reshape(len(tensors), tensors.shape[1:].numel())

@@ -55,22 +55,23 @@ class Outcome:
 
 
 def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int) -> Outcome:
-    """A pass forward and back of the first ``count`` examples, of fewer again and again; nothing of it stays.
+    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays.
 
     Args:
         private: the model with hooks.
         leaves, spec: what it is called with.
         count: of examples.
     """
-    arguments = private.passes.arguments
-    taken, parts = torch.arange(count) % arguments.examples(leaves), list(leaves)
+    arguments, views = private.passes.arguments, private.passes.views
+    rows = count * views
+    taken, parts = torch.arange(rows) % arguments.examples(leaves), list(leaves)
     for place in arguments.places(leaves):
         parts[place] = parts[place].detach()[taken.to(parts[place].device)]
     args, kwargs = tree.tree_unflatten(parts, spec)
     params = [p for p in private._module.parameters() if p.requires_grad]
     held = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
     before = private.passes.rows
-    private.passes.watch, private.passes.rows = Watch(), count
+    private.passes.watch, private.passes.rows = Watch(), rows
     for p in params:
         p.grad = p.grad_sample = None
     try:
@@ -81,7 +82,7 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
             ends = [one for one in outputs if one.requires_grad]
             if ends:
                 torch.autograd.backward(ends, [_slope(one, at) for at, one in enumerate(ends)])
-        unlike = _unlike(private.passes.of_hooks(params), count if private.loss_reduction == "mean" else 1)
+        unlike = _unlike(private.passes.of_hooks(params), count if private.loss_reduction == "mean" else 1 / views)
         return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike)
     finally:
         private.passes.watch, private.passes.rows = None, before
@@ -102,7 +103,7 @@ def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
     return places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
 
 
-def _unlike(params: Sequence[Any], divisor: int) -> list[nn.Parameter]:
+def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:
     sizes, found = [], []
     for p in params:
         samples = getattr(p, "grad_sample", None)
@@ -141,7 +142,7 @@ def _same_random_numbers() -> Iterator[None]:
             random.setstate(state)
 
 
-def of_examples(few: Outcome, more: Outcome) -> bool:
+def of_examples(few: Outcome, more: Outcome, *, views: int = 1) -> bool:
     """Whether the first dimension of what the network takes is one of examples: some of what it gives has as many rows."""
     rows = {(len(a), len(b)) for a, b in zip(few.outputs, more.outputs, strict=False) if a.dim() and b.dim()}
     rows |= {
@@ -149,18 +150,22 @@ def of_examples(few: Outcome, more: Outcome) -> bool:
         for hook, first in few.watch.rows.items()
         for pair in zip(first, more.watch.rows.get(hook, []), strict=False)
     }
-    return (FEW, MORE) in rows or not rows  # a loss worked out within the network, and no layer with a hook
+    return (
+        FEW * views,
+        MORE * views,
+    ) in rows or not rows  # a loss worked out within the network, and no layer with a hook
 
 
-def not_apart(few: Watch, more: Watch) -> tuple[set[Any], set[Any]]:
+def not_apart(few: Watch, more: Watch, *, views: int = 1) -> tuple[set[Any], set[Any]]:
     """Hooks whose layers have one row for all in some of their calls, and those whose rows are no examples."""
     one, other = set(), set()
+    whole = FEW * views, MORE * views
     for hook in few.rows | more.rows:
         first, second = few.rows.get(hook, []), more.rows.get(hook, [])
         pairs = set(zip(first, second, strict=False))
-        if (max(first, default=0), max(second, default=0)) == (FEW, MORE) and hook.of_packed:
+        if (max(first, default=0), max(second, default=0)) == whole and hook.of_packed:
             continue  # ever fewer sequences, each in its row
-        if len(first) != len(second) or not pairs <= {(FEW, MORE), (1, 1)}:
+        if len(first) != len(second) or not pairs <= {whole, (1, 1)}:
             other.add(hook)
         elif (1, 1) in pairs:
             one.add(hook)

@@ -22,6 +22,7 @@ from torch.func import grad, vmap
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.utils import _pytree as tree
 
+from dptheory.errors import ArgumentError
 from dptheory.training.per_example._other_values import called_with
 from dptheory.training.per_example._random_draws import RandomDraws
 
@@ -36,7 +37,8 @@ class NetworkCall:
         leaves: of its arguments, tensors detached.
         mapped: those with a row for each example.
         spec: how they go together.
-        rows: examples in it.
+        rows: in it.
+        views: rows of an example, which lie together.
         number: of the pass.
         draws: its random numbers.
         outputs: by place among the outputs, those whose gradients count, detached.
@@ -50,6 +52,7 @@ class NetworkCall:
     spec: tree.TreeSpec
     rows: int
     number: int
+    views: int = 1
     draws: list[torch.Tensor] = field(default_factory=list)
     outputs: dict[int, torch.Tensor] = field(default_factory=dict)
     autocast: tuple[str, torch.dtype] | None = None
@@ -96,6 +99,7 @@ def called(
     *,
     arguments: Arguments,
     number: int,
+    views: int = 1,
     arrived: Callable[[NetworkCall, int, torch.Tensor], None],
 ) -> Any:
     """The output of a network, with hooks on its tensors; a view of each, as one may be made of another.
@@ -105,6 +109,7 @@ def called(
         args, kwargs: what it is called with.
         arguments: of it, that hold examples.
         number: of the forward pass.
+        views: rows of an example.
         arrived: gets the call, the place of an output, and its gradient.
     """
     leaves, spec = tree.tree_flatten((args, kwargs))
@@ -115,6 +120,7 @@ def called(
         spec=spec,
         rows=arguments.examples(leaves),
         number=number,
+        views=views,
         autocast=_autocast(leaves),
     )
     with RandomDraws() as draws:
@@ -158,9 +164,12 @@ class WholeNetwork:
             return {name: p.new_zeros(0, *p.shape) for name, p in own.items()}
         places = sorted(call.gradients)
         of_rows = [call.outputs[place].dim() > 0 and len(call.outputs[place]) == call.rows for place in places]
-        factor = float(call.rows) if mean else 1.0
+        count = examples_of(call.rows, call.views, "the model")
+        # the mean over the rows of an example: a loss within the model that is a mean has it already
+        of_row, of_loss = (float(count), 1.0) if mean else (1.0 / call.views, 1.0 / call.views)
         slopes = [
-            call.gradients[p] * factor if rows else call.gradients[p] for p, rows in zip(places, of_rows, strict=True)
+            _by_example(call.gradients[p] * of_row, count) if rows else call.gradients[p] * of_loss
+            for p, rows in zip(places, of_rows, strict=True)
         ]
         alone = _Alone(module, params, call, places)
         with torch.enable_grad(), _as_it_was(module, call):
@@ -194,10 +203,10 @@ class _Alone:
         self, module: nn.Module, params: Mapping[str, nn.Parameter], call: NetworkCall, places: Sequence[int]
     ) -> None:
         self._module, self._params, self._call, self._places = module, params, call, places
-        self.count = n = call.rows
+        self.count = n = call.rows // call.views
         self._drawn = [i for i, one in enumerate(call.draws) if one.dim() and len(one) % n == 0]
         # what belongs to one example stands together, as in windows of an image
-        self.rows = [call.leaves[i][:, None] for i in call.mapped]
+        self.rows = [_by_example(call.leaves[i], n) for i in call.mapped]
         self.rows += [call.draws[i].view(n, -1, *call.draws[i].shape[1:]) for i in self._drawn]
 
     def __call__(
@@ -237,6 +246,33 @@ class _Ends(nn.Module):
         return self._then([outputs[place] for place in self._places])
 
 
+def _by_example(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """Shape (n, rows of an example, ...), of the rows of a batch."""
+    return tensor.reshape(count, len(tensor) // count, *tensor.shape[1:])
+
+
+def examples_of(rows: int, views: int, label: str) -> int:
+    """The number of examples that so many rows are of.
+
+    Args:
+        rows: of a batch.
+        views: rows of an example.
+        label: where they are, for errors.
+
+    Raises:
+        ValueError: rows are left over.
+    """
+    if rows % views:
+        raise ArgumentError(
+            "views",
+            "be the number of rows that every example of a batch has",
+            views,
+            got=f"views={views} and {rows} rows at {label}: hand the model all rows of an example, one "
+            "behind the other",
+        )
+    return rows // views
+
+
 Found = tuple[dict[str, torch.Tensor], list[torch.Tensor]]
 
 
@@ -245,7 +281,7 @@ def _at_once(
 ) -> Found:
     def loss(values: Any, rows: Any, slopes: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
         outputs = alone(values, rows, lambda given: given)
-        ends = [(o * (s[None] if r else s)).sum() for o, s, r in zip(outputs, slopes, of_rows, strict=True)]
+        ends = [(o * s).sum() for o, s in zip(outputs, slopes, strict=True)]
         return torch.stack([end.double() for end in ends]).sum(), outputs
 
     over = [0 if rows else None for rows in of_rows]
@@ -264,7 +300,7 @@ def _one_by_one(
     outputs: list[list[torch.Tensor]] = [[] for _ in slopes]
     for i in examples:
         values = {name: p.detach().requires_grad_() for name, p in own.items()}
-        ends = [s[i : i + 1] if r else s for s, r in zip(slopes, of_rows, strict=True)]
+        ends = [s[i] if r else s for s, r in zip(slopes, of_rows, strict=True)]
 
         def back(given: list[torch.Tensor], ends: list[torch.Tensor] = ends) -> list[torch.Tensor]:
             pairs = [(o, end) for o, end in zip(given, ends, strict=True) if o.requires_grad]

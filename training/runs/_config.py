@@ -12,7 +12,7 @@ from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._toml import only, read_toml
-from dptheory.training.data import NAMES
+from dptheory.training.data import NAMES, CropsAndFlips
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._own import is_file, is_own
 
@@ -31,6 +31,11 @@ OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
 SAMPLINGS = ("poisson", "partition")
+AUGMENTATIONS = {"none": None, "crops": CropsAndFlips(flips=False), "crops-and-flips": CropsAndFlips()}
+"""Ways to draw a view of an image: crops of the image with four zeros on every side; mirror images too."""
+MOST_VIEWS = 1024
+WITHOUT_PIXELS = ("scattering-cnn", "scattering-linear")
+"""Networks that take features which are worked out once for every image."""
 OTHER_FOLDERS = ("studies", "answers", "instruments")
 """Of ``configs``: their files are no runs."""
 _HERE = Path(__file__).resolve().parents[1]
@@ -124,6 +129,9 @@ class RunConfig:
         average_decay: in [0, 1), the exponential average of the weights after all steps, each of which counts so many times what
             the next one does; 0 for none. Judged, saved and free of cost as that of ``average``, with which it does not go.
         standardised_weights: convolution layers work with standardised weights, see :func:`standardise_weights`; free of cost too.
+        views: rows of an image in a step, 1 to 1024, each a view of its own; the gradient of an example is the mean over them, and is
+            clipped once. More than one need an ``augmentation``. They cost no privacy, and time as so many examples do.
+        augmentation: how views are drawn: "none", "crops" (for digits and letters) or "crops-and-flips".
 
     Raises:
         ValueError: a value outside its range, or values that do not go together.
@@ -155,6 +163,8 @@ class RunConfig:
     average: float = 0.0
     average_decay: float = 0.0
     standardised_weights: bool = False
+    views: int = 1
+    augmentation: str = "none"
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -178,6 +188,7 @@ class RunConfig:
                 self.average_decay,
                 got=f"{self.average_decay}: a run has one average",
             )
+        self._check_views()
         _validate.instance("optimizer", self.optimizer, OptimizerConfig)
         if self.optimizer.decay and self.epochs < 2:
             raise ArgumentError("epochs", "be at least 2 with optimizer.decay above 0", self.epochs)
@@ -202,6 +213,20 @@ class RunConfig:
         if self.epsilon is not None:
             _validate.store(self, epsilon=_argument_ranges.epsilon("epsilon", self.epsilon))
 
+    def _check_views(self) -> None:
+        _validate.store(self, views=_validate.integer("views", self.views, 1, MOST_VIEWS))
+        _validate.choice("augmentation", self.augmentation, tuple(AUGMENTATIONS))
+        if self.augmentation == "none" and self.views > 1:
+            raise ArgumentError(
+                "augmentation", "draw views where there are several", self.augmentation, then=": all are equal"
+            )
+        if self.augmentation != "none" and self.model in WITHOUT_PIXELS:
+            raise ArgumentError(
+                "augmentation",
+                f"be 'none' with model {self.model!r}, whose features are worked out once for every image",
+                self.augmentation,
+            )
+
     def _check_names(self) -> None:
         if not is_file(self.data):
             _validate.choice("data", self.data, NAMES)
@@ -215,11 +240,15 @@ class RunConfig:
             _validate.choice("model", self.model, MODELS)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as in TOML; averages, standardised weights, ``unjudged``, schedule and decay only where there are some."""
+        """Plain values, as in TOML; what most runs leave out (views, averages, schedules) only where there is some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
         for name in ("unjudged", "average", "average_decay", "standardised_weights", "inputs"):
             if not plain[name]:
                 del plain[name]
+        if self.views == 1:
+            del plain["views"]
+        if self.augmentation == "none":
+            del plain["augmentation"]
         if self.optimizer.schedule == "constant":
             del plain["optimizer"]["schedule"]
         if not self.optimizer.decay:

@@ -27,11 +27,11 @@ from dptheory.training.engine import (
 )
 from dptheory.training.networks import SCATTERING_INPUT, standardise_weights
 from dptheory.training.runs import _build, _model
-from dptheory.training.runs._config import RunConfig
+from dptheory.training.runs._config import AUGMENTATIONS, RunConfig
 from dptheory.training.runs._features import kept_features
 from dptheory.training.runs._own import is_file, is_own, own_network, own_records
 
-_WEIGHTS, _BATCHES, _NOISE, _MASKS, DROPOUT = range(5)
+_WEIGHTS, _BATCHES, _NOISE, _MASKS, DROPOUT, VIEWS = range(6)
 _COMPARED = 16
 """Records of a batch that shows whether one of them changes another one's gradient."""
 AUXILIARY = {"excerpt": "excerpt", "fashion-mnist": "fashion-mnist", "mnist": "excerpt", "cifar-10": "cifar-10"}
@@ -83,7 +83,7 @@ class Run:
 
 
 def stream(seed: int, purpose: int, *places: int) -> int:
-    """An independent seed for the weights, the batches, the noise, the masks, or the dropout of a place."""
+    """An independent seed for the weights, the batches, the noise, the masks, or the dropout or the views of a place."""
     return int(np.random.SeedSequence((seed, purpose, *places)).generate_state(1, np.uint32)[0])
 
 
@@ -129,6 +129,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
     model = _network(config, train).to(device).train()
     _check_shape(model, config, train, device)
+    _check_images(config, train)
     if is_own(config.model) or is_file(config.data):
         _check_own(model, config, train, device)
     setting = _build.MechanismSetting(
@@ -153,6 +154,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
         noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
         secure=config.secure,
         partition=config.sampling == "partition",
+        views=config.views,
     )
     if config.epsilon is not None:
         optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
@@ -215,7 +217,23 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
             got=f"{low}..{high}",
         )
     if len(labels) > 1:
-        engine.check_rows_apart(model, (pixels, labels), lambda net, batch: cross_entropy(net(batch[0]), batch[1]))
+        engine.check_rows_apart(
+            model,
+            (pixels.repeat_interleave(config.views, 0), labels.repeat_interleave(config.views)),
+            lambda net, batch: cross_entropy(net(batch[0]), batch[1]),
+            views=config.views,
+        )
+
+
+def _check_images(config: RunConfig, train: Images) -> None:
+    """See that there are images to take views of."""
+    if AUGMENTATIONS[config.augmentation] is not None and train.pixels.dim() != 4:
+        raise ArgumentError(
+            "augmentation",
+            "be 'none' where records are no images of shape (channels, height, width)",
+            config.augmentation,
+            then=f" with {tuple(train.pixels.shape[1:])}",
+        )
 
 
 def _auxiliary(config: RunConfig, test: Images, name: str | None) -> Images:

@@ -22,12 +22,12 @@ from dptheory.training._randomness import seeded
 from dptheory.training.engine import BudgetError
 from dptheory.training.mechanisms import GradualCooling
 from dptheory.training.runs import _checkpoint
-from dptheory.training.runs._config import RunConfig
+from dptheory.training.runs._config import AUGMENTATIONS, RunConfig
 from dptheory.training.runs._interrupts import interrupts_between_steps
 from dptheory.training.runs._own import is_own
 from dptheory.training.runs._plain_dp_sgd import accuracy
 from dptheory.training.runs._pooling import pooled_channels_last
-from dptheory.training.runs._prepare import DROPOUT, Run, last_step, prepare, stream
+from dptheory.training.runs._prepare import DROPOUT, VIEWS, Run, last_step, prepare, stream
 from dptheory.training.runs._trained_outputs import trained_outputs
 
 
@@ -122,11 +122,12 @@ def one_step(run: Run) -> tuple[float, int]:
     loss_sum = 0.0
     _set_learning_rate(run)
     run.optimizer.begin_batch(len(indices))
-    for number, part in enumerate(parts, 1):
+    drawn = torch.split(_draws(run, len(indices)), run.config.physical_batch_size * run.config.views)
+    for number, (part, draws) in enumerate(zip(parts, drawn, strict=True), 1):
         run.optimizer.zero_grad()
         run.optimizer.signal_skip_step(do_skip=number < len(parts))
         try:
-            loss_sum += _seeded_backward(run, part, number)
+            loss_sum += _seeded_backward(run, part, draws, number)
             run.optimizer.step()
         except BudgetError:
             run.spent = True
@@ -168,32 +169,48 @@ def _out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def _seeded_backward(run: Run, part: torch.Tensor, number: int) -> float:
+def _draws(run: Run, count: int) -> torch.Tensor:
+    """The random numbers of all views of a batch of so many examples: by seed and step, so that a run that goes on draws the same.
+
+    Of the whole batch at once: what fits into memory together does not change them. A secure run needs no secret here, and takes
+    torch's generator.
+    """
+    augmentation = AUGMENTATIONS[run.config.augmentation]
+    if augmentation is None:
+        return torch.zeros(count, 0)
+    seeded_here = torch.Generator().manual_seed(stream(run.config.seed, VIEWS, run.step, engine.place()[0]))
+    return augmentation.draws(count * run.config.views, None if run.config.secure else seeded_here)
+
+
+def _seeded_backward(run: Run, part: torch.Tensor, draws: torch.Tensor, number: int) -> float:
     """What a network of the user's draws, as dropout does, goes by seed and step: a run that goes on draws the same."""
     if run.config.secure or not is_own(run.config.model):
-        return _backward(run, part)
+        return _backward(run, part, draws)
     seed = stream(run.config.seed, DROPOUT, run.step, engine.place()[0], number)
-    return seeded(seed, lambda: _backward(run, part))
+    return seeded(seed, lambda: _backward(run, part, draws))
 
 
-def _backward(run: Run, part: torch.Tensor) -> float:
-    """Per-sample gradients of part of a batch, and the sum of its losses."""
+def _backward(run: Run, part: torch.Tensor, draws: torch.Tensor) -> float:
+    """Per-sample gradients of part of a batch, and the sum of its losses, of an example the mean over its views."""
     if len(part) == 0:  # functorch's convolutions refuse empty batches
         for p in run.optimizer.params:
             p.grad_sample = p.new_zeros(0, *p.shape)
         return 0.0
     pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
+    augmentation, views = AUGMENTATIONS[run.config.augmentation], run.config.views
+    if augmentation is not None:
+        pixels, labels = augmentation.views(pixels, draws), labels.repeat_interleave(views)
     faster = run.config.grad_sample_mode != "functorch" and run.device.type == "cpu"
     by_factors = run.config.grad_sample_mode == "factors"
     run.private.passes.of_inputs_too = not by_factors  # gradients of layers' outputs are asked for, none of parameters
     with pooled_channels_last(run.model) if faster else nullcontext():
-        with trained_outputs(run.model) as outputs:
+        with trained_outputs(run.model, lambda: run.private.passes.watch is None) as outputs:
             losses = nn.functional.cross_entropy(run.private(pixels), labels, reduction="none")
         if by_factors:
             torch.autograd.backward(losses.mean())
         else:
             torch.autograd.grad(losses.mean(), outputs)
-    return float(losses.detach().sum())
+    return float(losses.detach().sum()) / views
 
 
 def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:

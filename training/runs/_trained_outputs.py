@@ -1,6 +1,6 @@
 """How far a backward pass has to go for per-sample gradients."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 
 @contextmanager
-def trained_outputs(model: nn.Module) -> Iterator[list[GradientEdge]]:
+def trained_outputs(model: nn.Module, counts: Callable[[], bool] = lambda: True) -> Iterator[list[GradientEdge]]:
     """Collect, of a forward pass, the outputs of the layers that have trained parameters.
 
     Opacus forms per-sample gradients from the gradients of these outputs. A pass back to them alone gives the same numbers, and
@@ -17,6 +17,7 @@ def trained_outputs(model: nn.Module) -> Iterator[list[GradientEdge]]:
 
     Args:
         model: the bare one, whose layers Opacus has hooked.
+        counts: whether a pass that is under way is the one; the first may be preceded by passes that compare rows.
 
     Returns:
         A context with the list that the pass fills; for :func:`torch.autograd.grad`.
@@ -24,7 +25,8 @@ def trained_outputs(model: nn.Module) -> Iterator[list[GradientEdge]]:
     outputs: list[GradientEdge] = []
 
     def collect(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        outputs.append(get_gradient_edge(output))
+        if counts():
+            outputs.append(get_gradient_edge(output))
 
     hooks = [
         module.register_forward_hook(collect)

@@ -1138,6 +1138,7 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(_draws, "fine_rates", lambda seed: noted("rates", seed))
     monkeypatch.setattr(_bits, "secure_bits", lambda: noted("bits"))
     monkeypatch.setattr(_suite, "layers", lambda seed: noted("layers", seed))
+    monkeypatch.setattr(_suite, "views", lambda seed: noted("views", seed))
     monkeypatch.setattr(_suite, "batches_and_states", lambda seed, secure: noted("states", seed, secure))
 
     def outside(launch: Any, folder: Any, secure: bool) -> list[Any]:
@@ -1158,7 +1159,7 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         return wanted
 
     found = list(audits.quick(3, print, tmp_path))
-    wanted = [*trained(3), ("layers", 3), ("rates", 3), ("bits",)]
+    wanted = [*trained(3), ("layers", 3), ("views", 3), ("rates", 3), ("bits",)]
     for secure in (False, True):
         wanted += [
             ("states", 3, secure),
@@ -1174,7 +1175,14 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     list(audits.thorough(3, tmp_path))
     wanted = []
     for seed in range(3, 13):
-        wanted += [*trained(seed), ("layers", seed), ("states", seed, False), ("states", seed, True), ("rates", seed)]
+        wanted += [
+            *trained(seed),
+            ("layers", seed),
+            ("views", seed),
+            ("states", seed, False),
+            ("states", seed, True),
+            ("rates", seed),
+        ]
     wanted.append(("bits",))
     wanted += [("canary", case.name, 1000, 3, False) for case in _cases.cases() if case.private and case.linear]
     for secure in (False, True):

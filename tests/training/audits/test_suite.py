@@ -138,10 +138,11 @@ def test_private_mechanisms_do_as_they_say_when_secure(name: str) -> None:
     assert len(found) >= 10 and rejected(found) == set()
 
 
-def test_sums_on_layers_do_as_they_say() -> None:
+@pytest.mark.parametrize("what", ["layers", "views"])
+def test_sums_on_layers_and_of_views_do_as_they_say(what: str) -> None:
     """And one example moves them as far as it may: the statement is not true of itself."""
-    found = _suite.layers(0)
-    assert {one.name.split(": ")[0] for one in found} == {"DP-SGD, layers", "random sparsification, layers"}
+    found = getattr(_suite, what)(0)
+    assert {one.name.split(": ")[0] for one in found} == {f"DP-SGD, {what}", f"random sparsification, {what}"}
     assert rejected(found) == set()
     assert all(one.measured > 0.99 * one.claimed for one in found if "sensitivity" in one.name)
 

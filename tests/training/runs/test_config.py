@@ -360,3 +360,25 @@ def test_a_decay_is_written_down_where_there_is_one() -> None:
     assert from_dict(decayed.as_dict()) == decayed and from_dict(plain.as_dict()) == plain
     with refused("epochs", "2", "0", "1"):
         read_config(PLAIN, changes=["optimizer.decay=0.5", "epochs=1"])
+
+
+def test_views_are_in_a_configuration_where_there_are_some() -> None:
+    plain, viewed = tiny_config(), tiny_config(views=16, augmentation="crops")
+    assert not {"views", "augmentation"} & set(plain.as_dict())
+    assert viewed.as_dict()["views"] == 16 and from_dict(viewed.as_dict()) == viewed
+
+
+@pytest.mark.parametrize(
+    ("changes", "argument"),
+    [
+        ({"views": 16}, "augmentation"),
+        ({"views": 0, "augmentation": "crops"}, "views"),
+        ({"views": 1.5, "augmentation": "crops"}, "views"),
+        ({"views": 2000, "augmentation": "crops"}, "views"),
+        ({"augmentation": "mixup"}, "augmentation"),
+        ({"views": 4, "augmentation": "crops", "model": "scattering-linear"}, "augmentation"),
+    ],
+)
+def test_bad_views(changes: dict, argument: str) -> None:
+    with pytest.raises(ValueError, match=f"^{argument} must"):
+        tiny_config(**changes)

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from dptheory.cli import app
 from dptheory.training import engine, runs
 from dptheory.training.networks import per_sample_gradients
-from dptheory.training.runs import CSV, JSON, STATE, _checkpoint, _prepare, _train, accuracy
+from dptheory.training.runs import CSV, JSON, STATE, _checkpoint, _config, _prepare, _train, accuracy
 from tests.refused import refused
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
@@ -532,3 +532,79 @@ def test_every_epoch_begins_its_sums_anew(tmp_path: Path) -> None:
         expected = nn.functional.cross_entropy(run.model(run.train.pixels[chosen]), run.train.labels[chosen])
         assert row["train_loss"] == pytest.approx(expected.item(), rel=1e-5)
     assert (run.losses, run.seen, run.seconds) == (0.0, 0, 0.0)
+
+
+CROPPED = {"views": 3, "augmentation": "crops-and-flips"}
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("mode", engine.GRAD_SAMPLE_MODES)
+def test_a_run_with_views_goes_on_as_it_would_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """The same views of the same images, to the last bit, interrupted in the middle of an epoch."""
+    config = tiny_config(SPARSE, epochs=2, model="linear-probe", grad_sample_mode=mode, **CROPPED)
+    whole = runs.train(config, CPU, tmp_path / "whole", resume=False)
+    step = _train.one_step
+
+    def interrupted(run: runs.Run) -> tuple[float, int]:
+        found = step(run)
+        if run.step == 6:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_train, "one_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            runs.train(config, CPU, tmp_path / "broken", resume=False)
+    torch.manual_seed(12345)  # another process has other global random numbers
+    again = runs.train(config, CPU, tmp_path / "broken", resume=True)
+    assert same(whole, again) and [row["train_loss"] for row in again.rows] == [row["train_loss"] for row in whole.rows]
+
+
+def test_a_run_with_other_views_is_another_one(tmp_path: Path) -> None:
+    config = tiny_config(epochs=1, model="linear-probe", **CROPPED)
+    runs.train(config, CPU, tmp_path, resume=False)
+    with pytest.raises(ValueError, match="views"):
+        runs.train(tiny_config(epochs=1, model="linear-probe", **CROPPED | {"views": 4}), CPU, tmp_path, resume=True)
+
+
+def test_views_do_not_depend_on_what_fits_into_memory_and_cost_no_privacy(tmp_path: Path) -> None:
+    """The step on views is that on the images which they are, clipped once an example."""
+    one, parts, plain = (
+        runs.train(tiny_config(epochs=1, model="linear-probe", **changes), CPU, tmp_path / name, resume=False)
+        for name, changes in (
+            ("one", CROPPED | {"physical_batch_size": 120}),
+            ("parts", CROPPED | {"physical_batch_size": 7}),
+            ("plain", {}),
+        )
+    )
+    for a, b in zip(weights(one), weights(parts), strict=True):
+        torch.testing.assert_close(
+            a, b, rtol=0, atol=1e-4
+        )  # sums in single precision of 120 gradients, in another order
+    assert not same(one, plain)
+    assert one.optimizer.epsilon(1e-5) == plain.optimizer.epsilon(1e-5)
+
+
+def test_the_step_of_a_run_with_views_is_written_out() -> None:
+    """Without noise: the sum of the clipped means over the views, by torch alone."""
+    run = runs.prepare(
+        tiny_config(
+            epochs=1, model="linear-probe", noise_multiplier=0.0, max_grad_norm=0.3, optimizer={"learning_rate": 1.0}, **CROPPED,
+        ),
+        CPU,
+    )  # fmt: skip
+    before, drawn = weights(run), run.batches.batch(0)
+    draws = torch.Generator().manual_seed(_prepare.stream(run.config.seed, _prepare.VIEWS, 0, 0))
+    crops = _config.AUGMENTATIONS["crops-and-flips"]
+    pixels = crops.views(run.train.pixels[drawn], crops.draws(3 * len(drawn), draws))
+    total = [torch.zeros_like(p) for p in before]
+    run.private.disable_hooks()
+    for i, index in enumerate(drawn.tolist()):
+        loss = nn.functional.cross_entropy(run.model(pixels[3 * i : 3 * i + 3]), run.train.labels[index].expand(3))
+        gradients = torch.autograd.grad(loss, list(run.model.parameters()))
+        norm = torch.sqrt(sum(g.square().sum() for g in gradients))
+        total = [t + g * min(1.0, 0.3 / float(norm)) for t, g in zip(total, gradients, strict=True)]
+    run.private.enable_hooks()
+    runs.one_step(run)
+    for old, new, summed in zip(before, weights(run), total, strict=True):
+        torch.testing.assert_close(old - new, summed / 30, rtol=1e-4, atol=1e-6)  # single precision
