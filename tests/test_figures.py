@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dptheory import claims
+
 pytest.importorskip("matplotlib")
 
 import matplotlib
@@ -77,4 +79,5 @@ def test_red_of_another_meaning_is_found() -> None:
 def test_every_picture_is_committed_and_used() -> None:
     assert {path.stem for path in PICTURES.glob("*.png")} == set(FIGURES)
     pages = "".join(page.read_text(encoding="utf-8") for page in PICTURES.parent.rglob("*.md"))
+    pages += "".join(claims.page_markdown(claim) for claim in claims.all_claims())
     assert all(f"figures/{name}.png" in pages for name in FIGURES)

@@ -33,12 +33,16 @@ READ = {
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],
     "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound"],
-    "_privacy_options.composition_given": ["read_composition", "Composition"],
-    "_privacy_options.alike": ["Composition", "Step"],
+    "_privacy_options.Given": ["Composition", "Composition", "Step", "read_composition"],
+    "_privacy.show_epsilon": ["epsilon_bounds", "rdp_epsilon"],
+    "_privacy.show_delta": ["delta_bounds"],
+    "_privacy.show_sigma": ["epsilon_bounds", "epsilon_bounds", "least_noise_multiplier"],
+    "_privacy.show_steps": ["epsilon_bounds", "max_steps"],
+    "_privacy.statement": ["privacy_statement", "read_statement"],
     "_plan.show_candidates": ["candidates"],
     "_privacy_options._step": ["Step"],
 }  # fmt: skip
-"""What makes the run of the options, and the one bound that they choose; only the shuffled one stands beside another."""
+"""What makes the run of the options, and the bounds that they choose."""
 _OWN = ("dptheory.cli", "dptheory.files")
 """The command line itself, and writing of files."""
 

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from dptheory.cli._common import Commands
 
 GROUP = "dptheory.commands"
-TRAIN = ("torch", "opacus", "kymatio", "joblib", "pooch", "matplotlib")
+TRAIN = ("torch", "opacus", "kymatio", "joblib", "pooch", "matplotlib", "jinja2")
 """What the extra brings; each package has its module's name."""
 
 

@@ -40,7 +40,7 @@ def layer_clip_sensitivity(*, layer_clips: ArrayLike, adjacency: str = "add-remo
     """
     clips = _validate.scale("layer_clips", layer_clips).ravel().tolist()
     if not clips:
-        raise ArgumentError("layer_clips", "hold a clip for each layer", layer_clips, got="none")
+        raise ArgumentError("layer_clips", "hold a clip for each layer", layer_clips)
     return _own(adjacency) * math.hypot(*clips)
 
 

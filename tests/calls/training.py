@@ -230,7 +230,9 @@ CALLS: Calls = {
     "dptheory.training.networks.mlp": [dear(seed=0)],
     "dptheory.training.networks.dp_cnn": [dear(seed=0)],
     "dptheory.training.networks.resnet20": [dear(seed=0)],
-    "dptheory.training.networks.standardise_weights": [call(model=Fresh(lambda: torch.nn.Conv2d(1, 2, 3)))],
+    "dptheory.training.networks.standardise_weights": [
+        used(lambda model: type(model).__name__, model=Fresh(lambda: torch.nn.Conv2d(1, 2, 3)))
+    ],
     "dptheory.training.networks.wrn_16_4": [dear(seed=0)],
     "dptheory.training.networks.scattering_cnn": [dear(seed=0)],
     "dptheory.training.networks.scattering_linear": [dear(seed=0)],

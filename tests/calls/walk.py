@@ -75,17 +75,21 @@ def _results(members: dict[str, Any]) -> set[type]:
     for value in members.values():
         own = [value] if inspect.isfunction(value) else [f for _, f in inspect.getmembers(value, inspect.isfunction)]
         for function in own:
-            try:
-                add(typing.get_type_hints(function).get("return"))
-            except NameError:  # a type that is imported for type checkers alone
-                continue
+            add(_returned(function))
     return found
+
+
+def _returned(function: Callable[..., Any]) -> Any:
+    try:
+        return typing.get_type_hints(function).get("return")
+    except NameError:  # a type that is imported for type checkers alone
+        return None
 
 
 def documented(function: Callable[..., Any]) -> str:
     """Docstrings of the callable, of its class and of what it returns."""
     text = [function.__doc__ or ""]
-    hint = typing.get_type_hints(function).get("return") if inspect.isfunction(function) else function
+    hint = _returned(function) if inspect.isfunction(function) else function
     for one in (hint, *typing.get_args(hint)):
         if dataclasses.is_dataclass(one):
             text.append(one.__doc__ or "")

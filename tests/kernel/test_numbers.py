@@ -509,7 +509,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         (
             lambda: [a / 1000 for a in defined("lf/abstract.v", "table_1")],
             lambda: flat(
-                [[cell.number() for cell in abstract._tables.TABLE_1[one]] for one in abstract._tables.TABLE_1]
+                [[cell.number() for cell in abstract._privacy.TABLE_1[one]] for one in abstract._privacy.TABLE_1]
             ),
         ),
     ],

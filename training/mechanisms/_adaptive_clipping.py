@@ -34,7 +34,7 @@ class AdaptiveClipping(Mechanism):
         count_share: c, share of a step's budget (of :math:`1/\sigma^2`) that the count takes, in [1e-6, 0.5].
 
     Raises:
-        TypeError: ``inner`` is no mechanism.
+        ValueError: ``inner`` is no mechanism.
         ValueError: an argument outside its range; in the first step, a mechanism that does not tell how many gradients it left.
 
     Source: new, on RS, Algorithm 1 (rs.adaptive_clip).
@@ -63,9 +63,7 @@ class AdaptiveClipping(Mechanism):
         clip_rate: float = 0.2,
         count_share: float = 0.01,
     ) -> None:
-        if not isinstance(inner, Mechanism):
-            raise TypeError(f"inner must be a mechanism, got {inner!r}")
-        self._inner = inner
+        self._inner = _validate.instance("inner", inner, Mechanism)
         self.seeded = inner.seeded
         self.public = (*inner.public, "clip of every step")
         self._size = _validate.real("expected_batch_size", expected_batch_size, 1e-15, 1e15)

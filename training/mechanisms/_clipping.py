@@ -11,6 +11,7 @@ import abc
 import torch
 from opacus import GradSampleModule
 
+from dptheory import _validate
 from dptheory.training.mechanisms._base import Contribution, Samples, Tensors
 from dptheory.training.per_example import as_gradients, masked
 
@@ -139,11 +140,9 @@ def rule(clipping: Clipping) -> Clipping:
     """What was given as one.
 
     Raises:
-        TypeError: it is none.
+        ValueError: it is none.
     """
-    if not isinstance(clipping, Clipping):
-        raise TypeError(f"clipping must be a rule such as LayerClipping(), got {clipping!r}")
-    return clipping
+    return _validate.instance("clipping", clipping, Clipping)
 
 
 def clipped_sum(

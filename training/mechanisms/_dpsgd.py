@@ -23,7 +23,7 @@ class DpSgd(Mechanism):
         clipping: another rule than this one.
 
     Raises:
-        TypeError: ``clipping`` is no rule.
+        ValueError: ``clipping`` is no rule.
 
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
@@ -36,6 +36,7 @@ class DpSgd(Mechanism):
     """
 
     title = "DP-SGD"
+    _clipping: Clipping = FLAT  # also of a mechanism of one's own that derives from it and sets nothing
 
     def __init__(self, *, clipping: Clipping = FLAT) -> None:
         self._clipping = rule(clipping)
@@ -80,7 +81,7 @@ class ClippedSgd(DpSgd):
         clipping: another rule than this one.
 
     Raises:
-        TypeError: ``clipping`` is no rule.
+        ValueError: ``clipping`` is no rule.
 
     Source: RS, Fig. 3, "clipping alone" (rs.fig3).
 

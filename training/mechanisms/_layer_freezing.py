@@ -107,7 +107,7 @@ class LayerFreezing(Mechanism):
         from_step: steps made before, >= 0; 0 freezes from the start.
 
     Raises:
-        TypeError: ``inner`` is no mechanism.
+        ValueError: ``inner`` is no mechanism.
         ValueError: an argument outside its range; too many layers where it is attached to a model.
 
     Source: LF, Algorithm 1 (lf.privacy).

@@ -120,7 +120,8 @@ TWO = gaussian_epsilon(math.sqrt(2) / SIGMA, DELTA)
 def test_every_audit_is_named_once() -> None:
     assert list(AUDITS) == [
         "DP-SGD", "random sparsification", "posterior freeze, mask held", "ranked sparsification",
-        "posterior freeze, fresh masks", "ranked sparsification, two epochs", "GEP as published", "GEP, optimal split",
+        "posterior freeze, fresh masks", "adaptive clipping, sum and count",
+        "ranked sparsification, two epochs", "GEP as published", "GEP, optimal split",
         "GEP, joint clipping", "B-GEP", "index pruning", "index pruning, indices alone", "top-k of the released gradient",
         "top-k of noisy magnitudes", "un-noised velocity", "division by the drawn batch size", "top-k without noise",
         "ranked by true gradients, two epochs",
