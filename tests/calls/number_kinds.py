@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.calls import Call
-from tests.calls.judgement import outcome, same
+from tests.calls.judgement import kind_of, outcome, same
 
 _KEPT = {"drop_rate"}
 """Not rounded to single precision: it has to keep a whole number of entries."""
@@ -94,7 +94,7 @@ def _kinds(result: Any) -> Iterator[Any]:
         for field in dataclasses.fields(result):
             yield from _kinds(getattr(result, field.name))
     else:
-        yield result.dtype if isinstance(result, np.ndarray) else type(result)
+        yield result.dtype if isinstance(result, np.ndarray) else kind_of(result)
 
 
 def _same_as_plain(function: Callable[..., Any], one: Call, plain: dict[str, Any], given: dict[str, Any]) -> None:

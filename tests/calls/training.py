@@ -133,7 +133,7 @@ def _mean_square(model: nn.Module, batch: Any) -> torch.Tensor:
 
 CALLS: Calls = {
     "dptheory.training.engine.make_private_with_epsilon": [
-        Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0, probe=False), "dear"),
+        Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0, probe=False, views=1, augmentation=None), "dear"),
         Call(_budgeted(noise_generator=torch.Generator()), "dear"),
     ],
     "dptheory.training.engine.PrivacyEngine": [call(mechanism=m.DpSgd(), secure_mode=False)],
@@ -141,10 +141,11 @@ CALLS: Calls = {
     "dptheory.training.engine.make_private": [
         Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
         Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator(), probe=False)(), "dear"),
+        Call(lambda: _private(data_loader=_loader(), views=1, augmentation=None)(), "dear"),
     ],
-    "dptheory.training.engine.check_rows_apart": [dear(model=nn.Linear(3, 2), batch=(torch.rand(4, 3),), loss=_mean_square)],
+    "dptheory.training.engine.check_rows_apart": [dear(model=nn.Linear(3, 2), batch=(torch.rand(4, 3),), loss=_mean_square, views=1)],
     "dptheory.training.engine.attach": [
-        Call(_private(sampling_rate=0.25, train_size=40, secure=False), "dear"),
+        Call(_private(sampling_rate=0.25, train_size=40, secure=False, views=1), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
         Call(_private(sampling_rate=0.25, train_size=40, partition=True), "dear"),
     ],
@@ -218,7 +219,7 @@ CALLS: Calls = {
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
-            unjudged=3, average=0.5, average_decay=0.0, standardised_weights=False,
+            unjudged=3, average=0.5, average_decay=0.0, standardised_weights=False, views=1, augmentation="none",
         ),
     ],
     "dptheory.training.engine.generator_noise": [
@@ -230,9 +231,7 @@ CALLS: Calls = {
     "dptheory.training.networks.mlp": [dear(seed=0)],
     "dptheory.training.networks.dp_cnn": [dear(seed=0)],
     "dptheory.training.networks.resnet20": [dear(seed=0)],
-    "dptheory.training.networks.standardise_weights": [
-        used(lambda model: type(model).__name__, model=Fresh(lambda: torch.nn.Conv2d(1, 2, 3)))
-    ],
+    "dptheory.training.networks.standardise_weights": [call(model=Fresh(lambda: torch.nn.Conv2d(1, 2, 3)))],
     "dptheory.training.networks.wrn_16_4": [dear(seed=0)],
     "dptheory.training.networks.scattering_cnn": [dear(seed=0)],
     "dptheory.training.networks.scattering_linear": [dear(seed=0)],

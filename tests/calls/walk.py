@@ -67,7 +67,7 @@ def _results(members: dict[str, Any]) -> set[type]:
         for one in (hint, *typing.get_args(hint)):
             if inspect.isclass(one) and dataclasses.is_dataclass(one) and one not in found:
                 found.add(one)
-                for inner in typing.get_type_hints(one).values():
+                for inner in _hints(one).values():
                     add(inner)
             elif one is not hint:
                 add(one)
@@ -75,21 +75,21 @@ def _results(members: dict[str, Any]) -> set[type]:
     for value in members.values():
         own = [value] if inspect.isfunction(value) else [f for _, f in inspect.getmembers(value, inspect.isfunction)]
         for function in own:
-            add(_returned(function))
+            add(_hints(function).get("return"))
     return found
 
 
-def _returned(function: Callable[..., Any]) -> Any:
+def _hints(thing: Any) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function).get("return")
+        return typing.get_type_hints(thing)
     except NameError:  # a type that is imported for type checkers alone
-        return None
+        return {}
 
 
 def documented(function: Callable[..., Any]) -> str:
     """Docstrings of the callable, of its class and of what it returns."""
     text = [function.__doc__ or ""]
-    hint = _returned(function) if inspect.isfunction(function) else function
+    hint = _hints(function).get("return") if inspect.isfunction(function) else function
     for one in (hint, *typing.get_args(hint)):
         if dataclasses.is_dataclass(one):
             text.append(one.__doc__ or "")

@@ -7,7 +7,7 @@ import torch
 from opacus import GradSampleModule
 
 from dptheory import _validate, privacy
-from dptheory.errors import ArgumentError
+from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import Stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
@@ -63,7 +63,9 @@ class AdaptiveClipping(Mechanism):
         clip_rate: float = 0.2,
         count_share: float = 0.01,
     ) -> None:
-        self._inner = _validate.instance("inner", inner, Mechanism)
+        if not isinstance(inner, Mechanism):
+            raise ArgumentTypeError("inner", "be a mechanism", inner)
+        self._inner = inner
         self.seeded = inner.seeded
         self.public = (*inner.public, "clip of every step")
         self._size = _validate.real("expected_batch_size", expected_batch_size, 1e-15, 1e15)

@@ -11,7 +11,7 @@ import abc
 import torch
 from opacus import GradSampleModule
 
-from dptheory import _validate
+from dptheory.errors import ArgumentTypeError
 from dptheory.training.mechanisms._base import Contribution, Samples, Tensors
 from dptheory.training.per_example import as_gradients, masked
 
@@ -142,7 +142,9 @@ def rule(clipping: Clipping) -> Clipping:
     Raises:
         ValueError: it is none.
     """
-    return _validate.instance("clipping", clipping, Clipping)
+    if not isinstance(clipping, Clipping):
+        raise ArgumentTypeError("clipping", "be a rule such as LayerClipping()", clipping)
+    return clipping
 
 
 def clipped_sum(

@@ -73,7 +73,7 @@ def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monk
     run.train = Images(data, run.train.pixels.double(), run.train.labels)
     part = torch.tensor([5, 0, 3])
     run.optimizer.begin_batch(3)
-    _train._backward(run, part)
+    _train._backward(run, part, torch.zeros(len(part), 1, 3, dtype=torch.long))
 
     bare = build_model(name, features=run.train.pixels[0].numel(), seed=1).double()
     bare.load_state_dict(run.model.state_dict())
