@@ -6,20 +6,26 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._training import Records
 
 Metric = Callable[[Tensor, Tensor], float]
-AT_ONCE = 1024
+_AT_ONCE = 1024
 _WORST_LOSS = 10.0
 _FACTORS = tuple(math.exp(x / 4.0) for x in range(-16, 13))
+
+
+def outputs_of(network: Callable[[Tensor], Tensor], features: Tensor | Mixtures) -> Tensor:
+    """What a network gives for records, some at a time."""
+    with torch.no_grad():
+        parts = [network(features[start : start + _AT_ONCE]) for start in range(0, len(features), _AT_ONCE)]
+        return torch.cat(parts)
 
 
 def judged(metric: Metric, network: nn.Module, records: Records) -> float:
     """A metric of a network on records."""
     features, labels = records
-    with torch.no_grad():
-        outputs = [network(features[start : start + AT_ONCE]) for start in range(0, len(labels), AT_ONCE)]
-        return float(metric(torch.cat(outputs), labels))
+    return float(metric(outputs_of(network, features), labels))
 
 
 def accuracy(outputs: Tensor, labels: Tensor) -> float:

@@ -1,5 +1,6 @@
 """Mixtures of records: as many as one wants, with the mean and the covariances of the records."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -30,9 +31,14 @@ class Mixtures:
         first, second, third = (self.records[index] for index in self.indices[which].T)
         if not self.records.dtype.is_floating_point:
             return first
-        mean = self.records.mean(0)
-        mixed: Tensor = mean + (first - mean + _SPREAD * (second - third)) / math.sqrt(1.0 + 2.0 * _SPREAD**2)
+        mixed: Tensor = self._mean + (first - self._mean + _SPREAD * (second - third)) / math.sqrt(
+            1.0 + 2.0 * _SPREAD**2
+        )
         return mixed
+
+    @functools.cached_property
+    def _mean(self) -> Tensor:
+        return self.records.mean(0)
 
     def part(self, which: slice) -> "Mixtures":
         """Some of them."""

@@ -53,7 +53,7 @@ class Problem:
             features, labels = self.simulated
             return (features.part(slice(ASIDE, None)), labels[ASIDE:]), (features.part(slice(ASIDE)), labels[:ASIDE])
         place = torch.arange(len(self.labels), device=self.labels.device) % self.folds
-        kept, aside = place != job.fold % self.folds, place == job.fold % self.folds
+        kept, aside = place != job.fold, place == job.fold
         return (self.features[kept], self.labels[kept]), (self.features[aside], self.labels[aside])
 
 
@@ -141,7 +141,7 @@ def pilot(problem: Problem, job: Job) -> Outcome:
         job: what the pilot does.
     """
     began = time.perf_counter()
-    train, _ = problem.split(job)
+    train, aside = problem.split(job)
     steps = pilot_steps(job, records=len(train[1]))
     public = (problem.features, problem.labels)
     networks = seeded(
@@ -157,12 +157,11 @@ def pilot(problem: Problem, job: Job) -> Outcome:
             ),
         ),
     )
-    scores = {share: _score(problem, network, job) for share, network in networks.items()}
+    scores = {share: _score(problem, network, job, train, aside) for share, network in networks.items()}
     return Outcome(scores=scores, seconds=time.perf_counter() - began)
 
 
-def _score(problem: Problem, network: nn.Module, job: Job) -> Score:
-    train, aside = problem.split(job)
+def _score(problem: Problem, network: nn.Module, job: Job, train: Records, aside: Records) -> Score:
     outside = judged(problem.metric, network, aside)
     seen = judged(problem.metric, network, (train[0][:_SEEN], train[1][:_SEEN]))
     if job.simulated and problem.simulated is not None:

@@ -1,4 +1,4 @@
-"""``plan``: candidates at exact noise, pilots on public records at equal noise per step, and the choice."""
+"""``plan``: candidates at exact noise, pilots at equal noise per step, and the choice."""
 
 import copy
 import math
@@ -75,11 +75,12 @@ def plan(
 ) -> Choice:
     r"""What to train a network with: batch, passes, clip, learning rate and the rest, at the noise that keeps a budget.
 
-    The accountant gives every batch size and number of passes its exact noise. Short trainings on the public records
-    (*pilots*) then decide: each has the private run's clip and, per step, its noise :math:`\sigma C/B` on the mean gradient,
-    but batches of 64 or 128 records. Early ones have few steps, each as long as k of the private run with
-    :math:`1/\sqrt k` of the noise; the last ones have as many as the private run, where the time allows. A Gaussian process over
-    the points lets neighbours share what their pilots show. No private record is read, so that planning costs no privacy.
+    The accountant gives every batch size its exact noise over all passes that can be afforded. Short trainings (*pilots*) then
+    decide, on records that are simulated from the public ones, or on the public ones where these are many or a loss is given:
+    each has the private run's clip and, per step, its noise :math:`\sigma C/B` on the mean gradient, but mostly smaller batches.
+    Early ones have few steps, each as long as k of the private run with :math:`1/\sqrt k` of the noise; the last ones have as
+    many as the private run, where the time allows. A Gaussian process over the points lets neighbours share what their pilots
+    show. No private record is read, so that planning costs no privacy.
 
     Args:
         model: as it will be trained, at its starting weights, which stay; parameters that require no gradient stay frozen.
@@ -202,7 +203,7 @@ def plan(
         delta=delta,
         private_tuning=tuning,
         metric="accuracy" if metric is None and loss is None else "metric",
-        public=_in_words(public, len(labels)),
+        public=_in_words(public, problem),
         pilots=evaluate.count,
         seconds=time.monotonic() - began,
     )
@@ -500,13 +501,13 @@ def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
     best = found.best.point
     place = {point: i for i, point in enumerate(found.points)}
     here, unsure = found.pooled.mean[place[best]], found.pooled.deviation[place[best]]
-    names = ("learning_rate", "batch_size", "epochs", "clip_norm")
+    names = ("learning_rate", "batch_size", "clip_norm")
     as_good, costs = {}, {}
     for name in names:
         line = sorted((p for p in found.points if _beside(p, best, name)), key=lambda p: getattr(p, name))
         good = [getattr(p, name) for p in line if found.pooled.mean[place[p]] >= here - unsure]
         words = name.replace("_", " ")
-        as_good[words] = Range(min(good), max(good)) if good else Range(getattr(best, name), getattr(best, name))
+        as_good[words] = Range(min(good), max(good))
         for p in (p for p in line if found.pooled.mean[place[p]] < here - unsure):
             factor = getattr(p, name) / getattr(best, name)
             if any(math.isclose(factor, wanted, rel_tol=0.15) for wanted in (0.22, 0.25, 4.0, 4.5)):
@@ -519,16 +520,16 @@ def _beside(point: Point, best: Point, name: str) -> bool:
     free = {
         "learning_rate": ("learning_rate",),
         "batch_size": ("batch_size", "steps", "noise_multiplier"),
-        "epochs": ("epochs", "steps", "noise_multiplier"),
         "clip_norm": ("clip_norm", "learning_rate"),
     }[name]
     same = replace(best, **{key: getattr(point, key) for key in free})
     return same == point and (name != "clip_norm" or math.isclose(point.stride, best.stride, rel_tol=1e-6))
 
 
-def _in_words(public: Public, count: int) -> str:
+def _in_words(public: Public, problem: Problem) -> str:
+    count = len(problem.labels)
     if isinstance(public, Shipped):
         return f"{count:,} records of {public.name} in place of public ones"
     if isinstance(public, Synthetic):
         return f"{count:,} synthetic records in place of public ones"
-    return f"{count:,} public records"
+    return f"{count:,} public records" if problem.simulated is None else f"records simulated from {count:,} public ones"

@@ -252,8 +252,8 @@ class Search:
         spread, guided = (max(_FEWEST, round(many * count)) for count in (effort.spread, effort.guided))
         drawn = self._spread(spread)  # fewer, where most is fixed
         first.add(drawn, **self._short(len(drawn), effort))
+        everywhere = np.full(len(self.points), True)
         for start in range(0, guided, _GUIDED_AT_ONCE):
-            everywhere = np.full(len(self.points), True)
             hopeful = self._hopeful(first.pooled(0.5), min(_GUIDED_AT_ONCE, guided - start), everywhere)
             first.add(hopeful, **self._short(len(hopeful), effort))
         few = min(_FEW_FOLDS, self._folds)
@@ -274,9 +274,7 @@ class Search:
         )
         known = last.paired(0.0, _guide)
         ranked = sorted(last.tried(), key=lambda one: -known.mean[self._place[one.point]])
-        metric = last.paired(
-            0.0, lambda score: score.aside
-        )  # what the user is told is of the metric, and not of the guide
+        metric = last.paired(0.0, lambda score: score.aside)  # what the user is told is not of the guide
         return Found(best=ranked[0], finalists=tuple(ranked), points=self.points, steps=whole, pooled=metric)
 
     def _deepened(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dptheory.training._randomness import seeded
-from dptheory.training.planning._judged import AT_ONCE, calibrated
+from dptheory.training.planning._judged import calibrated, outputs_of
 from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._training import Loss
 
@@ -22,7 +22,7 @@ ASIDE = 4000
 _FOLDS = 3
 _SHARPER = 2.0
 _RATES = (3e-5, 2e-4, 1e-3, 3e-3, 1e-2)
-_STEPS, _BATCH, _PATIENCE = 300, 64, 20
+_STEPS, _BATCH, _JUDGED_EVERY = 300, 64, 20
 
 
 def simulated_records(
@@ -45,10 +45,7 @@ def simulated_records(
     indices = torch.randint(len(labels), (count, 3), generator=generator).to(features.device)
     mixtures = Mixtures(records=features, indices=indices)
     teachers = _teachers(model, loss, features, labels, seed)
-    with torch.no_grad():
-        expected = torch.cat(
-            [_expected(teachers, mixtures[start : start + AT_ONCE]).cpu() for start in range(0, count, AT_ONCE)]
-        )
+    expected = outputs_of(partial(_expected, teachers), mixtures).cpu()
     drawn = torch.multinomial(expected**_SHARPER, 1, generator=generator)[:, 0]
     return mixtures, drawn.to(labels.device)
 
@@ -89,13 +86,12 @@ def _fit(
         optimizer.zero_grad()
         loss(network(train[0][drawn]), train[1][drawn]).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        if step % _PATIENCE == 0:
+        if step % _JUDGED_EVERY == 0:
             best = min(best, _judged(network, aside), key=lambda one: one[0])
     return best
 
 
 def _judged(network: nn.Module, aside: tuple[Tensor, Tensor]) -> tuple[float, nn.Module, float]:
     kept = copy.deepcopy(network).eval()
-    with torch.no_grad():
-        least, factor = calibrated(torch.cat([kept(part) for part in torch.split(aside[0], AT_ONCE)]), aside[1])
+    least, factor = calibrated(outputs_of(kept, aside[0]), aside[1])
     return least, kept, factor
