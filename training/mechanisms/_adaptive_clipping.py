@@ -4,11 +4,10 @@ import math
 from typing import Any
 
 import torch
-from opacus import GradSampleModule
 
 from dptheory import _validate, privacy
-from dptheory.errors import ArgumentError, ArgumentTypeError
-from dptheory.training._streams import Stream
+from dptheory.errors import ArgumentError
+from dptheory.training.mechanisms._around import Around
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
 _LEAST, _MOST = 1e-15, 1e15
@@ -16,7 +15,7 @@ _LEAST, _MOST = 1e-15, 1e15
 _FARTHEST = math.log(_MOST / _LEAST)
 
 
-class AdaptiveClipping(Mechanism):
+class AdaptiveClipping(Around):
     r"""Another mechanism with the clip :math:`C_t = C e^{s_t}`, which moves to a quantile of the norms from step to step.
 
     An example votes :math:`v_i = \frac12` if its gradient is no longer than :math:`C_t`, :math:`-\frac12` if it is, and 0 if it is
@@ -63,11 +62,7 @@ class AdaptiveClipping(Mechanism):
         clip_rate: float = 0.2,
         count_share: float = 0.01,
     ) -> None:
-        if not isinstance(inner, Mechanism):
-            raise ArgumentTypeError("inner", "be a mechanism", inner)
-        self._inner = inner
-        self.seeded = inner.seeded
-        self.public = (*inner.public, "clip of every step")
+        super().__init__(inner, public="clip of every step")
         self._size = _validate.real("expected_batch_size", expected_batch_size, 1e-15, 1e15)
         self._quantile = _validate.real("quantile", quantile, 0.0, 1.0)
         self._rate = _validate.real("clip_rate", clip_rate, 0.0, 10.0, ends="(]")
@@ -82,31 +77,21 @@ class AdaptiveClipping(Mechanism):
         """C_t of the next step: C times what the counts so far have made of it, in [1e-15, 1e15]."""
         return min(max(clip_norm * math.exp(float(self._moved)), _LEAST), _MOST)
 
-    def attach(self, module: GradSampleModule) -> None:
-        self._inner.belong(module)
-
-    def leave(self) -> None:
-        super().leave()
-        self._inner.leave()
-
-    def streams(self) -> list[Stream]:
-        return self._inner.streams()
-
     def check_clip(self, clip_norm: float) -> None:
-        self._inner.check_clip(self.clip_of(clip_norm))
+        super().check_clip(self.clip_of(clip_norm))
 
     def begin_step(self, params: Tensors) -> None:
         self._count = self._std = None
         self._moved = self._moved.to(params[0].device)
-        self._inner.begin_step(params)
+        super().begin_step(params)
 
     def shared(self) -> Tensors:
         """The first process's clip for all: the others' noise is not what was released."""
-        return [self._moved, *self._inner.shared()]
+        return [self._moved, *super().shared()]
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         self.used = self.clip_of(clip_norm)
-        found = self._inner.contribute(samples, self.used)
+        found = super().contribute(samples, self.used)
         if found.votes is None:
             raise ArgumentError(
                 "inner",
@@ -124,10 +109,10 @@ class AdaptiveClipping(Mechanism):
         self._count = float(votes + noise(votes, stds.count_std))
         clip = self.clip_of(clip_norm)
         self._std = stds.gradient_multiplier * clip
-        return self._inner.release(total[:-1], noise_multiplier=stds.gradient_multiplier, clip_norm=clip, noise=noise)
+        return super().release(total[:-1], noise_multiplier=stds.gradient_multiplier, clip_norm=clip, noise=noise)
 
     def end_step(self, released: Tensors, std: float) -> None:
-        self._inner.end_step(released, std if self._std is None else self._std)
+        super().end_step(released, std if self._std is None else self._std)
         if self._count is not None:
             moved = float(self._moved) - self._rate * (self._count / self._size + 0.5 - self._quantile)
             self._moved.fill_(min(max(moved, -_FARTHEST), _FARTHEST))
@@ -136,7 +121,7 @@ class AdaptiveClipping(Mechanism):
     def cost(self, noise_multiplier: float) -> StepCost:
         """That of both releases together. What hides the entries of the sum does not hide the count: it amplifies nothing."""
         stds = self._noise(noise_multiplier)
-        inner = self._inner.cost(stds.gradient_multiplier)
+        inner = super().cost(stds.gradient_multiplier)
         if inner.noise_multiplier == stds.gradient_multiplier:
             return StepCost(noise_multiplier, selection=inner.selection)
         if inner.noise_multiplier == 0.0:

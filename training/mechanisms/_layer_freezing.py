@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from dptheory import _validate
-from dptheory.errors import ArgumentError, ArgumentTypeError
-from dptheory.training._streams import Stream
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.errors import ArgumentError
+from dptheory.training.mechanisms._around import Around
+from dptheory.training.mechanisms._base import Mechanism, Tensors
 
 
 def layers(model: nn.Module) -> list[nn.Module]:
@@ -93,7 +93,7 @@ def freeze(parameters: Sequence[nn.Parameter]) -> None:
         p.summed_grad = None  # type: ignore[attr-defined]
 
 
-class LayerFreezing(Mechanism):
+class LayerFreezing(Around):
     r"""Another mechanism, until ``from_step`` on all parameters and from then on without those of some layers.
 
     With DP-SGD inside and a the 0/1 vector of the layers that are trained it releases
@@ -127,11 +127,7 @@ class LayerFreezing(Mechanism):
     title = "layer freezing"
 
     def __init__(self, inner: Mechanism, *, frozen_layers: int | list[int] | tuple[int, ...], from_step: int) -> None:
-        if not isinstance(inner, Mechanism):
-            raise ArgumentTypeError("inner", "be a mechanism", inner)
-        self._inner = inner
-        self.seeded = inner.seeded
-        self.public = (*inner.public, "which layers are frozen, and when")
+        super().__init__(inner, public="which layers are frozen, and when")
         self._frozen = _count_or_numbers(frozen_layers)
         self._from_step = _validate.integer("from_step", from_step, 0)
         self._step = 0
@@ -143,37 +139,12 @@ class LayerFreezing(Mechanism):
         numbers = range(1, self._frozen + 1) if isinstance(self._frozen, int) else self._frozen
         self._freezable = [p for p in _parameters(module._module, numbers) if p.requires_grad]
         self._freeze_if_due()
-        self._inner.belong(module)
-
-    def leave(self) -> None:
-        super().leave()
-        self._inner.leave()
-
-    def streams(self) -> list[Stream]:
-        return self._inner.streams()
-
-    def check_clip(self, clip_norm: float) -> None:
-        self._inner.check_clip(clip_norm)
-
-    def begin_step(self, params: Tensors) -> None:
-        self._inner.begin_step(params)
-
-    def shared(self) -> Tensors:
-        return self._inner.shared()
-
-    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return self._inner.contribute(samples, clip_norm)
-
-    def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        return self._inner.release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
+        super().attach(module)
 
     def end_step(self, released: Tensors, std: float) -> None:
-        self._inner.end_step(released, std)
+        super().end_step(released, std)
         self._step += 1
         self._freeze_if_due()
-
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return self._inner.cost(noise_multiplier)
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self._step, "inner": self._inner.state_dict()}

@@ -204,52 +204,32 @@ def _alone(kind: Callable[[], Mechanism]) -> Callable[..., Mechanism]:
 
 def _masked(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
     def build(
-        setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
+        setting: MechanismSetting,
+        drop_rate: float,
+        cooling_epochs: int = 0,
+        refreshes_per_epoch: int = 0,
+        clipping: Mapping[str, Any] | None = None,
     ) -> Mechanism:
         schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-        return kind(schedule, setting.seed, refresh_steps=_refresh_steps(setting, refreshes_per_epoch))
+        steps = _refresh_steps(setting, refreshes_per_epoch)
+        return _clipped(
+            setting, clipping, lambda rule: kind(schedule, setting.seed, refresh_steps=steps, clipping=rule)
+        )
 
     return build
 
 
-def _ranked(kind: Callable[..., Mechanism]) -> Callable[..., Mechanism]:
-    def build(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
-        schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-        return kind(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
-
-    return build
-
-
-def _random_sparsification(
-    setting: MechanismSetting,
-    drop_rate: float,
-    cooling_epochs: int = 0,
-    refreshes_per_epoch: int = 0,
-    clipping: Mapping[str, Any] | None = None,
+def _noisy_sparsification(
+    setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0, refreshes_per_epoch: int = 0
 ) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
     steps = _refresh_steps(setting, refreshes_per_epoch)
-    return _clipped(
-        setting,
-        clipping,
-        lambda rule: mechanisms.RandomSparsification(schedule, setting.seed, refresh_steps=steps, clipping=rule),
-    )
+    return mechanisms.NoisySparsification(schedule, setting.seed, refresh_steps=steps)
 
 
-def _posterior_freeze(
-    setting: MechanismSetting,
-    drop_rate: float,
-    cooling_epochs: int = 0,
-    refreshes_per_epoch: int = 0,
-    clipping: Mapping[str, Any] | None = None,
-) -> Mechanism:
+def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooling_epochs: int = 0) -> Mechanism:
     schedule = _sparsification_rate(setting, drop_rate, cooling_epochs)
-    steps = _refresh_steps(setting, refreshes_per_epoch)
-    return _clipped(
-        setting,
-        clipping,
-        lambda rule: mechanisms.PosteriorFreeze(schedule, setting.seed, refresh_steps=steps, clipping=rule),
-    )
+    return mechanisms.RankedByTrueGradients(schedule, steps_per_epoch=setting.steps_per_epoch, seed=setting.seed)
 
 
 def _random_k(
@@ -438,12 +418,12 @@ BUILDERS: dict[str, Callable[..., Mechanism]] = {
     "dp-sgd": _dp_sgd,
     "noisy-sgd": _alone(mechanisms.NoisySgd),
     "clipped-sgd": _alone(mechanisms.ClippedSgd),
-    "random-sparsification": _random_sparsification,
-    "noisy-sparsification": _masked(mechanisms.NoisySparsification),
-    "posterior-freeze": _posterior_freeze,
+    "random-sparsification": _masked(mechanisms.RandomSparsification),
+    "noisy-sparsification": _noisy_sparsification,
+    "posterior-freeze": _masked(mechanisms.PosteriorFreeze),
     "random-k": _random_k,
     "ranked-sparsification": _ranked_sparsification,
-    "ranked-by-true-gradients": _ranked(mechanisms.RankedByTrueGradients),
+    "ranked-by-true-gradients": _ranked_by_true_gradients,
     "layer-freezing": _layer_freezing,
     "quiet-layers": _quiet_layers,
     "index-pruning": _index_pruning,
