@@ -35,7 +35,7 @@ def test_committed_files_are_fresh(tmp_path: Path) -> None:
         assert (ROOT / "proofs" / made.name).read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), stale
     measured = claims.all_claims(verdict=claims.Verdict.EMPIRICAL)
     assert list(json.loads(out.read_text(encoding="utf-8"))) == [claim.id for claim in measured]
-    assert sum(counts.values()) == len(measured) == 53
+    assert sum(counts.values()) == len(measured) == 57
     assert len(re.findall(r"^\| \[`", text.read_text(encoding="utf-8"), re.MULTILINE)) == 53
 
 
