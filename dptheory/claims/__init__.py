@@ -1,6 +1,6 @@
 """The ledger: every numbered claim of the five papers, its verdict, and what tests it."""
 
-from dptheory.claims._answer import Answer, Finding, Measured
+from dptheory.claims._answer import Answer, Baseline, Compared, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._claim import PAPERS, Claim, Severity, Source, Verdict
 from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
@@ -14,10 +14,12 @@ from dptheory.claims._registry import all_claims, get, select
 __all__ = [
     "PAPERS",
     "Answer",
+    "Baseline",
     "BoughtSelection",
     "CheckReport",
     "CheckedClaim",
     "Claim",
+    "Compared",
     "Demonstration",
     "Finding",
     "Match",

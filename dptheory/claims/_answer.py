@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-CONFIRMED, NOT_CONFIRMED, NOT_RUN = "confirmed", "not confirmed", "not run"
-HOLDS, OPPOSITE, OPEN = "holds", "the opposite", "open"
+SEEN, TREND_ONLY, NOT_SEEN, OPPOSITE, OPEN, NOT_RUN = "seen", "trend only", "not seen", "opposite", "open", "not run"
+STATES = (SEEN, TREND_ONLY, NOT_SEEN, OPPOSITE, OPEN, NOT_RUN)
+"""What was seen of a claim, in a word or two."""
+
+PAPERS_SETTING, SMALL_SETTING = "paper's setting", "small setting"
+
+HOLDS, THE_OPPOSITE = "holds", "the opposite"
+"""Of a comparison, which may also be :data:`OPEN`."""
 FAILS = "fails"
 """Of a bound on a number: no seed keeps it, which can be by far less than the opposite."""
+
+POINTS_BELOW = 2.0
+"""A baseline that is more points than that below the paper's makes a setting small, whatever else it has in common."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +33,10 @@ class Finding:
         confidence: of the interval.
         pairs: how many.
         relation: what the interval has to be for the claim to hold: "above 0", "within 0.3 of 0".
-        outcome: "holds"; "the opposite", where no point of the interval is as it should be; "open" in between.
+        outcome: "holds"; "the opposite", where no point of the interval of all comparisons of the study together is as it
+            should be; "open" in between.
+        size: whether it asks how large an effect is, not only which way it goes.
+        cannot: why the setting cannot decide about it, so that it counts as open; "" where it can.
     """
 
     comparison: str
@@ -35,9 +47,11 @@ class Finding:
     pairs: int
     relation: str
     outcome: str
+    size: bool = False
+    cannot: str = ""
 
     def __str__(self) -> str:
-        return f"{self.comparison}: {self.effect} points, {self.relation}: {self.outcome}"
+        return f"{self.comparison}: {self.effect} points, {self.relation}: {_outcome(self)}"
 
     @property
     def effect(self) -> str:
@@ -54,6 +68,8 @@ class Measured:
         values: one per seed; None where it could not be had.
         relation: what every value has to be for the claim to hold: "above 0".
         outcome: "holds"; "fails", where no value is as it should be; "open" in between.
+        size: whether it asks how large an effect is, not only which way it goes.
+        cannot: why the setting cannot decide about it, so that it counts as open; "" where it can.
 
     Example:
         >>> from dptheory.claims import Measured
@@ -65,10 +81,12 @@ class Measured:
     values: tuple[float | None, ...]
     relation: str
     outcome: str
+    size: bool = False
+    cannot: str = ""
 
     def __str__(self) -> str:
         seeds = "one seed" if len(self.values) == 1 else "by seed"
-        return f"{self.quantity}: {self.numbers} ({seeds}), {self.relation}: {self.outcome}"
+        return f"{self.quantity}: {self.numbers} ({seeds}), {self.relation}: {_outcome(self)}"
 
     @property
     def numbers(self) -> str:
@@ -76,17 +94,65 @@ class Measured:
         return ", ".join("none" if value is None else f"{value:.3g}" for value in self.values)
 
 
+def _outcome(part: Finding | Measured) -> str:
+    return f"{part.outcome}{' (a size)' if part.size else ''}{f'; it cannot decide here: {part.cannot}' if part.cannot else ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A part of a setting, here and in the paper.
+
+    Attributes:
+        what: "network", "epochs", "data".
+        here, there: in words; equal where the setting is the paper's.
+    """
+
+    what: str
+    here: str
+    there: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.here}" + (f" (the paper: {self.there})" if self.here != self.there else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """The accuracy of the method that the paper improves on, in percent.
+
+    Attributes:
+        what: which of the paper's baselines.
+        here, there: the accuracies.
+        gain: of the paper's method over it, in points, as printed; None where none is asked for.
+    """
+
+    what: str
+    here: float
+    there: float
+    gain: float | None = None
+
+    @property
+    def above(self) -> float:
+        """By how many points it is above the paper's, as both are shown."""
+        return round(round(self.here, 1) - self.there, 1)
+
+    def __str__(self) -> str:
+        side = "above" if self.above > 0 else "below" if self.above < 0 else "off"
+        return f"{self.what}: {self.here:.1f} % here, {self.there:g} in the paper, {abs(self.above):.1f} points {side}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a study or instrumented runs say of a measured claim.
 
     Attributes:
-        state: "confirmed", where everything that was asked holds; "not confirmed"; "not run", while a run is missing.
         study: that decides; None where no study is about the claim.
         instrument: whose runs decide; None where none is about the claim.
         question: what the claim comes to in that study, or would in runs that there are none of; "" without one.
         corrected: why the question, or what decides, was changed when results were known; "" where it was not.
-        differs: in what the runs differ from the paper's.
+        unasked: what of the claim these runs do not ask, so that it is not seen by them; "" where they ask all of it.
+        differs: in what else the runs differ from the paper's.
+        compared: network, epochs and data, here and in the paper.
+        baseline: its accuracy here and there; None where the two have none in common.
         beside: what else their results say, asked after them; it decides nothing.
         findings: the comparisons that decide; empty where it was not run.
         measured: the numbers of instrumented runs that decide; empty where there are none.
@@ -98,12 +164,14 @@ class Answer:
         others: what other studies say of the same claim, in the same order: the nearest to the paper's setting first.
     """
 
-    state: str
     study: str | None = None
     instrument: str | None = None
     question: str = ""
     corrected: str = ""
+    unasked: str = ""
     differs: str = ""
+    compared: tuple[Compared, ...] = ()
+    baseline: Baseline | None = None
     beside: str = ""
     findings: tuple[Finding, ...] = ()
     measured: tuple[Measured, ...] = ()
@@ -115,39 +183,56 @@ class Answer:
     others: tuple["Answer", ...] = ()
 
     @property
-    def seen(self) -> str:
-        """What was seen, in a word or two, by all that decides: "seen", "trend only", "not seen", "opposite", "open", "not run".
+    def state(self) -> str:
+        """What was seen, by all that decides: one of :data:`STATES`.
 
-        "trend only": a part holds and the rest is open or too small. "opposite": all that decides is opposite to the claim.
+        "seen": all of it. "trend only": which way it goes, but a size is missed, or something of the claim is not asked.
+        "opposite": all of it goes the other way. "open": our runs allow both, or their setting cannot decide. "not seen": the
+        rest, such as a difference that allows both but excludes the gain that the paper prints.
 
         Example:
             >>> from dptheory.claims import Answer, Measured
-            >>> one = Measured(quantity="overlap", values=(0.91,), relation="above 0.8", outcome="holds")
-            >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="fails")
-            >>> Answer(state="confirmed", measured=(one,)).seen, Answer(state="not confirmed", measured=(one, two)).seen
-            ('seen', 'trend only')
+            >>> one = Measured(quantity="gap", values=(0.05,), relation="above 0", outcome="holds")
+            >>> two = Measured(quantity="the same", values=(0.05,), relation="above 0.1", outcome="fails", size=True)
+            >>> Answer(measured=(one,)).state, Answer(measured=(one, two)).state, Answer().state
+            ('seen', 'trend only', 'not run')
         """
-        if self.state == NOT_RUN:
+        parts: list[Finding | Measured] = [*self.findings, *self.measured]
+        if not parts:
             return NOT_RUN
-        outcomes = {one.outcome for one in self.findings} | {one.outcome for one in self.measured}
-        if outcomes == {HOLDS}:
-            return "seen"
-        if outcomes == {OPPOSITE}:
-            return "opposite"
-        if outcomes == {OPEN}:
-            return OPEN
-        return "trend only" if HOLDS in outcomes and OPPOSITE not in outcomes else "not seen"
+        which_way = [one for one in parts if not one.size] or parts
+        trend = {OPEN if one.cannot else one.outcome for one in which_way}
+        if trend == {HOLDS}:
+            missed = self.unasked or any(one.outcome != HOLDS or one.cannot for one in parts)
+            return TREND_ONLY if missed else SEEN
+        if trend == {THE_OPPOSITE}:
+            return OPPOSITE
+        return NOT_SEEN if trend & {THE_OPPOSITE, FAILS} or self._excludes_the_gain() else OPEN
+
+    def _excludes_the_gain(self) -> bool:
+        gain = self.baseline.gain if self.baseline is not None else None
+        return gain is not None and any(one.high < gain for one in self.findings[:1])
 
     @property
     def setting(self) -> str | None:
-        """Where it was looked for: "paper's setting" or "small setting"; None where nothing was run."""
+        """Where it was looked for: "paper's setting" or "small setting"; None where nothing was run.
+
+        It is the paper's where network, epochs and data are, and the baseline is no more than two points below the paper's.
+        """
         if self.state == NOT_RUN:
             return None
-        return "small setting" if self.differs else "paper's setting"
+        same = bool(self.compared) and all(one.here == one.there for one in self.compared)
+        weaker = self.baseline is not None and self.baseline.above < -POINTS_BELOW
+        return PAPERS_SETTING if same and not weaker else SMALL_SETTING
+
+    @property
+    def in_words(self) -> str:
+        """State and setting: "seen, small setting"; "not run" alone."""
+        return f"{self.state}, {self.setting}" if self.setting else self.state
 
     @property
     def summary(self) -> str:
-        """The state and, where there are any, the effects with intervals, in points, or a number, of all seeds.
+        """State and setting and, where there are any, the effects with intervals, in points, or a number, of all seeds.
 
         Of several numbers the first that does not hold, and how many of the others do; what does not hold is said to be "open",
         "the opposite" or, of a number, to fail.
@@ -156,22 +241,33 @@ class Answer:
             >>> from dptheory.claims import Answer, Measured
             >>> one = Measured(quantity="overlap", values=(0.91,), relation="above 0.8", outcome="holds")
             >>> two = Measured(quantity="gap", values=(0.05,), relation="above 0.1", outcome="fails")
-            >>> Answer(state="not confirmed", measured=(one, two)).summary
-            'not confirmed: gap 0.05 (fails); 1 of 1 others holds'
+            >>> Answer(measured=(one, two)).summary
+            'not seen, small setting: gap 0.05 (fails); 1 of 1 others holds'
             >>> from dptheory.claims import Finding
             >>> found = dict(comparison="a - b (final)", mean=0.5, low=0.25, high=0.75, confidence=0.95, pairs=8)
             >>> ends = (("above -0.5", "holds"), ("below 0.5", "open"))
             >>> within = tuple(Finding(**found, relation=relation, outcome=outcome) for relation, outcome in ends)
-            >>> Answer(state="not confirmed", findings=within).summary
-            'not confirmed: +0.50 [+0.25, +0.75] (open) points'
+            >>> Answer(findings=within).summary
+            'open, small setting: +0.50 [+0.25, +0.75] (open) points'
         """
         if self.measured:
             first = next((one for one in self.measured if one.outcome != HOLDS), self.measured[0])
-            return (
-                f"{self.state}: {first.quantity} {first.numbers}{_unless_it_holds(first.outcome)}{self._others(first)}"
-            )
+            return f"{self.in_words}: {first.quantity} {first.numbers}{_unless_it_holds(first.outcome)}{self._others(first)}"
         effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self._decisive())
-        return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
+        return f"{self.in_words}: {'; '.join(effects)} points" if self.findings else self.state
+
+    def far(self) -> list[str]:
+        """How far the setting is from the paper's, a sentence each: network, epochs, data, baseline; what else differs."""
+        found = [f"setting: {'; '.join(map(str, self.compared))}"] if self.compared else []
+        if self.baseline is not None:
+            found.append(f"baseline, {self.baseline}{self._left()}")
+        return found + ([f"differs in: {self.differs}"] if self.differs else [])
+
+    def _left(self) -> str:
+        """What is left of the paper's gain over a baseline that is stronger than the paper's."""
+        if self.baseline is None or self.baseline.gain is None or self.baseline.above <= 0 or not self.findings:
+            return ""
+        return f"; of the paper's gain of {self.baseline.gain:g} points {self.findings[0].effect} is left over it"
 
     def _whom(self) -> str:
         if self.study is None and self.instrument is None:
@@ -199,10 +295,10 @@ class Answer:
 
         Example: a claim whose runs need a GPU says how they are made.
             >>> from dptheory.claims import Answer
-            >>> Answer(state="not run", reason="needs a GPU", command="dptheory sweep x.toml").lines()
+            >>> Answer(reason="needs a GPU", command="dptheory sweep x.toml").lines()
             ['not run: needs a GPU', 'command: dptheory sweep x.toml']
         """
-        found = [f"{self.state}{f': {self.reason}' if self.reason else ''}"]
+        found = [f"{self.in_words}{f': {self.reason}' if self.reason else ''}"]
         if self.question:
             found.append(f"asked{self._whom()}: {self.question}")
         if self.corrected:
@@ -211,8 +307,9 @@ class Answer:
         found += [f"{one}, {one.pairs} pairs, {one.confidence:.0%} interval" for one in self.findings]
         if self.reported:
             found.append("the paper: " + "; ".join(f"{what}: {value}" for what, value in self.reported))
-        if self.differs:
-            found.append(f"not the paper's setting: {self.differs}")
+        if self.unasked:
+            found.append(f"not asked by these runs: {self.unasked}")
+        found += self.far()
         if self.beside:
             found.append(f"asked after the results: {self.beside}")
         found += [f"results: {file}" for file in self.files]
@@ -235,6 +332,8 @@ def from_dict(table: Mapping[str, Any]) -> Answer:
     return Answer(
         **{
             **table,
+            "compared": tuple(Compared(**one) for one in table.get("compared", ())),
+            "baseline": Baseline(**table["baseline"]) if table.get("baseline") else None,
             "findings": tuple(Finding(**one) for one in table.get("findings", ())),
             "measured": tuple(Measured(**{**one, "values": tuple(one["values"])}) for one in table.get("measured", ())),
             "reported": tuple((what, value) for what, value in table.get("reported", ())),

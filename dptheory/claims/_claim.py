@@ -206,7 +206,7 @@ class Claim:
 
     @property
     def state(self) -> str:
-        """ "proved" or "observed"; of a measured claim "confirmed", "not confirmed" or "not run"."""
+        """ "proved" or "observed"; of a measured claim what was seen, as :attr:`dptheory.claims.Answer.state` has it."""
         if self.verdict is Verdict.EMPIRICAL:
             return self.answer.state if self.answer else NOT_RUN
         return "proved" if self.proved else "observed"

@@ -1,9 +1,11 @@
 """The generated part of an erratum: every verdict on a paper that its hand-written part has not given."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from dptheory.claims._answer import PAPERS_SETTING, STATES
 from dptheory.claims._claim import Claim, Severity, Verdict
 from dptheory.claims._markdown import one_row
 from dptheory.claims._registry import all_claims
@@ -46,7 +48,7 @@ def verdicts_markdown(paper: str, claims: Sequence[Claim], *, written: str) -> s
     lines = [
         "## All verdicts",
         "",
-        f"From the ledger, whose head says what the words mean: {head_count(rows)}.",
+        f"From the ledger, whose head says what the words mean: {head_count(rows)}.{_measured(paper, claims)}",
         "",
         "HOLDS: " + "; ".join(f"{_link(claim, paper)}, {claim.title}" for claim in holding) + ".",
     ]
@@ -71,6 +73,15 @@ def head_count(rows: Sequence[Claim]) -> str:
         f"of {len(rows)} statements {true} are true as printed{loose}, {counts[Verdict.CONDITIONAL]} CONDITIONAL, "
         f"{counts[Verdict.NOT_SHOWN]} NOT_SHOWN and {counts[Verdict.FALSE]} FALSE" + (f" ({false})" if false else "")
     )
+
+
+def _measured(paper: str, claims: Sequence[Claim]) -> str:
+    """What our runs saw of the paper's measured claims, and where."""
+    answers = [claim.answer for claim in claims if claim.source.paper == paper and claim.answer is not None]
+    counts = Counter(answer.state for answer in answers)
+    told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    small = all(answer.setting != PAPERS_SETTING for answer in answers)
+    return f" [Measured](../results/claims.md){', in small settings' if small else ''}: {told}." if answers else ""
 
 
 def _plural(severity: Severity, count: int) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dptheory.checks import Evidence
-from dptheory.claims._answer import CONFIRMED
+from dptheory.claims._answer import SEEN
 from dptheory.claims._claim import PAPERS, Claim, Severity, Verdict
 from dptheory.errors import ArgumentError
 
@@ -115,10 +115,11 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
         "",
         *dict.fromkeys(f"{ledger_link(claim.source.paper)} › {PAPERS[claim.source.paper]}" for claim in claims),
         "",
-        "What the paper reports, and what our own runs say; [all studies](../results.md).",
+        "What the paper reports, and what our own runs say, in two words: what was seen, and where",
+        "([what the words mean](../results/claims.md)). [All studies](../results.md), and how their learning rates were chosen.",
     ]
     for claim in claims:
-        lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. State: **{claim.state}**.", ""]
+        lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. Seen: **{_seen(claim)}**.", ""]
         lines += [claim.statement, "", "| reported | value |", "|---|---|"]
         lines += [f"| {what} | {value} |" for what, value in claim.reported]
         if claim.answer:
@@ -128,13 +129,17 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _seen(claim: Claim) -> str:
+    return claim.answer.in_words if claim.answer else claim.state
+
+
 def _caption(claim: Claim) -> list[str]:
     """What the paper's figure shows and whether ours does, where instrumented runs decide."""
     if claim.answer is None or not claim.answer.measured:
         return []
     paper = "; ".join(f"{what}: {value}" for what, value in claim.answer.reported)
-    shown = "shows it" if claim.answer.state == CONFIRMED else "does not show all of it"
-    return ["", f"The paper's figure: {paper}. This one, of our own run, {shown} ({claim.answer.state})."]
+    shown = "shows it" if claim.answer.state == SEEN else "does not show all of it"
+    return ["", f"The paper's figure: {paper}. This one, of our own run, {shown} ({claim.answer.in_words})."]
 
 
 def evidence_markdown(evidence: Iterable[Evidence]) -> str:

@@ -147,8 +147,8 @@ def claims_json(claims: Iterable["Claim"]) -> list[dict[str, Any]]:
 
 
 def _answer_json(answer: "Answer") -> dict[str, Any]:
-    """The answer as plain data, its state in the two words that say what was seen, and where."""
-    return {**asdict(answer), "state": answer.seen, "setting": answer.setting}
+    """The answer as plain data, with the two words that say what was seen, and where."""
+    return {**asdict(answer), "state": answer.state, "setting": answer.setting}
 
 
 def evidence_table(rows: Iterable[tuple[str, "Evidence"]], title: str) -> Table:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import statistics
 from collections.abc import Mapping
 from functools import cache
@@ -122,6 +123,53 @@ def test_how_many_layers_are_frozen() -> None:
         for phase, seed in zip(budgets, (100, 200, 300), strict=True)
     ]
     assert says(differs("lf.table1"), *(f"{sigma:.2f}" for sigma in sigmas))
+
+
+def test_mnist_was_frozen_at_the_wrong_times() -> None:
+    """Shares of the epochs that appendix D's noise affords, by both accountants; the times of the runs; what came out."""
+    text = differs("lf.table1")
+    run = {"noise_multiplier": 1.923, "sampling_rate": 2048 / 60_000, "delta": 1e-5}
+    afforded = {"exact": [], "renyi": []}  # type: dict[str, list[float]]
+    for epsilon, epoch in ((1.0, 3), (2.0, 17), (3.0, 39)):
+        steps = privacy.max_steps(**run, epsilon=epsilon)
+        afforded["exact"].append(epoch / (steps * run["sampling_rate"]))
+        while privacy.rdp_epsilon(**run, steps=steps) > epsilon:
+            steps -= 1
+        afforded["renyi"].append(epoch / (steps * run["sampling_rate"]))
+    assert says(text, "3, 17", "39", *(f"{share:.2f}" for share in (*afforded["renyi"], *afforded["exact"])))
+    shares = [
+        lines("freezing")[f"mnist-{e}_freezing_seed={1000 + 100 * e}"]["config"]["mechanism"]["after"]
+        for e in (1, 2, 3)
+    ]
+    assert says(text, *map(str, shares)) and shares == [
+        lines("freezing")[f"fashion-{e}_freezing_seed={100 * e}"]["config"]["mechanism"]["after"] for e in (1, 2, 3)
+    ]
+    assert "tanh in place of tempered sigmoids" in text
+    said = BESIDE["lf.table1", "freezing"]
+    changes = [paired_difference(*paired("freezing", (f"mnist-{e}",), "freezing", "dp-sgd")).mean for e in (1, 2, 3)]
+    assert says(said, *(f"{change:.2f}" for change in changes)) and changes == sorted(changes) and changes[-1] < 0
+    for epsilon in (1, 2, 3):
+        half = paired_difference(*paired("freezing", (f"fashion-{epsilon}",), "freezing-2", "dp-sgd"))
+        names = [f"FashionMNIST, CNN, epsilon {epsilon}, {how} freezing" for how in ("without", "with")]
+        assert half.high < 100 * (_printed(names[1]) - _printed(names[0]))
+
+
+def test_baselines_stand_as_the_papers_print_them() -> None:
+    """Each baseline of a setting is a number that the claim reports, and so is its gain."""
+    asked = [(id, one) for id, rule in RULES.items() for one in rule.by if one.setting.baseline is not None]
+    for id, one in asked:
+        baseline = one.setting.baseline
+        assert baseline is not None
+        told = " ".join(value for _, value in claims.get(id).reported)
+        assert f"{baseline.there:g}" in told or f"{baseline.there / 100:g}" in told, id
+        assert baseline.gain is None or says(told, f"{baseline.gain:g}") or _gain_of(told, baseline.gain), id
+    assert len(asked) == 10
+
+
+def _gain_of(told: str, gain: float) -> bool:
+    """Whether two of the accuracies differ by it."""
+    values = [float(one) for one in re.findall(r"\d+\.\d+", told)]
+    return any(math.isclose(a - b, gain, abs_tol=1e-9) for a in values for b in values)
 
 
 def _printed(what: str) -> float:

@@ -376,7 +376,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
 def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        dptheory.training.studies, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "confirmed": 1}
+        dptheory.training.studies, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "seen": 1}
     )
-    assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "1 confirmed\n2 not run\n")
+    assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "2 not run\n1 seen\n")
     assert asked == [(Path("a"), Path("b"), Path("c"))]

@@ -13,6 +13,8 @@ from dptheory.training._toml import listed, only, said
 from dptheory.training.studies import _results
 from dptheory.training.studies._instruments import Instrument
 from dptheory.training.studies._results import Result
+from dptheory.training.studies._setting import NO_SETTING, Setting, read_setting
+from dptheory.training.studies._trends import TRENDS
 
 FindMeasured = Callable[[str, int], Result | None]
 """The result of an instrument, by its name and a seed; None where there is none that counts."""
@@ -25,15 +27,25 @@ class Bound:
     """What a measured number has to be, in every seed.
 
     Attributes:
-        quantity: of the instrument.
+        quantity: of the instrument; or a trend, computed from what its results keep.
         words: what it is.
         above, below: the open interval.
+        size: whether it asks how large the effect is, not only which way it goes.
+        cannot: why this setting cannot decide about it; "" where it can.
     """
 
     quantity: str
     words: str
     above: float = -math.inf
     below: float = math.inf
+    size: bool = False
+    cannot: str = ""
+
+    def of(self, result: Result) -> float | None:
+        """The number of one seed."""
+        if self.quantity not in TRENDS:
+            return result["quantities"][self.quantity]  # type: ignore[no-any-return]
+        return float(f"{TRENDS[self.quantity](result['arms']):.6g}")
 
     def __str__(self) -> str:
         if math.isinf(self.below):
@@ -44,7 +56,9 @@ class Bound:
         """What the seeds say: it holds in all of them, in none, or in some. A value that could not be had holds nothing."""
         held = [value is not None and self.above < value < self.below for value in values]
         outcome = "holds" if all(held) else "open" if any(held) else "fails"
-        return Measured(quantity=self.words, values=values, relation=str(self), outcome=outcome)
+        return Measured(
+            quantity=self.words, values=values, relation=str(self), outcome=outcome, size=self.size, cannot=self.cannot
+        )
 
 
 @dataclass(frozen=True)
@@ -55,8 +69,10 @@ class AskedOfInstrument:
         instrument: whose runs they are.
         question: in words.
         corrected: why it, or a bound, was changed when results were known; "" where it was not.
-        differs: in what its runs differ from the paper's.
+        differs: in what else its runs differ from the paper's.
         beside: what else its results say, asked after them; it decides nothing.
+        unasked: what of the claim is not asked; "" where all of it is.
+        setting: data, network, epochs and baseline, here and in the paper.
         reported: names of the paper's numbers to stand beside it.
         bounds: that decide.
     """
@@ -68,6 +84,8 @@ class AskedOfInstrument:
     bounds: tuple[Bound, ...]
     beside: str = ""
     corrected: str = ""
+    unasked: str = ""
+    setting: Setting = NO_SETTING
 
 
 def path_of(folder: Path) -> Path:
@@ -137,7 +155,9 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
     Raises:
         ValueError: it names what there is none of, or says nothing.
     """
-    only(table, ("instrument", "question", "corrected", "differs", "beside", "reported", "bounds"))
+    only(
+        table, ("instrument", "question", "corrected", "differs", "beside", "unasked", "setting", "reported", "bounds")
+    )
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
     return AskedOfInstrument(
         instrument,
@@ -145,14 +165,16 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
         differs=said(table, "differs"),
         beside=said(table, "beside") if "beside" in table else "",
         corrected=said(table, "corrected") if "corrected" in table else "",
+        unasked=said(table, "unasked") if "unasked" in table else "",
+        setting=read_setting(table.get("setting", {}), arms=tuple(instrument.arms)),
         reported=listed(table, "reported"),
         bounds=tuple(_bound(one, instrument) for one in listed(table, "bounds")),
     )
 
 
 def _bound(table: Mapping[str, Any], instrument: Instrument) -> Bound:
-    only(table, ("quantity", "words", "above", "below"))
-    _validate.choice("quantity", table.get("quantity", ""), instrument.quantities)
+    only(table, ("quantity", "words", "above", "below", "size", "cannot"))
+    _validate.choice("quantity", table.get("quantity", ""), (*instrument.quantities, *TRENDS))
     if not table.get("words") or not {"above", "below"} & table.keys():
         raise ArgumentError("bounds", "have words, and above or below", dict(table))
     return Bound(**table)
@@ -171,17 +193,16 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
     results = [find(instrument.name, seed) for seed in instrument.seeds]
     known = [result for result in results if result is not None]
     done = len(known) == len(results)
-    measured = tuple(
-        bound.finding(tuple(result["quantities"][bound.quantity] for result in known)) for bound in asked.bounds
-    )
-    state = "confirmed" if all(one.outcome == "holds" for one in measured) else "not confirmed"
+    measured = tuple(bound.finding(tuple(bound.of(result) for result in known)) for bound in asked.bounds)
     numbers = dict(claims.get(claim).reported)
     return Answer(
-        state=state if done else "not run",
         instrument=instrument.name,
         question=asked.question,
         corrected=asked.corrected,
+        unasked=asked.unasked,
         differs=asked.differs,
+        compared=asked.setting.compared,
+        baseline=asked.setting.of_instrument(known) if done else None,
         beside=asked.beside if done else "",
         measured=measured if done else (),
         reported=tuple((name, numbers[name]) for name in asked.reported),

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dptheory.claims import Answer
+from dptheory.claims._answer import NOT_RUN, SMALL_SETTING, STATES
 from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 from dptheory.training.studies import _comparisons, _measured, _results, _rules, _verdicts
@@ -215,22 +216,17 @@ def _section(study: Study, forecast: tuple[Condition, ...], find: Find) -> dict[
 def _counts(answers: Mapping[str, Answer]) -> str:
     """How many claims are in which state, and on what that rests; ends with a blank."""
     states = Counter(one.state for one in answers.values())
-    told = ", ".join(f"{states[state]} {state}" for state in ("confirmed", "not confirmed", "not run"))
-    return f"{len(answers)} claims: {told}.{_shared(answers)}{_by_instruments(answers)} "
+    told = ", ".join(f"{states[state]} {state}" for state in STATES)
+    small = sum(one.setting == SMALL_SETTING for one in answers.values())
+    where = f" Of the {len(answers) - states[NOT_RUN]} that were run {small} were run in a small setting."
+    return f"{len(answers)} claims: {told}.{where}{_shared(answers)}{_by_instruments(answers)} "
 
 
 def _shared(answers: Mapping[str, Answer]) -> str:
     """On how many measurements the answers rest: two claims may ask for the same numbers."""
-    found = {
-        state: [
-            (one.study, one.instrument, one.findings, one.measured) for one in answers.values() if one.state == state
-        ]
-        for state in ("confirmed", "not confirmed")
-    }
-    if all(len(set(numbers)) == len(numbers) for numbers in found.values()):
-        return ""
-    told = ", ".join(f"the {len(numbers)} {state} on {len(set(numbers))}" for state, numbers in found.items())
-    return f" Some rest on the same numbers: {told}."
+    run = [one for one in answers.values() if one.state != NOT_RUN]
+    numbers = {(one.study, one.instrument, one.findings, one.measured) for one in run}
+    return f" Some rest on the same numbers: the {len(run)} on {len(numbers)}." if len(numbers) < len(run) else ""
 
 
 def _by_instruments(answers: Mapping[str, Answer]) -> str:

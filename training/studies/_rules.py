@@ -12,6 +12,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training._toml import listed, only, read_toml, said
 from dptheory.training.studies._instruments import Instrument, read_instruments
 from dptheory.training.studies._measured import AskedOfInstrument, read_asked
+from dptheory.training.studies._setting import NO_SETTING, Setting, read_setting
 from dptheory.training.studies._study import EQUIVALENCE, Comparison, Study, read_study
 
 HOME = Path(__file__).resolve().parents[1] / "configs"
@@ -26,10 +27,14 @@ class Condition:
     Attributes:
         comparison: of the study, which states the margin.
         relation: "higher" or "lower" than 0; "not higher" or "not lower" by the margin; "equal" within it.
+        size: whether it asks how large the effect is, not only which way it goes.
+        cannot: why this setting cannot decide about it; "" where it can.
     """
 
     comparison: Comparison
     relation: str
+    size: bool = False
+    cannot: str = ""
 
     @property
     def target(self) -> tuple[float, float]:
@@ -58,8 +63,10 @@ class Asked:
         study: the study.
         question: in words.
         corrected: why it, or what decides, was changed when results were known; "" where it was not.
-        differs: in what its runs differ from the paper's.
+        differs: in what else its runs differ from the paper's.
         beside: what else its results say, asked after them; it decides nothing.
+        unasked: what of the claim is not asked; "" where all of it is.
+        setting: data, network, epochs and baseline, here and in the paper.
         reported: names of the paper's numbers to stand beside it.
         conditions: that decide.
     """
@@ -71,6 +78,8 @@ class Asked:
     conditions: tuple[Condition, ...]
     beside: str = ""
     corrected: str = ""
+    unasked: str = ""
+    setting: Setting = NO_SETTING
 
 
 @dataclass(frozen=True)
@@ -194,7 +203,7 @@ def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: M
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
-    only(table, ("study", "question", "corrected", "differs", "beside", "reported", "conditions"))
+    only(table, ("study", "question", "corrected", "differs", "beside", "unasked", "setting", "reported", "conditions"))
     study = studies[_validate.choice("study", table.get("study", ""), tuple(studies))]
     return Asked(
         study,
@@ -202,6 +211,10 @@ def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
         differs=said(table, "differs"),
         beside=said(table, "beside") if "beside" in table else "",
         corrected=said(table, "corrected") if "corrected" in table else "",
+        unasked=said(table, "unasked") if "unasked" in table else "",
+        setting=read_setting(
+            table.get("setting", {}), arms=tuple(study.arms), phases=[phase.name for phase in study.phases]
+        ),
         reported=listed(table, "reported"),
         conditions=_conditions(table, study),
     )
@@ -215,7 +228,7 @@ def _conditions(table: Mapping[str, Any], study: Study) -> tuple[Condition, ...]
 
 
 def _condition(table: Mapping[str, Any], study: Study) -> Condition:
-    only(table, ("phases", "arm", "against", "relation"))
+    only(table, ("phases", "arm", "against", "relation", "size", "cannot"))
     relation = _validate.choice("relation", table.get("relation", ""), RELATIONS)
     wanted = (tuple(table.get("phases", ())), table.get("arm"), table.get("against"))
     made = {(one.phases, one.arm, one.against): one for one in study.comparisons}
@@ -226,4 +239,5 @@ def _condition(table: Mapping[str, Any], study: Study) -> Condition:
         raise ArgumentError("relation", "be 'higher' or 'lower' where the comparison has no margin", relation)
     if (relation == EQUAL) and found.kind != EQUIVALENCE:
         raise ArgumentError("relation", "not be 'equal' where the comparison is a difference", found.arm)
-    return Condition(found, relation)
+    size = _validate.instance("size", table.get("size", False), bool)
+    return Condition(found, relation, size, said(table, "cannot") if "cannot" in table else "")

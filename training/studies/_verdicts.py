@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from scipy import stats
+
 from dptheory import claims
 from dptheory.claims import Answer, Finding
 from dptheory.training.studies import _comparisons, _measured, _results
@@ -13,7 +15,7 @@ from dptheory.training.studies._measured import FindMeasured, nothing_measured
 from dptheory.training.studies._plan import Find, PlannedRun
 from dptheory.training.studies._results import Result
 from dptheory.training.studies._rules import Asked, Condition, Rule
-from dptheory.training.studies._statistics import rounded
+from dptheory.training.studies._statistics import Difference, rounded
 from dptheory.training.studies._study import Study
 from dptheory.training.studies._sweep import Places
 
@@ -66,8 +68,16 @@ def progress(study: Study, find: Find) -> Progress:
     )
 
 
-def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
-    """What the comparison says; None while a run of it has no result."""
+def finding(study: Study, condition: Condition, find: Find, *, together: bool = False) -> Finding | None:
+    """What the comparison says; None while a run of it has no result.
+
+    Args:
+        study: that makes it.
+        condition: what it has to say.
+        find: gives the results.
+        together: "the opposite" is said only where the interval of all comparisons of the study together (Bonferroni's) says so,
+            as against a paper; by default where its own interval does, as against our own forecasts.
+    """
     found = _comparisons.compare(study, condition.comparison, find)
     if found is None:
         return None
@@ -76,7 +86,10 @@ def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
         low, high, confidence = found.equivalence.low, found.equivalence.high, 1 - 2 * found.equivalence.level
     least, most = condition.target
     where = ", ".join(condition.comparison.phases)
-    outcome = "holds" if least < low and high < most else "the opposite" if high <= least or most <= low else "open"
+    outcome = "holds" if least < low and high < most else "open"
+    lower, upper = _of_all_comparisons(found.last, low, high, confidence, found.comparisons if together else 1)
+    if upper <= least or most <= lower:
+        outcome = "the opposite"
     return Finding(
         comparison=f"{found.arm} - {found.against} ({where})",
         mean=rounded(found.last.mean),
@@ -86,7 +99,18 @@ def finding(study: Study, condition: Condition, find: Find) -> Finding | None:
         pairs=found.last.pairs,
         relation=str(condition),
         outcome=outcome,
+        size=condition.size,
+        cannot=condition.cannot,
     )
+
+
+def _of_all_comparisons(
+    found: Difference, low: float, high: float, confidence: float, comparisons: int
+) -> tuple[float, float]:
+    """Ends of the t interval at 1 - (1 - confidence) / comparisons, from those at ``confidence``."""
+    beyond = (1 - confidence) / 2
+    own, wide = (stats.t.isf(one, found.pairs - 1) for one in (beyond, beyond / comparisons))
+    return found.mean - (found.mean - low) * wide / own, found.mean + (high - found.mean) * wide / own
 
 
 def claim_answer(
@@ -96,7 +120,7 @@ def claim_answer(
     if rule.measured:
         return _measured.answer(claim, rule.measured, measured, COMMITTED)
     if not rule.by:
-        return Answer(state="not run", question=rule.question, reason=rule.reason, command=rule.command, cost=rule.cost)
+        return Answer(question=rule.question, reason=rule.reason, command=rule.command, cost=rule.cost)
     found = [_study_answer(claim, asked, finds[asked.study.name]) for asked in rule.by]
     deciding = next((one for one in found if one.state != "not run"), found[0])
     return replace(deciding, others=tuple(one for one in found if one is not deciding))
@@ -122,19 +146,18 @@ def command(study: Study) -> str:
 
 def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
     study = asked.study
-    findings = [finding(study, condition, find) for condition in asked.conditions]
+    findings = [finding(study, condition, find, together=True) for condition in asked.conditions]
     known = tuple(one for one in findings if one is not None)
     done, far = len(known) == len(findings), progress(study, find)
-    state = "not run"
-    if done:
-        state = "confirmed" if all(one.outcome == "holds" for one in known) else "not confirmed"
     numbers = dict(claims.get(claim).reported)
     return Answer(
-        state=state,
         study=study.name,
         question=asked.question,
         corrected=asked.corrected,
+        unasked=asked.unasked,
         differs=asked.differs,
+        compared=asked.setting.compared,
+        baseline=asked.setting.of_study(study, find) if done else None,
         beside=asked.beside if done else "",
         findings=known if done else (),
         reported=tuple((name, numbers[name]) for name in asked.reported),

@@ -12,12 +12,14 @@ from dptheory.training.studies import _measured, _verdicts, read_instrument, wri
 from dptheory.training.studies._instruments import HOME
 from dptheory.training.studies._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
 from dptheory.training.studies._rules import Rule
+from dptheory.training.studies._setting import read_setting
 
 MASKS = dataclasses.replace(read_instrument("masks"), seeds=(0, 1))
 TABLE: dict[str, Any] = {
     "instrument": "masks",
     "question": "Does it?",
     "differs": "invented",
+    "setting": {"data": ["a", "b"], "network": ["a", "b"], "epochs": ["1", "2"]},
     "reported": ["MSE, dense minus frozen"],
     "bounds": [{"quantity": "least_mse_gain", "words": "gain", "above": 0.0}],
 }
@@ -25,7 +27,12 @@ TABLE: dict[str, Any] = {
 
 def asked(**bounds: float) -> AskedOfInstrument:
     return AskedOfInstrument(
-        MASKS, "Does it?", "invented", ("MSE, dense minus frozen",), (Bound("least_mse_gain", "gain", **bounds),)
+        MASKS,
+        "Does it?",
+        "invented",
+        ("MSE, dense minus frozen",),
+        (Bound("least_mse_gain", "gain", **bounds),),
+        setting=read_setting(TABLE["setting"], arms=MASKS.arms),
     )
 
 
@@ -45,13 +52,13 @@ def written(folder: Path, *values: float | None, code: dict[str, Any] | None = N
 @pytest.mark.parametrize(
     ("values", "bounds", "relation", "outcome", "state"),
     [
-        ((0.1, 0.2), {"above": 0.0}, "above 0", "holds", "confirmed"),
-        ((0.1, -0.2), {"above": 0.0}, "above 0", "open", "not confirmed"),
-        ((-0.1, -0.2), {"above": 0.0}, "above 0", "fails", "not confirmed"),
-        ((0.1, 0.2), {"below": 0.15}, "below 0.15", "open", "not confirmed"),
-        ((0.1, 0.2), {"above": 0.05, "below": 0.25}, "between 0.05 and 0.25", "holds", "confirmed"),
-        ((0.0, 0.0), {"above": 0.0}, "above 0", "fails", "not confirmed"),
-        ((0.1, None), {"above": 0.0}, "above 0", "open", "not confirmed"),
+        ((0.1, 0.2), {"above": 0.0}, "above 0", "holds", "seen"),
+        ((0.1, -0.2), {"above": 0.0}, "above 0", "open", "open"),
+        ((-0.1, -0.2), {"above": 0.0}, "above 0", "fails", "not seen"),
+        ((0.1, 0.2), {"below": 0.15}, "below 0.15", "open", "open"),
+        ((0.1, 0.2), {"above": 0.05, "below": 0.25}, "between 0.05 and 0.25", "holds", "seen"),
+        ((0.0, 0.0), {"above": 0.0}, "above 0", "fails", "not seen"),
+        ((0.1, None), {"above": 0.0}, "above 0", "open", "open"),
     ],
 )  # fmt: skip
 def test_states(tmp_path: Path, values, bounds: dict[str, float], relation: str, outcome: str, state: str) -> None:
@@ -65,7 +72,7 @@ def test_states(tmp_path: Path, values, bounds: dict[str, float], relation: str,
     )
     assert found.reported == (("MSE, dense minus frozen", "positive"),)
     assert found.command == "dptheory instrument masks" and found.cost == MASKS.cost
-    assert found.summary.startswith(f"{state}: gain ")
+    assert found.summary.startswith(f"{state}, small setting: gain ")
     assert found.summary.endswith("" if outcome == "holds" else f" ({outcome})")
     assert f"asked of instrument masks: {found.question}" in found.lines()
 
@@ -101,13 +108,10 @@ def test_how_many_of_the_other_numbers_hold() -> None:
         (others[1:2], "; 0 of 1 others hold"),
         (others, "; 2 of 3 others hold"),
     ):
-        found = Answer(
-            state="not confirmed", measured=(*rest[:1], first, *rest[1:]) if rest[:1] == others[:1] else (first, *rest)
-        )
-        assert found.summary == f"not confirmed: gain 0.1 (fails){said}"
-    assert (
-        Answer(state="confirmed", measured=(others[0], others[2])).summary == "confirmed: gain 0.1; 1 of 1 others holds"
-    )
+        found = Answer(measured=(*rest[:1], first, *rest[1:]) if rest[:1] == others[:1] else (first, *rest))
+        assert found.summary == f"not seen, small setting: gain 0.1 (fails){said}"
+    held = Answer(measured=(others[0], others[2]))
+    assert held.summary == "seen, small setting: gain 0.1; 1 of 1 others holds"
 
 
 def test_wrong_rules_are_refused() -> None:

@@ -63,10 +63,10 @@ def test_before_any_result(tmp_path: Path) -> None:
     found = pages(tmp_path, "not lower", "equal", "lower")
     assert "Nothing so far: none of the 3 conditions" in found.overview
     assert "Without an answer so far: [invented](results/invented.md) (0 of 88 runs so far).\n" in found.overview
-    assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in found.overview
+    assert "2 claims: 0 seen, 0 trend only, 0 not seen, 0 opposite, 0 open, 2 not run." in found.overview
     study, claimed = found.below["invented"], found.below["claims"]
     assert "**Answer.** None yet: 0 of 88 runs so far." in study
-    assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in claimed
+    assert "2 claims: 0 seen, 0 trend only, 0 not seen, 0 opposite, 0 open, 2 not run." in claimed
     assert r"| [`rs.fig5`](../rs/empirical.md) | not run |  | no \| way |" in claimed
     assert f"| [`rs.table2`](../rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](invented.md) |" in claimed
     details = claimed.split("## What was asked and found")[1].split("## Corrected")[0].split()
@@ -194,7 +194,7 @@ def test_p_values_of_a_table(tmp_path: Path) -> None:
 def test_how_many_answers_are_of_instrumented_runs() -> None:
     def answer(*seeds: float) -> claims.Answer:
         number = claims.Measured(quantity="gain", values=seeds, relation="above 0", outcome="holds")
-        return claims.Answer(state="confirmed", measured=(number,) if seeds else ())
+        return claims.Answer(measured=(number,) if seeds else ())
 
     answers = {"a": answer(1.0), "b": answer(1.0, 2.0, 3.0), "c": answer(2.0), "d": answer()}
     said = " Of the answers 3 are of instrumented runs (2 with 1 seed, 1 with 3 seeds): no interval, every seed has to hold."
@@ -202,20 +202,14 @@ def test_how_many_answers_are_of_instrumented_runs() -> None:
 
 
 def test_answers_that_rest_on_the_same_numbers() -> None:
-    def answer(state: str, value: float, instrument: str = "masks") -> claims.Answer:
+    def answer(value: float, instrument: str = "masks") -> claims.Answer:
         number = claims.Measured(quantity="gain", values=(value,), relation="above 0", outcome="holds")
-        return claims.Answer(state=state, instrument=instrument, measured=(number,))
+        return claims.Answer(instrument=instrument, measured=(number,))
 
-    alone = {"a": answer("confirmed", 1.0), "b": answer("confirmed", 1.0, "clips"), "c": answer("not confirmed", 1.0)}
+    alone = {"a": answer(1.0), "b": answer(1.0, "clips"), "c": answer(2.0)}
     assert _results_page._shared(alone) == ""
-    both = alone | {
-        "d": answer("confirmed", 1.0),
-        "e": claims.Answer(state="not run"),
-        "f": claims.Answer(state="not run"),
-    }
-    assert (
-        _results_page._shared(both) == " Some rest on the same numbers: the 3 confirmed on 2, the 1 not confirmed on 1."
-    )
+    both = alone | {"d": answer(1.0), "e": claims.Answer(), "f": claims.Answer()}
+    assert _results_page._shared(both) == " Some rest on the same numbers: the 4 on 3."
 
 
 def test_what_was_asked_and_found(tmp_path: Path) -> None:
@@ -226,18 +220,18 @@ def test_what_was_asked_and_found(tmp_path: Path) -> None:
         text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, answers, finds).below["claims"]
         lines = text.split("## What was asked and found\n\n")[1].split("\n\n")[0].splitlines()
         assert lines == [
-            f"- [`rs.table2`](../rs/empirical.md), {answer.state}. Is it?",
+            f"- [`rs.table2`](../rs/empirical.md), {answer.in_words}. Is it?",
             *(f"  - {one}" for one in answer.findings),
-            "  - not the paper's setting: it is invented",
+            "  - differs in: it is invented",
             *(["  - asked after the results, deciding nothing: that too"] if beside else []),
         ]
         assert len(answer.findings) == 2
     number = claims.Measured(quantity="gain", values=(1.0,), relation="above 0", outcome="holds")
-    measured = claims.Answer(state="confirmed", question="Does it?", differs="all", measured=(number,))
-    both = {"rs.fig5": measured, "rs.fig4": claims.Answer(state="not run")}
+    measured = claims.Answer(question="Does it?", differs="all", measured=(number,))
+    both = {"rs.fig5": measured, "rs.fig4": claims.Answer()}
     text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, both, finds).below["claims"]
     assert text.split("## What was asked and found\n\n")[1].split("\n\n")[0].splitlines() == [
-        "- [`rs.fig5`](../rs/empirical.md), confirmed. Does it?", f"  - {number}", "  - not the paper's setting: all",
+        "- [`rs.fig5`](../rs/empirical.md), seen, small setting. Does it?", f"  - {number}", "  - differs in: all",
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dptheory.training.studies import _plan as plans
 from dptheory.training.studies import _results, _verdicts
 from dptheory.training.studies._plan import PlannedRun
 from dptheory.training.studies._rules import Asked, Condition, Rule
+from dptheory.training.studies._statistics import paired_difference
 from dptheory.training.studies._study import Study
 from dptheory.training.studies._sweep import Places
 from tests.training.studies.invented import Accuracy, find_by, forget, result, study
@@ -57,9 +58,9 @@ def test_what_was_asked_after_the_results_stands_beside_them_alone(tmp_path: Pat
     assert answered(written(tmp_path, {"masked": 2.0}), said).beside == "that too"
 
 
-def test_confirmed(tmp_path: Path) -> None:
+def test_seen(tmp_path: Path) -> None:
     found = answered(written(tmp_path, {"masked": 2.0}), asked("higher", "equal"))
-    assert found.state == "confirmed" and found.reason == "" and found.study == "invented"
+    assert found.state == "seen" and found.reason == "" and found.study == "invented"
     masked, twin = found.findings
     assert (masked.comparison, masked.pairs) == ("masked - plain (final)", 16)
     assert (masked.relation, masked.outcome) == ("above 0", "holds")
@@ -91,14 +92,29 @@ def test_confirmed(tmp_path: Path) -> None:
         ({"twin": 0.45}, ("lower", "not lower"), ["the opposite", "holds"]),
     ],
 )  # fmt: skip
-def test_not_confirmed(gain: dict[str, float], relations: tuple[str, ...], outcomes: list[str]) -> None:
+def test_not_seen(gain: dict[str, float], relations: tuple[str, ...], outcomes: list[str]) -> None:
     rule = Rule((asked(*relations),))
     found = _verdicts.claim_answer("rs.table2", rule, {"invented": find_by(accuracies(gain))})
-    assert found.state == "not confirmed" and [one.outcome for one in found.findings] == outcomes
-    parts = found.summary.removeprefix("not confirmed: ").removesuffix(" points").split("; ")
+    assert found.state != "seen" and [one.outcome for one in found.findings] == outcomes
+    parts = found.summary.removeprefix(f"{found.in_words}: ").removesuffix(" points").split("; ")
     for part, one, outcome in zip(parts, found.findings, outcomes, strict=True):
         assert part == one.effect + ("" if outcome == "holds" else f" ({outcome})")
     assert found.summary.endswith(" points")
+
+
+def test_the_opposite_of_a_paper_is_said_by_the_interval_of_all_comparisons() -> None:
+    """Its own interval does for our own forecasts; as many comparisons as leave it open turn the opposite into open."""
+    found = find_by(accuracies({"masked": -0.09}))
+    condition = Condition(WANTED.comparisons[0], "higher")
+    alone = _verdicts.finding(WANTED, condition, found)
+    assert alone is not None and (alone.outcome, alone.high < 0) == ("the opposite", True)
+    together = _verdicts.finding(WANTED, condition, found, together=True)
+    assert together is not None and (together.low, together.high) == (alone.low, alone.high)
+    assert together.outcome == "open"
+    first = paired_difference([0.0] * 8, [0.0, 1.0] * 4)
+    low, high = _verdicts._of_all_comparisons(first, first.low, first.high, 0.95, 5)
+    wide = paired_difference([0.0] * 8, [0.0, 1.0] * 4, confidence=0.99)
+    assert (low, high) == pytest.approx((wide.low, wide.high))
 
 
 def test_a_comparison_asked_twice_is_said_once() -> None:
@@ -108,7 +124,7 @@ def test_a_comparison_asked_twice_is_said_once() -> None:
     for relations in (("higher", "not higher"), ("not higher", "higher")):
         conditions = tuple(Condition(near, relation) for relation in relations)
         found = [_verdicts.finding(WANTED, one, find_by(accuracies({"masked": 2.0}))) for one in conditions]
-        answer = Answer(state="not confirmed", findings=tuple(one for one in found if one is not None))
+        answer = Answer(findings=tuple(one for one in found if one is not None))
         assert len(answer.findings) == 2
         assert answer.summary.count("+2.05") == 1 and answer.summary.endswith("] (the opposite) points")
 
@@ -136,7 +152,7 @@ def test_a_run_less_is_no_answer(tmp_path: Path, missing: str) -> None:
 def test_one_comparison_alone_decides_nothing(tmp_path: Path) -> None:
     folder = written(tmp_path, {"masked": 2.0})
     forget(folder / "invented.jsonl", "final_twin_seed=3")
-    assert answered(folder, asked("higher")).state == "confirmed"
+    assert answered(folder, asked("higher")).state == "seen"
     assert answered(folder, asked("higher", "equal")).state == "not run"
 
 
@@ -151,12 +167,12 @@ def test_the_nearest_study_with_results_decides(tmp_path: Path) -> None:
     folder = written(tmp_path, {"masked": 2.0})
     both = asked("lower", of=near), asked("higher")
     found = answered(folder, *both)
-    assert (found.study, found.state) == ("invented", "confirmed")
+    assert (found.study, found.state) == ("invented", "seen")
     assert [(one.study, one.state) for one in found.others] == [("near", "not run")]
     assert found.others[0].command == "dptheory sweep configs/studies/near.toml --device cuda"
     (folder / "invented.jsonl").rename(folder / "near.jsonl")
     found = answered(folder, *both)
-    assert (found.study, found.state) == ("near", "not confirmed") and found.others[0].study == "invented"
+    assert (found.study, found.state) == ("near", "opposite") and found.others[0].study == "invented"
     found = answered(folder / "none", *both)
     assert (found.study, found.state) == ("near", "not run")
 
@@ -171,7 +187,7 @@ def test_the_winner_has_its_name(tmp_path: Path) -> None:
 def test_without_a_study_there_are_reason_and_command() -> None:
     rule = Rule(reason="why", question="is it?", command="do", cost="much")
     found = _verdicts.claim_answer("rs.table2", rule, {})
-    assert found == Answer(state="not run", question="is it?", reason="why", command="do", cost="much")
+    assert found == Answer(question="is it?", reason="why", command="do", cost="much")
     assert found.lines()[1] == "asked before any run: is it?"
 
 
