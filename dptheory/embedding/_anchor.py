@@ -269,9 +269,9 @@ def residual_bound(
     # no term is negative, and each takes at most 2 p + 16 roundings; the difference under the root takes those of both numbers
     rounding = (2 * dim + 16) * np.finfo(float).eps
     off = rounding * (fourth + squares)
-    least = (1 - rounding) * (tails + np.sqrt(shares * max(spread - off, 0.0)) + deviation)
-    most = (1 + rounding) * (tails + np.sqrt(shares * (spread + off)) + deviation)
-    first, last = run_around(least <= most[best], best)
+    low = (1 - rounding) * (tails + np.sqrt(shares * max(spread - off, 0.0)) + deviation)
+    high = (1 + rounding) * (tails + np.sqrt(shares * (spread + off)) + deviation)
+    first, last = run_around(low <= high[best], best)
     return ResidualBound(
         tail=float(tails[best]),
         estimation=float(estimation[best]),
