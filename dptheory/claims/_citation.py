@@ -1,7 +1,9 @@
 """BibTeX of a paper and of what the ledger says about it."""
 
+from collections.abc import Mapping
 from importlib.metadata import version
 
+from dptheory import _validate
 from dptheory.claims._claim import Claim
 
 _PAPERS = {
@@ -43,11 +45,15 @@ def bibtex(claim: Claim) -> str:
     Returns:
         BibTeX, with the keys ``<paper>`` and ``dptheory_<id>`` (the dots of the id as underscores).
 
+    Raises:
+        ValueError: something else than a claim.
+
     Example: the keys of an entry.
         >>> from dptheory import claims
         >>> [line for line in claims.bibtex(claims.get("gip.mse_t0")).splitlines() if line.startswith("@")]
         ['@misc{gip,', '@software{dptheory_gip_mse_t0,']
     """
+    _validate.instance("claim", claim, Claim)
     title, authors, place, year = _PAPERS[claim.source.paper]
     cited = f"own result beside {claim.source}" if claim.ours else f"{claim.source}: {claim.judgement}"
     paper = {"title": title, "author": authors, "year": year, "note" if year is None else "howpublished": place}
@@ -62,7 +68,7 @@ def bibtex(claim: Claim) -> str:
     )
 
 
-def _entry(kind: str, key: str, fields: dict[str, object]) -> list[str]:
+def _entry(kind: str, key: str, fields: Mapping[str, object]) -> list[str]:
     return [
         f"@{kind}{{{key},",
         *(f"  {name} = {{{value}}}," for name, value in fields.items() if value is not None),
