@@ -1,24 +1,29 @@
-"""Views: an example in several rows has one gradient, the mean over them, which is clipped once."""
+"""Batches of tensor data sets in one copy: the same as record by record."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from opacus.layers import DPGRU
+from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, default_collate
 
+from dptheory.training import make_private
 from dptheory.training.data import CropsAndFlips
 from dptheory.training.engine import (
     GRAD_SAMPLE_MODES,
     attach,
     check_rows_apart,
-    make_private,
     make_private_with_epsilon,
 )
+from dptheory.training.engine._random_states import Collating, SeededIndices
+from dptheory.training.engine._records import IndexedTensors, Rows, indexed
 from dptheory.training.mechanisms import (
     Constant,
     DpSgd,
@@ -27,8 +32,185 @@ from dptheory.training.mechanisms import (
     RandomSparsification,
 )
 from dptheory.training.per_example import _layer_gradients, as_gradients
+from tests.refused import refused
 
-N, VIEWS, CLASSES = 4, 3, 5
+N = 12
+ENTRIES = torch.arange(N * 6.0).view(N, 2, 3)
+DATA = TensorDataset(ENTRIES, torch.arange(N), torch.arange(N).half(), torch.ones(N, 0))
+BATCHES = [[3, 1, 7], [], [11], SeededIndices([5, 0], 9), list(range(N))]
+
+
+def loaded(data, batches=BATCHES, **more) -> list:
+    collate = Collating(default_collate, data[0], data[1], chance=0.1)
+    return list(DataLoader(data, batch_sampler=batches, collate_fn=collate, **more))
+
+
+def alike(found: list, wanted: list) -> None:
+    assert len(found) == len(wanted)
+    for batch, other in zip(found, wanted, strict=True):
+        assert type(batch) is type(other) is list and len(batch) == len(other)
+        for tensor, same in zip(batch, other, strict=True):
+            assert torch.equal(tensor, same) and tensor.dtype == same.dtype and tensor.stride() == same.stride()
+            assert tensor.requires_grad == same.requires_grad
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "data",
+    [DATA, TensorDataset(ENTRIES), Subset(DATA, list(range(N))[::-1]), Subset(DATA, range(N))],
+    ids=["four", "one", "subset", "range"],
+)
+def test_batches_are_those_of_single_records(data, workers: int) -> None:
+    alike(loaded(indexed(data, default_collate), num_workers=workers), loaded(data))
+
+
+def test_a_batch_is_one_copy_and_no_record_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = loaded(DATA, [[2, 0, 2]])
+    made = indexed(DATA, default_collate)
+    collate = Collating(default_collate, DATA[0], DATA[1], chance=0.1)
+    monkeypatch.setattr(TensorDataset, "__getitem__", lambda *_: pytest.fail("a record was read"))
+    (batch,) = found = list(DataLoader(made, batch_sampler=[[2, 0, 2]], collate_fn=collate))
+    alike(found, wanted)
+    batch[0].zero_()  # nothing of the data
+    assert float(ENTRIES.sum()) == sum(range(N * 6))
+
+
+def test_random_states_are_as_record_by_record() -> None:
+    def states(made) -> list:
+        torch.manual_seed(3)
+        np.random.seed(3)  # noqa: NPY002
+        random.seed(3)
+        loaded(made, [SeededIndices([5, 0, 2], 9), [1]])
+        return [torch.rand(1).item(), np.random.rand(), random.random()]  # noqa: NPY002
+
+    assert states(DATA) == states(indexed(DATA, default_collate))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.rand(N, 3).requires_grad_(), torch.rand(3, N).t(), torch.rand(N, 4, 2, 2).to(memory_format=torch.channels_last),
+     torch.rand(1).expand(N), torch.rand(N, 2, dtype=torch.cfloat).conj(),
+     nn.Parameter(torch.rand(N, 2))],
+    ids=["gradient", "transposed", "channels last", "expanded", "conjugate", "parameter"],
+)  # fmt: skip
+def test_tensors_of_other_kinds_are_read_record_by_record(tensor: torch.Tensor) -> None:
+    data = TensorDataset(tensor)
+    batch = [3, 1, 2]
+    made = indexed(data, default_collate)
+    found, wanted = (default_collate(one.__getitems__(batch)) for one in (made, Subset(data, range(N))))
+    assert isinstance(made.__getitems__(batch), list)
+    alike([found], [wanted])
+
+
+class Own(TensorDataset):
+    def __getitem__(self, index: int):
+        return (-super().__getitem__(index)[0],)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [Own(ENTRIES), Subset(Own(ENTRIES), [1, 2]), Subset(DATA, np.arange(3)), [(1.0,), (2.0,)], Subset(Subset(DATA, [1]), [0])],
+    ids=["class", "subset of it", "array", "list", "subset of a subset"],
+)  # fmt: skip
+def test_other_data_sets_and_other_functions_stay_as_they_are(data) -> None:
+    assert indexed(data, default_collate) is data
+    assert indexed(DATA, lambda rows: default_collate(rows)) is DATA
+
+
+def test_attributes_are_those_of_the_data_set() -> None:
+    data = TensorDataset(torch.zeros(2, 1))
+    data.classes = "two"  # type: ignore[attr-defined]
+    made = indexed(data, default_collate)
+    assert isinstance(made, IndexedTensors) and isinstance(made, TensorDataset) and len(made) == 2
+    data.tensors = (torch.ones(3, 1),)
+    assert made.classes == "two" and len(made) == 3  # type: ignore[attr-defined]
+    assert default_collate(made.__getitems__([2]))[0].tolist() == [[1.0]]
+
+
+def test_rows_are_records_for_any_other_function() -> None:
+    rows = indexed(DATA, default_collate).__getitems__([4, 2])  # type: ignore[attr-defined]
+    assert isinstance(rows, Rows) and len(rows) == 2
+    alike([default_collate(rows)], [default_collate([DATA[4], DATA[2]])])
+    assert all(torch.equal(a, b) for a, b in zip(rows[1], DATA[2], strict=True))
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_a_private_loop_gets_the_same_batches(monkeypatch: pytest.MonkeyPatch, parts: bool) -> None:
+    """Dry ones, too, and in parts."""
+
+    def seen() -> list:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        loader = DataLoader(
+            TensorDataset(torch.arange(60.0).view(20, 3), torch.arange(20) % 2),
+            batch_size=5,
+            generator=torch.Generator().manual_seed(1),
+        )
+        private, optimizer, loader = make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+            data_loader=loader, mechanism=DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0,
+            noise_generator=torch.Generator().manual_seed(2))  # fmt: skip
+        optimizer._dry._rng = np.random.default_rng(4)  # the operating system's otherwise
+        found = []
+
+        def go(batches) -> None:
+            for x, y in batches:
+                found.append([x, y])
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(private(x), y).backward()
+                optimizer.step()
+
+        if parts:
+            with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2, optimizer=optimizer) as batches:
+                go(batches)
+        else:
+            go(loader)
+        return [*found, [p.detach().clone() for p in model.parameters()]]
+
+    found = seen()
+    monkeypatch.setattr("dptheory.training.engine._private.indexed", lambda data, _: data)
+    alike(found, seen())
+    assert len(found) > 8
+
+
+# --- repeated_records: A data set that visibly holds a record twice is refused
+
+
+def data(count: int) -> TensorDataset:
+    return TensorDataset(torch.zeros(count, 3), torch.arange(count) % 2)
+
+
+def private(records: Dataset) -> None:
+    model = nn.Linear(3, 2)
+    make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(records, 2),
+        mechanism=DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0,
+    )  # fmt: skip
+
+
+DOUBLE = data(4)
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        Subset(data(40), [0, 1, 2, 1]),
+        Subset(data(40), torch.tensor([0, 1, 2, 1])),
+        Subset(Subset(data(40), [0, 1, 1]), [0, 1]),
+        ConcatDataset([DOUBLE, DOUBLE]),
+        ConcatDataset([data(4), Subset(data(40), [0, 0])]),
+    ],
+)
+def test_a_record_that_is_there_twice_is_refused(twice) -> None:
+    with refused("data_loader"):
+        private(twice)
+    private(Subset(Subset(data(40), range(1, 30)), [3, 1, 2]))
+    private(ConcatDataset([data(4), Subset(data(40), [5, 6])]))
+
+
+# --- views: Views: an example in several rows has one gradient, the mean over them, which is clipped once
+
+
+N_VIEWS, VIEWS, CLASSES = 4, 3, 5
 UNIT = 2.0**-53
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
@@ -107,7 +289,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]
 def made(name: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
     build, draw = NETWORKS[name]
-    return build().double(), draw(N * VIEWS), torch.randint(CLASSES, (N * VIEWS,))
+    return build().double(), draw(N_VIEWS * VIEWS), torch.randint(CLASSES, (N_VIEWS * VIEWS,))
 
 
 def alone(model: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int = VIEWS) -> list[list[torch.Tensor]]:
@@ -119,8 +301,8 @@ def alone(model: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int = VIEWS
     return found
 
 
-def private(model: nn.Module, *, views: int = VIEWS, **options: Any) -> Any:
-    given = {"mechanism": DpSgd(), "noise_multiplier": 0.0, "max_grad_norm": 1e-3, "expected_batch_size": N}
+def private_views(model: nn.Module, *, views: int = VIEWS, **options: Any) -> Any:
+    given = {"mechanism": DpSgd(), "noise_multiplier": 0.0, "max_grad_norm": 1e-3, "expected_batch_size": N_VIEWS}
     return attach(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), sampling_rate=0.5, views=views, **given | options,
     )  # fmt: skip
@@ -137,18 +319,18 @@ def close(one: torch.Tensor, other: torch.Tensor, scale: float) -> bool:
 def test_an_example_has_the_mean_gradient_of_its_rows(name: str, mode: str, reduction: str) -> None:
     model, x, y = made(name)
     wanted = alone(model, x, y)
-    network, optimizer = private(model, grad_sample_mode=mode, loss_reduction=reduction)
-    optimizer.begin_batch(N)
+    network, optimizer = private_views(model, grad_sample_mode=mode, loss_reduction=reduction)
+    optimizer.begin_batch(N_VIEWS)
     optimizer.zero_grad()
     F.cross_entropy(network(x), y, reduction=reduction).backward()
     found = optimizer.grad_samples
-    assert found.examples == N
+    assert found.examples == N_VIEWS
     scale = max(float(p.abs().max()) for one in wanted for p in one)
     squares = torch.stack([torch.stack([p.square().sum() for p in one]).sum() for one in wanted])
     assert close(found.square_norms(), squares, float(squares.max()))
-    weights = torch.rand(N, dtype=torch.float64)
+    weights = torch.rand(N_VIEWS, dtype=torch.float64)
     sums = [sum(w * p for w, p in zip(weights, parts, strict=True)) for parts in zip(*wanted, strict=True)]
-    assert all(close(a, b, N * scale) for a, b in zip(found.weighted_sum(weights), sums, strict=True))
+    assert all(close(a, b, N_VIEWS * scale) for a, b in zip(found.weighted_sum(weights), sums, strict=True))
     formed = found.formed()
     assert all(close(formed[j][i], p, scale) for i, one in enumerate(wanted) for j, p in enumerate(one))
     before = [p.detach().clone() for p in model.parameters()]
@@ -157,7 +339,7 @@ def test_an_example_has_the_mean_gradient_of_its_rows(name: str, mode: str, redu
         sum(p * (1e-3 / torch.sqrt(s)).clamp(max=1.0) for p, s in zip(parts, squares, strict=True))
         for parts in zip(*wanted, strict=True)
     ]
-    divisor = N if reduction == "mean" else 1
+    divisor = N_VIEWS if reduction == "mean" else 1
     assert all(
         close(old - new.detach(), total / divisor, 1.0)  # weights are of the order of 1, and so is their rounding
         for old, new, total in zip(before, model.parameters(), clipped, strict=True)
@@ -173,8 +355,8 @@ def test_gradients_of_one_row_of_each_example_at_a_time_are_the_same(
     for chunk in (1 << 22, 1):
         monkeypatch.setattr(_layer_gradients, "CHUNK", chunk)
         model, x, y = made("images")
-        network, optimizer = private(model, grad_sample_mode=mode)
-        optimizer.begin_batch(N)
+        network, optimizer = private_views(model, grad_sample_mode=mode)
+        optimizer.begin_batch(N_VIEWS)
         F.cross_entropy(network(x), y).backward()
         found.append(optimizer.grad_samples.formed())
     scale = max(float(p.abs().max()) for p in found[0])
@@ -202,13 +384,13 @@ def test_equal_views_are_one_example(name: str, place: int) -> None:
         model, x, y = made(name)
         with torch.random.fork_rng():
             mechanism = mechanisms(model)[place]
-        network, optimizer = private(model, views=views, mechanism=mechanism, max_grad_norm=0.5)
+        network, optimizer = private_views(model, views=views, mechanism=mechanism, max_grad_norm=0.5)
         for _ in range(3):
-            optimizer.begin_batch(N)
-            for part in (slice(0, 3), slice(3, N)):
-                rows, labels = (one[:N][part].repeat_interleave(views, 0) for one in (x, y))
+            optimizer.begin_batch(N_VIEWS)
+            for part in (slice(0, 3), slice(3, N_VIEWS)):
+                rows, labels = (one[:N_VIEWS][part].repeat_interleave(views, 0) for one in (x, y))
                 optimizer.zero_grad()
-                optimizer.signal_skip_step(part.stop < N)
+                optimizer.signal_skip_step(part.stop < N_VIEWS)
                 F.cross_entropy(network(rows), labels).backward()
                 optimizer.step()
         ends.append([p.detach().clone() for p in model.parameters()])
@@ -218,19 +400,19 @@ def test_equal_views_are_one_example(name: str, place: int) -> None:
 
 def test_rows_beyond_the_drawn_number_are_refused_without_views() -> None:
     model, x, y = made("deep")
-    network, optimizer = private(model, views=1)
-    optimizer.begin_batch(N)
+    network, optimizer = private_views(model, views=1)
+    optimizer.begin_batch(N_VIEWS)
     F.cross_entropy(network(x), y).backward()
-    with pytest.raises(ValueError, match=rf"got {N * VIEWS} rows where {N} were drawn.*views="):
+    with pytest.raises(ValueError, match=rf"got {N_VIEWS * VIEWS} rows where {N_VIEWS} were drawn.*views="):
         optimizer.step()
 
 
-@pytest.mark.parametrize("rows", [N, N * VIEWS - 1, N * VIEWS + VIEWS])
+@pytest.mark.parametrize("rows", [N_VIEWS, N_VIEWS * VIEWS - 1, N_VIEWS * VIEWS + VIEWS])
 @pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
 def test_other_rows_than_views_of_the_drawn_examples_are_refused(rows: int, mode: str) -> None:
     model, _, _ = made("deep")
-    network, optimizer = private(model, grad_sample_mode=mode)
-    optimizer.begin_batch(N)
+    network, optimizer = private_views(model, grad_sample_mode=mode)
+    optimizer.begin_batch(N_VIEWS)
     with pytest.raises(ValueError, match=f"views={VIEWS}"):
         F.cross_entropy(network(numbers(rows)), torch.zeros(rows, dtype=torch.long)).backward()
         optimizer.step()
@@ -240,7 +422,7 @@ def test_other_rows_than_views_of_the_drawn_examples_are_refused(rows: int, mode
 @pytest.mark.parametrize("views", [0, -1, 1.5, "3", None])
 def test_views_are_a_whole_number(views: Any) -> None:
     with pytest.raises(ValueError, match="views"):
-        private(nn.Linear(8, 2), views=views)
+        private_views(nn.Linear(8, 2), views=views)
 
 
 class Packed(nn.Module):
@@ -255,9 +437,9 @@ class Packed(nn.Module):
 
 def test_packed_sequences_are_refused() -> None:
     """Sorted by length, rows of several examples would stand together."""
-    network, _ = private(Packed().double())
+    network, _ = private_views(Packed().double())
     with pytest.raises(ValueError, match="packed"):
-        network(numbers(N * VIEWS))
+        network(numbers(N_VIEWS * VIEWS))
 
 
 # --- the loader -------------------------------------------------------------------------------------------------------
@@ -273,7 +455,7 @@ def small() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(108, CLASSES))
 
 
-def loaded(data: Any, *, batch_size: int = 6, **options: Any) -> Any:
+def loaded_views(data: Any, *, batch_size: int = 6, **options: Any) -> Any:
     model = small()
     given = {"mechanism": DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0, "views": VIEWS}
     return make_private(
@@ -297,7 +479,7 @@ def test_the_loader_draws_the_views_of_an_example_side_by_side(workers: int) -> 
     """And records stay apart, whose views are drawn anew each time."""
     data = records()
     seen: list[torch.Tensor] = []
-    made = loaded(data, augmentation=CropsAndFlips(shift=2), loader={"num_workers": workers})
+    made = loaded_views(data, augmentation=CropsAndFlips(shift=2), loader={"num_workers": workers})
     for x, y in made[2]:
         assert len(x) % VIEWS == 0 and len(x) == len(y)
         assert torch.equal(y, y[::VIEWS].repeat_interleave(VIEWS))
@@ -316,14 +498,14 @@ def test_the_loader_draws_the_views_of_an_example_side_by_side(workers: int) -> 
 def test_the_account_is_that_without_views() -> None:
     data, spent = records(), []
     for options in ({"views": 1}, {"views": VIEWS, "augmentation": CropsAndFlips(shift=1)}):
-        made = loaded(data, **options)
+        made = loaded_views(data, **options)
         passes(made)
         spent.append((made[1].epsilon(1e-5), made[1].accountant.steps, len(made[2])))
     assert spent[0] == spent[1]
 
 
 def test_empty_batches() -> None:
-    made = loaded(records(3), batch_size=1, augmentation=CropsAndFlips(shift=1), probe=False)
+    made = loaded_views(records(3), batch_size=1, augmentation=CropsAndFlips(shift=1), probe=False)
     sizes: list[int] = []
     passes(made, 20, lambda x: (sizes.append(len(x)), x)[1])
     assert 0 in sizes and max(sizes) >= VIEWS and made[1].accountant.steps == 60
@@ -336,8 +518,8 @@ def three(rows: list[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
 
 
 def test_a_collate_function_or_the_loop_makes_the_views() -> None:
-    passes(loaded(records(), loader={"collate_fn": three}, probe=False), 2)
-    passes(loaded(records()), 2, lambda x: x.repeat_interleave(VIEWS, 0))
+    passes(loaded_views(records(), loader={"collate_fn": three}, probe=False), 2)
+    passes(loaded_views(records()), 2, lambda x: x.repeat_interleave(VIEWS, 0))
 
 
 def test_rows_in_another_order_are_refused() -> None:
@@ -346,7 +528,7 @@ def test_rows_in_another_order_are_refused() -> None:
     def behind(x: torch.Tensor) -> torch.Tensor:
         return x.repeat(VIEWS, *[1] * (x.dim() - 1))
 
-    made = loaded(records())
+    made = loaded_views(records())
     with pytest.raises(ValueError, match="records must stay apart"):
         passes(made, 2, behind)
     assert made[1].accountant.steps == 0
@@ -355,13 +537,13 @@ def test_rows_in_another_order_are_refused() -> None:
 def test_records_that_stand_twice_are_seen_behind_an_augmentation() -> None:
     data = records()
     with pytest.raises(ValueError, match="data"):
-        loaded(ConcatDataset([data, data]), augmentation=CropsAndFlips())
+        loaded_views(ConcatDataset([data, data]), augmentation=CropsAndFlips())
 
 
 @pytest.mark.parametrize("augmentation", [3, "crops"])
 def test_an_augmentation_is_a_function(augmentation: Any) -> None:
     with pytest.raises(ValueError, match="augmentation"):
-        loaded(records(), augmentation=augmentation)
+        loaded_views(records(), augmentation=augmentation)
 
 
 def test_a_budget_with_views() -> None:
@@ -377,7 +559,7 @@ def test_a_budget_with_views() -> None:
 
 def test_transforms_of_torchvision_are_augmentations() -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2")
-    passes(loaded(records(), augmentation=v2.Compose([v2.RandomCrop(8, padding=2), v2.RandomHorizontalFlip()])))
+    passes(loaded_views(records(), augmentation=v2.Compose([v2.RandomCrop(8, padding=2), v2.RandomHorizontalFlip()])))
 
 
 # --- the check by itself ----------------------------------------------------------------------------------------------
@@ -394,7 +576,7 @@ def test_the_check_knows_which_rows_are_one_record() -> None:
     check_rows_apart(Group(), batch, loss, views=VIEWS)
     with pytest.raises(ValueError, match="records must stay apart"):
         check_rows_apart(Group(), batch, loss)
-    network, _ = private(Group())
+    network, _ = private_views(Group())
     check_rows_apart(network, batch, loss, views=VIEWS)
     with pytest.raises(ValueError, match="views"):
         check_rows_apart(network, batch, loss)
