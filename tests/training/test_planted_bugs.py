@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.cli import app
-from dptheory.training.audits import Finding, _bits, _cases, _draws, _measure, _resumes, _runs, _suite
+from dptheory.training.audits import Finding, _attacks, _cases, _draws, _measure, _runs, _suite
 from tests.training import reviewed_bugs as bugs
 from tests.training.bugs import Bug
 
@@ -61,15 +61,15 @@ def fine_rates(folder: Path) -> list[Finding]:
 
 
 def bits(folder: Path) -> list[Finding]:
-    return _bits.secure_bits()
+    return _draws.secure_bits()
 
 
 def resumes(folder: Path) -> list[Finding]:
-    return _resumes.resumed(_suite.plan(0))
+    return _attacks.resumed(_suite.plan(0))
 
 
 def going_back(folder: Path) -> list[Finding]:
-    return _resumes.gone_back(_suite.plan(0))
+    return _attacks.gone_back(_suite.plan(0))
 
 
 def layers(folder: Path) -> list[Finding]:
