@@ -12,10 +12,9 @@ from dptheory import privacy
 from dptheory.privacy import FixedSizeStep
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._parts import alike
+from dptheory.privacy.methods import _fixed_size
 from dptheory.privacy.methods._closed_forms import Participations
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.fixed_size import _bounds as _fixed_size
-from dptheory.privacy.methods.fixed_size import _divergence as _fixed_size_divergence
 from dptheory.privacy.methods.lattice._sums import LatticeMasses, tilted_sum
 
 GAMMAS = np.exp(np.linspace(-3.0, 6.0, 31))
@@ -89,7 +88,7 @@ def test_the_lattice_law_of_the_dominating_pair(sigma: float, rate: float) -> No
     gap = _lattice_profile(law, gammas) - _profile(2 / sigma, rate, gammas)
     assert gap.min() >= -1e-12 and gap.max() <= 1e-3 * largest
     assert law.masses.sum() == pytest.approx(1.0, abs=1e-8)
-    below = _fixed_size._with_divergence(cells, _fixed_size_divergence.largest_divergence(sigma / 2, rate))
+    below = _fixed_size._with_divergence(cells, _fixed_size.largest_divergence(sigma / 2, rate))
     assert below is not None and below.masses.sum() == pytest.approx(1.0, abs=1e-8)
     above = gammas >= 1
     assert (_lattice_profile(below, gammas[above]) >= _remove_profile(2 / sigma, rate, gammas[above]) - 1e-12).all()
@@ -127,7 +126,7 @@ def test_no_triple_exceeds_the_pair_with_the_largest_divergence(sigma: float, ra
     inside = [rng.uniform(-0.7, 0.7, (3, 2)) for _ in range(4)]
     step = Loss("remove", sigma / 2, rate)
     largest = _fixed_size._largest(step, 1e-12)
-    divergence = _fixed_size_divergence.largest_divergence(sigma / 2, rate)
+    divergence = _fixed_size.largest_divergence(sigma / 2, rate)
     law = _fixed_size._with_divergence(_fixed_size._cells(step, largest / 20_000, largest), divergence)
     assert law is not None
     levels = np.linspace(-6.0, 0.5 * largest, 16)
@@ -230,7 +229,7 @@ def test_one_step_is_exact() -> None:
 @pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.02), (4.0, 0.5)])
 def test_a_box_of_triangles_has_a_divergence_of_at_most_its_bound(sigma: float, rate: float) -> None:
     """A box that is a point has the divergence of that triangle, a wider one no less."""
-    step = _fixed_size_divergence._Step(2 / sigma, rate)
+    step = _fixed_size._Step(2 / sigma, rate)
     angles = np.array([[1.2, 0.9], [0.8, 1.5], [math.pi / 2, 0.3], [1.0, 1.1], [0.2, 1.45]])  # at x' and at x
 
     def bound_of(low: np.ndarray, high: np.ndarray) -> np.ndarray:
