@@ -12,7 +12,7 @@ from dptheory.claims.rs._clipped_bounds import (
     poisson_check,
     terms_check,
 )
-from dptheory.claims.rs._enumeration import Settings, two_point
+from dptheory.claims.rs._runs import Settings, two_point
 
 row = new_row(
     id="rs.thm3.4",

@@ -196,7 +196,7 @@ def test_an_upper_bound_of_poisson_batches_is_none_of_batches_of_a_fixed_size(mo
     assert methods.delta_of(run, ("remove", "add"), found.upper).above in ("divergence", "dominating pair")
 
 
-PAGE = Path(__file__).parents[4] / "proofs" / "privacy" / "fixed_size_batches.md"
+PAGE = Path(__file__).parents[3] / "proofs" / "privacy" / "fixed_size_batches.md"
 TABLE = PAGE.read_text(encoding="utf-8").partition("apart, % |")[2].partition("\n\n")[0].splitlines()[2:]
 
 

@@ -403,7 +403,7 @@ def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_command_line(tmp_path: Path) -> None:
-    command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--set", "data=excerpt", "--device", "cpu"]
+    command = ["run", "configs/fashion_mnist/random_sparsification", "--set", "data=excerpt", "--device", "cpu"]
     small = ["--set", "batch_size=30", "--set", "epochs=2", "--set", "mechanism.cooling_epochs=2"]
     done = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
