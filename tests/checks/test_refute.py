@@ -15,7 +15,7 @@ import pytest
 
 from dptheory.checks import Conjecture, ConjectureError, Kind, Range, Refutation, WorstCase, read_conjectures, refute
 from dptheory.checks import _refute as module
-from dptheory.checks._refute import shrink
+from dptheory.checks._shrink import shrink
 from tests.refused import refused
 
 EXAMPLES = Path(__file__).parents[2] / "proofs" / "refute"
