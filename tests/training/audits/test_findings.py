@@ -124,9 +124,9 @@ def test_a_statement_is_refused_below_one_in_a_million() -> None:
 
 def test_a_finding_in_one_line() -> None:
     held = Finding("DP-SGD: noise", "noise is noise", 1.2345678, 1.0, True, 0.034567)
-    assert _findings.line(held) == "held     DP-SGD: noise: measured 1.23457, claimed 1, chance 0.035"
+    assert _suite.line(held) == "held     DP-SGD: noise: measured 1.23457, claimed 1, chance 0.035"
     refused = replace(held, passed=False, chance=None)
-    assert _findings.line(refused) == "REFUSED  DP-SGD: noise: measured 1.23457, claimed 1; noise is noise"
+    assert _suite.line(refused) == "REFUSED  DP-SGD: noise: measured 1.23457, claimed 1; noise is noise"
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -140,7 +140,7 @@ def test_a_report_counts_its_findings(long: bool, monkeypatch: pytest.MonkeyPatc
     assert audits.report(5, long, said.append) == long
     assert asked == [1, (5, True) if long else (5, _runs.by_process)]
     assert said[-1] == ("2 statements held, 0 refused" if long else "2 statements held, 1 refused")
-    assert said[:-1] == [_findings.line(one) for one in (every[:2] if long else every)]
+    assert said[:-1] == [_suite.line(one) for one in (every[:2] if long else every)]
 
 
 # --- laws ---------------------------------------------------------------------------------------------------------------
