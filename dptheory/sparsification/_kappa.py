@@ -7,13 +7,14 @@ min(|v|, c) |v| at X = |v|^2. The random-sparsification paper has z = 3/4, rando
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate, _vectors
+from dptheory._alike import run_around
 from dptheory.errors import ArgumentError
 from dptheory.gradients import all_masks, kept_entries, random_masks, symmetric_clip_lower_bound
 from dptheory.sparsification._mask_average import Bracket, Shares, descent, mean_descent
@@ -162,6 +163,7 @@ def _drawn(shares: Array, squares: Array, keep: int, scale: float, masks: int, s
 
 _RATES = 48
 _NEARBY = 12
+_ROUNDING = 2e-12  # in the logarithm of a bound, of two bounds together: twice what rounding does to R
 _LOG_LARGEST = 709.0
 _LEAST_HALF = 1e-300
 _SMALLEST_Z = 1e-70
@@ -208,6 +210,8 @@ class BestRate:
 
     Attributes:
         drop_rate: r.
+        first_rate, last_rate: the ends of the run of tried rates around it whose U(r) may be the least, for all that ``error`` of
+            their kappa and rounding leave open.
         bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r) but for rounding; where masks were
             drawn for rows of deviations, with a chance of at least 0.99, as each of the at most 82 rates tried may miss with
             1e-4. The smallest float above 0 where that is smaller still.
@@ -215,6 +219,8 @@ class BestRate:
     """
 
     drop_rate: float
+    first_rate: float
+    last_rate: float
     bound: float
     kappa: Kappa
 
@@ -338,12 +344,15 @@ def best_rate(
     problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
     dim = problem.shares.size
 
-    def tried(keep: int) -> tuple[float, BestRate]:
+    def tried(keep: int) -> tuple[float, float, BestRate]:
+        """Logarithms of U(r) at its proved most and least, and what is returned if this rate is the best."""
         found = problem.kappa(keep, 2000, 0)
         rate = 1.0 - keep / dim
         terms = relative_bound(drop_rate=rate, delta_c=delta_c, step_noise=step_noise, kappa=1.0)
-        log_bound, bound = _bound(terms, problem.log_least(keep, found), max(found.lower, found.value - found.error))
-        return log_bound, BestRate(drop_rate=rate, bound=bound, kappa=found)
+        least, most = problem.log_ends(keep, found)
+        log_bound, bound = _bound(terms, least, max(found.lower, found.value - found.error))
+        alone = BestRate(drop_rate=rate, first_rate=rate, last_rate=rate, bound=bound, kappa=found)
+        return log_bound, math.log(terms) - most if terms else -math.inf, alone
 
     def counts(first: int, last: int, number: int) -> list[int]:
         return sorted({round(float(one)) for one in np.geomspace(first, last, number)})
@@ -354,7 +363,12 @@ def best_rate(
     place = keeps.index(best)
     nearby = counts(keeps[max(place - 1, 0)], keeps[min(place + 1, len(keeps) - 1)], _NEARBY + 2)
     found |= {keep: tried(keep) for keep in nearby if keep not in found}
-    return min((found[keep] for keep in sorted(found, reverse=True)), key=lambda one: one[0])[1]
+    rising = [found[keep] for keep in sorted(found, reverse=True)]
+    place = min(range(len(rising)), key=lambda one: rising[one][0])
+    log_bound, _, chosen = rising[place]
+    rounding = _ROUNDING * max(1.0, abs(log_bound)) if math.isfinite(log_bound) else 0.0
+    first, last = run_around(np.array([least <= log_bound + rounding for _, least, _ in rising]), place)
+    return replace(chosen, first_rate=rising[first][2].drop_rate, last_rate=rising[last][2].drop_rate)
 
 
 def _bound(terms: float, log_least: float, least: float) -> tuple[float, float]:
@@ -411,12 +425,14 @@ class _Problem:
             )
         return cls(shares, Shares(np.sort(shares)), scale, 0.0, squares, probability)
 
-    def log_least(self, keep: int, found: Kappa) -> float:
-        """Logarithm of the least kappa proved, beyond the largest float as well: only a Gaussian deviation leads there."""
+    def log_ends(self, keep: int, found: Kappa) -> tuple[float, float]:
+        """Logarithms of the least and the largest kappa proved, beyond the largest float as well: where a Gaussian deviation leads."""
         if math.isfinite(found.value):
-            return math.log(max(found.lower, found.value - found.error))
-        ratio = max(found.lower, found.norm_ratio - found.norm_ratio_error)
-        return math.log(ratio) + _log_gaussian_gain(self.shares.size, keep, self.spread)
+            most = min(found.upper, found.value + found.error)
+            return math.log(max(found.lower, found.value - found.error)), math.log(max(found.value, most))
+        gain = _log_gaussian_gain(self.shares.size, keep, self.spread)
+        least = max(found.lower, found.norm_ratio - found.norm_ratio_error)
+        return math.log(least) + gain, math.log(found.norm_ratio + found.norm_ratio_error) + gain
 
     def kappa(self, keep: int, masks: int, seed: int) -> Kappa:
         dim, p = self.shares.size, self.probability

@@ -160,7 +160,7 @@ def looped_bound(
             "deviation": change * math.sqrt(anchors * math.log(1 / _FAILURE) / 2) if estimated else 0.0,
         }
         value = math.fsum(terms.values())
-        found.append({**terms, "subspace_dim": float(j), "value": value})
+        found.append({**terms, **dict.fromkeys(("subspace_dim", "first_dim", "last_dim"), float(j)), "value": value})
     return min(found, key=lambda one: one["value"])[part]
 
 

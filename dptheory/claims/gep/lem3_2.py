@@ -76,7 +76,7 @@ def _(law: bounds.Law, k: int) -> Sides:
 @row.equal(
     lambda: [
         (part, *case, fourth)
-        for part in ("tail", "estimation", "deviation", "subspace_dim", "value")
+        for part in ("tail", "estimation", "deviation", "subspace_dim", "first_dim", "last_dim", "value")
         for case in ((3, 3, 2), (5, 2, 1), (5, 4, 400), (300, 20, 50), (20_000, 5, 50), (20_000, 40, 10**7))
         for fourth in (None, 3.9)
     ],

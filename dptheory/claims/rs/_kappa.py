@@ -75,21 +75,28 @@ def best(dim: int, kind: str, z: float) -> sparsification.BestRate:
     return sparsification.best_rate(_gradient(dim), clip_norm=0.4, delta_c=1.0, step_noise=40.0, **given)
 
 
-def _bound_at(dim: int, kind: str, z: float, keep: int) -> float:
-    """U(r) with the least kappa that is proved."""
+def _bound_at(dim: int, kind: str, z: float, keep: int, largest: bool = False) -> float:
+    """U(r) with the least kappa that is proved, or the largest."""
     rate = 1.0 - keep / dim
     found = sparsification.kappa(
         _gradient(dim), clip_norm=0.4, drop_rate=rate, deviation=_deviation(kind, dim), deviation_share=z
     )
-    return sparsification.relative_bound(
-        drop_rate=rate, delta_c=1.0, step_noise=40.0, kappa=max(found.lower, found.value - found.error)
-    )
+    least, most = max(found.lower, found.value - found.error), min(found.upper, found.value + found.error)
+    return sparsification.relative_bound(drop_rate=rate, delta_c=1.0, step_noise=40.0, kappa=most if largest else least)
 
 
 def every_rate(what: str, dim: int, kind: str, z: float) -> float:
     """Best of all rates that keep a whole number of entries."""
     bounds = {keep: _bound_at(dim, kind, z, keep) for keep in range(dim, 0, -1)}
     best = min(bounds, key=bounds.__getitem__)
+    if what in ("first_rate", "last_rate"):
+        alike = [
+            keep
+            for keep in range(dim, 0, -1)
+            if _bound_at(dim, kind, z, keep, largest=True) <= bounds[best] * (1 + 1e-11)
+        ]
+        runs = [keep for keep in alike if {*range(min(keep, best), max(keep, best))} <= {*alike}]
+        return 1.0 - (max(runs) if what == "first_rate" else min(runs)) / dim
     return 1.0 - best / dim if what == "drop_rate" else bounds[best]
 
 

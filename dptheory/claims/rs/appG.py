@@ -37,7 +37,11 @@ row = new_row(
 
 
 @row.equal(
-    lambda: [(what, *setting) for what in ("drop_rate", "bound") for setting in _kappa.SETTINGS[:3]],
+    lambda: [
+        (what, *setting)
+        for what in ("drop_rate", "first_rate", "last_rate", "bound")
+        for setting in _kappa.SETTINGS[:3]
+    ],
     tolerance=1e-12,
 )
 def _(what: str, dim: int, kind: str, z: float) -> Sides:
