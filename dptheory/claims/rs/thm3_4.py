@@ -4,8 +4,8 @@ import dataclasses
 
 from dptheory import convergence
 from dptheory.claims._row import Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
+from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._clipped_bounds import (
     closed_range_check,
     equality_check,
