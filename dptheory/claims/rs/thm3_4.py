@@ -4,8 +4,8 @@ import dataclasses
 
 from dptheory import convergence
 from dptheory.claims._row import Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
+from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._clipped_bounds import (
     closed_range_check,
     equality_check,
@@ -13,7 +13,7 @@ from dptheory.claims.rs._clipped_bounds import (
     poisson_check,
     terms_check,
 )
-from dptheory.claims.rs._enumeration import Settings, two_point
+from dptheory.claims.rs._runs import Settings, two_point
 
 row = new_row(
     id="rs.thm3.4",
