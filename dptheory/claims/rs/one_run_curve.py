@@ -45,6 +45,11 @@ def curve_of(lines: tuple[tuple[float, float], ...]) -> Callable[[float], float]
     )
 
 
+def _gaussian(mu: float) -> Callable[[float], float]:
+    """The same of a Gaussian release, in closed form."""
+    return lambda right: float(scipy.special.ndtr(scipy.special.ndtri(min(right, 1.0)) - mu))
+
+
 _SMALL = [
     (canaries, guesses, hits, mu)
     for canaries, guesses in ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3))
@@ -79,7 +84,7 @@ def _(mu: float) -> Sides:
 )  # h^2 / 8 of lines at distance h < 0.3
 def _(mu: float, right: float) -> Sides:
     """the lines of a Gaussian release lie below its curve, and near it"""
-    run = privacy.Composition([privacy.Step(noise_multiplier=1 / mu, sampling_rate=1.0, count=1)])
+    run = privacy.Composition((privacy.Step(noise_multiplier=1 / mu, sampling_rate=1.0, count=1),))
     normal = scipy.stats.norm
     truth = float(normal.cdf(normal.ppf(right) - mu))
     found = _inverse_curve(run, 0.001)(right)
@@ -89,10 +94,7 @@ def _(mu: float, right: float) -> Sides:
 def _slack(more: float, hits: int, level: float, mu: float, share: float, spread: float) -> float:
     """How much the least mass grows where some of the hits are beyond the least number, step by step as on the page."""
     guesses, canaries = 12, 20
-
-    def inverse(right: float) -> float:
-        return float(scipy.special.ndtr(scipy.special.ndtri(min(right, 1.0)) - mu))
-
+    inverse = _gaussian(mu)
     # probabilities of hits and of hits + 1, then at each step what is asked for or more
     beyond = share * level if hits < guesses else 0.0
     right = (level * hits + beyond) / canaries
@@ -110,10 +112,7 @@ def _slack(more: float, hits: int, level: float, mu: float, share: float, spread
 def _from_one_more(more: float, hits: int, level: float, mu: float, share: float, spread: float) -> float:
     """Wrong statement: the least mass is that of one hit more."""
     low = _slack(more, hits, level, mu, share, spread)
-
-    def inverse(right: float) -> float:
-        return float(scipy.special.ndtr(scipy.special.ndtri(min(right, 1.0)) - mu))
-
+    inverse = _gaussian(mu)
     return low + _least_mass(inverse, hits, 12, 20, level) - _least_mass(inverse, min(hits + 1, 12), 12, 20, level)
 
 
@@ -139,7 +138,7 @@ def _(scale: float, numbers: tuple[int, int]) -> Sides:
     """what is proved for a Gaussian release, whatever its noise was said to be, by its closed form"""
     guesses, hits = numbers
     canaries, level, delta = 1000, 0.05, 1e-5
-    run = privacy.Composition([privacy.Step(noise_multiplier=scale, sampling_rate=1.0, count=1)])
+    run = privacy.Composition((privacy.Step(noise_multiplier=scale, sampling_rate=1.0, count=1),))
     right = np.arange(guesses) >= guesses - hits
     inside = np.arange(guesses) < guesses // 2
     scores, coins = np.zeros(canaries), np.zeros(canaries)
@@ -153,16 +152,7 @@ def _(scale: float, numbers: tuple[int, int]) -> Sides:
         low, high = 1e-6, 30.0
         for _ in range(60):
             mu = (low + high) / 2
-            refuted = (
-                _least_mass(
-                    lambda x, mu=mu: float(scipy.special.ndtr(scipy.special.ndtri(x) - mu)),
-                    hits,
-                    guesses,
-                    canaries,
-                    level,
-                )
-                > 1
-            )  # type: ignore[misc]
+            refuted = _least_mass(_gaussian(mu), hits, guesses, canaries, level) > 1
             low, high = (mu, high) if refuted else (low, mu)
         return privacy.gaussian_epsilon(low, delta)
 

@@ -179,7 +179,7 @@ def _largest_refuted(hits: int, guesses: int, canaries: int, delta: float, level
     rate = float(
         scipy.special.betaincinv(hits, guesses - hits + 1.0, level)
     )  # beyond it the binomial tail is too large
-    top = math.log(rate) - math.log1p(-rate)
+    top = math.log(rate) - math.log1p(-rate) if rate < 1.0 else _STEEPEST
     if top <= 0.0:
         return 0.0
 
