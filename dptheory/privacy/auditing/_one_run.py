@@ -26,9 +26,9 @@ _EPSILONS = 256
 """Values of epsilon of the grid from which the largest refuted one is narrowed down."""
 _CELLS = 256
 """Pieces into which the mean of the largest masses is cut where the guesses are more."""
-_LINES, _STEEPEST, _BEYOND = 24, 40.0, 20.0
+_LINES, _STEEPEST, _BEYOND = 20, 40.0, 20.0
 """Values of epsilon whose lines bound a trade-off curve from below; at the largest delta is the least rate asked for over this."""
-_OCTAVES, _HALVINGS = 24, 8
+_OCTAVES, _HALVINGS = 24, 7
 """How far the noise is scaled, in powers of two, and how often the last interval is halved."""
 
 
@@ -201,7 +201,7 @@ def _largest_refuted(hits: int, guesses: int, canaries: int, delta: float, level
 
 
 def _least_leak(hits: int, guesses: int, canaries: int, composition: Composition, delta: float, level: float) -> float:
-    """Epsilon at the least noise that is refuted, to a few thousandths of it: whoever adds more is private as whoever adds less."""
+    """Epsilon at the least noise that is refuted, to half a per cent of it: whoever adds more is private as whoever adds less."""
     if _least_mass(lambda right: right, hits, guesses, canaries, level) <= 1.0:
         return 0.0  # not even noise without end is refuted
 
