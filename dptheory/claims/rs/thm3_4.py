@@ -4,7 +4,6 @@ import dataclasses
 
 from dptheory import convergence
 from dptheory.claims._row import Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
 from dptheory.claims.rs._clipped_bounds import (
     closed_range_check,
@@ -13,7 +12,7 @@ from dptheory.claims.rs._clipped_bounds import (
     poisson_check,
     terms_check,
 )
-from dptheory.claims.rs._enumeration import Settings, two_point
+from dptheory.claims.rs._runs import Settings, two_point
 
 row = new_row(
     id="rs.thm3.4",
@@ -56,7 +55,7 @@ def _one_step_slack(**point: float) -> float:
 def _room(share: float, **point: float) -> float:
     """T times the bracket of the theorem less kappa S, over ``share`` gamma G C^2 / 2, less 1."""
     s = dataclasses.replace(_runs.at(**point), steps=1)
-    found = enumeration.run(s)
+    found = _runs.run(s)
     unit = s.learning_rate * s.smoothness * s.clip**2 / 2
     room = found.gap / s.learning_rate + s.steps * (unit - found.bias - found.masked_measure)
     return room / (share * unit) - 1
