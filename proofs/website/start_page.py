@@ -11,6 +11,13 @@ TREE = """
 :hidden:
 :titlesonly:
 
+proofs/guides/findings
+proofs/guides/training
+proofs/guides/trust
+proofs/guides/calculators
+proofs/guides/checks
+proofs/planning
+proofs/practice
 proofs/README
 proofs/new
 proofs/kernel
