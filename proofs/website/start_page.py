@@ -16,6 +16,7 @@ proofs/guides/training
 proofs/guides/trust
 proofs/guides/calculators
 proofs/guides/checks
+proofs/guides/from_0_2
 proofs/planning
 proofs/practice
 proofs/README
