@@ -147,7 +147,7 @@ class Answer:
     Attributes:
         study: that decides; None where no study is about the claim.
         instrument: whose runs decide; None where none is about the claim.
-        question: what the claim comes to in that study, or would in runs that there are none of; "" without one.
+        question: what the claim comes to in that study, or would in runs that nobody has made; "" without one.
         corrected: why the question, or what decides, was changed when results were known; "" where it was not.
         unasked: what of the claim these runs do not ask, so that it is not seen by them; "" where they ask all of it.
         differs: in what else the runs differ from the paper's.
