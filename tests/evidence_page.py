@@ -40,13 +40,13 @@ class Row:
         name: of the setting.
         grid: the best mean of three seeds among the best four of the grid.
         points: of the grid.
-        plan: mean of three seeds.
+        plan: mean of its seeds.
         error: standard error of the difference of ``grid`` and ``plan``, from their seeds.
-        defaults: means of three seeds, by name.
+        defaults: means of the seeds, by name.
         said: what the plan said and cost.
         run_seconds: processor seconds of one run of the choice.
         run_examples: that it sees.
-        inside: of the three runs, those within the range that the plan expected.
+        inside: of the runs, those within the range that the plan expected.
         choice: what was chosen, in words.
     """
 
@@ -116,7 +116,7 @@ def row(lines: Sequence[Line], name: str, public: str) -> Row | None:
     plans = [line for line in own if line["kind"] == PLAN and line["public"] == public]
     defaults = default_accuracies(own)
     top = grid_best(own)
-    if top is None or any(len(v) < len(SEEDS) for v in (plans, *defaults.values())):
+    if top is None or any(len(v) < len(SETTINGS[name].seeds) for v in (plans, *defaults.values())):
         return None
     found = [line["accuracy"] for line in plans]
     one = plans[0]
@@ -215,10 +215,10 @@ def _accuracies(lines: Sequence[Line]) -> Iterator[str]:
     for name in SETTINGS:
         own = [line for line in lines if line["setting"] == name]
         top, defaults = grid_best(own), default_accuracies(own)
-        if top is None or any(len(values) < len(SEEDS) for values in defaults.values()):
+        if top is None or any(len(values) < len(SETTINGS[name].seeds) for values in defaults.values()):
             continue
         found = [line["accuracy"] for line in own if line["kind"] == PLAN and line["public"] == OWN]
-        plan = _percent(found) if len(found) == len(SEEDS) else "not yet"
+        plan = _percent(found) if len(found) == len(SETTINGS[name].seeds) else "not yet"
         points = sum(line["kind"] == GRID for line in own)
         yield f"| {name} | {points} | {_percent(top)} | {' | '.join(map(_percent, defaults.values()))} | {plan} |"
 
@@ -239,7 +239,7 @@ def _goals(own: Sequence[Row], shipped: Sequence[Row], synthetic: Sequence[Row])
     cost = [r.said["core_seconds"] / max(CORE_SECONDS, r.run_seconds) for r in own]
     yield _goal("planning at most five minutes of two cores, or one run where that is more (share of it)", cost, 1.0)
     inside = sum(r.inside for r in own)
-    yield f"| runs within the range that the plan expected (no goal) | {inside} of {len(SEEDS) * len(own)} | | |"
+    yield f"| runs within the range that the plan expected (no goal) | {inside} of {sum(len(SETTINGS[r.name].seeds) for r in own)} | | |"
     for found, what in ((shipped, "shipped images"), (synthetic, "synthetic records")):
         if found:
             mean = _mean([r.regret for r in found])
@@ -323,7 +323,7 @@ def _table(own: Sequence[Row]) -> Iterator[str]:
         yield (
             f"| {r.name} | {SETTINGS[r.name].epsilon:g} | {r.said['records']:,} | {r.regret:.2f} ± {r.error:.2f} | {differences} | "
             f"{r.said['core_seconds']:.0f} | {r.run_seconds:.1f} | {r.said['examples'] / r.run_examples:.1f} | {expected} | "
-            f"{r.plan:.2f} | {r.inside} of {len(SEEDS)} |"
+            f"{r.plan:.2f} | {r.inside} of {len(SETTINGS[r.name].seeds)} |"
         )
 
 

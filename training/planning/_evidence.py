@@ -210,7 +210,7 @@ def _defaults(setting: Setting, records: Records, name: str, results: JsonLines)
         (line["name"], line["seed"]) for line in results.lines() if (line["kind"], line["setting"]) == (DEFAULT, name)
     }
     for key, build in DEFAULTS.items():
-        missing = [seed for seed in SEEDS if (key, seed) not in done]
+        missing = [seed for seed in setting.seeds if (key, seed) not in done]
         if missing:
             point = build(setting, len(records.private[1]))
             for seed in missing:
