@@ -238,8 +238,8 @@ def _goals(own: Sequence[Row], shipped: Sequence[Row], synthetic: Sequence[Row])
     yield _goal(f"below the best default by at most {BELOW_DEFAULT:g}", [r.below for r in own], BELOW_DEFAULT)
     cost = [r.said["core_seconds"] / max(CORE_SECONDS, r.run_seconds) for r in own]
     yield _goal("planning at most five minutes of two cores, or one run where that is more (share of it)", cost, 1.0)
-    inside = sum(r.inside for r in own)
-    yield f"| runs within the range that the plan expected (no goal) | {inside} of {sum(len(SETTINGS[r.name].seeds) for r in own)} | | |"
+    inside, runs = sum(r.inside for r in own), sum(len(SETTINGS[r.name].seeds) for r in own)
+    yield f"| runs within the range that the plan expected (no goal) | {inside} of {runs} | | |"
     for found, what in ((shipped, "shipped images"), (synthetic, "synthetic records")):
         if found:
             mean = _mean([r.regret for r in found])
