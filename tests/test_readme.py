@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dptheory import claims, convergence, embedding, gradients, papers, privacy, pruning, sparsification
-from dptheory.claims._answer import STATES
+from dptheory.claims import STATES
 from tests.said import says
 
 ROOT = Path(__file__).parents[1]

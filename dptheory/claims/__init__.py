@@ -1,6 +1,6 @@
 """The ledger: every numbered claim of the five papers, its verdict, and what tests it."""
 
-from dptheory.claims._answer import Answer, Baseline, Compared, Finding, Measured
+from dptheory.claims._answer import STATES, Answer, Baseline, Compared, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
 from dptheory.claims._citation import bibtex
 from dptheory.claims._claim import PAPERS, Claim, Severity, Source, Verdict
@@ -13,6 +13,7 @@ from dptheory.claims._registry import all_claims, get, select
 
 __all__ = [
     "PAPERS",
+    "STATES",
     "Answer",
     "Baseline",
     "CheckReport",

@@ -12,8 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dptheory.claims import Answer
-from dptheory.claims._answer import NOT_RUN, SMALL_SETTING, STATES
+from dptheory.claims import STATES, Answer
 from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 from dptheory.training.studies import _comparisons, _measured, _results, _rules, _verdicts
@@ -217,14 +216,14 @@ def _counts(answers: Mapping[str, Answer]) -> str:
     """How many claims are in which state, and on what that rests; ends with a blank."""
     states = Counter(one.state for one in answers.values())
     told = ", ".join(f"{states[state]} {state}" for state in STATES)
-    small = sum(one.setting == SMALL_SETTING for one in answers.values())
-    where = f" Of the {len(answers) - states[NOT_RUN]} that were run {small} were run in a small setting."
+    small, run = sum(one.setting == "small setting" for one in answers.values()), len(answers) - states["not run"]
+    where = f" Of the {run} that were run {small} were run in a small setting."
     return f"{len(answers)} claims: {told}.{where}{_shared(answers)}{_by_instruments(answers)} "
 
 
 def _shared(answers: Mapping[str, Answer]) -> str:
     """On how many measurements the answers rest: two claims may ask for the same numbers."""
-    run = [one for one in answers.values() if one.state != NOT_RUN]
+    run = [one for one in answers.values() if one.state != "not run"]
     numbers = {(one.study, one.instrument, one.findings, one.measured) for one in run}
     return f" Some rest on the same numbers: the {len(run)} on {len(numbers)}." if len(numbers) < len(run) else ""
 
