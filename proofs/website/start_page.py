@@ -11,6 +11,14 @@ TREE = """
 :hidden:
 :titlesonly:
 
+proofs/guides/findings
+proofs/guides/training
+proofs/guides/trust
+proofs/guides/calculators
+proofs/guides/checks
+proofs/guides/from_0_2
+proofs/planning
+proofs/practice
 proofs/README
 proofs/new
 proofs/kernel
@@ -21,7 +29,7 @@ proofs/opacus
 proofs/speed
 proofs/refute
 proofs/glossary
-proofs/website/modules/index
+proofs/website/modules
 CONTRIBUTING
 CHANGELOG
 training/excerpt/README

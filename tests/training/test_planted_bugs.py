@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.cli import app
-from dptheory.training.audits import Finding, _bits, _cases, _draws, _measure, _resumes, _runs, _suite
+from dptheory.training.audits import Finding, _attacks, _cases, _draws, _measure, _runs, _suite
 from tests.training import reviewed_bugs as bugs
 from tests.training.bugs import Bug
 
@@ -61,15 +61,15 @@ def fine_rates(folder: Path) -> list[Finding]:
 
 
 def bits(folder: Path) -> list[Finding]:
-    return _bits.secure_bits()
+    return _draws.secure_bits()
 
 
 def resumes(folder: Path) -> list[Finding]:
-    return _resumes.resumed(_suite.plan(0))
+    return _attacks.resumed(_suite.plan(0))
 
 
 def going_back(folder: Path) -> list[Finding]:
-    return _resumes.gone_back(_suite.plan(0))
+    return _attacks.gone_back(_suite.plan(0))
 
 
 def layers(folder: Path) -> list[Finding]:
@@ -170,9 +170,9 @@ def test_without_a_bug_the_same_parts_refuse_nothing(part: Part, tmp_path: Path)
 TESTED: list[tuple[Bug, str]] = [
     (bugs.empty_batches_not_recorded, "engine/test_optimizer.py::test_empty_batch_adds_noise_only"),
     (bugs.selection_costs_what_the_first_one_did,
-     "mechanisms/test_index_pruning.py::test_every_step_costs_what_its_own_share_does"),
+     "mechanisms/test_masks.py::test_every_step_costs_what_its_own_share_does"),
     (bugs.fresh_mask_costs_what_the_first_one_did,
-     "mechanisms/test_random_sparsification.py::test_every_fresh_mask_costs_what_it_keeps"),
+     "mechanisms/test_masks.py::test_every_fresh_mask_costs_what_it_keeps"),
     (bugs.batches_of_fixed_size_in_runs, f"runs/test_prepare.py::{LAW_OF_A_RUN}[False]"),
     (bugs.batches_of_fixed_size_in_the_steps_of_runs,
      "runs/test_train.py::test_a_run_is_its_algorithm_written_out[small-cnn-dp-sgd]"),
@@ -181,35 +181,35 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.runs_at_a_rate_of_whole_steps, f"runs/test_prepare.py::{LAW_OF_A_RUN}[True]"),
     (bugs.batches_in_single_precision, "engine/test_sampling.py::test_small_rates_are_not_rounded[PoissonBatches]"),
     (bugs.secure_rate_of_sixteen_bits, "engine/test_sampling.py::test_small_rates_are_not_rounded[SecureBatches]"),
-    (bugs.repeats_not_drawn_again, f"engine/test_poisson_subset.py::{SUBSETS}[0.5-secure]"),
-    (bugs.size_is_its_mean, f"engine/test_poisson_subset.py::{SUBSETS}[0.15-resumed]"),
-    (bugs.last_record_never_drawn, f"engine/test_poisson_subset.py::{SUBSETS}[0.5-went on]"),
+    (bugs.repeats_not_drawn_again, f"engine/test_sampling.py::{SUBSETS}[0.5-secure]"),
+    (bugs.size_is_its_mean, f"engine/test_sampling.py::{SUBSETS}[0.15-resumed]"),
+    (bugs.last_record_never_drawn, f"engine/test_sampling.py::{SUBSETS}[0.5-went on]"),
     (bugs.held_mask_amplifies, "engine/test_private.py::test_masks_used_again_never_amplify"),
     (bugs.budget_of_one_step_too_many, "engine/test_accountant.py::test_budget_is_used_up_and_kept[plain]"),
-    (bugs.state_of_the_last_two_processes, f"engine/test_accountant_state.py::{AGAIN_AND_AGAIN}"),
-    (bugs.releases_lost_on_resume, f"engine/test_accountant_state.py::{AGAIN_AND_AGAIN}"),
+    (bugs.state_of_the_last_two_processes, f"engine/test_accountant.py::{AGAIN_AND_AGAIN}"),
+    (bugs.releases_lost_on_resume, f"engine/test_accountant.py::{AGAIN_AND_AGAIN}"),
     (bugs.going_back_repeats_noise,
      "engine/test_private.py::test_a_run_that_goes_back_keeps_its_count_and_never_draws_its_noise_twice"),
     (bugs.one_noise_for_all_tensors, f"mechanisms/test_mechanisms.py::{OF_ITS_OWN}"),
     (bugs.momentum_before_noise, f"mechanisms/test_mechanisms.py::{OF_ITS_OWN}"),
     (bugs.noise_behind_another_mask,
-     "mechanisms/test_random_sparsification.py::test_noise_falls_where_the_sum_is_released[RandomSparsification]"),
+     "mechanisms/test_masks.py::test_noise_falls_where_the_sum_is_released[RandomSparsification]"),
     (bugs.ranking_noise_without_the_clip,
      "mechanisms/test_mechanisms.py::test_noise_on_magnitudes_has_the_scale_of_the_clip"),
-    (bugs.secure_normal_of_few_bits, "test_randomness.py::test_each_is_half_a_sum_of_four"),
+    (bugs.secure_normal_of_few_bits, "engine/test_sampling.py::test_each_is_half_a_sum_of_four"),
     (bugs.nothing_ranks_what_is_masked,
-     "mechanisms/test_ranked.py::test_ranking_sums_hold_releases_and_noise_where_nothing_left"),
+     "mechanisms/test_masks.py::test_ranking_sums_hold_releases_and_noise_where_nothing_left"),
     (bugs.divisor_by_the_drawn_batch, "engine/test_private.py::test_the_update_is_divided_by_the_callers_constant"),
     (bugs.clipped_by_the_largest_layer, "mechanisms/test_mechanisms.py::test_dp_sgd_and_ablations"),
     (bugs.mask_dropped_in_the_norm, f"per_example/test_per_example.py::{OF_TENSORS}[dense]"),
-    (bugs.factors_of_another_batch, "per_example/test_layer_hooks.py::test_gradients_are_those_of_the_batch_at_hand[factors]"),
-    (bugs.views_clipped_apart, "engine/test_views.py::test_equal_views_are_one_example[deep-plain]"),
+    (bugs.factors_of_another_batch, "per_example/test_layers.py::test_gradients_are_those_of_the_batch_at_hand[factors]"),
+    (bugs.views_clipped_apart, "engine/test_records.py::test_equal_views_are_one_example[deep-plain]"),
     (bugs.norm_without_the_bias, "per_example/test_per_example.py::test_all_parameters_together"),
     (bugs.frozen_layers_count_in_the_clip,
-     "mechanisms/test_layer_freezing.py::test_layers_are_frozen_from_the_stated_step_on[1]"),
-    (bugs.cooling_one_step_early, "mechanisms/test_rates.py::test_schedules_step_by_step"),
+     "mechanisms/test_masks.py::test_layers_are_frozen_from_the_stated_step_on[1]"),
+    (bugs.cooling_one_step_early, "mechanisms/test_mechanisms.py::test_schedules_step_by_step"),
     (bugs.freezing_one_step_late,
-     "mechanisms/test_layer_freezing.py::test_layers_are_frozen_from_the_stated_step_on[1]"),
+     "mechanisms/test_masks.py::test_layers_are_frozen_from_the_stated_step_on[1]"),
     (bugs.residual_not_clipped, "mechanisms/test_mechanisms.py::test_gep_clips_both_parts[Gep]"),
     (bugs.residual_clipped_by_its_largest_tensor, "mechanisms/test_mechanisms.py::test_gep_clips_both_parts[Gep]"),
     (bugs.joint_split_for_the_clip_itself,
@@ -217,12 +217,12 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.private_batch_among_the_anchors,
      "mechanisms/test_gep.py::test_private_gradients_leave_the_bases_as_they_are[Gep]"),
     (bugs.layers_clipped_to_the_whole_clip,
-     "mechanisms/test_clipping_rules.py::test_no_example_adds_more_than_the_clip[LayerClipping]"),
-    (bugs.normalised_layer_by_layer, "mechanisms/test_clipping_rules.py::test_automatic_clipping_normalises_the_whole"),
-    (bugs.count_without_noise, "mechanisms/test_adaptive_clipping.py::test_a_step_by_hand"),
-    (bugs.count_that_nothing_is_paid_for, "mechanisms/test_adaptive_clipping.py::test_a_step_by_hand"),
-    (bugs.count_of_zeros_and_ones, "mechanisms/test_adaptive_clipping.py::test_a_step_by_hand"),
-    (bugs.zero_gradients_vote, "mechanisms/test_adaptive_clipping.py::test_an_empty_batch_votes_nothing"),
+     "mechanisms/test_clipping.py::test_no_example_adds_more_than_the_clip[LayerClipping]"),
+    (bugs.normalised_layer_by_layer, "mechanisms/test_clipping.py::test_automatic_clipping_normalises_the_whole"),
+    (bugs.count_without_noise, "mechanisms/test_clipping.py::test_a_step_by_hand"),
+    (bugs.count_that_nothing_is_paid_for, "mechanisms/test_clipping.py::test_a_step_by_hand"),
+    (bugs.count_of_zeros_and_ones, "mechanisms/test_clipping.py::test_a_step_by_hand"),
+    (bugs.zero_gradients_vote, "mechanisms/test_clipping.py::test_an_empty_batch_votes_nothing"),
     (bugs.stale_anchors, "runs/test_build.py::test_embeddings[gep-Gep]"),
 ]  # fmt: skip
 

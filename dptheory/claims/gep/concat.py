@@ -6,7 +6,7 @@ from fractions import Fraction
 from dptheory import embedding
 from dptheory._adjacency import Adjacency
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._neighbours import (
+from dptheory.claims.gep._mechanism import (
     most_concatenated,
     normalised_move,
 )
@@ -21,7 +21,7 @@ row = new_row(
     id="gep.concat",
     source=Source("gep", "section 4, implementation details"),
     verdict=Verdict.HOLDS,
-    kernel="gep/concat.v",
+    kernel="gep.v",
     kernel_theorems=("printed_holds",),
     calculators=(embedding.joint_mu,),
     proved=True,

@@ -5,14 +5,14 @@ from fractions import Fraction
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._searched_risk import brute_force_risk, excess_at_printed_steps, published_risk
+from dptheory.claims.gep._noisy_steps import brute_force_risk, excess_at_printed_steps, published_risk
 
 row = new_row(
     id="gep.independent_p",
     source=Source("gep", "section 3.3, after Theorem 3.3"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="gep/independent_p.v",
+    kernel="gep.v",
     kernel_theorems=("printed_is_false",),
     calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
     proved=True,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
+from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
@@ -52,7 +52,7 @@ row = new_row(
     id="gip.thm1",
     source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
     verdict=Verdict.HOLDS,
-    kernel="gip/thm1.v",
+    kernel="gip.v",
     kernel_theorems=("printed_holds",),
     printed=printed_privacy_condition,
     calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),

@@ -7,8 +7,8 @@ import numpy as np
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
-from dptheory.claims.rs._learning_rate import least_over_rates
+from dptheory.claims.rs._kappa import calculated, exact_kappa_of
+from dptheory.claims.rs.tuned import least_over_rates
 
 
 def _raised_ratio(x: float, kappa: float, noise: float) -> float:
@@ -44,7 +44,7 @@ row = new_row(
     id="rf.raise_noise",
     source=Source("rf", "section 2.2, after Fig. 1"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rf/raise_noise.v",
+    kernel="rf.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     calculators=(sparsification.tuned_bound,),
     proved=True,

@@ -7,14 +7,14 @@ import numpy as np
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
+from dptheory.claims.rs._kappa import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
 
 row = new_row(
     id="rs.lem3.3",
     source=Source("rs", "Lemma 3.3", (11, 57, 77)),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rs/lem3_3.v",
+    kernel="rs.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=lambda rate: (1.0 - rate, 1.0),
     calculators=(sparsification.kappa,),

@@ -2,13 +2,13 @@
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of, printed_kappa
+from dptheory.claims.rs._kappa import calculated, exact_kappa_of, printed_kappa
 
 row = new_row(
     id="rs.rem2",
     source=Source("rs", "Remark 2"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs/rem2.v",
+    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_kappa,
     calculators=(sparsification.kappa,),

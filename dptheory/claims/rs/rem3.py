@@ -8,13 +8,13 @@ import scipy
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._learning_rate import least_over_rates
+from dptheory.claims.rs.tuned import least_over_rates
 
 row = new_row(
     id="rs.rem3",
     source=Source("rs", "Remark 3"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs/rem3.v",
+    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     calculators=(sparsification.least_kappa, sparsification.tuned_bound),
     proved=True,
