@@ -31,7 +31,7 @@ from dptheory.privacy._masks import (
     published_size_delta,
 )
 from dptheory.privacy._noise_beside import least_noise_beside
-from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Step
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, RandomAllocation, Step
 from dptheory.privacy.methods.gaussian._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -64,6 +64,7 @@ __all__ = [
     "MaskedStep",
     "PrivacyStatement",
     "ProbabilityBounds",
+    "RandomAllocation",
     "Step",
     "automatic_clip_sensitivity",
     "average_sensitivity",

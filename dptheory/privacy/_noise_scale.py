@@ -12,7 +12,9 @@ from dptheory.privacy._parts import (
     MOST_NOISE,
     FixedSizeStep,
     IndexSteps,
+    Part,
     Parts,
+    RandomAllocation,
     Step,
     Steps,
     alike,
@@ -59,7 +61,8 @@ def least_scale(
     if not known:
         raise ArgumentError("parts", "hold steps with noise that can be scaled", parts, got="index sets alone")
     least, most = noises[0] / min(known), noises[1] / max(known)
-    if index_epsilon(parts) == 0.0 and chance(_poisson(parts)) <= delta:
+    allocated = any(isinstance(part, RandomAllocation) for part in parts)  # in which a record takes part for sure
+    if index_epsilon(parts) == 0.0 and not allocated and chance(about_poisson(parts)) <= delta:
         return least
     # the bounds that take no time are not of ball arithmetic, and know noise in the range of the line alone
     only_values = all(isinstance(part, Step) for part in parts)
@@ -99,10 +102,18 @@ def quick_delta(values: Steps, directions: tuple[Direction, ...], epsilon: float
     return found if exact else min(found, max(without_lines(steps, epsilon) for steps in losses))
 
 
-def _poisson(parts: Parts) -> Steps:
-    """The noisy values; of batches of a fixed size what is attained where the other records are alike."""
-    steps = tuple(alike(part) if isinstance(part, FixedSizeStep) else part for part in parts)
-    return values_of(steps, hidden=False)
+def about_poisson(parts: Parts) -> Steps:
+    """The noisy values; of batches of a fixed size what is attained where the other records are alike, of random allocation a guess."""
+    return values_of(tuple(map(_as_step, parts)), hidden=False)
+
+
+def _as_step(part: Part) -> Part:
+    if isinstance(part, FixedSizeStep):
+        return alike(part)
+    if isinstance(part, RandomAllocation):  # as many participations on average
+        rate = part.participations / part.steps_per_epoch
+        return Step(noise_multiplier=part.noise_multiplier, sampling_rate=rate, count=part.steps * part.count)
+    return part
 
 
 def _from_the_integral(parts: Parts, directions: tuple[Direction, ...], epsilon: float, delta: float) -> float | None:
@@ -127,9 +138,9 @@ def _searched(
         found = methods.upper_epsilon(plain(scaled(parts, math.exp(log_factor))), directions, delta)
         return math.log(found / epsilon) if found > 0.0 else -math.inf
 
-    # a batch of a fixed size has an upper bound that is some percent off, and takes long
-    gap = _ROUGH_GAP if any(isinstance(part, FixedSizeStep) for part in parts) else GAP
-    values = _poisson(parts)
+    # a batch of a fixed size has an upper bound that is some percent off, and takes long; epochs of random allocation 1e-3
+    gap = _ROUGH_GAP if any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) else GAP
+    values = about_poisson(parts)
     enough = max(unsampled_mu(values, one) for one in directions) / gaussian_mu(epsilon, delta)
     low, high = math.log(ends[0]), math.log(min(ends[1], enough / _QUIET))
     if high <= low or excess(high) > 0.0:

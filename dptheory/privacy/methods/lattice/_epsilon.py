@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from dptheory.privacy.methods.lattice._sums import Array, Cumulants, Kernel, LatticeMasses, TiltedSum, radius, tilt_for, tilted_sum
+from dptheory.privacy.methods.lattice._sums import Array, Kernel, LatticeMasses, TiltedSum, radius, tilt_for, tilted_sum
 
 LEFT_OUT = 1e-6
 """Share of delta that a law may leave out, in all steps together."""
@@ -51,7 +51,7 @@ def least_epsilon(
         epsilon = min(epsilon, least(tilted_sum(fine, steps, tilt), allowed, *kernel(tilt)) * (1 + 1e-9))
         if epsilon == 0.0 or before - epsilon <= 1e-5 * epsilon:
             break
-        tilt = tilt_at(fine, epsilon / steps, tilt)
+        tilt = _tilt_at(fine, epsilon / steps, tilt)
     return epsilon
 
 
@@ -73,7 +73,7 @@ def largest_delta(
     fine = _fine(law, span, steps, delta)
     if fine is None:
         return 1.0
-    tilt = tilt_at(fine, epsilon / steps, tilt_for(fine, steps, math.log(delta)))
+    tilt = _tilt_at(fine, epsilon / steps, tilt_for(fine, steps, math.log(delta)))
     bound = sum(tilted_sum(fine, steps, tilt).expectation(*kernel(tilt), epsilon))
     return min(1.0, bound * (1 + _MARGIN) + LEFT_OUT * delta)
 
@@ -94,7 +94,7 @@ def attained_epsilon(law: Law, span: float, steps: int, delta: float) -> float:
         before, epsilon = epsilon, max(epsilon, found)
         if found == 0.0 or epsilon - before <= 1e-5 * epsilon:
             break
-        tilt = tilt_at(fine, found / steps, tilt)
+        tilt = _tilt_at(fine, found / steps, tilt)
     return epsilon
 
 
@@ -144,7 +144,7 @@ def least(total: TiltedSum, delta: float, kernel: Kernel, start: float) -> float
     return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
 
 
-def tilt_at(law: Cumulants, mean: float, start: float) -> float:
+def _tilt_at(law: LatticeMasses, mean: float, start: float) -> float:
     """About the tilt at which a loss has this mean."""
     low, high = start / 16, start * 16
     while high > 1.01 * low:

@@ -1,9 +1,9 @@
 """Laws of sums on a lattice that is fine about a centre and coarser, octave by octave, away from it.
 
-Level k is a lattice of spacing unit * 2^k / n with the indices -2n..2n. Level 0 holds what lies within 2 units of the centre, level k what
-lies between 2^k and 2^(k + 1) units. Levels are nested, and a sum of two points lies on the coarser of their levels' lattices once
-the finer point has been put there: an odd index in halves on its neighbours, which keeps the mean. All masses are >= 0, and they are
-only added and multiplied: every mass keeps its relative precision, however small it is.
+Level k is a lattice of spacing unit * 2^k / n with the indices -2n..2n. Level 0 holds what lies within 2 units of the centre,
+level k what lies between 2^k and 2^(k + 1) units. Levels are nested, and a sum of two points lies on the coarser of their levels'
+lattices once the finer point has been put there: an odd index in halves on its neighbours, which keeps the mean. All masses are
+>= 0, and they are only added and multiplied: every mass keeps its relative precision, however small it is.
 """
 
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def placed(grid: Grid, level: NDArray[np.int64], index: NDArray[np.int64], masse
     """Masses on points of a grid."""
     half = 2 * grid.per_octave
     levels, width = int(level.max()) + 1, 2 * half + 1
-    found = np.bincount(level * width + index + half, masses, levels * width)
+    found = np.asarray(np.bincount(level * width + index + half, masses, levels * width), dtype=np.float64)
     return Bands(grid, found.reshape(levels, width))
 
 
@@ -97,9 +97,8 @@ def deposited(grid: Grid, places: Array, masses: Array) -> Bands:
     level, index, points = grid.points(float(places.min()), float(places.max()))
     right = np.clip(np.searchsorted(points, places), 1, points.size - 1)
     share = np.clip((places - points[right - 1]) / (points[right] - points[right - 1]), 0.0, 1.0)
-    found = np.bincount(right, share * masses, points.size)
-    found += np.bincount(right - 1, (1.0 - share) * masses, points.size)
-    return placed(grid, level, index, found)
+    found = np.bincount(np.append(right, right - 1), np.append(share * masses, (1.0 - share) * masses), points.size)
+    return placed(grid, level, index, np.asarray(found, dtype=np.float64))
 
 
 def halved(row: Array) -> Array:
@@ -119,23 +118,27 @@ def convolved(one: Bands, other: Bands) -> Bands:
     half, levels = 2 * n, max(one.masses.shape[0], other.masses.shape[0])
     mine, theirs = _padded(one.masses, levels), _padded(other.masses, levels)
     squared = one is other
+    occupied = np.asarray(mine.any(axis=1) | theirs.any(axis=1))
     found = np.zeros((levels + 1, 2 * half + 1))
     below, their_below = np.zeros(2 * half + 1), np.zeros(2 * half + 1)
+    nothing = True
     for level in range(levels):
+        if not occupied[level] and nothing:
+            continue
         if squared:
             wide = _product(mine[level], 2.0 * below + mine[level])
         else:
             wide = _product(mine[level], their_below + theirs[level]) + _product(below, theirs[level])
         found[level] += wide[half:-half]  # wide has the indices -4n..4n
-        outer = wide.copy()
-        outer[half:-half] = 0.0
-        found[level + 1] += _halved_wide(outer)
+        found[level + 1] += _outer(wide, half)
+        nothing = False
         below = halved(below + mine[level])
         their_below = below if squared else halved(their_below + theirs[level])
     for level in range(levels, 0, -1):  # what lies further in, on the finer level: a point of both lattices
-        inner = found[level, n + 1 : 3 * n].copy()  # indices -(n - 1)..n - 1
-        found[level, n + 1 : 3 * n] = 0.0
-        found[level - 1, 2 : 4 * n - 1 : 2] += inner
+        inner = found[level, n + 1 : 3 * n]  # indices -(n - 1)..n - 1
+        if inner.any():
+            found[level - 1, 2 : 4 * n - 1 : 2] += inner
+            inner[:] = 0.0
     while found.shape[0] > 1 and not found[-1].any():
         found = found[:-1]
     return Bands(one.grid, found)
@@ -154,11 +157,13 @@ def _product(one: Array, other: Array) -> Array:
     return found
 
 
-def _halved_wide(wide: Array) -> Array:
-    """Indices -4n..4n on those of twice the spacing, -2n..2n."""
-    found = wide[::2].copy()
-    found[:-1] += 0.5 * wide[1::2]
-    found[1:] += 0.5 * wide[1::2]
+def _outer(wide: Array, half: int) -> Array:
+    """What has indices beyond -2n..2n, of -4n..4n, on the lattice of twice the spacing."""
+    outer = wide.copy()
+    outer[half:-half] = 0.0
+    found = outer[::2].copy()
+    found[:-1] += 0.5 * outer[1::2]
+    found[1:] += 0.5 * outer[1::2]
     return found
 
 

@@ -1,8 +1,8 @@
 """The loss of one part of a run as a law on a lattice, from above and from below, both to second order in the spacing.
 
-From above each loss is put on the two lattice points about it so that its probabilities under both laws are kept: a spread of the
-likelihood ratio. From below the divergence H(gamma) = sum (p - gamma q)+ is replaced by the largest convex function found that is at most it and
-linear between the lattice's points: proofs/privacy/random_allocation.md, step 6.
+From above each loss is put on the two lattice points about it so that its probabilities under both laws are kept: a spread of
+the likelihood ratio. From below the divergence H(gamma) = sum (p - gamma q)+ is replaced by a convex function that is at most it,
+and linear between the lattice's points: proofs/privacy/random_allocation.md, step 6.
 """
 
 import math
@@ -22,6 +22,9 @@ Array = NDArray[np.float64]
 _TURNS = 60
 _MARGIN = 1e-11
 """Relative, taken off a divergence that has to be at most another one: both are sums and differences of some thousand numbers."""
+
+_LEAST_MASS = 1e-280
+"""What is less likely is left out from below: it has no relative precision."""
 
 
 class PartLoss(Protocol):
@@ -100,7 +103,12 @@ def epoch_loss(law: EpochLaw, direction: Direction, share: float = 1.0) -> Epoch
         return EpochLoss(losses, ratios * law.without, taking_part, law.without, law.left_out, law.rounding)
     backwards = slice(None, None, -1)
     return EpochLoss(
-        -losses[backwards], law.without[backwards], law.without[backwards], taking_part[backwards], law.left_out, law.rounding
+        -losses[backwards],
+        law.without[backwards],
+        law.without[backwards],
+        taking_part[backwards],
+        law.left_out,
+        law.rounding,
     )
 
 
@@ -122,17 +130,17 @@ class StepLoss:
         return self.cells.from_above(spacing)
 
     def below(self, spacing: float) -> LatticeMasses:
-        return contracted(self.cells.by_p, self.cells.by_q, spacing)
+        return contracted(self.cells.by_p[1:], self.cells.by_q[1:], spacing)  # the first holds what lies below
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
-        lower = float(np.maximum(self.cells.by_p - math.exp(epsilon) * self.cells.by_q, 0.0).sum())
+        lower = float(np.maximum(self.cells.by_p[1:] - math.exp(epsilon) * self.cells.by_q[1:], 0.0).sum())
         upper = float(self.cells.by_p @ np.maximum(-np.expm1(epsilon - self.cells.losses[1:]), 0.0))
         return lower, upper
 
 
 def contracted(first: Array, second: Array, spacing: float) -> LatticeMasses:
     """A pair on the lattice whose divergences are at most those of the pair (first, second), by its losses under its first law."""
-    taken = (first > 0.0) & (second > 0.0)
+    taken = (first > _LEAST_MASS) & (second > _LEAST_MASS)
     ratios = first[taken] / second[taken]
     order = np.argsort(ratios, kind="stable")
     ratios, q = ratios[order], second[taken][order]  # the first law's probability is their product
@@ -145,7 +153,9 @@ def contracted(first: Array, second: Array, spacing: float) -> LatticeMasses:
     puts = _Half(gammas[: at_one + 1], ratios, _below(ratios, q), _prefix(q), -1)
     common = max(calls.above_chord[0], puts.above_chord[-1]) + _MARGIN * max(calls.values[0], puts.values[-1])
     for _ in range(_TURNS):
-        masses, convex = _slopes(gammas[at_one:], calls.lowered(0, common), gammas[: at_one + 1], puts.lowered(-1, common), q)
+        masses, convex = _slopes(
+            gammas[at_one:], calls.lowered(0, common), gammas[: at_one + 1], puts.lowered(-1, common), q
+        )
         if convex <= 0.0:
             break
         common += 1.001 * convex
@@ -189,7 +199,9 @@ class _Half:
     def __init__(self, gammas: Array, ratios: Array, at_ratios: Array, slopes: Array, side: int) -> None:
         def at(gamma: Array) -> Array:
             place = np.searchsorted(ratios, gamma)
-            beyond = np.clip(place + side, 0, ratios.size - 1)  # the next ratio towards the side where the function is 0
+            beyond = np.clip(
+                place + side, 0, ratios.size - 1
+            )  # the next ratio towards the side where the function is 0
             reached = (place + side >= 0) & (place + side < ratios.size)
             return np.where(reached, at_ratios[beyond] + slopes[place] * np.abs(ratios[beyond] - gamma), 0.0)
 
@@ -202,7 +214,7 @@ class _Half:
         self._nothing = self._ends(over)
 
     def _ends(self, over: Array) -> NDArray[np.bool_]:
-        """Where the lowered function is 0: a cell with too little at an end to be lowered there is 0 at both, and its neighbours see."""
+        """Where the lowered function is 0: at both ends of a cell that has too little at one of them to be lowered there."""
         least = self.values * (1.0 - _MARGIN)
         nothing = np.zeros(least.size, dtype=np.bool_)
         low = (over > 0.0) & ((least[:-1] < over) | (least[1:] < over))
@@ -239,7 +251,9 @@ def _corners(x: Array, y: Array) -> NDArray[np.int64]:
     for i in range(x.size):
         while len(kept) > 1:
             a, b = kept[-2], kept[-1]
-            if (heights[b] - heights[a]) * (places[i] - places[a]) < (heights[i] - heights[a]) * (places[b] - places[a]):
+            if (heights[b] - heights[a]) * (places[i] - places[a]) < (heights[i] - heights[a]) * (
+                places[b] - places[a]
+            ):
                 break
             kept.pop()
         kept.append(i)

@@ -1,7 +1,8 @@
 """The two laws of an epoch of random allocation, as masses on common labels: proofs/privacy/random_allocation.md.
 
-With x = exp(s z - s^2 / 2) of a standard normal z, the likelihood ratio of an epoch in which the record takes part in one of t steps is the mean
-of t such numbers. Labels are places of their sum on a lattice; what is put on a label does not depend on whether the record is there.
+With x = exp(s z - s^2 / 2) of a standard normal z, the likelihood ratio of an epoch in which the record takes part in one of t
+steps is the mean of t such numbers. Labels are places of their sum on a lattice; which outputs are put on a label does not depend
+on whether the record is there.
 """
 
 import functools
@@ -14,9 +15,11 @@ import scipy
 from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods.random_allocation._bands import Array, Bands, Grid, convolved, deposited, placed
 
-_NARROW = 0.15
+_NARROW = 0.3
 """Deviation of a mean of ratios below which the lattice is fine about 1, and no longer about 0."""
 PER_OCTAVE = 256
+_WIDE = 1.5
+"""Shift from which on half as many points to the octave are enough as long as the grid is about 0."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _WIDEST_PIECE = 0.25
 ROUNDING = 1e-12
@@ -30,7 +33,8 @@ class EpochLaw:
     """An epoch on labels.
 
     Attributes:
-        ratios: places of the labels, ascending and > 0: where the record takes part once, a mean-preserving spread of the likelihood ratio.
+        ratios: places of the labels, ascending and > 0: where the record takes part once, a mean-preserving spread of the
+            likelihood ratio.
         without, taking_part: probabilities of the labels without the record and with it; with what is left out they add up to 1.
         left_out: bound of the probability of what is left out, without the record and with it.
         rounding: relative error of the probabilities.
@@ -122,7 +126,7 @@ def epoch_law(shift: float, steps: int, participations: int, reach: float, per_o
         if bit == "1":
             total = total.plus(one, participations).trimmed(tail, low=not centre)
         if not centre and deviation <= _NARROW * math.sqrt(total.count):
-            total, centre = _about_mean(total, deviation), 1.0
+            total, centre = _about_mean(total, deviation, per_octave), 1.0
             one = _one_step(total.grid, shift, span, centre, tail)
     without, taking_part = total.laws[0], total.laws[participations]
     levels = max(without.levels, taking_part.levels)
@@ -136,9 +140,9 @@ def epoch_law(shift: float, steps: int, participations: int, reach: float, per_o
     return EpochLaw(ratios[order], q[order], p[order], total.left_out, ROUNDING * steps)
 
 
-def _about_mean(total: _Sum, deviation: float) -> _Sum:
+def _about_mean(total: _Sum, deviation: float, per_octave: int) -> _Sum:
     """The same on a grid about the mean, without what lies so low that it has next to no probability."""
-    grid, less = Grid(deviation * math.sqrt(total.count), total.grid.per_octave), 0.0
+    grid, less = Grid(deviation * math.sqrt(total.count), per_octave), 0.0
     found = []
     for law in total.laws:
         places, masses = law.places.ravel(), law.masses.ravel()
@@ -155,7 +159,8 @@ def _one_step(grid: Grid, shift: float, span: tuple[float, float], centre: float
 
 
 def _about_zero(shift: float, span: tuple[float, float], per_octave: int) -> Grid:
-    return Grid(2.0 ** math.floor((shift * span[0] - shift * shift / 2) / math.log(2)), per_octave)
+    points = per_octave if shift < _WIDE else per_octave // 2
+    return Grid(2.0 ** math.floor((shift * span[0] - shift * shift / 2) / math.log(2)), points)
 
 
 def _one(grid: Grid, shift: float, span: tuple[float, float], centre: float, taking_part: bool) -> Bands:
@@ -165,7 +170,9 @@ def _one(grid: Grid, shift: float, span: tuple[float, float], centre: float, tak
     x, gaps = places[:-1] + centre, np.diff(places)
     # from one edge of a cell to the other in z; the outermost cells are cut off at the ends of the span
     start = np.concatenate([[span[0]], np.log(x[1:]) / shift + shift / 2])
-    width = np.concatenate([[math.log(places[1] + centre) / shift + shift / 2 - span[0]], np.log1p(gaps[1:] / x[1:]) / shift])
+    width = np.concatenate(
+        [[math.log(places[1] + centre) / shift + shift / 2 - span[0]], np.log1p(gaps[1:] / x[1:]) / shift]
+    )
     taken = np.minimum(width, np.maximum(span[1] - start, 0.0))
     pieces = np.maximum(np.ceil(taken / _WIDEST_PIECE), 1.0).astype(np.int64)
     cell = np.repeat(np.arange(x.size), pieces)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dptheory.privacy._bounds import Unresolved
-from dptheory.privacy.methods.lattice._epsilon import highest, least, positive_part, tilt_at
-from dptheory.privacy.methods.lattice._sums import LatticeMasses, LatticeSum, radius, tilt_for, tilted_sum_of
+from dptheory.privacy.methods.lattice._epsilon import highest, least, positive_part
+from dptheory.privacy.methods.lattice._sums import LatticeMasses, LatticeSum, TiltedSum, radius, tilt_for, tilted_sum_of
 from dptheory.privacy.methods.random_allocation._losses import PartLoss
 
 _FINE = 250
@@ -17,7 +17,7 @@ _MOST = 2**18
 _MARGIN = 1e-9
 """Relative, on delta: what else is rounded."""
 _ROUNDS = 3
-_CLOSE = 1e-6
+_LEAST_TILT, _RATIO, _TILTS = 1e-3, 1.15, 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +58,12 @@ class Total:
         return LatticeSum(tuple(laws))
 
     @functools.cached_property
-    def _above(self) -> LatticeSum:
-        return self._on(self._spacing, above=True)
+    def _above(self) -> "_Tilts":
+        return _Tilts(self._on(self._spacing, above=True))
 
     @functools.cached_property
-    def _below(self) -> LatticeSum:
-        return self._on(self._spacing, above=False)
+    def _below(self) -> "_Tilts":
+        return _Tilts(self._on(self._spacing, above=False))
 
     def upper_epsilon(self, delta: float) -> float:
         """An epsilon at which delta is surely at most ``delta``; inf where what is left out is more than that."""
@@ -72,13 +72,12 @@ class Total:
             return math.inf
         if self._single is not None:
             return _root(lambda epsilon: self._upper(epsilon) - delta, up=True)
-        tilt, found = tilt_for(self._above, 1, math.log(allowed)), math.inf
+        place, found = self._above.for_level(math.log(allowed)), math.inf
         for _ in range(_ROUNDS):
-            before = found
-            found = min(found, least(tilted_sum_of(self._above, tilt), allowed, positive_part, 0.0) * (1 + 1e-12))
-            if found == 0.0 or before - found <= _CLOSE * found:
+            found = min(found, least(self._above.total(place), allowed, positive_part, 0.0) * (1 + 1e-12))
+            if found == 0.0 or self._above.for_mean(found) == place:
                 break
-            tilt = tilt_at(self._above, found, tilt)
+            place = self._above.for_mean(found)
         return found
 
     def lower_epsilon(self, delta: float) -> float:
@@ -86,24 +85,27 @@ class Total:
         asked = delta * (1.0 + _MARGIN) / max(1.0 - self._rounding, 1e-3)
         if self._single is not None:
             return _root(lambda epsilon: self._lower(epsilon) - delta, up=False)
-        tilt, found = tilt_for(self._below, 1, math.log(asked)), 0.0
+        place, found = self._below.for_level(math.log(asked)), 0.0
         for _ in range(_ROUNDS):
-            before = found
-            found = max(found, highest(tilted_sum_of(self._below, tilt), asked) * (1 - 1e-12))
-            if found == 0.0 or found - before <= _CLOSE * found:
+            found = max(found, highest(self._below.total(place), asked) * (1 - 1e-12))
+            if found == 0.0 or self._below.for_mean(found) == place:
                 break
-            tilt = tilt_at(self._below, found, tilt)
+            place = self._below.for_mean(found)
         return max(0.0, found - 2 * self._rounding)
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        """Bounds of delta at epsilon >= 0."""
-        return self._lower(epsilon), self._upper(epsilon)
+    def lower_delta(self, epsilon: float) -> float:
+        """Lower bound of delta at epsilon >= 0."""
+        return self._lower(epsilon)
+
+    def upper_delta(self, epsilon: float) -> float:
+        """Upper bound of delta at epsilon >= 0."""
+        return self._upper(epsilon)
 
     def _upper(self, epsilon: float) -> float:
         if self._single is not None:
             found = self._single.deltas(epsilon)[1]
         else:
-            found = sum(self._tilted(self._above, epsilon).expectation(positive_part, 0.0, epsilon))
+            found = sum(self._above.total(self._above.for_mean(epsilon)).expectation(positive_part, 0.0, epsilon))
         return min(1.0, found * (1.0 + self._rounding) * (1.0 + _MARGIN) + self._left_out)
 
     def _lower(self, epsilon: float) -> float:
@@ -111,11 +113,52 @@ class Total:
         if self._single is not None:
             found, wrong = self._single.deltas(moved)[0], 0.0
         else:
-            found, wrong = self._tilted(self._below, moved).expectation(positive_part, 0.0, moved)
+            found, wrong = self._below.total(self._below.for_mean(moved)).expectation(positive_part, 0.0, moved)
         return max(0.0, (found - wrong) * (1.0 - self._rounding) * (1.0 - _MARGIN))
 
-    def _tilted(self, law: LatticeSum, epsilon: float):
-        return tilted_sum_of(law, tilt_at(law, epsilon, tilt_for(law, 1, math.log(self.about))))
+
+class _Tilts:
+    """A sum at tilts of a geometric sequence, each computed once: which of them is taken costs width, not validity."""
+
+    def __init__(self, law: LatticeSum) -> None:
+        self._law = law
+        self._cumulants: dict[int, tuple[float, float, float]] = {}
+        self._totals: dict[int, TiltedSum] = {}
+
+    def total(self, place: int) -> TiltedSum:
+        if place not in self._totals:
+            self._totals[place] = tilted_sum_of(self._law, _tilt(place))
+        return self._totals[place]
+
+    def for_level(self, log_level: float) -> int:
+        """At which Chernoff's bound of the sum being at least its tilted mean is about exp(log_level)."""
+
+        def enough(place: int) -> bool:
+            log_moment, mean, _ = self._at(place)
+            return log_moment - _tilt(place) * mean <= log_level
+
+        return self._first(enough)
+
+    def for_mean(self, mean: float) -> int:
+        """At which the tilted mean is about that."""
+        return self._first(lambda place: self._at(place)[1] >= mean)
+
+    def _at(self, place: int) -> tuple[float, float, float]:
+        if place not in self._cumulants:
+            self._cumulants[place] = self._law.cumulants(_tilt(place))
+        return self._cumulants[place]
+
+    @staticmethod
+    def _first(enough: Callable[[int], bool]) -> int:
+        low, high = 0, _TILTS - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle + 1, high)
+        return low
+
+
+def _tilt(place: int) -> float:
+    return _LEAST_TILT * _RATIO**place
 
 
 def _root(excess: Callable[[float], float], *, up: bool) -> float:
