@@ -81,8 +81,9 @@ class EpsilonBounds:
             "Gaussian" or "one step" (closed forms), "participations" (the bound that reveals in which steps an example took
             part), "lattice", "grid" or "RDP" (where the integral gives a wide bracket only, or serves not at all), without
             replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md), or of random allocation its own
-            name, "blocks" (several participations, from above) or "remove, then add" (one record replaced, from above). Of two names the first gave
-            the lower bound, the second the upper one; the middle then says only that epsilon is near it if they are close.
+            name, "blocks" (several participations, from above) or "remove, then add" (one record replaced, from above). Of two
+            names the first gave the lower bound, the second the upper one; the middle then says only that epsilon is near it if
+            they are close.
     """
 
     lower: float

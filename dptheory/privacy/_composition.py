@@ -15,7 +15,6 @@ from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
     DIRECTIONS,
-    MAX_STEPS,
     NOISE,
     SAMPLINGS,
     Direction,
@@ -422,7 +421,7 @@ def alike_steps(
         epochs = RandomAllocation.of_steps(
             noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
             steps_per_epoch=steps_per_epoch,
-            steps=_validate.integer("steps", steps, 1, MAX_STEPS),
+            steps=steps,
             participations=1 if participations is None else participations,
         )
         return Composition(epochs, adjacency=cast(Adjacency, adjacency))

@@ -1,9 +1,9 @@
 """Bounds of runs with epochs of random allocation, beside Poisson-sampled steps: proofs/privacy/random_allocation.md.
 
-one participation       both: the law of the likelihood ratio of an epoch, a mean of independent numbers, on a lattice.
-several, from above     as many epochs of one participation, each in its share of the steps, drawn at random.
-several, from below     an attacker who sees no more than the sum of those numbers; where there are many, no more than the sum of all outputs.
-one record replaced     from above: it is removed, then another one added; from below: it is removed, or added, or the sum of all outputs.
+- One participation, both: the law of the likelihood ratio of an epoch, a mean of independent numbers, on a lattice.
+- Several, from above: as many epochs of one participation, each in its share of the steps, drawn at random.
+- Several, from below: an attacker who sees no more than the sum of those numbers; of many, the sum of all outputs.
+- One record replaced: from above, it is removed, then another one added; from below, removed, added, or the sum of all outputs.
 """
 
 import functools
@@ -156,14 +156,11 @@ def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Tot
     Raises:
         Unresolved: from above, a part is not served.
     """
-    steps = sum(
-        part.steps * part.count if isinstance(part, RandomAllocation) else part.count
-        for part in parts
-        if _counted(part)
-    )
+    served = _served(parts)
+    steps = sum(part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in served)
     found: list[tuple[PartLoss, int]] = []
-    for part in parts:
-        losses = _losses(part, direction, _LEFT_OUT * about / max(steps, 1), above) if _counted(part) else ()
+    for part in served:
+        losses = _losses(part, direction, _LEFT_OUT * about / steps, above) if _counted(part) else ()
         if not losses and above:
             raise Unresolved("noise or counts that no lattice serves")
         found += losses

@@ -20,7 +20,7 @@ _NARROW = 0.3
 PER_OCTAVE = 256
 _WIDE = 1.5
 """Shift from which on half as many points to the octave are enough as long as the grid is about 0."""
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _WIDEST_PIECE = 0.25
 ROUNDING = 1e-12
 """Relative, of a mass, for each of the steps of an epoch: sums of up to some thousand products of numbers >= 0."""
