@@ -12,7 +12,7 @@ import pytest
 from dptheory import claims
 from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck, _search
 from dptheory.claims import Claim, Source, Verdict
-from dptheory.claims._order import ledger_key
+from dptheory.claims._registry import ledger_key
 from tests.every import every
 from tests.mutants import bench, holders
 from tests.refused import refused
@@ -115,7 +115,7 @@ LOOSE_CERTIFICATES = {
 
 COARSE = {
     (
-        "rs.kappa",
+        "rs.kappa_error",
         "rows: mean square of (value - exact) / standard error over 300 draws",
     ): 0.12,  # an error bar: its coverage
     ("rs.larger_clip", "the same by trying rates, 2,000 and 100,000 entries: share kept"): 0.04,

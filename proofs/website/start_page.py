@@ -21,7 +21,7 @@ proofs/opacus
 proofs/speed
 proofs/refute
 proofs/glossary
-proofs/website/modules/index
+proofs/website/modules
 CONTRIBUTING
 CHANGELOG
 training/excerpt/README
