@@ -11,6 +11,14 @@ TREE = """
 :hidden:
 :titlesonly:
 
+proofs/guides/findings
+proofs/guides/training
+proofs/guides/trust
+proofs/guides/calculators
+proofs/guides/checks
+proofs/guides/from_0_2
+proofs/planning
+proofs/practice
 proofs/README
 proofs/new
 proofs/kernel

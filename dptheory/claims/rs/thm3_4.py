@@ -5,7 +5,6 @@ import dataclasses
 from dptheory import convergence
 from dptheory.claims._row import Source, Verdict, new_row
 from dptheory.claims.rs import _runs
-from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._clipped_bounds import (
     closed_range_check,
     equality_check,
@@ -56,7 +55,7 @@ def _one_step_slack(**point: float) -> float:
 def _room(share: float, **point: float) -> float:
     """T times the bracket of the theorem less kappa S, over ``share`` gamma G C^2 / 2, less 1."""
     s = dataclasses.replace(_runs.at(**point), steps=1)
-    found = enumeration.run(s)
+    found = _runs.run(s)
     unit = s.learning_rate * s.smoothness * s.clip**2 / 2
     room = found.gap / s.learning_rate + s.steps * (unit - found.bias - found.masked_measure)
     return room / (share * unit) - 1
