@@ -26,7 +26,7 @@ from dptheory.privacy._parts import (
     values_of,
 )
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._delta import closed_bounds, without_lines
 from dptheory.privacy.methods.saddle._noise import noise_bracket
@@ -117,11 +117,11 @@ def _as_step(part: Part) -> Part:
 
 
 def _from_the_integral(parts: Parts, directions: tuple[Direction, ...], epsilon: float, delta: float) -> float | None:
-    """Of noisy values, where the integral knows delta closely; many kinds as the bounds of epsilon bin them; None elsewhere."""
+    """Of noisy values, where the integral knows delta closely; None elsewhere."""
     if not all(isinstance(part, Step) for part in parts):
         return None
-    values = bins(values_of(parts, hidden=False), upper=True)
-    if not SaddleLine().serves(values, directions[0]):
+    values = values_of(parts, hidden=False)
+    if len(values) > MOST_KINDS or not SaddleLine().serves(values, directions[0]):
         return None
     try:
         return noise_bracket(values, epsilon=epsilon, delta=delta, among=directions)[1] * (1 + MARGIN)
@@ -138,9 +138,11 @@ def _searched(
         found = methods.upper_epsilon(plain(scaled(parts, math.exp(log_factor))), directions, delta)
         return math.log(found / epsilon) if found > 0.0 else -math.inf
 
-    # a batch of a fixed size has an upper bound that is some percent off, and takes long; epochs of random allocation 1e-3
-    gap = _ROUGH_GAP if any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) else GAP
+    # a batch of a fixed size has an upper bound that is some percent off, and takes long; epochs of random allocation, and
+    # schedules, bounds that are 1e-3 or less off
     values = about_poisson(parts)
+    wide = any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) or len(values) > MOST_KINDS
+    gap = _ROUGH_GAP if wide else GAP
     enough = max(unsampled_mu(values, one) for one in directions) / gaussian_mu(epsilon, delta)
     low, high = math.log(ends[0]), math.log(min(ends[1], enough / _QUIET))
     if high <= low or excess(high) > 0.0:

@@ -12,9 +12,10 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
 
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
+    lattice         more than 16 kinds, a schedule: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
     saddle line     the inversion integral: ten digits where noise is .05 to 1000, rates are from 1e-8, and there are up to 10^6
-                    steps of up to 16 kinds. More kinds are binned, upwards for one end and downwards for the other. Nearly every
-                    number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
+                    steps of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards for the other. Nearly
+                    every number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
     participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
                     record hardly ever takes part.
     lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
@@ -64,6 +65,7 @@ from dptheory.privacy._parts import (
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
+from dptheory.privacy.methods._many_kinds import ManyKinds
 from dptheory.privacy.methods._method import Method
 from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
@@ -74,7 +76,16 @@ from dptheory.privacy.methods.saddle._brackets import SaddleLine
 
 __all__: tuple[str, ...] = ()
 
-METHODS: tuple[Method, ...] = (Gaussian(), OneStep(), SaddleLine(), Participations(), Lattice(), Renyi(), Grid())
+METHODS: tuple[Method, ...] = (
+    Gaussian(),
+    OneStep(),
+    ManyKinds(),
+    SaddleLine(),
+    Participations(),
+    Lattice(),
+    Renyi(),
+    Grid(),
+)
 """Of noisy values alone, in the order in which they are asked."""
 _ROUGH = 1e-7
 _NARROW = 1e-3

@@ -59,10 +59,10 @@ def _bracket(steps: Steps, direction: Direction, delta: float) -> Bracket:
 
 
 @functools.lru_cache(maxsize=64)
-def bins(steps: Steps, *, upper: bool) -> Steps:
-    """At most ``MOST_KINDS`` kinds: each step with no more noise and no lower rate than it has, or the other way round."""
-    found, width = steps, 1e-3
-    while len(found) > MOST_KINDS:
+def bins(steps: Steps, *, upper: bool, most: int = MOST_KINDS) -> Steps:
+    """At most so many kinds: each step with no more noise and no lower rate than it has, or the other way round."""
+    found, width = steps, 1e-4
+    while len(found) > most:
         groups: dict[tuple[int, int], list[Step]] = {}
         for step in steps:
             key = math.floor(math.log(step.noise_multiplier) / width), math.floor(math.log(step.sampling_rate) / width)
