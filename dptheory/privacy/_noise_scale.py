@@ -26,7 +26,7 @@ from dptheory.privacy._parts import (
     values_of,
 )
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins, nearly_alike
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._delta import closed_bounds, without_lines
 from dptheory.privacy.methods.saddle._noise import noise_bracket
@@ -121,7 +121,10 @@ def _from_the_integral(parts: Parts, directions: tuple[Direction, ...], epsilon:
     if not all(isinstance(part, Step) for part in parts):
         return None
     values = values_of(parts, hidden=False)
-    if len(values) > MOST_KINDS or not SaddleLine().serves(values, directions[0]):
+    if not nearly_alike(values):
+        return None
+    values = bins(values, upper=True)
+    if not SaddleLine().serves(values, directions[0]):
         return None
     try:
         return noise_bracket(values, epsilon=epsilon, delta=delta, among=directions)[1] * (1 + MARGIN)
@@ -141,7 +144,7 @@ def _searched(
     # a batch of a fixed size has an upper bound that is some percent off, and takes long; epochs of random allocation, and
     # schedules, bounds that are 1e-3 or less off
     values = about_poisson(parts)
-    wide = any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) or len(values) > MOST_KINDS
+    wide = any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) or not nearly_alike(values)
     gap = _ROUGH_GAP if wide else GAP
     enough = max(unsampled_mu(values, one) for one in directions) / gaussian_mu(epsilon, delta)
     low, high = math.log(ends[0]), math.log(min(ends[1], enough / _QUIET))

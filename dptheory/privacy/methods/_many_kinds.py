@@ -14,7 +14,7 @@ from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import Total
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, bins
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, bins, nearly_alike
 
 _CELLS = 2**12
 _MOST = 128
@@ -32,12 +32,16 @@ class ManyKinds:
     name = LATTICE
 
     def serves(self, parts: Parts, direction: Direction) -> bool:
-        return len(parts) > MOST_KINDS and all(
-            isinstance(part, Step)
-            and part.count <= MAX_STEPS
-            and NOISE[0] / 2 <= part.noise_multiplier <= NOISE[1]
-            and part.sampling_rate >= RATE[0]
-            for part in parts
+        steps = tuple(part for part in parts if isinstance(part, Step))
+        return (
+            MOST_KINDS < len(parts) == len(steps)
+            and all(
+                part.count <= MAX_STEPS
+                and NOISE[0] / 2 <= part.noise_multiplier <= NOISE[1]
+                and part.sampling_rate >= RATE[0]
+                for part in steps
+            )
+            and not nearly_alike(steps)
         )
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
