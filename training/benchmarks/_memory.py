@@ -1,6 +1,6 @@
 """How much memory a step takes, asked in a process of its own.
 
-``python -m dptheory.training.benchmarks._memory DP-SGD MLP 4096 2`` prints it in MiB: arm, network, batch, threads.
+``python -m dptheory.training.benchmarks._memory DP-SGD MLP 4096 2`` prints it in MiB: arm, network, rows of the batch, threads.
 """
 
 import dataclasses
@@ -12,8 +12,10 @@ import warnings
 from pathlib import Path
 
 from dptheory.training.benchmarks import _arms
-from dptheory.training.benchmarks._networks import NETWORKS
+from dptheory.training.benchmarks._networks import NETWORKS, VIEWS
+from dptheory.training.benchmarks._text import BY_HAND, TEXT
 
+NAMED = NETWORKS | VIEWS | TEXT | BY_HAND
 _STEPS = 3
 _STATUS = Path("/proc/self/status")
 
@@ -26,7 +28,7 @@ def peak(arm: str, network: str, batch: int, threads: int) -> float:
 
 def beyond_start(arm: str, network: str, batch: int) -> float:
     """The same, of this process."""
-    timed = dataclasses.replace(NETWORKS[network], batch=batch)
+    timed = dataclasses.replace(NAMED[network], batch=batch)
     step = _arms.build(arm, timed, *timed.examples(batch))
     start, _ = resident()
     for _ in range(_STEPS):

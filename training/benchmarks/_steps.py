@@ -60,7 +60,7 @@ class Options:
 def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterator[tuple[str, Part]]:
     """Names of what is measured, and how: each part may be measured in another session."""
     for name, timed in networks.items():
-        yield f"step/{name}", lambda timed=timed: _measured(lambda: step_times(timed, options.rounds))  # type: ignore[misc]
+        yield f"step/{name}", lambda timed=timed: measured(lambda: step_times(timed, options.rounds))  # type: ignore[misc]
     for arm in MEMORY_ARMS:
         yield (
             f"memory/{arm}",
@@ -69,8 +69,8 @@ def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterato
             },
         )
     for size in options.sizes:
-        yield f"draw/{size}", lambda size=size: _measured(lambda: draw_times(size, options.rounds))  # type: ignore[misc]
-    yield "epoch", lambda: _measured(lambda: epoch_times(options.data, options.rounds))
+        yield f"draw/{size}", lambda size=size: measured(lambda: draw_times(size, options.rounds))  # type: ignore[misc]
+    yield "epoch", lambda: measured(lambda: epoch_times(options.data, options.rounds))
 
 
 def in_turns(
@@ -172,7 +172,7 @@ def epoch_times(data: str, rounds: int) -> dict[str, Any]:
     return {"data": data, "steps": steps, "times": in_turns(works, min(rounds, 5), warm_up=1)}
 
 
-def _measured(work: Part) -> dict[str, Any]:
+def measured(work: Part) -> dict[str, Any]:
     """What is found, and how many processes waited for a processor before and after: above the number of cores it is shared."""
     before = _load()
     found = work()
