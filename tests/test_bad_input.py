@@ -44,7 +44,7 @@ _SHARED = {  # lower levels that claims name as calculators; not offered to user
     "dptheory.privacy.index_sets.composed",
     "dptheory.privacy.conversion",
 }
-_WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "demonstrate", "write_pages")}
+_WHOLE = {f"dptheory.claims.{name}" for name in ("check_claims", "write_pages")}
 """They go through the whole ledger where their arguments ask for it: what they refuse is tested at the end."""
 _ALL = callables([one for one in modules(dptheory) if not _NOT_PUBLIC.fullmatch(one.__name__)], _SHARED | _TOLD)
 CALLABLES = {name: value for name, value in _ALL.items() if name not in _WHOLE}
@@ -94,7 +94,6 @@ def test_the_whole_ledger_is_not_begun_with_bad_input(argument: str, value: obje
     run = {"patterns": ["gip.eq18"], "budget": 10.0, "seed": 0}
     for function, valid in (
         (claims.check_claims, run),
-        (claims.demonstrate, {"budget": 10.0, "seed": 0}),
         (claims.write_pages, {"directory": tmp_path}),
     ):
         if argument in valid:

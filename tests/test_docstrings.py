@@ -46,7 +46,6 @@ NO_EXAMPLE = {
     "dptheory.checks.Check.run": "a protocol",
     "dptheory.checks.CertificateCheck": "needs PEPit and seconds; the checks of rs.thm3.2 and lf.lem3.1 are examples",
     "dptheory.checks.worst_case": "needs PEPit and seconds",
-    "dptheory.claims.demonstrate": "takes seconds: `dptheory demo` shows it",
     "dptheory.claims.write_pages": "writes files: `dptheory pages` shows it",
 }
 _RUN = re.compile(r"dptheory\.checks\.(?!Check\.)\w+\.run|dptheory\.claims\.Watcher(\.\w+)?")

@@ -321,6 +321,10 @@ METHODS = {
 """Pages that prove a method of ours and no claim of a paper: without a row, named by the module that they prove."""
 
 
+def _studies() -> list[str]:
+    return [path.stem for path in (ROOT / "training" / "configs" / "studies").glob("*.toml")]
+
+
 def test_no_page_without_a_claim() -> None:
     own = {
         "README.md",
@@ -332,6 +336,7 @@ def test_no_page_without_a_claim() -> None:
         "refute.md",
         "results.md",
         "results/plan.md",
+        *(f"results/{page}.md" for page in ("claims", "instruments", *_studies())),
         "planning.md",
         "speed.md",
     }

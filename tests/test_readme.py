@@ -321,7 +321,7 @@ def test_what_was_measured() -> None:
     ]
     (random,) = [row for row in rows if (row["arm"], row["against"]) == ("random-k", "dp-sgd")]
     assert says(text, f"{-random['mean']:.2f}", f"{-random['high']:.2f}", f"{-random['low']:.2f}")
-    page = (Path(__file__).parents[1] / "proofs" / "results.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "proofs" / "results" / "index_pruning.md").read_text(encoding="utf-8")
     assert says(page, "+0.05", "-0.20", "+0.31", "0.3", "0")
     printed = [
         float(value.split()[0])

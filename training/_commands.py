@@ -141,7 +141,9 @@ def rerun(
 def answers(
     results: Annotated[Path, typer.Option(help="folder of the results")] = Path("proofs/results"),
     out: Annotated[Path, typer.Option(help="JSON file that the ledger reads")] = Path("dptheory/claims/answers.json"),
-    page: Annotated[Path, typer.Option(help="Markdown page of all studies")] = Path("proofs/results.md"),
+    page: Annotated[Path, typer.Option(help="Markdown page of all studies; theirs go below it")] = Path(
+        "proofs/results.md"
+    ),
 ) -> None:
     """Write what the results so far say of the papers' measured claims, by the rules in configs/answers.
 

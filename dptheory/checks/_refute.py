@@ -19,7 +19,7 @@ from dptheory.checks._search import Range, smallest_slack
 from dptheory.checks._shrink import shrink
 
 _MOST_SEEDS = 10**18
-_MOST_ENUMERATED = 4096
+_SEARCHED_FIRST = 4096  # whole numbers with more points than this are searched first, then enumerated
 _MOST_DRAWN = 12
 _TRIALS = 2000
 _CLEARLY = 1e-4
@@ -33,7 +33,8 @@ class Refutation:
     Attributes:
         refuted: whether there is a counterexample. If not, the conjecture may still be wrong elsewhere, or by less than
             ``detectable``.
-        kind: EXACT (every point of the ranges), SEARCH, CERTIFICATE (of worst cases) or MONTE_CARLO.
+        kind: EXACT (every point of the ranges), SEARCH, CERTIFICATE (of worst cases) or MONTE_CARLO. Of a counterexample it is how
+            it was found: EXACT where it is the first of all points in their order.
         relation: "==", "<=" or ">=": how the truth was claimed to lie to the claimed number.
         call: the claimed function's call at the counterexample, shrunk; otherwise at the point with the least to spare. Of a
             law with the outcome that is off most, as in ``claimed(n=2)[1]``.
@@ -43,7 +44,10 @@ class Refutation:
         error: relative amount by which the claim is missed there; negative: what it has to spare. Of a law the effect w.
         detectable: relative error that would have been seen: of "==" at each of the points, of a bound if it were lower (or
             higher) by that much everywhere. inf where nothing would have been seen.
-        points: how many sets of parameters were tried.
+        points: how many sets of parameters were tried, each counted once.
+        domain: how many there are in the ranges, those that ``where`` leaves out included; None where a range is not of whole
+            numbers or a list.
+        looked_at: how many points were looked at: tried, or left out by ``where``.
         samples: how many draws, or evaluations of the truth.
         finished: False where the budget ran out before all that was planned.
         seconds: what it took.
@@ -61,6 +65,8 @@ class Refutation:
     error: float
     detectable: float
     points: int
+    domain: int | None
+    looked_at: int
     samples: int
     finished: bool
     seconds: float
@@ -80,7 +86,10 @@ class Refutation:
             Kind.MONTE_CARLO: f"{self.samples} draws at {self.points} points say nothing against it",
         }[self.kind]
         if not self.finished:
-            how = f"the budget was spent early; {how}"
+            part = (
+                "" if self.domain is None else f", having looked at {self.looked_at} of the {self.domain} in the ranges"
+            )
+            how = f"the budget was spent early; {how}{part}"
         if math.isinf(self.detectable):
             return f"{how}; no error would have been seen"
         if self.relation == "==":
@@ -108,14 +117,16 @@ class _Judged:
 def refute(conjecture: Conjecture, *, budget: float = 30.0, seed: int = 0) -> Refutation:
     """Look for parameters at which a conjecture is wrong, and say what error would have been seen.
 
-    With ``truth``: all points where the ranges hold at most 4096, otherwise a search (Hypothesis, then an optimiser from the
-    worst points). With ``sampler`` or ``outcomes``: draws at all points where there are at most 12, otherwise at the middle,
-    at corners and at random points; a difference counts from 5 standard errors on, and has to come again in fresh draws. A
+    With ``truth``: whole numbers and lists are enumerated, the simplest points first, as far as the budget allows; where they
+    have more than 4096 points together a search comes first. Otherwise a search (Hypothesis, then an optimiser from the worst
+    points). With ``sampler`` or ``outcomes``: draws at all points where there are at most 12, otherwise at the middle, at
+    corners and at random points; a difference counts from 5 standard errors on, and has to come again in fresh draws. A
     counterexample is shrunk before it is given.
 
     Args:
         conjecture: the claim.
-        budget: seconds, > 0; inf sets no limit. A call under way is finished.
+        budget: seconds, > 0; inf sets no limit, so that an immense domain of whole numbers is gone through to its end. A call
+            under way is finished.
         seed: of search and draws, 0..10^18.
 
     Returns:
@@ -146,14 +157,22 @@ def refute(conjecture: Conjecture, *, budget: float = 30.0, seed: int = 0) -> Re
 
 
 def _by_truth(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, Any]:
-    listed = _all_points(conjecture.ranges, _MOST_ENUMERATED)
-    judged, tried, finished = (
-        _search(conjecture, deadline, seed) if listed is None else _enumerate(conjecture, listed, deadline)
-    )
+    rows = _rows(conjecture.ranges)
+    domain = None if rows is None else math.prod(map(_length, rows))
+    looked = _Looked(conjecture)
+    searched = domain is None or domain > _SEARCHED_FIRST
+    finished = _search(looked, deadline, seed) if searched else True
+    found_by_search = looked.refutes
+    if rows is not None and not found_by_search:
+        finished = _enumerate(looked, rows, deadline)
+    judged = looked.worst
+    if judged is None:
+        raise _nothing_admitted(looked.count)
     refuted = judged.over > 0
-    if refuted and listed is None:
+    if found_by_search:
         judged = _shrunk(conjecture, judged, deadline)
-    kind = Kind.CERTIFICATE if judged.certificate else Kind.SEARCH if listed is None or not finished else Kind.EXACT
+    by_search = found_by_search or domain is None or not finished
+    kind = Kind.CERTIFICATE if judged.certificate else Kind.SEARCH if by_search else Kind.EXACT
     seen = judged.allowed if conjecture.relation == "==" else judged.allowed - judged.error
     return {
         "refuted": refuted,
@@ -165,10 +184,41 @@ def _by_truth(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, A
         "standard_error": None,
         "error": judged.error,
         "detectable": judged.allowed if refuted else seen,
-        "points": tried,
-        "samples": tried,
+        "points": looked.tried,
+        "domain": domain,
+        "looked_at": looked.count,
+        "samples": looked.tried,
         "finished": finished or refuted,
     }
+
+
+class _Looked:
+    """What was looked at so far, each point once, and the worst point of those admitted."""
+
+    def __init__(self, conjecture: Conjecture) -> None:
+        self.conjecture = conjecture
+        self.searched: dict[tuple[float, ...], float | None] = {}  # by place; None where ``where`` leaves the point out
+        self.enumerated = 0  # those that the search had not looked at
+        self.tried = 0
+        self.worst: _Judged | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.searched) + self.enumerated
+
+    @property
+    def refutes(self) -> bool:
+        return self.worst is not None and self.worst.over > 0
+
+    def at(self, point: dict[str, Any]) -> float | None:
+        """By how much the claim is missed beyond what is allowed; None where ``where`` leaves the point out."""
+        if not _admitted(self.conjecture, point):
+            return None
+        judged = _judge(self.conjecture, point)
+        self.tried += 1
+        if self.worst is None or judged.over > self.worst.over:
+            self.worst = judged
+        return judged.over
 
 
 def _judge(conjecture: Conjecture, parameters: dict[str, Any]) -> _Judged:
@@ -191,50 +241,49 @@ def _missed(conjecture: Conjecture, claimed: Any, truth: Any) -> float:
     return gap / scale if scale and math.isfinite(scale) else math.copysign(math.inf, gap)
 
 
-def _enumerate(conjecture: Conjecture, points: Sequence[dict[str, Any]], deadline: float) -> tuple[_Judged, int, bool]:
-    """The first point that refutes, the simplest points first; otherwise the worst."""
-    worst: _Judged | None = None
-    tried, finished = 0, True
-    for point in points:
-        if not _admitted(conjecture, point):
+def _enumerate(looked: _Looked, rows: Sequence[Sequence[Any]], deadline: float) -> bool:
+    """Look at all points, the simplest first, up to the first that refutes; whether that ended within the budget."""
+    for place in _places([_length(row) for row in rows]):
+        enough = looked.worst is not None or looked.count >= _SEARCHED_FIRST
+        if enough and time.monotonic() > deadline:
+            return False
+        if place in looked.searched:
             continue
-        if worst is not None and time.monotonic() > deadline:
-            finished = False
+        looked.enumerated += 1
+        looked.at(_named(looked.conjecture, rows, place))
+        if looked.refutes:
             break
-        judged = _judge(conjecture, point)
-        tried += 1
-        if worst is None or judged.over > worst.over:
-            worst = judged
-        if judged.over > 0:
-            break
-    if worst is None:
-        raise _nothing_admitted(len(points))
-    return worst, tried, finished
+    return True
 
 
-def _search(conjecture: Conjecture, deadline: float, seed: int) -> tuple[_Judged, int, bool]:
+def _search(looked: _Looked, deadline: float, seed: int) -> bool:
+    """Search for a point that refutes; whether the search ran to its end."""
+    conjecture = looked.conjecture
     box = {
         name: one if isinstance(one, Range) else Range(0, max(len(one) - 1, 1), integer=True)
         for name, one in conjecture.ranges.items()
     }
-    worst: list[_Judged] = []
-    tried = 0
 
     def slack(**shares: float) -> float:
-        nonlocal tried
-        point = _decoded(conjecture, shares)
-        if not _admitted(conjecture, point):
-            return _OUTSIDE
-        judged = _judge(conjecture, point)
-        tried += 1
-        if not worst or judged.over > worst[0].over:
-            worst[:] = [judged]
-        return -judged.over
+        place = _place(conjecture, shares)
+        if place not in looked.searched:
+            looked.searched[place] = looked.at(_decoded(conjecture, shares))
+        over = looked.searched[place]
+        return _OUTSIDE if over is None else -over
 
-    _, _, evaluations, finished = smallest_slack(slack, box, deadline - time.monotonic(), seed, enough=-_CLEARLY)
-    if not worst:
-        raise _nothing_admitted(evaluations)
-    return worst[0], tried, finished
+    _, _, _, finished = smallest_slack(slack, box, deadline - time.monotonic(), seed, enough=-_CLEARLY)
+    return finished
+
+
+def _place(conjecture: Conjecture, shares: Mapping[str, float]) -> tuple[float, ...]:
+    """A point of the search as the enumeration names it: of whole numbers and lists the place."""
+    ranges = conjecture.ranges
+    return tuple(
+        (int(share) - round(one.low) if one.integer else share)
+        if isinstance(one := ranges[name], Range)
+        else min(int(share), len(one) - 1)
+        for name, share in shares.items()
+    )
 
 
 def _decoded(conjecture: Conjecture, shares: Mapping[str, float]) -> dict[str, Any]:
@@ -258,10 +307,17 @@ def _shrunk(conjecture: Conjecture, judged: _Judged, deadline: float) -> _Judged
 
 def _by_draws(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, Any]:
     at = law_at if conjecture.outcomes else mean_at
-    listed = _all_points(conjecture.ranges, _MOST_DRAWN)
-    points = list(_chosen(conjecture, seed)) if listed is None else [p for p in listed if _admitted(conjecture, p)]
+    rows = _rows(conjecture.ranges)
+    domain = None if rows is None else math.prod(map(_length, rows))
+    left_out = 0
+    if rows is None or domain is None or domain > _MOST_DRAWN:
+        points = list(_chosen(conjecture, seed))
+    else:
+        listed = [_named(conjecture, rows, place) for place in _places([_length(row) for row in rows])]
+        points = [point for point in listed if _admitted(conjecture, point)]
+        left_out = len(listed) - len(points)
     if not points:
-        raise _nothing_admitted(_TRIALS if listed is None else len(listed))
+        raise _nothing_admitted(left_out or _TRIALS)
     samples = 0
     every: list[Drawn] = []
     refuting: Drawn | None = None
@@ -307,6 +363,8 @@ def _by_draws(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, A
         "error": shown.error,
         "detectable": seen(one.detectable for one in every),
         "points": len(every),
+        "domain": domain,
+        "looked_at": len(every) + left_out,
         "samples": samples,
         "finished": refuting is not None or (len(every) == len(points) and all(one.finished for one in every)),
     }
@@ -337,17 +395,39 @@ def _at(where: Range | Sequence[Any], share: float) -> Any:
 # --- points -------------------------------------------------------------------------------------------------------------
 
 
-def _all_points(ranges: Mapping[str, Range | Sequence[Any]], most: int) -> list[dict[str, Any]] | None:
-    """Every point, those near the simple ends first; None where there are more than ``most``."""
+def _rows(ranges: Mapping[str, Range | Sequence[Any]]) -> list[Sequence[Any]] | None:
+    """The values of each parameter, the simplest first; None where one is not of whole numbers or a list."""
     rows: list[Sequence[Any]] = []
     for one in ranges.values():
         if isinstance(one, Range) and not one.integer:
             return None
         rows.append(range(round(one.low), round(one.high) + 1) if isinstance(one, Range) else one)
-    if math.prod(map(len, rows)) > most:
-        return None
-    places = sorted(itertools.product(*(range(len(row)) for row in rows)), key=lambda place: (sum(place), place))
-    return [{name: row[i] for name, row, i in zip(ranges, rows, place, strict=True)} for place in places]
+    return rows
+
+
+def _length(row: Sequence[Any]) -> int:
+    """Also of more whole numbers than ``len`` can count."""
+    return row.stop - row.start if isinstance(row, range) and row.step == 1 else len(row)
+
+
+def _named(conjecture: Conjecture, rows: Sequence[Sequence[Any]], place: tuple[int, ...]) -> dict[str, Any]:
+    return {name: row[i] for name, row, i in zip(conjecture.ranges, rows, place, strict=True)}
+
+
+def _places(lengths: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Every place in rows of these lengths, by their sum and then in order; none is kept."""
+    for total in range(sum(lengths) - len(lengths) + 1):
+        yield from _places_of_sum(lengths, total)
+
+
+def _places_of_sum(lengths: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
+    if not lengths:
+        yield ()
+        return
+    rest = sum(lengths[1:]) - len(lengths) + 1  # the largest sum that the others can have
+    for first in range(max(0, total - rest), min(lengths[0] - 1, total) + 1):
+        for others in _places_of_sum(lengths[1:], total - first):
+            yield (first, *others)
 
 
 def _admitted(conjecture: Conjecture, point: Mapping[str, Any]) -> bool:

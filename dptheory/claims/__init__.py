@@ -2,8 +2,8 @@
 
 from dptheory.claims._answer import Answer, Finding, Measured
 from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_claims
+from dptheory.claims._citation import bibtex
 from dptheory.claims._claim import PAPERS, Claim, Severity, Source, Verdict
-from dptheory.claims._demonstration import BoughtSelection, Demonstration, demonstrate
 from dptheory.claims._find import Match, SearchResult, find
 from dptheory.claims._markdown import ledger_markdown
 from dptheory.claims._page_markdown import page_markdown
@@ -14,11 +14,9 @@ from dptheory.claims._registry import all_claims, get, select
 __all__ = [
     "PAPERS",
     "Answer",
-    "BoughtSelection",
     "CheckReport",
     "CheckedClaim",
     "Claim",
-    "Demonstration",
     "Finding",
     "Match",
     "Measured",
@@ -30,8 +28,8 @@ __all__ = [
     "Watcher",
     "WrittenPages",
     "all_claims",
+    "bibtex",
     "check_claims",
-    "demonstrate",
     "find",
     "get",
     "ledger_markdown",

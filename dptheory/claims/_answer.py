@@ -84,7 +84,7 @@ class Answer:
         state: "confirmed", where everything that was asked holds; "not confirmed"; "not run", while a run is missing.
         study: that decides; None where no study is about the claim.
         instrument: whose runs decide; None where none is about the claim.
-        question: what the claim comes to in that study; "" without one.
+        question: what the claim comes to in that study, or would in runs that there are none of; "" without one.
         corrected: why the question, or what decides, was changed when results were known; "" where it was not.
         differs: in what the runs differ from the paper's.
         beside: what else their results say, asked after them; it decides nothing.
@@ -173,6 +173,11 @@ class Answer:
         effects = (f"{one.effect}{_unless_it_holds(one.outcome)}" for one in self._decisive())
         return f"{self.state}: {'; '.join(effects)} points" if self.findings else self.state
 
+    def _whom(self) -> str:
+        if self.study is None and self.instrument is None:
+            return " before any run"
+        return f" of study {self.study}" if self.study else f" of instrument {self.instrument}"
+
     def _decisive(self) -> list[Finding]:
         """Each comparison once, by what does not hold: it may have to lie above one end and below another."""
         found: dict[tuple[str, str], Finding] = {}
@@ -199,8 +204,7 @@ class Answer:
         """
         found = [f"{self.state}{f': {self.reason}' if self.reason else ''}"]
         if self.question:
-            whom = f"study {self.study}" if self.study else f"instrument {self.instrument}"
-            found.append(f"asked of {whom}: {self.question}")
+            found.append(f"asked{self._whom()}: {self.question}")
         if self.corrected:
             found.append(f"corrected when results were known: {self.corrected}")
         found += [str(one) for one in self.measured]

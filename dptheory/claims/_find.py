@@ -38,8 +38,8 @@ class Match:
     """One thing that fits a query.
 
     Attributes:
-        kind: "claim", "function", "argument" or "letter" (of the papers, which stands for several things).
-        name: id of a claim, import path of a function, the name or names of an argument.
+        kind: "command", "claim", "function", "argument" or "letter" (of the papers, which stands for several things).
+        name: a command, id of a claim, import path of a function, the name or names of an argument.
         title: a few words, Markdown with LaTeX.
         label: of a claim where the paper makes it; otherwise empty.
         verdict: of a claim; None otherwise.
@@ -211,10 +211,41 @@ def _index() -> tuple[_Entry, ...]:
     claims, functions = all_claims(), dict(_functions())
     named = {name: claim.id for claim in reversed(claims) for name in claim.calculator_names}
     return (
+        *(_of_task(*one) for one in _TASKS),
         *(_of_claim(claim) for claim in claims),
         *(_of_function(name, one, named.get(name)) for name, one in functions.items()),
         *_of_glossary(),
     )
+
+
+_TASKS = (
+    ("dptheory plan", "batch size, epochs, noise, clip and learning rate for your own network", "planning.md",
+     "own network model choose choice tune hyperparameter recommendation which what should advice"),
+    ("dptheory privacy epsilon", "the epsilon of a run: Poisson, fixed-size or shuffled batches, random allocation", "README.md",
+     "accountant shuffle shuffled random allocation balls bins sampling budget noise"),
+    ("dptheory claim --cite", "BibTeX of a paper and of a row of the ledger", "README.md", "cite citation bibtex reference"),
+    ("dptheory audit", "does the epsilon that a training loop reports hold?", "opacus.md", "audit attack canaries leak bug own loop"),
+    ("dptheory refute", "look for a counterexample to a formula of your own", "refute.md", "own formula counterexample"),
+    ("dptheory run", "train with a configuration, resume it, and get a statement of privacy", "opacus.md",
+     "train training opacus move statement configuration mask freeze project"),
+)  # fmt: skip
+"""What people come for: the command, what it does, its page, and the words that they use for it."""
+
+
+def _of_task(command: str, title: str, page: str, words: str) -> _Entry:
+    match = Match(
+        kind="command",
+        name=command,
+        title=title,
+        label="",
+        verdict=None,
+        next_steps=(
+            f"{command} --help" if " --" not in command else command.replace(" --", " ID --"),
+            f"proofs/{page}",
+        ),
+        score=0.0,
+    )
+    return _Entry(match, ((16.0, _words(words)), (8.0, _words(title)), (8.0, _words(command))), frozenset({command}))
 
 
 def _of_claim(claim: Claim) -> _Entry:

@@ -115,7 +115,7 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
         "",
         *dict.fromkeys(f"{ledger_link(claim.source.paper)} › {PAPERS[claim.source.paper]}" for claim in claims),
         "",
-        "What the paper reports, and what our own runs say; [all studies](../results.md) on one page.",
+        "What the paper reports, and what our own runs say; [all studies](../results.md).",
     ]
     for claim in claims:
         lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. State: **{claim.state}**.", ""]

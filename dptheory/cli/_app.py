@@ -1,9 +1,10 @@
-"""The command line: look into the ledger, run its checks, see a demonstration."""
+"""The command line: look into the ledger and run its checks."""
 
 import enum
 import json
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,6 +77,7 @@ def show_claim(
     id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")],
     latex: Annotated[bool, typer.Option(help="Formulas as LaTeX source, not as Unicode.")] = False,
     open: Annotated[bool, typer.Option(help="The proof page in the browser (extra docs).")] = False,
+    cite: Annotated[bool, typer.Option(help="BibTeX of the paper and of this row, and nothing else.")] = False,
 ) -> None:
     """Show everything about one claim, its verdict first."""
     from dptheory import claims
@@ -83,13 +85,25 @@ def show_claim(
 
     with user_errors(), _or_find(id):
         claim = claims.get(id)
+    if cite:
+        typer.echo(claims.bibtex(claim))
+        return
     if open:
         from dptheory.cli._open import open_page
 
         with user_errors():
             open_page(claim)
         return
-    show_claim_on(console_for_output(), claim, latex)
+    show_claim_on(console_for_output(), claim, latex or not _shows_formulas())
+
+
+def _shows_formulas() -> bool:
+    """Whether the output knows the letters of formulas; a pipe on Windows does not, and gets LaTeX."""
+    try:
+        "∫εℝ₀".encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager
@@ -159,24 +173,6 @@ def write_pages(
 
     with user_errors():
         claims.write_pages(directory)
-
-
-@app.command("demo", epilog="Example: dptheory demo --out dptheory-demo")
-def run_demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figure and the JSON files.")] = Path("dptheory-demo"),
-) -> None:
-    """Show what the library does in under three minutes: ledger, one check per verdict, calculators, real gradients."""
-    from dptheory import claims
-    from dptheory.cli import _demo
-
-    with user_errors():
-        _demo.require_probe()
-        out.mkdir(parents=True, exist_ok=True)
-        found = claims.demonstrate()
-        _demo.show(console_for_output(), found, out)
-        probed = _demo.run_probe(console_for_output(), out)
-    if not (probed and found.report.passed):
-        raise typer.Exit(1)
 
 
 app.command("find", epilog="Example: dptheory find GIP Proposition 2")(_find.find)

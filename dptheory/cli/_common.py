@@ -32,6 +32,9 @@ class Commands(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **extra)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows knows 200 letters, and no epsilon among them
+                stream.reconfigure(errors="replace")
         try:
             code = super().main(args, standalone_mode=False, **extra)
             sys.stdout.flush()

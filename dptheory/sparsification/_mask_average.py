@@ -74,7 +74,7 @@ def mean_descent(shares: Shares, keep: int, scale: float) -> Bracket:
         keep: 1..d.
         scale: s >= 1.
 
-    Source: RS, Lemma 3.3 (rs.kappa).
+    Source: RS, Lemma 3.3 (rs.kappa, rs.kappa_error).
     """
     x, scale = keep / shares.dim, min(scale, _LARGEST_SCALE)
     if scale == 1.0 or keep == shares.dim:
@@ -271,7 +271,7 @@ def lower_bound(mean: Array, variance: Array, least: Array, scale: float) -> Arr
 
     f = g - (s/2) (y0 - Y)_+ with g = sqrt Y from y0 on and its tangent before.
 
-    Source: RS, Lemma 3.3 (rs.kappa, steps 7 and 8).
+    Source: RS, Lemma 3.3 (rs.kappa_error, steps 3 and 4).
     """
     y0 = scale**-2.0
     above = mean >= y0

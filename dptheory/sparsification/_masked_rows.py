@@ -43,7 +43,7 @@ def rows_mean(
 ) -> RowsMean:
     """The mean over the rows of ``squares``, shape (n, d); ``plain`` brackets E[f(Y)].
 
-    Source: RS, Lemma 3.3 (rs.kappa).
+    Source: RS, Lemma 3.3 (rs.kappa, rs.kappa_error).
     """
     always = squares.sum(axis=1) < 1.0
     others = squares[~always]

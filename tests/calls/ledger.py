@@ -20,6 +20,7 @@ CALLS: Calls = {
     "dptheory.claims.Claim.check": [dear(self=claims.get("gip.eq18"), budget=10.0, seed=0, executor=None)],
     "dptheory.claims.find": [call(query="GIP Proposition 2", max_matches=5)],
     "dptheory.claims.ledger_markdown": [call(claims=[claims.get("gip.eq18")])],
+    "dptheory.claims.bibtex": [call(claim=claims.get("gip.eq18"))],
     "dptheory.claims.page_markdown": [call(claim=claims.get("gip.eq18"), evidence=[_EVIDENCE])],
     "dptheory.claims.Answer.lines": [call(self=claims.get("rs.table2").answer)],
     "dptheory.claims.Watcher": [call()],

@@ -1,11 +1,13 @@
 """Refuting: what is false is refuted with a simple counterexample, what is true is not, and the stated power is there."""
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -112,7 +114,8 @@ def test_search_finds_a_narrow_violation_and_shrinks_it() -> None:
     box = {"x": Range(-3.0, 7.0), "k": Range(1, 10**6, integer=True), "word": ["short", "long"]}
     true = Conjecture(claimed=lambda x, k, word: x * x + k, truth=lambda x, k, word: k + x**2, ranges=box)
     found = refute(true)
-    assert (found.refuted, found.kind, found.finished) == (False, Kind.SEARCH, True) and found.points > 500
+    assert (found.refuted, found.kind, found.finished) == (False, Kind.SEARCH, True)
+    assert found.points > 4 * 60, "those drawn in four runs, each counted once"
     false = Conjecture(
         claimed=lambda x, k, word: x * x + k + (word == "long") * max(0, k - 900), truth=true.truth, ranges=box
     )
@@ -192,6 +195,111 @@ def test_a_worst_case_counts_with_its_own_error() -> None:
     sure = refute(claim(1e-6))
     assert sure.refuted and sure.kind is Kind.CERTIFICATE
     assert not refute(claim(0.01)).refuted
+
+
+@pytest.mark.parametrize("where", [700, 3333, 5000])
+def test_one_false_point_among_thousands_is_found(where: int) -> None:
+    """Enumeration does not stop at a number of points, but where the budget does."""
+    found = refute(
+        Conjecture(
+            claimed=lambda n: n + (n == where), truth=lambda n: n, ranges={"n": Range(1, 5000, integer=True)}
+        )
+    )  # fmt: skip
+    assert found.refuted and found.parameters == {"n": where}
+
+
+def test_a_sparse_violation_among_pairs_is_found() -> None:
+    def claimed(n: int, k: int) -> int:
+        return n + k + (n % 2 == 1 and n > 51 and k == n // 3)
+
+    found = refute(
+        Conjecture(
+            claimed=claimed,
+            truth=lambda n, k: n + k,
+            ranges={"n": Range(1, 100, integer=True), "k": Range(1, 100, integer=True)},
+        )
+    )
+    assert found.refuted and found.parameters == {"n": 53, "k": 17}
+
+
+def test_a_domain_that_only_where_describes_is_gone_through() -> None:
+    """No point that the search draws is admitted; the enumeration reaches all of them."""
+    found = refute(
+        Conjecture(
+            claimed=lambda n, k: n, truth=lambda n, k: n,
+            ranges={"n": Range(0, 300, integer=True), "k": Range(0, 300, integer=True)},
+            where=lambda n, k: n % 97 == 13 and k % 89 == 31,
+        )
+    )  # fmt: skip
+    assert (found.refuted, found.kind, found.points) == (False, Kind.EXACT, 3 * 4)
+    assert (found.domain, found.looked_at) == (301**2, 301**2)
+
+
+def test_a_true_claim_is_gone_through_to_its_end_and_each_point_counts_once() -> None:
+    asked: list[int] = []
+
+    def truth(n: int) -> int:
+        asked.append(n)
+        return n
+
+    found = refute(
+        Conjecture(
+            claimed=lambda n: n, truth=truth, ranges={"n": Range(-2, 5998, integer=True)}
+        )
+    )  # fmt: skip
+    assert (found.refuted, found.kind, found.finished) == (False, Kind.EXACT, True)
+    assert found.points == found.samples == found.domain == found.looked_at == len(asked) == len(set(asked)) == 6001
+
+
+def test_what_was_searched_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A domain too large for the budget: the points tried, and how many of the domain were looked at."""
+    clock = itertools.count()  # a second for each question, so that no load counts
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    asked: set[tuple[int, int]] = set()
+    calls: list[int] = []
+
+    def truth(n: int, k: int) -> int:
+        asked.add((n, k))
+        calls.append(n)
+        return n + k
+
+    found = refute(
+        Conjecture(
+            claimed=lambda n, k: n + k, truth=truth, where=lambda n, k: k % 2 == 0,
+            ranges={"n": Range(0, 10**30, integer=True), "k": Range(0, 10**6, integer=True)},
+        ),
+        budget=2000.0,
+    )  # fmt: skip
+    assert (found.refuted, found.kind, found.finished) == (False, Kind.SEARCH, False)
+    assert found.points == len(asked) == len(calls) and found.domain == (10**30 + 1) * (10**6 + 1)
+    assert found.points < found.looked_at < 3 * found.points
+    assert str(found.looked_at) in found.summary and str(found.domain) in found.summary
+    assert {(n, k) for n in range(30) for k in range(0, 30, 2) if n + k < 30} <= asked
+
+
+def test_points_of_a_search_over_real_numbers_count_once() -> None:
+    asked: list[float] = []
+
+    def truth(x: float) -> float:
+        asked.append(x)
+        return x
+
+    found = refute(
+        Conjecture(claimed=lambda x: x, truth=truth, ranges={"x": Range(0.0, 1.0)})
+    )  # fmt: skip
+    assert (found.kind, found.domain) == (Kind.SEARCH, None)
+    assert found.points == found.looked_at == len(asked) == len(set(asked))
+
+
+def test_nothing_admitted_in_an_immense_domain_ends() -> None:
+    with pytest.raises(ConjectureError, match=r"where .*\d+"):
+        refute(
+            Conjecture(
+                claimed=lambda n: n, truth=lambda n: n, ranges={"n": Range(0, 10**30, integer=True)},
+                where=lambda n: False,
+            ),
+            budget=0.3,
+        )  # fmt: skip
 
 
 # --- draws --------------------------------------------------------------------------------------------------------------

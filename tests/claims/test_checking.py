@@ -7,7 +7,6 @@ import pytest
 from dptheory import claims
 from dptheory.checks import Evidence, Kind
 from dptheory.claims import CheckedClaim, CheckReport, Claim
-from tests.refused import refused
 
 
 def _evidence(passed: bool, detectable: float | None, name: str = "x") -> Evidence:
@@ -87,17 +86,3 @@ def test_arguments_are_judged_before_anything_runs(
     monkeypatch.setattr(Claim, "check", lambda *_: pytest.fail("a check ran"))
     with pytest.raises(ValueError, match=says):
         claims.check_claims(**({"patterns": ["gip.eq18"]} | wrong))  # type: ignore[arg-type]
-    if wrong.keys() <= {"budget", "seed"}:
-        with refused(says):
-            claims.demonstrate(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_demonstration_shows_a_claim_for_each_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Claim, "check", _found)
-    found = claims.demonstrate(budget=60.0)
-    assert found.counts == {
-        verdict: sum(claim.verdict is verdict for claim in claims.all_claims()) for verdict in claims.Verdict
-    }
-    shown = [one.claim.verdict for one in found.report.checked]
-    assert shown == [v for v in claims.Verdict if v is not claims.Verdict.EMPIRICAL] and found.report.passed
-    assert [one.steps for one in found.bought] == [875, 2500]

@@ -1,6 +1,7 @@
 """The command line as a user meets it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def test_mistakes_get_one_line_and_code_two(arguments: tuple[str, ...], says: st
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["claims", "claim", "check", "pages", "demo", "find", "refute"])
+@pytest.mark.parametrize("command", ["claims", "claim", "check", "pages", "find", "refute"])
 def test_help_shows_an_example(command: str) -> None:
     assert f"Example: dptheory {command}" in " ".join(_run(command, "--help").stdout.split())
 
@@ -195,3 +196,30 @@ def test_a_claim_names_its_files() -> None:
 def test_number_of_evidence_rows_in_markdown() -> None:
     evidence = claims.get("gip.norm").check(20.0)
     assert len(_markdown.evidence_markdown(evidence).splitlines()) == 2 + len(evidence)
+
+
+def test_every_claim_can_be_cited() -> None:
+    """Two entries, each with a key of its own and balanced braces; the verdict is in the second."""
+    entry = re.compile(r"@(?:misc|software)\{([\w-]+),\n((?:  [a-z]+ = \{[^\n]*\},\n)+)\}")
+    keys = set()
+    for claim in claims.all_claims():
+        paper, row = entry.findall(claims.bibtex(claim))
+        assert paper[0] == claim.source.paper and "title" in paper[1] and "author" in paper[1]
+        keys.add(row[0])
+        assert claim.ours or claim.judgement.replace("_", r"\_") in row[1]
+        for text in (paper[1], row[1]):
+            assert text.count("{") == text.count("}")
+    assert len(keys) == len(claims.all_claims())
+    shown = _run("claim", "gip.mse_t0", "--cite")
+    assert shown.exit_code == 0 and shown.stdout.strip() == claims.bibtex(claims.get("gip.mse_t0"))
+
+
+def test_a_pipe_that_is_not_utf_8_gets_formulas_as_latex() -> None:
+    """As under Windows, whose code page knows no epsilon."""
+    found = subprocess.run(
+        [sys.executable, "-m", "dptheory", "claim", "gip.mse_t0"],
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
+        check=True,
+    )
+    assert r"\varphi" in found.stdout.decode("cp1252")

@@ -9,8 +9,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
+from dptheory.claims import _find
 from dptheory.cli import _tables
 from dptheory.cli._claim_view import show_claim_on
+
+ROOT = Path(__file__).parents[2]
 
 
 def _run(*arguments: str) -> Result:
@@ -113,3 +116,25 @@ def test_a_wrong_id_leads_to_find() -> None:
     result = _run("claim", "gip.prop2")
     assert result.exit_code == 2 and result.stderr.endswith("; or try: dptheory find gip.prop2\n")
     assert "dptheory find 'GIP Proposition 2'" in _run("claim", "GIP Proposition 2").stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "command"),
+    [
+        ("own network", "dptheory plan"),
+        ("shuffle", "dptheory privacy epsilon"),
+        ("cite", "dptheory claim --cite"),
+        ("counterexample own formula", "dptheory refute"),
+    ],
+)
+def test_what_people_come_for_leads_to_a_command(query: str, command: str) -> None:
+    first = claims.find(query).matches[0]
+    assert (first.kind, first.name) == ("command", command)
+
+
+def test_commands_and_pages_that_are_named_exist() -> None:
+    for command, _, page, _ in _find._TASKS:
+        words = command.removeprefix("dptheory ").split()
+        shown = _run(*[word for word in words if not word.startswith("--")], "--help")
+        assert shown.exit_code == 0 and all(word in shown.stdout for word in words if word.startswith("--"))
+        assert (ROOT / "proofs" / page).is_file()

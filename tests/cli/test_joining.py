@@ -19,6 +19,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 CALLS = {
     "answers": [],
     "audit": [],
+    "demo": [],
     "instrument": ["masks"],
     "plan": ["x.py:build", "--public", "x.npz", "--num-examples", "50", "--epsilon", "1", "--delta", "1e-5"],
     "probe": [],

@@ -1,9 +1,11 @@
-"""``proofs/results.md``: every study with its question, table and answer, and every measured claim with its state."""
+"""``proofs/results.md`` and the pages below it: an overview, a page for each study, one for the papers' measured claims."""
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,12 +27,12 @@ from dptheory.training.studies._study import Study
 
 
 def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
-    """Write what the results say: for the ledger as JSON, for readers as a page, for the pictures as JSON beside the page.
+    """Write what the results say: for the ledger as JSON, for readers as pages, for the pictures as JSON beside the overview.
 
     Args:
         results: folder of the results, a file per study.
         out: the JSON file.
-        page: the Markdown page.
+        page: the Markdown page that gives an overview; a page for each study goes in the folder of its name beside it.
 
     Returns:
         How many claims are in each state.
@@ -58,17 +60,31 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     found = _verdicts.all_answers(_rules.read_rules(studies), finds, _measured.committed(results))
     forecasts = _rules.read_forecasts(studies)
     contradicted = _rules.read_contradicted(studies)
-    text = results_page(studies, forecasts, found, finds, _measured.committed(results), contradicted=contradicted)
+    measured = _measured.committed(results)
+    pages = results_pages(studies, forecasts, found, finds, measured, contradicted=contradicted, name=page.stem)
     write_atomically(out, _verdicts.to_json(found))
     write_atomically(page.with_suffix(".json"), tables(studies, forecasts, finds))
-    write_atomically(page, text)
+    page.with_suffix("").mkdir(exist_ok=True)
+    write_atomically(page, pages.overview)
+    for name, text in pages.below.items():
+        write_atomically(page.with_suffix("") / f"{name}.md", text)
     return dict(Counter(one.state for one in found.values()))
 
 
-_TEMPLATE = "results.md.j2"
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """What is written.
+
+    Attributes:
+        overview: the page that links to the others.
+        below: the others by name: claims, instruments, and one for each study.
+    """
+
+    overview: str
+    below: dict[str, str]
 
 
-def results_page(
+def results_pages(
     studies: Mapping[str, Study],
     forecasts: Mapping[str, tuple[Condition, ...]],
     answers: Mapping[str, Answer],
@@ -76,16 +92,18 @@ def results_page(
     measured: FindMeasured = nothing_measured,
     *,
     contradicted: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """The page as Markdown.
+    name: str = "results",
+) -> Pages:
+    """The pages as Markdown.
 
     Args:
-        studies: by name, in the order of the page.
+        studies: by name, in the order of the overview.
         forecasts: what the theory expects, by study.
         answers: to the measured claims, in the order of the ledger.
         finds: results, by study.
         measured: results of instrumented runs.
         contradicted: what results contradict in the words of a forecast, by study.
+        name: of the overview's file, without its ending, and of the folder of the others beside it.
     """
     env = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -95,17 +113,26 @@ def results_page(
         undefined=StrictUndefined,
     )
     env.filters["cell"] = lambda text: text.replace("|", r"\|")
-    return env.get_template(_TEMPLATE).render(
-        contradicted=contradicted,
-        theory=_theory(studies, forecasts, finds),
-        studies=[_section(study, forecasts[name], finds[name]) for name, study in studies.items()],
-        answers=answers,
-        shared=_shared(answers),
-        by_instruments=_by_instruments(answers),
-        linked=lambda id: f"[`{id}`]({id.split('.')[0]}/empirical.md)",
-        decided_by=_decided_by,
-        instruments=list(_instrumented(answers, measured)),
-    )
+    env.filters["beginning"] = lambda text: re.split(r"[:;.] |\.$", text, maxsplit=1)[0]
+    sections = [_section(study, forecasts[name], finds[name]) for name, study in studies.items()]
+    common = {"folder": name, "answers": answers, "counts": _counts(answers)}
+
+    def page(template: str, **values: object) -> str:
+        return env.get_template(template).render(**common, **values)
+
+    below = {
+        "claims": page(
+            "results_claims.md.j2",
+            linked=lambda id: f"[`{id}`](../{id.split('.')[0]}/empirical.md)",
+            decided_by=_decided_by,
+        ),
+        "instruments": page("results_instruments.md.j2", instruments=list(_instrumented(answers, measured))),
+    }
+    for one in sections:
+        below[one["name"]] = page("results_study.md.j2", one=one, contradicted=contradicted.get(one["name"], ""))
+    theory = _theory(studies, forecasts, finds)
+    overview = page("results.md.j2", contradicted=contradicted, theory=theory, studies=sections)
+    return Pages(overview=overview, below=below)
 
 
 def tables(
@@ -185,6 +212,13 @@ def _section(study: Study, forecast: tuple[Condition, ...], find: Find) -> dict[
     }
 
 
+def _counts(answers: Mapping[str, Answer]) -> str:
+    """How many claims are in which state, and on what that rests; ends with a blank."""
+    states = Counter(one.state for one in answers.values())
+    told = ", ".join(f"{states[state]} {state}" for state in ("confirmed", "not confirmed", "not run"))
+    return f"{len(answers)} claims: {told}.{_shared(answers)}{_by_instruments(answers)} "
+
+
 def _shared(answers: Mapping[str, Answer]) -> str:
     """On how many measurements the answers rest: two claims may ask for the same numbers."""
     found = {
@@ -212,9 +246,9 @@ def _by_instruments(answers: Mapping[str, Answer]) -> str:
 
 def _decided_by(found: Answer) -> str:
     if found.study:
-        return f"[{found.study}](#study-{found.study})"
+        return f"[{found.study}]({found.study}.md)"
     if found.instrument:
-        return f"[{found.instrument}](#instrumented-runs)"
+        return f"[{found.instrument}](instruments.md)"
     return found.reason + (f": `{found.command}`" if found.command else "")
 
 

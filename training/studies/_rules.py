@@ -81,6 +81,7 @@ class Rule:
         by: the studies, the nearest to the paper's setting first: the first that has its results decides.
         measured: the instrument and its bounds; None where no instrumented run decides.
         reason: why there is neither; "" where there is one.
+        question: what runs would be asked, where there is neither: committed before them; "" without one.
         command: that measures it without either; None where there is none.
         cost: of the command.
     """
@@ -88,6 +89,7 @@ class Rule:
     by: tuple[Asked, ...] = ()
     measured: AskedOfInstrument | None = None
     reason: str = ""
+    question: str = ""
     command: str | None = None
     cost: str = ""
 
@@ -180,12 +182,15 @@ def _words(table: Mapping[str, Any]) -> str:
 
 
 def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: Mapping[str, Instrument]) -> Rule:
-    only(table, ("by", "measured", "reason", "command", "cost"))
+    only(table, ("by", "measured", "reason", "question", "command", "cost"))
     if sum(key in table for key in ("by", "measured", "reason")) != 1:
         raise ValueError("by, measured or reason must be given, one of them")
+    if "question" in table and "reason" not in table:
+        raise ValueError("question must stand with reason, or with the study or the instrument that answers it")
     by = tuple(_asked(one, studies) for one in table.get("by", ()))
     measured = read_asked(table["measured"], instruments) if "measured" in table else None
-    return Rule(by, measured, table.get("reason", ""), table.get("command"), table.get("cost", ""))
+    question = said(table, "question") if "question" in table else ""
+    return Rule(by, measured, table.get("reason", ""), question, table.get("command"), table.get("cost", ""))
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:

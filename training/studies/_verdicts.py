@@ -96,7 +96,7 @@ def claim_answer(
     if rule.measured:
         return _measured.answer(claim, rule.measured, measured, COMMITTED)
     if not rule.by:
-        return Answer(state="not run", reason=rule.reason, command=rule.command, cost=rule.cost)
+        return Answer(state="not run", question=rule.question, reason=rule.reason, command=rule.command, cost=rule.cost)
     found = [_study_answer(claim, asked, finds[asked.study.name]) for asked in rule.by]
     deciding = next((one for one in found if one.state != "not run"), found[0])
     return replace(deciding, others=tuple(one for one in found if one is not deciding))

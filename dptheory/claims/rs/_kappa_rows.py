@@ -57,7 +57,7 @@ def rows_bars_hold(keep: int, z: float, share: float = 1.0) -> bool:
 
 
 def rows_bar_exact(what: str, keep: int, z: float) -> float:
-    """Standard error and stated error (step 12) of 500 draws, by the spread and the largest f over all masks of 16 entries.
+    """Standard error and stated error (rs.kappa_error, step 7) of 500 draws, by the spread and the largest f over all masks of 16 entries.
 
     Only rows longer than z C are drawn. What f's own bracket adds for the others, a quarter of a percent, is left out.
     """

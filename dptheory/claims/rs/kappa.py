@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -202,24 +201,6 @@ def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
     )
 
 
-@row.equal(lambda: _large_kappa.UNEVEN)
-def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
-    """their error bars hold and are at most a thousandth"""
-    return (
-        _large_kappa.bar_holds(
-            _large_kappa.uneven_found(dim, keep, present, share, scale),
-            _large_kappa.uneven_ratio(dim, keep, present, share, scale),
-            1.1e-3,
-        ),
-        True,
-        lambda: _large_kappa.bar_holds(
-            replace(_large_kappa.uneven_found(dim, keep, present, share, scale), error=0.0),
-            _large_kappa.uneven_ratio(dim, keep, present, share, scale),
-            1.1e-3,
-        ),
-    )
-
-
 @row.equal(lambda: [(name, *case) for case in _large_kappa.LARGE for name in _large_kappa.FIELDS], tolerance=1e-3)
 def _(name: str, dim: int, keep: int, scale: float, z: float) -> Sides:
     """every field, heavy tails and Gaussian deviation, d = 1e4 to 1e6"""
@@ -262,28 +243,6 @@ def _(name: str, keep: int, z: float) -> Sides:
         lambda: rows.rows_field_exact(name, keep, z),
         lambda: 1.005 * rows.rows_field(name, keep, z),
     )
-
-
-@row.equal((8, 0.75), (6, 0.25))
-def _(keep: int, z: float) -> Sides:
-    """rows: the error bars of 100 draws hold"""
-    return rows.rows_bars_hold(keep, z), True, lambda: rows.rows_bars_hold(keep, z, 0.1)
-
-
-@row.equal(("standard_error", 8, 0.75), ("standard_error", 6, 0.25), ("error", 8, 0.75), tolerance=6e-3)
-def _(what: str, keep: int, z: float) -> Sides:
-    """rows: mean standard error and error of 300 draws, by the spread over all masks and Bernstein's inequality"""
-    return (
-        rows.rows_bar(what, keep, z),
-        lambda: rows.rows_bar_exact(what, keep, z),
-        lambda: 1.01 * rows.rows_bar(what, keep, z),
-    )
-
-
-@row.equal((8, 0.75), tolerance=0.12)
-def _(keep: int, z: float) -> Sides:
-    """rows: mean square of (value - exact) / standard error over 300 draws"""
-    return rows.rows_z_score(keep, z), 1.0, lambda: 1.2 * rows.rows_z_score(keep, z)
 
 
 def _small_slack(dim: float, keep_share: float, scale: float) -> float:

@@ -9,19 +9,22 @@ import pytest
 
 from dptheory import claims
 from dptheory.training.studies import _results_page, _verdicts, write_answers
-from dptheory.training.studies._rules import Condition, Rule
+from dptheory.training.studies._results_page import Pages
+from dptheory.training.studies._rules import Condition, Rule, read_studies
 from tests.refused import refused
 from tests.training.studies.test_verdicts import CELL, WANTED, asked, written
 
 ROOT = Path(__file__).parents[3]
+TWO_SCREENS = 100
+"""Lines."""
 
 
-def page(folder: Path, *relations: str) -> str:
+def pages(folder: Path, *relations: str) -> Pages:
     """Of the invented study alone, with what the theory expects of its comparisons."""
     finds = {"invented": _verdicts.committed(WANTED, folder)}
     forecasts = {"invented": tuple(Condition(c, r) for c, r in zip(WANTED.comparisons, relations, strict=False))}
     answers = _verdicts.all_answers({"rs.table2": Rule((asked("higher"),)), "rs.fig5": Rule(reason="no | way")}, finds)
-    return _results_page.results_page({"invented": WANTED}, forecasts, answers, finds)
+    return _results_page.results_pages({"invented": WANTED}, forecasts, answers, finds)
 
 
 def test_committed_files_are_fresh(tmp_path: Path) -> None:
@@ -31,12 +34,17 @@ def test_committed_files_are_fresh(tmp_path: Path) -> None:
     assert (ROOT / "dptheory" / "claims" / "answers.json").read_text(encoding="utf-8") == out.read_text(
         encoding="utf-8"
     ), stale
-    for made in (text, text.with_suffix(".json")):
-        assert (ROOT / "proofs" / made.name).read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), stale
+    below = {made.name for made in (tmp_path / "results").iterdir()}
+    assert below == {"claims.md", "instruments.md", *(f"{study}.md" for study in read_studies())}
+    for made in (text, text.with_suffix(".json"), *(tmp_path / "results").iterdir()):
+        committed = ROOT / "proofs" / made.relative_to(tmp_path)
+        assert committed.read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), stale
+    assert len(text.read_text(encoding="utf-8").splitlines()) < TWO_SCREENS
     measured = claims.all_claims(verdict=claims.Verdict.EMPIRICAL)
     assert list(json.loads(out.read_text(encoding="utf-8"))) == [claim.id for claim in measured]
-    assert sum(counts.values()) == len(measured) == 53
-    assert len(re.findall(r"^\| \[`", text.read_text(encoding="utf-8"), re.MULTILINE)) == 53
+    assert sum(counts.values()) == len(measured) == 57
+    claimed = (tmp_path / "results" / "claims.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| \[`", claimed, re.MULTILINE)) == len(measured)
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -52,16 +60,18 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_before_any_result(tmp_path: Path) -> None:
-    text = page(tmp_path, "not lower", "equal", "lower")
-    assert "Nothing so far: none of the 3 conditions" in text
-    assert "| [invented](#study-invented) | Invented |  | 0 of 88 runs so far |" in text
-    assert "**Answer.** None yet: 0 of 88 runs so far." in text
-    assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in text
-    assert r"| [`rs.fig5`](rs/empirical.md) | not run |  | no \| way |" in text
-    assert f"| [`rs.table2`](rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](#study-invented) |" in text
-    details = text.split("## What was asked and found")[1].split("## Corrected")[0].split()
-    assert " ".join(details) == f"- [`rs.table2`](rs/empirical.md), not run. {asked('higher').question}"
-    assert "Tuned" not in text and "Results: `" not in text and "| difference |" not in text and "![" not in text
+    found = pages(tmp_path, "not lower", "equal", "lower")
+    assert "Nothing so far: none of the 3 conditions" in found.overview
+    assert "Without an answer so far: [invented](results/invented.md) (0 of 88 runs so far).\n" in found.overview
+    assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in found.overview
+    study, claimed = found.below["invented"], found.below["claims"]
+    assert "**Answer.** None yet: 0 of 88 runs so far." in study
+    assert "2 claims: 0 confirmed, 0 not confirmed, 2 not run." in claimed
+    assert r"| [`rs.fig5`](../rs/empirical.md) | not run |  | no \| way |" in claimed
+    assert f"| [`rs.table2`](../rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](invented.md) |" in claimed
+    details = claimed.split("## What was asked and found")[1].split("## Corrected")[0].split()
+    assert " ".join(details) == f"- [`rs.table2`](../rs/empirical.md), not run. {asked('higher').question}"
+    assert "Tuned" not in study and "Results: `" not in study and "| difference |" not in study and "![" not in study
 
 
 @pytest.mark.parametrize(
@@ -74,7 +84,7 @@ def test_before_any_result(tmp_path: Path) -> None:
 def test_head_of_a_study(tmp_path: Path, title: str, answers: tuple[str, ...], heading: str, said: str) -> None:
     study = dataclasses.replace(WANTED, title=title, question="Really?", answers=answers)
     finds = {"invented": _verdicts.committed(study, tmp_path)}
-    text = _results_page.results_page({"invented": study}, {"invented": ()}, {}, finds)
+    text = _results_page.results_pages({"invented": study}, {"invented": ()}, {}, finds).below["invented"]
     assert f"\n{heading}\n" in text and said in text
 
 
@@ -84,15 +94,18 @@ def test_what_contradicts_the_theory_comes_first(tmp_path: Path) -> None:
     finds = {"invented": _verdicts.committed(WANTED, folder)}
     _, equal, winner = WANTED.comparisons
     conditions = Condition(forecast, "not higher"), Condition(equal, "equal"), Condition(winner, "higher")
-    text = _results_page.results_page({"invented": WANTED}, {"invented": conditions}, {}, finds)
-    head, rest = text.split("## The studies")
-    line = r"- \[invented\]\(#study-invented\), masked - plain \(final\): \+2\.05 .* points, below 1: the opposite"
+    said = {"invented": "A mask gains more than was thought: by 2 points. That is much."}
+    found = _results_page.results_pages({"invented": WANTED}, {"invented": conditions}, {}, finds, contradicted=said)
+    head, _ = found.overview.split("## The studies")
+    assert "- [invented](results/invented.md): A mask gains more than was thought.\n" in head
+    assert f"**What contradicts the theory.** {said['invented']}\n" in found.below["invented"]
+    line = r"- \[invented\]\(results/invented.md\), masked - plain \(final\): \+2\.05 .* points, below 1: the opposite"
     assert re.search(line, head)
     assert (
         "conditions that the theory sets on comparisons 3 can be tried by now: 1 hold, 1 came out the other way, and 1 are open"
         in head
     )
-    assert head.count("\n- ") == 1 and rest.count("\n- ") == 3
+    assert head.count("\n- ") == 2 and found.below["invented"].count("\n- ") == 3
 
 
 def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +126,7 @@ def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.Mo
     assert found[0]["mean"] == pytest.approx(2.05)
     nothing = {"invented": _verdicts.committed(wanted, tmp_path / "nothing")}
     assert json.loads(_results_page.tables({"invented": wanted}, {"invented": forecast}, nothing)) == {}
-    assert "![Invented](figures/study_invented.png)" in page(folder, "not lower")
+    assert "![Invented](../figures/study_invented.png)" in pages(folder, "not lower").below["invented"]
     made = _results_page._comparisons.compare(wanted, near, _verdicts.committed(wanted, folder))
     assert made is not None
     last, best = (dataclasses.replace(made.last, mean=m, low=m - 1, high=m + 2) for m in (5.0, 7.1234567))
@@ -132,12 +145,17 @@ def test_what_the_pictures_are_drawn_from(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_the_answer_is_the_main_comparison_in_a_sentence(tmp_path: Path, gain: float, sentence: str) -> None:
-    text = page(written(tmp_path, {"masked": gain}), "not lower")
+    found = pages(written(tmp_path, {"masked": gain}), "not lower")
+    text = found.below["invented"]
     assert f"**Answer.** {sentence}" in text and "points over 16 pairs." in text
-    assert f"| [invented](#study-invented) | Invented | {sentence}" in text  # the overview of the studies
+    assert f"| [invented](results/invented.md) | Invented | {sentence}" in found.overview
+    assert "Without an answer so far: none.\n" in found.overview
     row = next(line for line in text.splitlines() if line.startswith("| masked - plain (main) | final | 16 |"))
     assert len(row.split(" | ")) == 8 and row.endswith("|  | 0, 0 |")
-    assert "Tuned: final, plain: optimizer.learning_rate = 0.5 (at the end of the grid), optimizer.momentum = 0" in text
+    assert (
+        "**Tuned.** final, plain: optimizer.learning_rate = 0.5 (at the end of the grid), optimizer.momentum = 0"
+        in text
+    )
     assert "Results: `proofs/results/invented.jsonl`, made by `c0ffee`." in text and "88 of 88 runs, of " in text
 
 
@@ -161,7 +179,7 @@ def test_the_sentence_says_what_the_margin_says(tmp_path: Path) -> None:
 def test_p_values_of_a_table(tmp_path: Path) -> None:
     """Of three comparisons one has eight pairs, and no p below 3 * 2 / 2^8; an equivalence has that of its two tests."""
     folder = written(tmp_path, {"masked": 0.2})
-    text = page(folder, "not lower")
+    text = pages(folder, "not lower").below["invented"]
     assert "\n\nOf 8 pairs p is at least 0.0234 here.\n" in text and min(3 * 2 / 2**8, 1) == 0.0234375
     equal = WANTED.comparisons[1]
     found = _results_page._comparisons.compare(WANTED, equal, _verdicts.committed(WANTED, folder))
@@ -205,10 +223,10 @@ def test_what_was_asked_and_found(tmp_path: Path) -> None:
     for beside in ("", "that too"):
         rule = Rule((dataclasses.replace(asked("higher", "equal"), beside=beside),))
         (answer,) = (answers := _verdicts.all_answers({"rs.table2": rule}, finds)).values()
-        text = _results_page.results_page({"invented": WANTED}, {"invented": ()}, answers, finds)
+        text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, answers, finds).below["claims"]
         lines = text.split("## What was asked and found\n\n")[1].split("\n\n")[0].splitlines()
         assert lines == [
-            f"- [`rs.table2`](rs/empirical.md), {answer.state}. Is it?",
+            f"- [`rs.table2`](../rs/empirical.md), {answer.state}. Is it?",
             *(f"  - {one}" for one in answer.findings),
             "  - not the paper's setting: it is invented",
             *(["  - asked after the results, deciding nothing: that too"] if beside else []),
@@ -217,9 +235,9 @@ def test_what_was_asked_and_found(tmp_path: Path) -> None:
     number = claims.Measured(quantity="gain", values=(1.0,), relation="above 0", outcome="holds")
     measured = claims.Answer(state="confirmed", question="Does it?", differs="all", measured=(number,))
     both = {"rs.fig5": measured, "rs.fig4": claims.Answer(state="not run")}
-    text = _results_page.results_page({"invented": WANTED}, {"invented": ()}, both, finds)
+    text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, both, finds).below["claims"]
     assert text.split("## What was asked and found\n\n")[1].split("\n\n")[0].splitlines() == [
-        "- [`rs.fig5`](rs/empirical.md), confirmed. Does it?", f"  - {number}", "  - not the paper's setting: all",
+        "- [`rs.fig5`](../rs/empirical.md), confirmed. Does it?", f"  - {number}", "  - not the paper's setting: all",
     ]  # fmt: skip
 
 
@@ -228,6 +246,6 @@ def test_corrected_questions_are_listed(tmp_path: Path) -> None:
     said = Rule((dataclasses.replace(asked("higher"), corrected="it asked for less"),))
     for rule, line in ((said, "- `rs.table2`: it asked for less"), (Rule((asked("higher"),)), "none")):
         answers = _verdicts.all_answers({"rs.table2": rule}, finds)
-        text = _results_page.results_page({"invented": WANTED}, {"invented": ()}, answers, finds)
+        text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, answers, finds).below["claims"]
         _, _, rest = text.partition("was changed when results were known:\n\n")
-        assert rest.split("\n\n")[0] == line
+        assert rest == f"{line}\n"

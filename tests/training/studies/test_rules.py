@@ -44,7 +44,7 @@ def test_where_the_interval_has_to_lie(relation: str, target: tuple[float, float
 def test_every_measured_claim_has_its_rule_and_every_study_its_forecast() -> None:
     rules, forecasts = read_rules(STUDIES), read_forecasts(STUDIES)
     assert (
-        list(rules) == [claim.id for claim in claims.all_claims(verdict=claims.Verdict.EMPIRICAL)] and len(rules) == 53
+        list(rules) == [claim.id for claim in claims.all_claims(verdict=claims.Verdict.EMPIRICAL)] and len(rules) == 57
     )
     assert all(bool(rule.by) + bool(rule.reason) + bool(rule.measured) == 1 for rule in rules.values())
     assert sum(bool(rule.measured) for rule in rules.values()) == 20
@@ -75,6 +75,7 @@ def home(tmp_path: Path) -> Path:
         ("rs", 'question = "With clipping', 'question = ""\n# ', "rs.fig3: question must say something"),
         ("gip", "[table1]\nreason", '[table1]\ncost = "x"\n# ', "gip.table1: by, measured or reason must be given"),
         ("gip", "[table1]", "[table1", "gip.toml is not TOML"),
+        ("gip", "[assumption1.measured]", '[assumption1]\nquestion = "?"\n[assumption1.measured]', "question must stand with reason"),
         ("gip", BESIDE, 'beside = ""', "gip.table5: beside must say something"),
         ("lf", 'corrected = "asked', 'corrected = ""\n# "', "lf.asm3.2: corrected must say something"),
         ("rf", 'corrected = "asked', 'corrected = ""\n# "', "rf.table4: corrected must say something"),

@@ -169,8 +169,10 @@ def test_the_winner_has_its_name(tmp_path: Path) -> None:
 
 
 def test_without_a_study_there_are_reason_and_command() -> None:
-    found = _verdicts.claim_answer("rs.table2", Rule(reason="why", command="do", cost="much"), {})
-    assert found == Answer(state="not run", reason="why", command="do", cost="much")
+    rule = Rule(reason="why", question="is it?", command="do", cost="much")
+    found = _verdicts.claim_answer("rs.table2", rule, {})
+    assert found == Answer(state="not run", question="is it?", reason="why", command="do", cost="much")
+    assert found.lines()[1] == "asked before any run: is it?"
 
 
 def test_progress(tmp_path: Path) -> None:
