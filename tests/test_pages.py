@@ -328,6 +328,7 @@ def _studies() -> list[str]:
 def test_no_page_without_a_claim() -> None:
     own = {
         "README.md",
+        "fine_tuning.md",
         "glossary.md",
         "kernel.md",
         "new.md",

@@ -18,6 +18,8 @@ proofs/results
 proofs/website/sharp_edges
 proofs/website/tutorial
 proofs/opacus
+proofs/practice
+proofs/fine_tuning
 proofs/speed
 proofs/refute
 proofs/glossary

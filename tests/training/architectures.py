@@ -10,6 +10,7 @@ from typing import Any
 import peft
 import torch
 import transformers as hf
+from opacus.validators import ModuleValidator
 from torch import nn
 from torch.nn import functional as F
 
@@ -155,6 +156,11 @@ TRANSFORMERS: dict[str, Case] = {
         IMAGES, of_class),
     "ConvNeXt": Case(lambda: hf.ConvNextForImageClassification(hf.ConvNextConfig(
         hidden_sizes=[8, 12], depths=[1, 1], num_stages=2, num_labels=3, drop_path_rate=0.0)), IMAGES, of_class),
+    "ResNet after `ModuleValidator.fix`": Case(lambda: ModuleValidator.fix(hf.ResNetForImageClassification(hf.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], layer_type="basic", num_labels=3))), IMAGES, of_class),
+    "MobileNetV2 after `ModuleValidator.fix`": Case(lambda: ModuleValidator.fix(hf.MobileNetV2ForImageClassification(
+        hf.MobileNetV2Config(depth_multiplier=0.25, expand_ratio=2.0, output_stride=8, finegrained_output=False, tf_padding=False,
+        classifier_dropout_prob=0.0, num_labels=3))), IMAGES, of_class),
     "wav2vec 2": Case(lambda: without_mask(hf.Wav2Vec2ForSequenceClassification(hf.Wav2Vec2Config(
         vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, conv_dim=(8, 8),
         conv_kernel=(10, 3), conv_stride=(5, 2), num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, hidden_dropout=0.0,

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import torch
-
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch import nn
 

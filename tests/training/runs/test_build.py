@@ -316,7 +316,9 @@ def test_runs_clip_by_another_rule(clipping: dict[str, Any], mechanism: dict[str
     for one in (run, plain):
         runs.one_step(one)
         runs.one_step(one)
-    assert run.optimizer.epsilon(1e-5) == pytest.approx(plain.optimizer.epsilon(1e-5), rel=1e-9)  # roots of sums of squares
+    assert run.optimizer.epsilon(1e-5) == pytest.approx(
+        plain.optimizer.epsilon(1e-5), rel=1e-9
+    )  # roots of sums of squares
     weights, others = (torch.cat([p.detach().flatten() for p in one.model.parameters()]) for one in (run, plain))
     assert not torch.equal(weights, others)
     if clipping["name"] == "adaptive":
