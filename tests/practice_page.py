@@ -156,6 +156,13 @@ class Residual(nn.Module):
         return self.out(F.relu_(h).mean((2, 3)))  # type: ignore[no-any-return]
 
 
+def tied() -> nn.Module:
+    """The last layer has the weight of the first one, as language models have it."""
+    model = t.Model(lambda s, x: s.b(s.a(x).tanh().mean(1)), a=nn.Embedding(10, 6), b=nn.Linear(6, 10))
+    model.b.weight = model.a.weight  # type: ignore[union-attr, assignment]
+    return model
+
+
 LAYERS: dict[str, tuple[Callable[[], nn.Module], Sequence[torch.Tensor], Any]] = {
     "a residual block after `ModuleValidator.fix`": (
         lambda: ModuleValidator.fix(Residual()), (a.PICTURES[:, :, :6, :6], a.LABELS), t.cross_entropy),
@@ -165,6 +172,11 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Sequence[torch.Tensor], Any]] =
         lambda: standardise_weights(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))),
         (a.PICTURES[:, :, :6, :6], a.LABELS), t.cross_entropy),
     "weight norm": t.RIGHT["weight_norm"],
+    "a recurrence by hand": t.RIGHT["a call for each frame"],
+    "a siamese network": (
+        lambda: t.Model(lambda s, x: s.b((s.a(x) - s.a(x.flip(1))).tanh()), a=nn.Linear(6, 4), b=nn.Linear(4, 3)), (t.X, t.Y),
+        t.cross_entropy),
+    "tied weights": (tied, (t.TOKENS, t.Y), t.cross_entropy),
     "a weight used outside of its layer": t.RIGHT["used outside of its layer"],
     "a weight used in its layer and outside": t.RIGHT["used in its layer and outside"],
     "one row for all examples": t.RIGHT["one row for all"],
