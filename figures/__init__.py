@@ -1,4 +1,4 @@
 """The pictures of the proof pages, one module per figure: ``data()`` computes, ``draw(ax, data)`` draws.
 
-``python -m figures`` writes each as PNG, with its data as CSV, into ``proofs/figures``.
+``python -m figures`` writes each as PNG into ``proofs/figures``, and the data of all to ``data.jsonl`` beside them.
 """

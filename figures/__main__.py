@@ -12,7 +12,7 @@ import typer
 from dptheory.cli._common import user_errors
 from dptheory.files import require_writable, write_atomically
 from figures._study import STUDIES, StudyFigure
-from figures._table import Figure, to_csv
+from figures._table import Data, Figure, from_lines, to_csv, to_lines
 
 
 def _modules() -> Iterator[tuple[str, Figure]]:
@@ -24,10 +24,12 @@ FIGURES: dict[str, Figure] = dict(_modules()) | {f"study_{name}": StudyFigure(na
 """Every module of this folder whose name has no underscore at its start, and every study, as far as there are results."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
+DATA = "data.jsonl"
+"""What every picture shows, a line for each: drawings differ between versions of matplotlib, numbers do not."""
 
 
-def render(figure: Figure) -> tuple[bytes, str]:
-    """One figure as (PNG, CSV); the same input gives the same bytes on the same versions."""
+def render(figure: Figure) -> tuple[bytes, Data]:
+    """One figure as PNG, and its data; the same input gives the same bytes on the same versions."""
     import matplotlib.pyplot as plt
 
     table = figure.data()
@@ -37,25 +39,31 @@ def render(figure: Figure) -> tuple[bytes, str]:
         png = io.BytesIO()
         canvas.savefig(png, format="png", metadata={"Software": None})
         plt.close(canvas)
-    return png.getvalue(), to_csv(table)
+    return png.getvalue(), table
 
 
 def main(
     names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all where none is named.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for PNG and CSV.")] = Path("proofs/figures"),
+    out: Annotated[Path, typer.Option(help="Folder for the pictures, and for data.jsonl with their data.")] = Path(
+        "proofs/figures"
+    ),
+    csv: Annotated[bool, typer.Option("--csv", help="Also write the data of each figure as NAME.csv.")] = False,
 ) -> None:
     """Regenerate the figures, as in `python -m figures top_k_mse`."""
     with user_errors():
         unknown = set(names or ()) - set(FIGURES)
         if unknown:
             raise ValueError(f"names must be figures, got {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
+        require_writable(out / DATA)
+        kept = from_lines((out / DATA).read_text(encoding="utf-8")) if (out / DATA).exists() else {}
+        tables: dict[str, Data] = {name: table for name, table in kept.items() if name in FIGURES}
         for name in names or FIGURES:
-            require_writable(out / f"{name}.csv")
-        for name in names or FIGURES:
-            png, csv = render(FIGURES[name])
-            write_atomically(out / f"{name}.csv", csv)
+            png, tables[name] = render(FIGURES[name])
             write_atomically(out / f"{name}.png", png)
+            if csv:
+                write_atomically(out / f"{name}.csv", to_csv(tables[name]))
             typer.echo(f"{out / name}.png")
+        write_atomically(out / DATA, to_lines(tables))
 
 
 if __name__ == "__main__":

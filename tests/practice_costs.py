@@ -1,4 +1,4 @@
-"""``python -m tests.practice_costs``: what fine-tuning costs, in proofs/fine_tuning.md, from what the benchmark measured."""
+"""``python -m tests.practice_costs``: what fine-tuning costs, in proofs/guides/fine_tuning.md, from what the benchmark measured."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dptheory.training.benchmarks._text import EVERYTHING, LORA, WAYS
 from tests.written import marked, page
 
 PROOFS = Path(__file__).parents[1] / "proofs"
-PAGE = PROOFS / "fine_tuning.md"
+PAGE = PROOFS / "guides" / "fine_tuning.md"
 RESULTS = PROOFS / "figures" / "practice_benchmark.json"
 TIME = "processor_median"
 

@@ -12,7 +12,7 @@ import pytest
 from dptheory import claims
 from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck, _search
 from dptheory.claims import Claim, Source, Verdict
-from dptheory.claims._order import ledger_key
+from dptheory.claims._registry import ledger_key
 from tests.every import every
 from tests.mutants import bench, holders
 from tests.refused import refused

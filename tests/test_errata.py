@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from dptheory import claims, convergence, embedding, freezing, gradients, privacy, pruning, sparsification
-from dptheory.claims import _errata
+from dptheory.claims import _pages
 from dptheory.claims.gep import _noisy_steps as noisy
 from dptheory.claims.gip.alg1 import printed_mask
 from dptheory.claims.gip.beta_values import _printed_with_rounded_swaps as rounded
@@ -312,7 +312,7 @@ def test_each_erratum_fits_two_pages_and_its_table_is_fresh() -> None:
         page = _page(paper)
         block = page.split(_BEGIN)[1].split(_END)[0].strip()
         before, after = page.split(_BEGIN)[0], page.split(_END)[1]
-        if block != _errata.verdicts_markdown(paper, claims.all_claims(), written=before + after):
+        if block != _pages.verdicts_markdown(paper, claims.all_claims(), written=before + after):
             stale.append(paper)
         shown = re.sub(r"\]\([^)]*\)|<!--.*?-->|^\|---.*$", "", page, flags=re.MULTILINE)
         paragraphs = re.sub(r"(?<=[^\n|])\n(?=[^\n|#-])", " ", shown)
@@ -333,8 +333,8 @@ def test_every_statement_that_does_not_hold_stands_in_an_erratum_once() -> None:
 def test_the_head_counts_by_the_scale() -> None:
     """LOOSE is true as printed; the parts of a head add up to its whole, and severities to the FALSE ones."""
     for paper in claims.PAPERS:
-        rows = [claim for claim in claims.all_claims() if _errata.concerns(claim, paper)]
-        head = _errata.head_count(rows)
+        rows = [claim for claim in claims.all_claims() if _pages.concerns(claim, paper)]
+        head = _pages.head_count(rows)
         assert f"{head}." in _page(paper).split(_BEGIN)[1]
         whole, *parts = map(int, re.findall(r"(\d+) (?=statements|are true|CONDITIONAL|NOT_SHOWN|FALSE)", head))
         assert whole == sum(parts) == len(rows)
@@ -345,7 +345,7 @@ def test_the_head_counts_by_the_scale() -> None:
         ]
         assert sum(map(int, re.findall(r"(\d+) (?:slip|repairable|serious)", head))) == names.count("FALSE")
     one = [claims.get("rf.lem2"), claims.get("rs.thm3.3"), claims.get("gip.eq18")]
-    assert _errata.head_count(one) == (
+    assert _pages.head_count(one) == (
         "of 3 statements 2 are true as printed (1 of them LOOSE), 0 CONDITIONAL, 0 NOT_SHOWN and 1 FALSE (1 slip)"
     )
 
@@ -363,4 +363,4 @@ def test_an_erratum_without_its_markers_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "erratum.md"
     page.write_text("no markers")
     with pytest.raises(ValueError, match="must hold the markers"):
-        _errata.write_erratum(page, "rf")
+        _pages.write_erratum(page, "rf")

@@ -21,24 +21,26 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from figures.__main__ import FIGURES, STYLE, render
-from figures._table import from_csv
+from figures.__main__ import DATA, FIGURES, STYLE, render
+from figures._table import from_lines
 
 PICTURES = Path(__file__).parents[1] / "proofs" / "figures"
+COMMITTED = from_lines((PICTURES / DATA).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_committed_data_is_fresh(name: str) -> None:
-    fresh, committed = FIGURES[name].data(), from_csv((PICTURES / f"{name}.csv").read_text(encoding="utf-8"))
+    fresh, committed = FIGURES[name].data(), COMMITTED[name]
     assert list(fresh) == list(committed)
     for column, values in fresh.items():
         np.testing.assert_allclose(committed[column], values, rtol=1e-9, err_msg=f"{column}: run python -m figures")
 
 
 def test_drawing_is_deterministic() -> None:
-    first, second = render(FIGURES["beta"]), render(FIGURES["beta"])
+    (first, data), (second, again) = render(FIGURES["beta"]), render(FIGURES["beta"])
     assert first == second
-    assert first[0].startswith(b"\x89PNG")
+    np.testing.assert_equal(data, again)
+    assert first.startswith(b"\x89PNG")
 
 
 def _labels_of_red(canvas: Figure) -> list[str]:
@@ -55,10 +57,9 @@ def _labels_of_red(canvas: Figure) -> list[str]:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_red_is_what_a_paper_prints(name: str) -> None:
-    data = from_csv((PICTURES / f"{name}.csv").read_text(encoding="utf-8"))
     with plt.style.context(STYLE):
         canvas, ax = plt.subplots()
-        FIGURES[name].draw(ax, data)
+        FIGURES[name].draw(ax, COMMITTED[name])
         labels = _labels_of_red(canvas)
         plt.close(canvas)
     assert [label for label in labels if "printed" not in label] == []
@@ -77,7 +78,7 @@ def test_red_of_another_meaning_is_found() -> None:
 
 
 def test_every_picture_is_committed_and_used() -> None:
-    assert {path.stem for path in PICTURES.glob("*.png")} == set(FIGURES)
+    assert {path.stem for path in PICTURES.glob("*.png")} == set(FIGURES) == set(COMMITTED)
     pages = "".join(page.read_text(encoding="utf-8") for page in PICTURES.parent.rglob("*.md"))
     pages += "".join(claims.page_markdown(claim) for claim in claims.all_claims())
     assert all(f"figures/{name}.png" in pages for name in FIGURES)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _own_results, _page_markdown, page_markdown
+from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _page_markdown, _pages, page_markdown
 from tests.every import every
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ def test_the_page_of_what_a_kernel_checked_counts_right() -> None:
 
 
 def test_the_page_of_our_own_results_is_fresh() -> None:
-    expected = _own_results.own_results_markdown(claims.all_claims(), PROOFS)
+    expected = _pages.own_results_markdown(claims.all_claims(), PROOFS)
     assert (PROOFS / "new.md").read_text(encoding="utf-8") == expected, STALE
 
 
@@ -63,9 +63,9 @@ def test_a_page_of_a_method_says_what_it_proves_and_changes(tmp_path: Path) -> N
     page = tmp_path / "privacy" / "method.md"
     page.write_text("# A method\n\n**In one sentence.** It works.\n\nThis page has no row in the ledger.\n")
     with pytest.raises(ValueError, match="must have a title and the lines"):
-        _own_results.own_results_markdown((), tmp_path)
+        _pages.own_results_markdown((), tmp_path)
     page.write_text(f"{page.read_text()}\n**For a user.** Less noise.\n\n**Checked.** proof.\n")
-    shown = _own_results.own_results_markdown((), tmp_path)
+    shown = _pages.own_results_markdown((), tmp_path)
     assert "| [A method](privacy/method.md) | It works. | Less noise. | proof. |" in shown
 
 
@@ -328,7 +328,7 @@ def _studies() -> list[str]:
 def test_no_page_without_a_claim() -> None:
     own = {
         "README.md",
-        "fine_tuning.md",
+        *(f"guides/{page.name}" for page in (PROOFS / "guides").glob("*.md")),
         "glossary.md",
         "kernel.md",
         "new.md",

@@ -1,4 +1,4 @@
-"""Each sentence of the README that states a result, computed: the number or the inequality, not the words."""
+"""Each sentence of README and guides that states a result, computed: the number or the inequality, not the words."""
 
 import dataclasses
 import json
@@ -12,7 +12,9 @@ import pytest
 from dptheory import claims, convergence, embedding, gradients, papers, privacy, pruning, sparsification
 from tests.said import says
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FINDINGS = (ROOT / "proofs" / "guides" / "findings.md").read_text(encoding="utf-8")
 
 # --- random freeze and random sparsification --------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ def test_masks_can_stop_what_converges() -> None:
     assert update([0.0, 0.0], np.ones((1, 2))) == pytest.approx([0, 0], abs=1e-12)
     assert update([0.0, 0.0], np.eye(2)) == pytest.approx([-3 / 16, 0])
     assert update([0.6, 0.0], np.eye(2)) == pytest.approx([0, 0], abs=1e-12)
-    assert says(README, "3", "5")
+    assert says(FINDINGS, "3", "5")
 
 
 def test_no_private_selection_retains_more_than_4_parts_in_10_000_at_that_budget() -> None:
@@ -270,7 +272,7 @@ def test_how_many_statements_have_which_verdict() -> None:
     count = {verdict: sum(one.verdict is verdict for one in rows) for verdict in claims.Verdict}
     severe = {severity: sum(one.severity is severity for one in rows) for severity in claims.Severity}
     true = count[claims.Verdict.HOLDS] + count[claims.Verdict.LOOSE]
-    said = " ".join(README.split())
+    said = " ".join(FINDINGS.split())
     assert f"Of {len(rows)} statements that the papers argue, {true} are true as printed" in said
     assert f"(HOLDS, and {count[claims.Verdict.LOOSE]} LOOSE," in said
     assert f"{count[claims.Verdict.CONDITIONAL]} need a condition that is not stated (CONDITIONAL)" in said
@@ -281,6 +283,15 @@ def test_how_many_statements_have_which_verdict() -> None:
     )
     assert f"{severe[claims.Severity.REPAIRABLE]} where a corrected statement serves" in said
     assert f"{severe[claims.Severity.SLIP]} slips of the pen" in said
+    short = (
+        f"Of {len(rows)} statements that the papers argue, {true} are true as printed, {count[claims.Verdict.CONDITIONAL]} need a "
+        f"condition that is not stated, {count[claims.Verdict.FALSE]} are false, and {count[claims.Verdict.NOT_SHOWN]} are not shown."
+    )
+    assert short in " ".join(README.split())
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 900
 
 
 # --- measured claims ----------------------------------------------------------------------------------------------------
@@ -291,8 +302,8 @@ def test_how_many_measured_claims_have_an_answer() -> None:
     answered = [state for state in states if state != "not run"]
     confirmed = answered.count("confirmed")
     said = f"{len(answered)} of the\npapers' {len(states)} measured claims have an answer by studies and instruments"
-    assert says(README, said, confirmed, len(answered) - confirmed)
-    assert says(README, len(states) - len(answered))
+    assert says(FINDINGS, said, confirmed, len(answered) - confirmed)
+    assert says(FINDINGS, len(states) - len(answered))
     answers = [one.answer for one in claims.all_claims(verdict="empirical") if one.answer is not None]
     measured = [one.measured for one in answers if one.measured]
     assert {len(number.values) for numbers in measured for number in numbers} == {3}
@@ -301,13 +312,13 @@ def test_how_many_measured_claims_have_an_answer() -> None:
         for state in ("confirmed", "not confirmed")
     ]
     shared = f"some share their numbers, so that there are {distinct[0]} and {distinct[1]} of them"
-    assert says(README, len(measured), shared)
+    assert says(FINDINGS, len(measured), shared)
     missed = [part.outcome for one in answers for part in (*one.findings, *one.measured) if part.outcome != "holds"]
     assert {"open", "the opposite", "fails"} == set(missed)
 
 
 def test_what_was_measured() -> None:
-    text = " ".join(README.split())
+    text = " ".join(FINDINGS.split())
     fashion, mnist = _answer("lf.table1").findings
     assert (fashion.outcome, mnist.outcome) == ("open", "the opposite") and "lower half" in _answer(
         "lf.table1"

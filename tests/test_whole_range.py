@@ -8,7 +8,7 @@ import pytest
 
 from dptheory import privacy
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.references._pld import pld_bracket
+from dptheory.privacy.methods.references._cross_check import pld_bracket
 from dptheory.privacy.methods.references._prv import prv_or_none
 
 Setting = dict[str, Any]

@@ -30,7 +30,7 @@ def run(
 ) -> None:
     """Train one network with one of the papers' algorithms.
 
-    Example: [bold]dptheory run configs/fashion_mnist/random_sparsification.toml --set data=excerpt[/bold]
+    Example: [bold]dptheory run configs/fashion_mnist/random_sparsification --set data=excerpt[/bold]
 
     With several processes: [bold]torchrun --nproc-per-node 2 -m dptheory run ...[/bold]
     """

@@ -131,9 +131,7 @@ def probe(
 
 
 def instrument(
-    names: Annotated[
-        list[str], typer.Argument(help="instruments; files configs/instruments/NAME.toml of this package")
-    ],
+    names: Annotated[list[str], typer.Argument(help="instruments; tables of configs/instruments.toml of this package")],
     seed: Annotated[
         int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
     ] = None,

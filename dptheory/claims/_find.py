@@ -229,7 +229,7 @@ _TASKS = (
     ("dptheory run", "train with a configuration, resume it, and get a statement of privacy", "opacus.md",
      "train training opacus move statement configuration mask freeze project"),
     ("dptheory.training.make_private_with_epsilon", "fine-tune a text model, with adapters or fully, from data to statement",
-     "fine_tuning.md", "fine tune text language transformer transformers bert hugging face peft lora adapters layers cost own model"),
+     "guides/fine_tuning.md", "fine tune text language transformer transformers bert hugging face peft lora adapters layers cost"),
 )  # fmt: skip
 """What people come for: the command, what it does, its page, and the words that they use for it."""
 

@@ -4,7 +4,7 @@ Notation: w_t the iterate, grad its true gradient, gamma the learning rate, G th
 the share of entries that a mask keeps, C the clipping norm, sigma the noise multiplier (noise N(0, C^2 sigma^2 I) on the sum
 of B clipped gradients, B the batch size), T the number of steps, Delta = E L(w_1) - inf L.
 
-All statements are expectations over the iterates of plain steps w_{t+1} = w_t - gamma * update (no momentum), with batch
+All statements, but for those that say so, are of plain steps w_{t+1} = w_t - gamma * update (no momentum), with batch
 and noise drawn afresh at every step. What no function can check is named in the docstrings.
 
 ``sampling`` says how a batch is drawn: "poisson", every example with probability ``sampling_rate`` q, the sum divided by the
@@ -16,6 +16,7 @@ the noise term would need E[1 / size^2], and the size would have to be released.
 
 from dptheory.convergence._bounds import dpsgd_bound, layer_freezing_bound, noisy_sgd_bound
 from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
+from dptheory.convergence._clipped_masks import allocated_mask_bound, clipped_mask_bound
 from dptheory.convergence._drawn_size import drawn_size_factor
 from dptheory.convergence._held_masks import held_mask_bound
 from dptheory.convergence._least_gradient import least_gradient_bound
@@ -41,7 +42,9 @@ __all__ = [
     "adam_corrected_variance",
     "adam_velocity_variance",
     "alignment_bound",
+    "allocated_mask_bound",
     "batch_second_moment",
+    "clipped_mask_bound",
     "coasting_distance",
     "displacement_mean",
     "displacement_variance",

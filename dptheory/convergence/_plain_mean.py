@@ -2,7 +2,7 @@
 
 from numpy.typing import ArrayLike
 
-from dptheory.convergence._held_epochs import held_epochs
+from dptheory.convergence._held_masks import held_epochs
 from dptheory.convergence._terms import DescentBound
 
 _MAX_EPOCHS = 10**6  # they are gone through one by one

@@ -42,8 +42,15 @@ from dptheory.embedding._mse import (
     least_residual_energy,
 )
 from dptheory.embedding._release import SplitNoise, joint_clip, split_noise
-from dptheory.embedding._risk import ExcessRisk, excess_risk, excess_risk_as_published, least_risk, noisy_descent_risk
-from dptheory.embedding._worst_risk import WorstDescentRisk, worst_descent_risk
+from dptheory.embedding._risk import (
+    ExcessRisk,
+    WorstDescentRisk,
+    excess_risk,
+    excess_risk_as_published,
+    least_risk,
+    noisy_descent_risk,
+    worst_descent_risk,
+)
 
 __all__ = [
     "Adjacency",

@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._alike import run_around
 from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
@@ -48,12 +49,15 @@ class ResidualBound:
         estimation: price of estimating the subspace from m anchors, on average.
         deviation: price of an unlucky draw of the anchors.
         subspace_dim: the j <= k whose bound is the smallest; the residual for k is no larger than for j.
+        first_dim, last_dim: the ends of the run of j around it whose bounds rounding cannot tell from the smallest.
     """
 
     tail: float
     estimation: float
     deviation: float
     subspace_dim: int
+    first_dim: int
+    last_dim: int
 
     @property
     def value(self) -> float:
@@ -228,7 +232,7 @@ def residual_bound(
         fourth_moment: E|xi|^4 in [(tr Sigma)^2, T tr Sigma]; None takes T tr Sigma.
 
     Returns:
-        The bound's terms, and the j that is best; ``.value`` is the bound.
+        The bound's terms, the j that is best, and those that are as good; ``.value`` is the bound.
 
     Raises:
         ValueError: an argument outside its range.
@@ -252,15 +256,29 @@ def residual_bound(
     if fourth_moment is not None:
         least, most = trace**2 * (1 - _ROUNDING), fourth * (1 + _ROUNDING)
         fourth = _validate.real("fourth_moment", fourth_moment, least, most)
-    spread = max(fourth - float(np.square(spectrum).sum()), 0.0)
+    squares = float(np.square(spectrum).sum())
+    spread = max(fourth - squares, 0.0)
     sizes = np.arange(subspace_dim + 1)
     tails = np.append(np.cumsum(spectrum[::-1])[::-1], 0.0)[: subspace_dim + 1]
-    estimation = np.sqrt(sizes * (1 - sizes / dim) * spread / anchors)
+    shares = sizes * (1 - sizes / dim) / anchors
+    estimation = np.sqrt(shares * spread)
     known = (sizes == 0) | (sizes == dim)
     deviation = np.where(known, 0.0, bound * math.sqrt(-2 * math.log(failure) / anchors))
-    best = int(np.argmin(tails + estimation + deviation))
+    values = tails + estimation + deviation
+    best = int(np.argmin(values))
+    # no term is negative, and each takes at most 2 p + 16 roundings; the difference under the root takes those of both numbers
+    rounding = (2 * dim + 16) * np.finfo(float).eps
+    off = rounding * (fourth + squares)
+    low = (1 - rounding) * (tails + np.sqrt(shares * max(spread - off, 0.0)) + deviation)
+    high = (1 + rounding) * (tails + np.sqrt(shares * (spread + off)) + deviation)
+    first, last = run_around(low <= high[best], best)
     return ResidualBound(
-        tail=float(tails[best]), estimation=float(estimation[best]), deviation=float(deviation[best]), subspace_dim=best
+        tail=float(tails[best]),
+        estimation=float(estimation[best]),
+        deviation=float(deviation[best]),
+        subspace_dim=best,
+        first_dim=first,
+        last_dim=last,
     )
 
 

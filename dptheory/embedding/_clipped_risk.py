@@ -2,8 +2,9 @@
 
 import bisect
 import math
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,6 +95,7 @@ class BestResidualClip:
     Attributes:
         residual_clip: rho; 0 drops the residuals.
         subspace_dim: k, the first of the best ones.
+        alike_dims: the k of all choices whose bounds rounding cannot tell from the least, in the order given.
         steps: T.
         bias: b, mean of what clipping takes off the residuals' norms.
         noise_energy: N, energy of the noise of a step on the averaged gradient, with the best split.
@@ -102,6 +104,7 @@ class BestResidualClip:
 
     residual_clip: float
     subspace_dim: int
+    alike_dims: tuple[int, ...]
     steps: int
     bias: float
     noise_energy: float
@@ -180,10 +183,20 @@ def best_residual_clip(
         energy = steps * noise * noise
         value = _bounds(smoothness, distance, steps, energy, bias).upper
         return BestResidualClip(
-            residual_clip=clip, subspace_dim=subspace_dim, steps=steps, bias=bias, noise_energy=energy, value=value
+            residual_clip=clip,
+            subspace_dim=subspace_dim,
+            alike_dims=(subspace_dim,),
+            steps=steps,
+            bias=bias,
+            noise_energy=energy,
+            value=value,
         )
 
-    return min((chosen(k, rows) for k, rows in zip(kept, norms, strict=True)), key=lambda one: one.value)
+    found = [chosen(k, rows) for k, rows in zip(kept, norms, strict=True)]
+    best = min(found, key=lambda one: one.value)
+    # no term of a bound is negative: at most m additions of residuals and 100 other roundings, of both bounds
+    alike = best.value * (1 + 2 * (norms.shape[1] + 100) * sys.float_info.epsilon)
+    return replace(best, alike_dims=tuple(one.subspace_dim for one in found if one.value <= alike))
 
 
 def _mean_excess(rows: Array, clip: float) -> float:

@@ -1,6 +1,6 @@
 """What freezing the first layers does to clipped gradients, and the bound on descent that follows."""
 
-from dptheory.freezing._bias_turn import BiasAngleChange, bias_angle, bias_turn
+from dptheory.freezing._bias_turn import BiasAngleChange, bias_angle, bias_turn, expected_angle
 from dptheory.freezing._bound import FreezingBounds, freezing_bounds, private_second_moment
 from dptheory.freezing._comparison import FreezingComparison, compare_freezing
 from dptheory.freezing._effects import (
@@ -12,7 +12,6 @@ from dptheory.freezing._effects import (
     norm_growth,
     signal_growth,
 )
-from dptheory.freezing._expected_angle import expected_angle
 from dptheory.freezing._when import BestFreezing, LayerSteps, best_freezing, best_layer_steps
 
 __all__ = [

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.freezing._expected_angle import expected_angle
+from dptheory.freezing._bias_turn import expected_angle
 from dptheory.gradients import DistortionAngle
 
 Array = NDArray[np.float64]

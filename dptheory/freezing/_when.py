@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._alike import run_around
 from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
@@ -255,10 +256,7 @@ def _indistinguishable(losses: Array, best: int, parts: _Parts) -> tuple[int, in
     for each part that is added. Two losses that differ by less than both their errors cannot be told apart.
     """
     roundings = 8 * len(parts.rates) + parts.sizes.size
-    alike = losses <= losses[best] * (1 + 2 * roundings * np.finfo(float).eps)
-    apart = np.flatnonzero(~alike)
-    before, after = apart[apart < best], apart[apart > best]
-    return int(before[-1]) + 1 if before.size else 0, int(after[0]) - 1 if after.size else len(losses) - 1
+    return run_around(losses <= losses[best] * (1 + 2 * roundings * np.finfo(float).eps), best)
 
 
 def _shares(clips: Array, layer_norms: ArrayLike | None) -> Array:

@@ -1,7 +1,6 @@
 """What happens to one gradient: angles under noise, clipping, random masks, projections, the error of a noisy gradient."""
 
-from dptheory.gradients._angle_summary import AngleSummary, angle_summary
-from dptheory.gradients._angles import DistortionAngle, angle_range, batch_expected_cos
+from dptheory.gradients._angles import AngleSummary, DistortionAngle, angle_range, angle_summary, batch_expected_cos
 from dptheory.gradients._biased_angle import angle_variance
 from dptheory.gradients._clipping import (
     ClipMoments,

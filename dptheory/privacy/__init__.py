@@ -10,17 +10,17 @@ from dptheory.privacy import report as report
 from dptheory.privacy import samplers as samplers
 from dptheory.privacy._accountant import delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds, ProbabilityBounds
-from dptheory.privacy._budgets import least_noise_multiplier, max_steps
+from dptheory.privacy._budgets import least_noise_beside, least_noise_multiplier, max_steps
 from dptheory.privacy._clipping_rules import (
     COUNT_SHARE,
     CountedNoise,
     automatic_clip_sensitivity,
     counted_noise,
     layer_clip_sensitivity,
+    weighted_mean_sensitivity,
 )
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._composition_file import read_composition
-from dptheory.privacy._loss_divisor import weighted_mean_sensitivity
 from dptheory.privacy._masks import (
     average_sensitivity,
     combined_multiplier,
@@ -30,7 +30,6 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
-from dptheory.privacy._noise_beside import least_noise_beside
 from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Step
 from dptheory.privacy.methods.gaussian._gaussian import (
     gaussian_delta,
@@ -43,8 +42,7 @@ from dptheory.privacy.methods.gaussian._gaussian import (
 from dptheory.privacy.methods.renyi._conversion import conversion, epsilon_from_rdp, zcdp_budget, zcdp_epsilon
 from dptheory.privacy.methods.renyi._curves import ORDERS, FreshMask, subsampled_gaussian_rdp
 from dptheory.privacy.report._attack import AttackRisk
-from dptheory.privacy.report._statement import PrivacyStatement, privacy_statement
-from dptheory.privacy.report._statement_file import read_statement
+from dptheory.privacy.report._statement import PrivacyStatement, privacy_statement, read_statement
 
 __all__ = [
     "COUNT_SHARE",

@@ -342,7 +342,7 @@ class Composition:
             >>> axes.get_xlabel()
             'false positive rate'
         """
-        from dptheory.privacy.report._tradeoff_plot import draw  # matplotlib is an extra
+        from dptheory.privacy.report._tradeoff import draw  # matplotlib is an extra
 
         draw(self.guaranteed, ax)
 

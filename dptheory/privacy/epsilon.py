@@ -55,8 +55,8 @@ from dptheory.privacy._parts import (
 )
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import OneStep, Participations
+from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods._method import Method
-from dptheory.privacy.methods.fixed_size._bounds import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice

@@ -36,9 +36,9 @@ from dptheory.pruning._selection import (
     magnitude_noise,
     released_gain,
     released_top_k_mse,
+    selection_gain_bound,
     selection_gains,
 )
-from dptheory.pruning._selection_limit import selection_gain_bound
 
 __all__ = [
     "IndexBudget",

@@ -2,7 +2,7 @@
 
 from dptheory.sparsification._costs import Communication, Operations, communication, projection_operations
 from dptheory.sparsification._isotropic import isotropic_kappa, largest_isotropic_kappa
-from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, flat_kappa, kappa
+from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, flat_kappa, kappa, largest_split_free_kappa
 from dptheory.sparsification._ranking import captured_energy, signed_captured_energy, sparse_captured_energy
 from dptheory.sparsification._reconstruction import (
     AttackError,
@@ -16,7 +16,6 @@ from dptheory.sparsification._reconstruction import (
     reconstruction_errors,
 )
 from dptheory.sparsification._schedules import freeze_rate, total_density
-from dptheory.sparsification._split_free import largest_split_free_kappa
 from dptheory.sparsification._tradeoff import (
     EXPONENTS,
     OptimalRate,

@@ -7,23 +7,163 @@ min(|v|, c) |v| at X = |v|^2. The random-sparsification paper has z = 3/4, rando
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate, _vectors
+from dptheory._alike import run_around
 from dptheory.errors import ArgumentError
-from dptheory.gradients import kept_entries
-from dptheory.sparsification import _masked_rows
-from dptheory.sparsification._mask_average import Bracket, Shares, mean_descent
+from dptheory.gradients import all_masks, kept_entries, random_masks, symmetric_clip_lower_bound
+from dptheory.sparsification._mask_average import Bracket, Shares, descent, mean_descent
 from dptheory.sparsification._tradeoff import relative_bound
 
 Array = NDArray[np.float64]
 
+# --- kappa without a split of the clipping norm: its largest value, from norms alone
+
+
+def largest_split_free_kappa(
+    *, grad_norm: float, clip_norm: float, deviation_norms: ArrayLike, drop_rate: float
+) -> float:
+    r"""min(x, sqrt(x) C / |w|) / H with H = E min(1, (C - |xi|)_+ / |w|): no kappa without a split is larger; none is below x.
+
+    kappa without a split is E_m E[|m*w| min(|m*w|, (C - |m*xi|)_+)] / E[|w| min(|w|, (C - |xi|)_+)]. Where this bound is at most
+    sqrt(x), no mask that keeps the share x lowers the bound of Theorem 3.5 (``bias=0.0``) at a tuned learning rate.
+
+    Args:
+        grad_norm: \|w|, in [1e-70, 1e70].
+        clip_norm: C, in [1e-70, 1e70].
+        deviation_norms: equally likely values of |xi|, for instance measured ones; >= 0, shape (samples,).
+        drop_rate: r = 1 - x, in [0, 1).
+
+    Returns:
+        The bound, 1 for rate 0; inf where H is 0, because every deviation is at least C.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RS, Lemma 3.3; our own (rs.split_free).
+
+    Example: half of the deviations leave no room, so H = 1/2: a mask that keeps a quarter or less cannot pay.
+        >>> from dptheory.sparsification import largest_split_free_kappa
+        >>> norms = dict(grad_norm=0.5, clip_norm=1.0, deviation_norms=[0.1, 2.0])
+        >>> [round(largest_split_free_kappa(drop_rate=r, **norms) / (1 - r) ** 0.5, 3) for r in (0.5, 0.75, 0.9)]
+        [1.414, 1.0, 0.632]
+    """
+    grad_norm, clip_norm = _validate.size("grad_norm", grad_norm), _validate.size("clip_norm", clip_norm)
+    kept = 1 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
+    norms = _validate.nonnegative("deviation_norms", deviation_norms)
+    found = symmetric_clip_lower_bound(grad_norm=grad_norm, clip_norm=clip_norm, deviation_norms=norms)
+    if kept == 1:
+        return 1.0
+    share = found.integral / grad_norm / grad_norm
+    return min(kept, math.sqrt(kept) * (clip_norm / grad_norm)) / share if share > 0 else math.inf
+
+
+# --- E[1(A < 1) f(Y)] for measured deviations: which masks bring a row below the threshold, and what they keep of the descent
+#
+# A row q_1, ..., q_d >= 0 holds the squares of one example's deviation over the threshold, A is the sum of the entries that
+# the mask keeps. Rows with q_1 + ... + q_d < 1 are below for every mask. For the others Bernstein's inequality says which are
+# almost surely below or above; masks are drawn for what is left.
+
+
+DOUBT = 1e-4  # the drawn part's error bound fails with at most this chance
+_BLOCK = 2**22
+_SURE = 1e-4  # share of E[f] below which a row is not drawn
+
+
+@dataclass(frozen=True)
+class RowsMean:
+    """Mean over the rows of E[1(A < 1) f(Y)]: the estimate, what it lies between, and the standard error of the drawn part."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+
+
+def all_masks_mean(shares: Array, squares: Array, keep: int, scale: float) -> tuple[float, float]:
+    """E[f(Y)] and the rows' mean of E[1(A < 1) f(Y)], over every mask."""
+    every = all_masks(shares.size, keep)
+    kept = descent(every @ shares, scale)
+    return float(kept.mean()), float((kept * (every @ squares.T < 1.0).mean(axis=1)).mean())
+
+
+def rows_mean(
+    shares: Array, squares: Array, keep: int, scale: float, plain: Bracket, masks: int, seed: int
+) -> RowsMean:
+    """The mean over the rows of ``squares``, shape (n, d); ``plain`` brackets E[f(Y)].
+
+    Source: RS, Lemma 3.3 (rs.kappa, rs.kappa_error).
+    """
+    always = squares.sum(axis=1) < 1.0
+    others = squares[~always]
+    below, above = _rare_chances(others, keep)
+    x = keep / shares.size
+
+    def at_most(chance: Array) -> Array:
+        """E[f(Y); event] by Jensen's inequality given the event."""
+        return np.minimum(plain.high, np.sqrt(chance * x))
+
+    sure = _SURE * plain.low
+    rarely = at_most(below) <= sure
+    mostly = ~rarely & (at_most(above) <= sure)
+    drawn = others[~rarely & ~mostly]
+    certain = int(always.sum()) + int(mostly.sum())
+    low = certain * plain.low - float(at_most(above[mostly]).sum())
+    high = certain * plain.high + float(at_most(below[rarely]).sum())
+    value, error, standard_error = 0.5 * (low + high), 0.0, 0.0
+    if len(drawn):
+        mean, error, standard_error = _drawn(shares, drawn, keep, scale, masks, seed)
+        most = min(plain.high, mean + error)
+        low += len(drawn) * max(0.0, mean - error)
+        high += len(drawn) * most
+        value += len(drawn) * min(mean, most)
+    rows = len(squares)
+    return RowsMean(value / rows, max(0.0, low) / rows, high / rows, standard_error * len(drawn) / rows)
+
+
+def _rare_chances(squares: Array, keep: int) -> tuple[Array, Array]:
+    """Bounds on P(A < 1) and P(A >= 1) for each row: Bernstein for the entries kept and for those left out."""
+    dim = squares.shape[1]
+    mean = squares.mean(axis=1)
+    variance = squares.var(axis=1)
+    up, down = squares.max(axis=1) - mean, mean - squares.min(axis=1)
+    distance = keep * mean - 1.0
+
+    def tail(reach: Array, kept_side: Array, left_side: Array) -> Array:
+        """P(A - E[A] >= reach), reach > 0; the terms that are left out stray to the other side."""
+        smallest = np.minimum(
+            keep * variance + kept_side * reach / 3.0, (dim - keep) * variance + left_side * reach / 3.0
+        )
+        exponent = np.divide(np.square(reach), 2.0 * smallest, out=np.full_like(reach, np.inf), where=smallest > 0.0)
+        return np.where(reach > 1e-9, np.exp(-exponent), 1.0)
+
+    return tail(distance, down, up), tail(-distance, up, down)
+
+
+def _drawn(shares: Array, squares: Array, keep: int, scale: float, masks: int, seed: int) -> tuple[float, float, float]:
+    """Mean of 1(A < 1) f(Y) over rows and drawn masks, the empirical Bernstein bound on its error, its standard error."""
+    rng, dim = np.random.default_rng(seed), shares.size
+    step = max(1, _BLOCK // dim)
+    found = []
+    for start in range(0, masks, step):
+        block = random_masks(rng=rng, count=min(step, masks - start), dim=dim, keep=keep)
+        found.append(descent(block @ shares, scale) * (block @ squares.T < 1.0).mean(axis=1))
+    values = np.concatenate(found)
+    variance = float(values.var(ddof=1))
+    most = float(descent(np.minimum(np.partition(shares, dim - keep)[dim - keep :].sum(), 1.0), scale))
+    doubt = math.log(4.0 / DOUBT)
+    error = math.sqrt(2.0 * variance * doubt / masks) + 7.0 * most * doubt / (3.0 * (masks - 1))
+    return float(values.mean()), error, math.sqrt(variance / masks)
+
+
 _RATES = 48
 _NEARBY = 12
+_ROUNDING = 2e-12  # in the logarithm of a bound, of two bounds together: twice what rounding does to R
 _LOG_LARGEST = 709.0
 _LEAST_HALF = 1e-300
 _SMALLEST_Z = 1e-70
@@ -70,6 +210,8 @@ class BestRate:
 
     Attributes:
         drop_rate: r.
+        first_rate, last_rate: the ends of the run of tried rates around it whose U(r) may be the least, for all that ``error`` of
+            their kappa and rounding leave open.
         bound: U(r) with ``kappa.value - kappa.error`` in place of kappa, so never below U(r) but for rounding; where masks were
             drawn for rows of deviations, with a chance of at least 0.99, as each of the at most 82 rates tried may miss with
             1e-4. The smallest float above 0 where that is smaller still.
@@ -77,6 +219,8 @@ class BestRate:
     """
 
     drop_rate: float
+    first_rate: float
+    last_rate: float
     bound: float
     kappa: Kappa
 
@@ -200,12 +344,15 @@ def best_rate(
     problem = _Problem.of(gradient, clip_norm, deviation, deviation_share)
     dim = problem.shares.size
 
-    def tried(keep: int) -> tuple[float, BestRate]:
+    def tried(keep: int) -> tuple[float, float, BestRate]:
+        """Logarithms of U(r) at its proved most and least, and what is returned if this rate is the best."""
         found = problem.kappa(keep, 2000, 0)
         rate = 1.0 - keep / dim
         terms = relative_bound(drop_rate=rate, delta_c=delta_c, step_noise=step_noise, kappa=1.0)
-        log_bound, bound = _bound(terms, problem.log_least(keep, found), max(found.lower, found.value - found.error))
-        return log_bound, BestRate(drop_rate=rate, bound=bound, kappa=found)
+        least, most = problem.log_ends(keep, found)
+        log_bound, bound = _bound(terms, least, max(found.lower, found.value - found.error))
+        alone = BestRate(drop_rate=rate, first_rate=rate, last_rate=rate, bound=bound, kappa=found)
+        return log_bound, math.log(terms) - most if terms else -math.inf, alone
 
     def counts(first: int, last: int, number: int) -> list[int]:
         return sorted({round(float(one)) for one in np.geomspace(first, last, number)})
@@ -216,7 +363,12 @@ def best_rate(
     place = keeps.index(best)
     nearby = counts(keeps[max(place - 1, 0)], keeps[min(place + 1, len(keeps) - 1)], _NEARBY + 2)
     found |= {keep: tried(keep) for keep in nearby if keep not in found}
-    return min((found[keep] for keep in sorted(found, reverse=True)), key=lambda one: one[0])[1]
+    rising = [found[keep] for keep in sorted(found, reverse=True)]
+    place = min(range(len(rising)), key=lambda one: rising[one][0])
+    log_bound, _, chosen = rising[place]
+    rounding = _ROUNDING * max(1.0, abs(log_bound)) if math.isfinite(log_bound) else 0.0
+    first, last = run_around(np.array([least <= log_bound + rounding for _, least, _ in rising]), place)
+    return replace(chosen, first_rate=rising[first][2].drop_rate, last_rate=rising[last][2].drop_rate)
 
 
 def _bound(terms: float, log_least: float, least: float) -> tuple[float, float]:
@@ -273,12 +425,14 @@ class _Problem:
             )
         return cls(shares, Shares(np.sort(shares)), scale, 0.0, squares, probability)
 
-    def log_least(self, keep: int, found: Kappa) -> float:
-        """Logarithm of the least kappa proved, beyond the largest float as well: only a Gaussian deviation leads there."""
+    def log_ends(self, keep: int, found: Kappa) -> tuple[float, float]:
+        """Logarithms of the least and the largest kappa proved, beyond the largest float as well: where a Gaussian deviation leads."""
         if math.isfinite(found.value):
-            return math.log(max(found.lower, found.value - found.error))
-        ratio = max(found.lower, found.norm_ratio - found.norm_ratio_error)
-        return math.log(ratio) + _log_gaussian_gain(self.shares.size, keep, self.spread)
+            most = min(found.upper, found.value + found.error)
+            return math.log(max(found.lower, found.value - found.error)), math.log(max(found.value, most))
+        gain = _log_gaussian_gain(self.shares.size, keep, self.spread)
+        least = max(found.lower, found.norm_ratio - found.norm_ratio_error)
+        return math.log(least) + gain, math.log(found.norm_ratio + found.norm_ratio_error) + gain
 
     def kappa(self, keep: int, masks: int, seed: int) -> Kappa:
         dim, p = self.shares.size, self.probability
@@ -298,13 +452,13 @@ class _Problem:
             )
         squares = self.squares if self.squares is not None else np.zeros((1, dim))
         if _few_masks(dim, keep, masks):
-            ratio, mean = _masked_rows.all_masks_mean(self.shares, squares, keep, self.scale)
-            plain, rows = Bracket(ratio, ratio), _masked_rows.RowsMean(mean, mean, mean, 0.0)
+            ratio, mean = all_masks_mean(self.shares, squares, keep, self.scale)
+            plain, rows = Bracket(ratio, ratio), RowsMean(mean, mean, mean, 0.0)
         else:
             plain = mean_descent(self.ascending, keep, self.scale)
-            rows = _masked_rows.RowsMean(plain.middle, plain.low, plain.high, 0.0)
+            rows = RowsMean(plain.middle, plain.low, plain.high, 0.0)
             if self.squares is not None:
-                rows = _masked_rows.rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
+                rows = rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
         log_gain = _log_gaussian_gain(dim, keep, self.spread)
         gain = 1.0 / p if self.squares is not None else math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
         # rounding alone can lead out of the range, or masks drawn

@@ -11,6 +11,15 @@ TREE = """
 :hidden:
 :titlesonly:
 
+proofs/guides/findings
+proofs/guides/training
+proofs/guides/fine_tuning
+proofs/guides/trust
+proofs/guides/calculators
+proofs/guides/checks
+proofs/guides/from_0_2
+proofs/planning
+proofs/practice
 proofs/README
 proofs/new
 proofs/kernel
@@ -18,12 +27,10 @@ proofs/results
 proofs/website/sharp_edges
 proofs/website/tutorial
 proofs/opacus
-proofs/practice
-proofs/fine_tuning
 proofs/speed
 proofs/refute
 proofs/glossary
-proofs/website/modules/index
+proofs/website/modules
 CONTRIBUTING
 CHANGELOG
 training/excerpt/README

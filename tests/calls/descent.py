@@ -111,6 +111,22 @@ CALLS: Calls = {
         call(objective_gap=2.0, learning_rate=0.001, momentum=0.9, epochs=100_000, steps_per_epoch=1, smoothness=2.0,
              deviation_norm=0.5, sum_noise_std=0.1, dim=550_000, batch_size=1000, drop_rate=0.5),
     ],
+    "dptheory.convergence.clipped_mask_bound": [
+        call(objective_gap=1.0, learning_rate=0.01, momentum=0.5, epochs=20, steps_per_epoch=3, smoothness=1.0, clip_norm=1.0,
+             noise_multiplier=0.5, dim=10, batch_size=4, drop_rate=0.5, probability=0.9, deviation_share=0.5, **_POISSON),
+        call(objective_gap=1.0, learning_rate=0.1, momentum=0.3, epochs=2, steps_per_epoch=50, smoothness=1.0, clip_norm=1.0,
+             noise_multiplier=0.5, dim=10, batch_size=4, drop_rate=[0.5, 0.0], bias=0.001, sampling="fixed"),
+        call(objective_gap=2.0, learning_rate=0.001, momentum=0.9, epochs=100_000, steps_per_epoch=1, smoothness=2.0,
+             clip_norm=0.1, noise_multiplier=1.0, dim=550_000, batch_size=1000, drop_rate=0.5),
+    ],
+    "dptheory.convergence.allocated_mask_bound": [
+        call(objective_gap=1.0, learning_rate=0.001, momentum=0.5, epochs=20, steps_per_epoch=3, smoothness=1.0, clip_norm=1.0,
+             example_smoothness=2.0, largest_gradient=1.0, noise_multiplier=0.5, dim=10, batch_size=4, drop_rate=[0.0] * 10
+             + [0.5] * 10, probability=0.9, deviation_share=0.5, bias=0.01),
+        call(objective_gap=2.0, learning_rate=0.00001, momentum=0.9, epochs=1000, steps_per_epoch=100, smoothness=2.0,
+             clip_norm=1.0, example_smoothness=4.0, largest_gradient=2.0, noise_multiplier=1.0, dim=550_000, batch_size=1000,
+             drop_rate=0.5),
+    ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0,
              dim=[10, 5], batch_size=4, second_moment=[1.0, 0.5], bias=[0.1, 0.1], **_POISSON),

@@ -17,7 +17,7 @@ from dptheory.claims.gip._gaussian import response
 from dptheory.claims.lf import _batches, _testbed, abstract, angle_metric, appA_bias, appA_moment
 from dptheory.claims.lf import lem3_1 as bound_of_lf
 from dptheory.claims.rf import _masked_vectors, clip_bias, mse_criterion, posterior, shuffle
-from dptheory.claims.rs import _clipped_bounds, _kappa_cases, fig1
+from dptheory.claims.rs import _clipped_bounds, _kappa, fig1
 from proofs.kernel import _coq
 
 ROWS = {str(claim.kernel): claim for claim in all_claims() if claim.kernel}
@@ -86,8 +86,8 @@ def both(claim: str, check: str, *case: Any) -> Numbers:
 # --- what needs more than one line ------------------------------------------------------------------------------------------
 
 TIED = [law for law in _masked_vectors.LAWS["independent of u and of v, not of the pair"]]
-SPIKE, KEPT, _ = _kappa_cases.CASES["one entry, no deviation"]
-FLAT, _, SPREAD = _kappa_cases.CASES["equal entries, P = 1/2"]
+SPIKE, KEPT, _ = _kappa.CASES["one entry, no deviation"]
+FLAT, _, SPREAD = _kappa.CASES["equal entries, P = 1/2"]
 ERROR, LOST = (mse_criterion._noisy(1, 2, kept, 2) for kept in (2, 1))
 CRITERION = [
     ERROR.full.signal_loss + ERROR.full.noise,
@@ -221,7 +221,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         (
             lambda: said("rf/raise_noise.v", r"x = kappa = (\S+): the tuned bound has (\d+) times"),
             lambda: flat(
-                _kappa_cases.exact_kappa_of("one entry, no deviation"),
+                _kappa.exact_kappa_of("one entry, no deviation"),
                 near(
                     sides(
                         "rf.raise_noise",
@@ -309,7 +309,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "rs/lem3_3.v": [
         (
             lambda: said("rs/lem3_3.v", r"no deviation: kappa = (\S+) \*"),
-            lambda: [_kappa_cases.exact_kappa_of("one entry, no deviation")],
+            lambda: [_kappa.exact_kappa_of("one entry, no deviation")],
         ),
         (
             lambda: said("rs/lem3_3.v", r"assumed 4 (\d) 4 \[(\d); (\d); (\d); (\d)\] still"),
@@ -321,19 +321,19 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         ),
         (
             lambda: said("rs/lem3_3.v", r"half of the cases: kappa = (\S+) \*"),
-            lambda: [_kappa_cases.exact_kappa_of("equal entries, P = 1/2")],
+            lambda: [_kappa.exact_kappa_of("equal entries, P = 1/2")],
         ),
     ],
     "rs/rem2.v": [
         (
             lambda: said("rs/rem2.v", r"counterexample of rs\.lem3\.3: kappa = (\d) \*"),
-            lambda: [_kappa_cases.exact_kappa_of("equal entries, P = 1/2")],
+            lambda: [_kappa.exact_kappa_of("equal entries, P = 1/2")],
         )
     ],
     "rs/rem3.v": [
         (
             lambda: said("rs/rem3.v", r"claim _ _ _ _ _ \((\S+ / \S+)\) satisfiable"),
-            lambda: [_kappa_cases.exact_kappa_of("one entry, no deviation")],
+            lambda: [_kappa.exact_kappa_of("one entry, no deviation")],
         )
     ],
     "rs/thm3_2.v": [

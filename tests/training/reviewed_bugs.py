@@ -11,7 +11,7 @@ import torch
 
 from dptheory.training import _randomness, engine
 from dptheory.training import mechanisms as m
-from dptheory.training.engine import _accountant, _logical_batch, _optimizer, _poisson_subset, _private
+from dptheory.training.engine import _accountant, _logical_batch, _optimizer, _private, _sampling
 from dptheory.training.mechanisms import StepCost, _clipping, _gep
 from dptheory.training.mechanisms._random_sparsification import _Masked
 from dptheory.training.mechanisms._subspace import power_iteration, split_vectors
@@ -115,25 +115,25 @@ def repeats_not_drawn_again(patch: Patch) -> None:
     """Not of the review, as the next two: a batch has as many records as different numbers came."""
 
     def subset(count, records, words):
-        return np.unique(_poisson_subset._uniform(count, records, words))
+        return np.unique(_sampling._uniform(count, records, words))
 
-    patch.setattr(_poisson_subset, "_uniform_subset", subset)
+    patch.setattr(_sampling, "_uniform_subset", subset)
 
 
 def size_is_its_mean(patch: Patch) -> None:
-    plain = _poisson_subset.size_law
+    plain = _sampling.size_law
 
     def law(records, rate):
         found = plain(records, rate)
         patch.setattr(type(found), "draw", lambda self, words: round(records * rate))
         return found
 
-    patch.setattr(_poisson_subset, "size_law", law)
+    patch.setattr(_sampling, "size_law", law)
 
 
 def last_record_never_drawn(patch: Patch) -> None:
-    plain = _poisson_subset._uniform
-    patch.setattr(_poisson_subset, "_uniform", lambda count, records, words: plain(count, max(1, records - 1), words))
+    plain = _sampling._uniform
+    patch.setattr(_sampling, "_uniform", lambda count, records, words: plain(count, max(1, records - 1), words))
 
 
 def _with_rate(batches: engine.SecureBatches, rate: float) -> engine.SecureBatches:
@@ -186,8 +186,8 @@ def budget_of_one_step_too_many(patch: Patch) -> None:
 
 
 def state_of_the_last_two_processes(patch: Patch) -> None:
-    plain = _accountant.written
-    patch.setattr(_accountant, "written", lambda makers: plain(dict(list(makers.items())[:2])))
+    plain = _accountant.written_spent
+    patch.setattr(_accountant, "written_spent", lambda makers: plain(dict(list(makers.items())[:2])))
 
 
 def releases_lost_on_resume(patch: Patch) -> None:

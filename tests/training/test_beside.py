@@ -471,17 +471,17 @@ def test_what_contradicts_the_forecast_of_masking() -> None:
     assert says(text, f"{min(flat):.2g}", f"{max(flat):.2g}")
 
 
-def test_what_the_readme_says_of_masking() -> None:
-    readme = " ".join((RESULTS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+def test_what_the_findings_say_of_masking() -> None:
+    page = " ".join((RESULTS.parent / "guides" / "findings.md").read_text(encoding="utf-8").split())
     masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
     gains = [paired_difference(*paired("masking", ("final",), mask, "dp-sgd")) for mask in masks]
     assert max(gain.high for gain in gains) < 1 and {len(accuracies("masking", "final", mask)) for mask in masks} == {
         16
     }
     means = [gain.mean for gain in gains]
-    assert says(readme, "16", f"{min(means):+.2f}", f"{max(means):+.2f}")
+    assert says(page, "16", f"{min(means):+.2f}", f"{max(means):+.2f}")
     fresh = paired_difference(*paired("masking", ("final",), "sparsification-90", "freeze-90"))
-    assert says(readme, "90", f"{fresh.mean:.2f}", f"{fresh.low:.2f}", f"{fresh.high:.2f}")
+    assert says(page, "90", f"{fresh.mean:.2f}", f"{fresh.low:.2f}", f"{fresh.high:.2f}")
 
 
 def test_what_contradicts_the_forecast_of_scaling() -> None:
@@ -502,15 +502,15 @@ def test_what_contradicts_the_forecast_of_scaling() -> None:
     assert says(text, f"{min(losses):.2f}", f"{max(losses):.2f}")
 
 
-def test_what_the_readme_says_of_scaling() -> None:
-    readme = " ".join((RESULTS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+def test_what_the_findings_say_of_scaling() -> None:
+    page = " ".join((RESULTS.parent / "guides" / "findings.md").read_text(encoding="utf-8").split())
     three, seven = (paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7))
-    assert says(readme, "0", f"{three.mean:.2f}", f"{three.low:.2f}", f"{three.high:.2f}", "3")
-    assert says(readme, f"{seven.mean:.2f}", f"{seven.low:.2f}", f"{seven.high:.2f}", "7.53")
+    assert says(page, "0", f"{three.mean:.2f}", f"{three.low:.2f}", f"{three.high:.2f}", "3")
+    assert says(page, f"{seven.mean:.2f}", f"{seven.low:.2f}", f"{seven.high:.2f}", "7.53")
     alone = [
         paired_difference(*paired("scaling", ("epsilon-3",), arm, "given")) for arm in ("large-clip", "no-momentum")
     ]
-    assert says(readme, *(f"{-one.mean:.2f}" for one in alone))
+    assert says(page, *(f"{-one.mean:.2f}" for one in alone))
 
 
 def test_what_contradicts_the_worth_of_a_frozen_step() -> None:

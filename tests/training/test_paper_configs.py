@@ -12,7 +12,8 @@ from dptheory.papers import Setting
 from dptheory.training import networks
 from dptheory.training.mechanisms import layers
 from dptheory.training.runs import read_config
-from dptheory.training.runs._config import run_files
+from dptheory.training.runs._config import shipped_runs
+from tests.training.tiny import said_of
 
 CONFIGS = Path(dptheory.training.__file__).parent / "configs"
 
@@ -112,7 +113,7 @@ def flat(table: dict[str, Any]) -> dict[str, Any]:
 def test_a_configuration_is_as_printed(name: str) -> None:
     id, words, without = PAPER_CONFIGS[name]
     setting = papers.setting(id)
-    found = flat(read_config(CONFIGS / f"{name}.toml").as_dict())
+    found = flat(read_config(CONFIGS / name).as_dict())
     expected = printed(setting, words, without)
     assert {key: found.get(key) for key in expected} == expected
     if setting.subspace_dims and "subspace_dims" not in without:
@@ -125,7 +126,7 @@ def test_a_configuration_is_as_printed(name: str) -> None:
 def test_a_configuration_is_a_row_of_rs(name: str) -> None:
     dataset, model, epsilon = ROWS_OF_RS[name]
     preset = papers.preset(f"rs.{model.lower().replace('/', '-')}.{dataset.lower()}.eps{epsilon}")
-    found = read_config(CONFIGS / f"{name}.toml")
+    found = read_config(CONFIGS / name)
     assert (found.data, found.model, found.epsilon) == (DATA[dataset], MODELS[model], preset.epsilon)
 
 
@@ -141,9 +142,9 @@ def test_a_study_of_a_paper_is_as_printed(name: str) -> None:
 def test_every_configuration_of_a_paper_is_held() -> None:
     """All others say that their settings are of this project, and have them in common."""
     common = set()
-    for path in run_files(CONFIGS.parent):
-        name = str(path.relative_to(CONFIGS).with_suffix(""))
-        first = path.read_text(encoding="utf-8").splitlines()[0]
+    for path in shipped_runs(CONFIGS.parent):
+        name = str(path.relative_to("configs"))
+        first = said_of(path).splitlines()[0]
         if name in PAPER_CONFIGS or name in ROWS_OF_RS:
             assert first.split(",")[0] in ("# GEP", "# GIP", "# LF", "# RF", "# RS"), first
         else:
@@ -155,7 +156,7 @@ def test_every_configuration_of_a_paper_is_held() -> None:
 
 def test_the_layers_that_lf_freezes_of_wrn() -> None:
     """Appendix D (4): the first two convolution groups (and what lies before them), after update 800."""
-    config = read_config(CONFIGS / "cifar10/lf_wrn_eps1.toml")
+    config = read_config(CONFIGS / "cifar10/lf_wrn_eps1")
     model = networks.wrn_16_4(0)
     names = {module: name for name, module in model.named_modules()}
     frozen = {names[layer].split(".")[0] for layer in layers(model)[: config.mechanism["frozen_layers"]]}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.cli import app
-from dptheory.training.audits import Finding, _bits, _cases, _draws, _measure, _resumes, _runs, _suite
+from dptheory.training.audits import Finding, _attacks, _cases, _draws, _measure, _runs, _suite
 from tests.training import reviewed_bugs as bugs
 from tests.training.bugs import Bug
 
@@ -61,15 +61,15 @@ def fine_rates(folder: Path) -> list[Finding]:
 
 
 def bits(folder: Path) -> list[Finding]:
-    return _bits.secure_bits()
+    return _draws.secure_bits()
 
 
 def resumes(folder: Path) -> list[Finding]:
-    return _resumes.resumed(_suite.plan(0))
+    return _attacks.resumed(_suite.plan(0))
 
 
 def going_back(folder: Path) -> list[Finding]:
-    return _resumes.gone_back(_suite.plan(0))
+    return _attacks.gone_back(_suite.plan(0))
 
 
 def layers(folder: Path) -> list[Finding]:
@@ -181,13 +181,13 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.runs_at_a_rate_of_whole_steps, f"runs/test_prepare.py::{LAW_OF_A_RUN}[True]"),
     (bugs.batches_in_single_precision, "engine/test_sampling.py::test_small_rates_are_not_rounded[PoissonBatches]"),
     (bugs.secure_rate_of_sixteen_bits, "engine/test_sampling.py::test_small_rates_are_not_rounded[SecureBatches]"),
-    (bugs.repeats_not_drawn_again, f"engine/test_poisson_subset.py::{SUBSETS}[0.5-secure]"),
-    (bugs.size_is_its_mean, f"engine/test_poisson_subset.py::{SUBSETS}[0.15-resumed]"),
-    (bugs.last_record_never_drawn, f"engine/test_poisson_subset.py::{SUBSETS}[0.5-went on]"),
+    (bugs.repeats_not_drawn_again, f"engine/test_sampling.py::{SUBSETS}[0.5-secure]"),
+    (bugs.size_is_its_mean, f"engine/test_sampling.py::{SUBSETS}[0.15-resumed]"),
+    (bugs.last_record_never_drawn, f"engine/test_sampling.py::{SUBSETS}[0.5-went on]"),
     (bugs.held_mask_amplifies, "engine/test_private.py::test_masks_used_again_never_amplify"),
     (bugs.budget_of_one_step_too_many, "engine/test_accountant.py::test_budget_is_used_up_and_kept[plain]"),
-    (bugs.state_of_the_last_two_processes, f"engine/test_accountant_state.py::{AGAIN_AND_AGAIN}"),
-    (bugs.releases_lost_on_resume, f"engine/test_accountant_state.py::{AGAIN_AND_AGAIN}"),
+    (bugs.state_of_the_last_two_processes, f"engine/test_accountant.py::{AGAIN_AND_AGAIN}"),
+    (bugs.releases_lost_on_resume, f"engine/test_accountant.py::{AGAIN_AND_AGAIN}"),
     (bugs.going_back_repeats_noise,
      "engine/test_private.py::test_a_run_that_goes_back_keeps_its_count_and_never_draws_its_noise_twice"),
     (bugs.one_noise_for_all_tensors, f"mechanisms/test_mechanisms.py::{OF_ITS_OWN}"),
@@ -203,7 +203,7 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.clipped_by_the_largest_layer, "mechanisms/test_mechanisms.py::test_dp_sgd_and_ablations"),
     (bugs.mask_dropped_in_the_norm, f"per_example/test_per_example.py::{OF_TENSORS}[dense]"),
     (bugs.factors_of_another_batch, "per_example/test_layer_hooks.py::test_gradients_are_those_of_the_batch_at_hand[factors]"),
-    (bugs.views_clipped_apart, "engine/test_views.py::test_equal_views_are_one_example[deep-plain]"),
+    (bugs.views_clipped_apart, "engine/test_records.py::test_equal_views_are_one_example[deep-plain]"),
     (bugs.norm_without_the_bias, "per_example/test_per_example.py::test_all_parameters_together"),
     (bugs.frozen_layers_count_in_the_clip,
      "mechanisms/test_layer_freezing.py::test_layers_are_frozen_from_the_stated_step_on[1]"),

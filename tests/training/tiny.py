@@ -1,7 +1,11 @@
 """Small image sets in place of the whole ones, and configurations to match."""
 
+import re
+from pathlib import Path
+
 import torch
 
+from dptheory import training
 from dptheory.training.data import Images
 from dptheory.training.runs import RunConfig, from_dict
 
@@ -28,3 +32,12 @@ def tiny_config(mechanism: dict | None = None, **changes) -> RunConfig:
         "mechanism": mechanism or {"name": "dp-sgd"},
     }  # fmt: skip
     return from_dict(table | changes)
+
+
+def said_of(path: Path) -> str:
+    """Comments and table of a shipped run."""
+    parts = (
+        (Path(training.__file__).parent / path.parent).with_suffix(".toml").read_text(encoding="utf-8").split("\n\n")
+    )
+    (found,) = (part for part in parts if re.search(rf'^\[(")?{re.escape(path.name)}(?(1)")\]$', part, re.MULTILINE))
+    return found

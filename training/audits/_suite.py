@@ -1,17 +1,55 @@
 """The audits of whole trainings together: the quick form and the thorough one."""
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from dptheory.training import mechanisms as m
-from dptheory.training.audits import _attacks, _bits, _board, _draws, _findings, _layers, _measure, _resumes, _runs
+from dptheory.training.audits import _attacks, _board, _draws, _findings, _layers, _measure, _runs
 from dptheory.training.audits._board import Plan
 from dptheory.training.audits._cases import CLIP, SIGMA, SIZES, Case, cases
 from dptheory.training.audits._findings import Finding
+
+# --- Findings as they stand on the terminal: a line each, and a last one that counts them
+
+
+def report(seed: int, long: bool, say: Callable[[str], object]) -> bool:
+    """Run the quick form or the thorough one, and say each finding.
+
+    Args:
+        seed: of all draws, >= 0.
+        long: the thorough form, which takes minutes; otherwise the quick one, about a minute.
+        say: called with every line of text.
+
+    Returns:
+        Whether every statement held.
+    """
+    torch.set_num_threads(1)
+    held = refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        every = thorough(seed, Path(folder)) if long else quick(seed, _runs.by_process, Path(folder))
+        for finding in every:
+            say(line(finding))
+            held, refused = held + finding.passed, refused + (not finding.passed)
+    say(f"{held} statements held, {refused} refused")
+    return refused == 0
+
+
+def line(finding: Finding) -> str:
+    """Name, both numbers, and, where it is refused, the statement."""
+    chance = "" if finding.chance is None else f", chance {finding.chance:.2g}"
+    numbers = f"measured {finding.measured:.6g}, claimed {finding.claimed:.6g}{chance}"
+    return (
+        f"held     {finding.name}: {numbers}"
+        if finding.passed
+        else f"REFUSED  {finding.name}: {numbers}; {finding.statement}"
+    )
+
 
 _EXAMPLES, _BATCH, _PHYSICAL, _EPOCHS = 40, 10, 4, 6
 _LARGEST = 1e6
@@ -67,7 +105,7 @@ def batches_and_states(seed: int, secure: bool = False) -> list[Finding]:
     plain = cases()[0]
     few = _measure.measure(replace(plain, name=f"{plain.name}, small batches"), small_batches(seed, secure), seed)
     whole = plan(seed, secure)
-    return [*few, *_draws.loader(seed, secure), *_resumes.resumed(whole), *_resumes.gone_back(whole)]
+    return [*few, *_draws.loader(seed, secure), *_attacks.resumed(whole), *_attacks.gone_back(whole)]
 
 
 def broken(case: Case, seed: int) -> Finding:
@@ -101,7 +139,7 @@ def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
     yield from layers(seed)
     yield from views(seed)
     yield from _draws.fine_rates(seed)
-    yield from _bits.secure_bits()
+    yield from _draws.secure_bits()
     plain = cases()[0]
     for secure in (False, True):
         yield from batches_and_states(seed, secure)
@@ -140,7 +178,7 @@ def thorough(seed: int, folder: Path) -> Iterator[Finding]:
         for secure in (False, True):
             yield from batches_and_states(own, secure)
         yield from _draws.fine_rates(own)
-    yield from _bits.secure_bits()
+    yield from _draws.secure_bits()
     for case in cases():
         if case.private and case.linear:
             yield _attacks.canary(case, 1000, seed)

@@ -4,9 +4,9 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dptheory.training.benchmarks import _arms, _memory
+from dptheory.training.benchmarks import _arms
 from dptheory.training.benchmarks._networks import VIEWS, Timed
-from dptheory.training.benchmarks._steps import Part, in_turns, measured
+from dptheory.training.benchmarks._steps import Part, in_turns, measured, peak
 from dptheory.training.benchmarks._text import EVERYTHING, LORA, WAYS, installed, timed
 from dptheory.training.benchmarks._timing import Work
 
@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
 
 
 def _peak(arm: str, network: str, batch: int, threads: int) -> Part:
-    return lambda: {"mebibytes": _memory.peak(arm, network, batch, threads)}
+    return lambda: {"mebibytes": peak(arm, network, batch, threads)}
 
 
 def _private(networks: Mapping[str, Timed]) -> dict[str, Work]:

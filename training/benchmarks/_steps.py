@@ -1,12 +1,19 @@
 """Private steps beside plain ones, the memory of a step, drawing a batch, and an epoch of a run: part after part."""
 
 import contextlib
+import dataclasses
 import math
 import os
+import re
+import resource
 import statistics
+import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,11 +22,63 @@ from torch.nn.functional import cross_entropy
 
 from dptheory.errors import ArgumentError
 from dptheory.training import runs
-from dptheory.training.benchmarks import _arms, _memory
-from dptheory.training.benchmarks._networks import NETWORKS, Timed
+from dptheory.training.benchmarks import _arms
+from dptheory.training.benchmarks._networks import NETWORKS, VIEWS, Timed
+from dptheory.training.benchmarks._text import BY_HAND, TEXT
 from dptheory.training.benchmarks._timing import Work
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GeneratorBatches, PoissonBatches, SecureBatches
+
+# --- How much memory a step takes, asked in a process of its own
+#
+# ``python -m dptheory.training.benchmarks._steps DP-SGD MLP 4096 2`` prints it in MiB: arm, network, rows of the batch, threads.
+
+
+NAMED = NETWORKS | VIEWS | TEXT | BY_HAND
+_STEPS = 3
+_STATUS = Path("/proc/self/status")
+
+
+def peak(arm: str, network: str, batch: int, threads: int) -> float:
+    """MiB that three steps take at their peak, beyond what a fresh process held with the network and the batch."""
+    command = [sys.executable, "-m", __name__, arm, network, str(batch), str(threads)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+
+def beyond_start(arm: str, network: str, batch: int) -> float:
+    """The same, of this process."""
+    timed = dataclasses.replace(NAMED[network], batch=batch)
+    step = _arms.build(arm, timed, *timed.examples(batch))
+    start, _ = resident()
+    for _ in range(_STEPS):
+        step()
+    return max(0.0, resident()[1] - start)
+
+
+def resident() -> tuple[float, float]:
+    """MiB of memory that this process holds, and the most that it ever held.
+
+    On Linux these are the kernel's VmRSS and VmHWM, as ``ru_maxrss`` of a child starts at its parent's.
+    """
+    if not _STATUS.exists():
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** (20 if sys.platform == "darwin" else 10)
+        return most, most
+    status = _STATUS.read_text(encoding="ascii")
+    now, most = (int(re.findall(rf"{name}:\s+(\d+) kB", status)[0]) / 2**10 for name in ("VmRSS", "VmHWM"))
+    return now, most
+
+
+def _main(arm: str, network: str, batch: str, threads: str) -> None:
+    import torch
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(int(threads))
+    print(beyond_start(arm, network, int(batch)))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
+
 
 WARM_UP = 2
 """Rounds that do not count: the first step of a run has checks of its own, and the second asks for memory."""
@@ -65,7 +124,7 @@ def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterato
         yield (
             f"memory/{arm}",
             lambda arm=arm: {  # type: ignore[misc]
-                "mebibytes": _memory.peak(arm, MEMORY_NETWORK, options.memory_batch, options.threads)
+                "mebibytes": peak(arm, MEMORY_NETWORK, options.memory_batch, options.threads)
             },
         )
     for size in options.sizes:

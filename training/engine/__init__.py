@@ -3,8 +3,15 @@
 from dptheory.training.engine._accountant import BudgetError, PrivacyAccountant
 from dptheory.training.engine._budgeted import make_private_with_epsilon
 from dptheory.training.engine._check_rows_apart import check_rows_apart
-from dptheory.training.engine._distributed import active, communicating, first, place, process_group, summed
-from dptheory.training.engine._distributed_optimizer import DistributedMechanismOptimizer
+from dptheory.training.engine._distributed import (
+    DistributedMechanismOptimizer,
+    active,
+    communicating,
+    first,
+    place,
+    process_group,
+    summed,
+)
 from dptheory.training.engine._noise import generator_noise, secure_noise
 from dptheory.training.engine._optimizer import MechanismOptimizer
 from dptheory.training.engine._privacy_engine import PrivacyEngine

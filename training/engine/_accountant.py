@@ -3,20 +3,160 @@
 import dataclasses
 import functools
 import math
+import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
-from dptheory.privacy import ORDERS, subsampled_gaussian_rdp
+from dptheory.errors import ArgumentError
+from dptheory.privacy import ORDERS, Composition, FreshMask, JointStep, MaskedStep, Step, subsampled_gaussian_rdp
 from dptheory.privacy.index_sets import joint_epsilon, joint_rdp
+from dptheory.pruning import SubsetMallows
 from dptheory.training._streams import this_process
-from dptheory.training.engine._accountant_state import Basis, Makers, Spent, merged, new_name, read, written
-from dptheory.training.engine._composed import composed_epsilon, composition_of
 from dptheory.training.mechanisms import StepCost
+
+# --- The state of an accountant: the steps that each process has made of a run, as plain values
+
+
+Spent = Counter[StepCost]
+"""Number of steps of each cost."""
+Makers = dict[str, Spent]
+"""The steps of a run by the accountant that recorded them, one in each process in which the run went on."""
+
+Basis = dict[str, str | bool]
+"""What the report of a run says that its steps rest on besides, by name."""
+
+
+def new_name() -> str:
+    """A name that no other accountant has."""
+    return secrets.token_hex(16)
+
+
+def written_spent(makers: Makers) -> dict[str, list[tuple[dict[str, Any], int]]]:
+    """Plain values for :func:`read_spent`."""
+    return {
+        name: [(dataclasses.asdict(cost), times) for cost, times in spent.items()]
+        for name, spent in makers.items()
+        if spent
+    }
+
+
+def read_spent(state: dict[str, Any], sampling_rate: float, basis: Basis) -> Makers:
+    """The steps of a state, where they cost here what they cost where they were made, and rest on the same.
+
+    Raises:
+        ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
+    """
+    if not state["spent"]:
+        return {}
+    if "sampling_rate" not in state:
+        raise ArgumentError(
+            "state",
+            "say the sampling rate of its steps",
+            state,
+            got="one of an earlier version, which does not: start the run anew, or add the epsilon that "
+            "it had to that of this run",
+        )
+    if state["sampling_rate"] != sampling_rate:
+        raise ArgumentError(
+            "state",
+            f"hold steps of the sampling rate of this run, {sampling_rate!r}",
+            state,
+            got=f"steps of {state['sampling_rate']!r}: resume with the batch size and the number of "
+            "examples that the run had",
+        )
+    there = state.get("basis", {})
+    for name, here in basis.items():
+        if there.get(name) != here:
+            raise ArgumentError(
+                "state",
+                f"hold steps of a run with {name} {here!r}",
+                state,
+                got=f"{name} {there.get(name)!r}: the report says one for all steps; resume with the settings "
+                "that the run had, or start anew and add the epsilon that it had",
+            )
+    return {name: Counter({_cost(plain): times for plain, times in spent}) for name, spent in state["spent"].items()}
+
+
+def merged(here: Makers, there: Makers) -> Makers:
+    """All steps of both. Of an accountant that both know the larger counts hold: its own never fall."""
+    return {name: here.get(name, Counter()) | there.get(name, Counter()) for name in {**here, **there}}
+
+
+def _cost(plain: dict[str, Any]) -> StepCost:
+    """A cost from what ``dataclasses.asdict`` made of it."""
+    chosen = plain["selection"]
+    masks = {name: FreshMask(**plain[name]) for name in ("mask", "seeded_mask") if plain.get(name) is not None}
+    selection = None if chosen is None else (chosen[0], SubsetMallows(**chosen[1]))
+    return StepCost(plain["noise_multiplier"], selection=selection, **masks)
+
+
+# --- What was spent, as a composition
+
+
+_LEAST_NOISE, _MOST_NOISE, _LEAST_RATE = 1e-15, 1e15, 1e-12
+"""Of the steps of a composition: less noise is as good as none; more, or a lower rate, only costs less."""
+
+
+def composition_of(
+    spent: Mapping[StepCost, int], sampling_rate: float, releases: Sequence[Step] = ()
+) -> Composition | None:
+    """The steps as a composition, in an order that does not depend on theirs, after what else was released; None without any.
+
+    Args:
+        spent: number of steps of each cost.
+        sampling_rate: of the Poisson batches, in (0, 1].
+        releases: Gaussian ones of the same records besides the steps.
+
+    Raises:
+        ValueError: steps of so little noise that nothing protects them.
+    """
+    rate = max(sampling_rate, _LEAST_RATE)
+    parts = [part for cost, count in spent.items() if (part := _part(cost, count, rate)) is not None]
+    whole = (*releases, *sorted(parts, key=repr))
+    return Composition(whole) if whole else None
+
+
+def composed_epsilon(
+    spent: Mapping[StepCost, int], sampling_rate: float, delta: float, releases: Sequence[Step] = ()
+) -> float:
+    """Upper bound on epsilon of all steps by their composition, as if masks hid nothing; inf where nothing protects them.
+
+    What masks hide, a composition bounds by Renyi curves alone, as the accountant does itself.
+
+    Args:
+        spent: number of steps of each cost.
+        sampling_rate: of the Poisson batches, in (0, 1].
+        delta: in [1e-30, 0.99].
+        releases: Gaussian ones of the same records besides the steps.
+    """
+    if any(cost.noise_multiplier < _LEAST_NOISE for cost in spent):
+        return math.inf
+    open_steps: Counter[StepCost] = Counter()
+    for cost, count in spent.items():
+        open_steps[replace(cost, mask=None, seeded_mask=None)] += count
+    found = composition_of(open_steps, sampling_rate, releases)
+    return 0.0 if found is None else found.epsilon(delta).upper
+
+
+def _part(cost: StepCost, count: int, rate: float) -> Step | JointStep | MaskedStep | None:
+    if cost.noise_multiplier < _LEAST_NOISE:
+        raise ArgumentError("noise_multiplier", f"be at least {_LEAST_NOISE:g}", cost.noise_multiplier)
+    noise = min(cost.noise_multiplier, _MOST_NOISE)
+    if cost.selection is not None:
+        groups, law = cost.selection
+        return JointStep(noise_multiplier=noise, sampling_rate=rate, mechanism=law, groups=groups, count=count)
+    if math.isinf(cost.noise_multiplier):
+        return None
+    if cost.mask is not None:
+        return MaskedStep(noise_multiplier=noise, sampling_rate=rate, mask=cost.mask, count=count)
+    return Step(noise_multiplier=noise, sampling_rate=rate, count=count)
+
 
 _MAX_SHIFT = 1e100
 """Of ``privacy.gaussian_epsilon``."""
@@ -198,7 +338,7 @@ class PrivacyAccountant:
         found: dict[str, Any] = {
             "sampling_rate": self.sampling_rate,
             "basis": dict(self.basis),
-            "spent": written(self._makers),
+            "spent": written_spent(self._makers),
         }
         if self._releases:
             found["releases"] = [dataclasses.asdict(release) for release in self._releases]
@@ -227,7 +367,7 @@ class PrivacyAccountant:
             >>> resumed.steps
             1
         """
-        self._makers = merged(self._makers, read(state, self.sampling_rate, self.basis))
+        self._makers = merged(self._makers, read_spent(state, self.sampling_rate, self.basis))
         self.states_loaded += 1
         self._spent = sum(self._makers.values(), Counter())
         before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))

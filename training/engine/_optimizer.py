@@ -1,7 +1,7 @@
 """The Opacus optimizer that runs a mechanism at its two hook points."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -12,8 +12,7 @@ from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._dry_steps import CALLERS, DrySteps
 from dptheory.training.engine._exact_products import exact_products
-from dptheory.training.engine._gradient_edits import GradientEdits
-from dptheory.training.engine._gradient_sums import GradientSums
+from dptheory.training.engine._gradient_sums import GradientEdits, GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._logical_batch import LogicalBatch
 from dptheory.training.engine._noise import noise_of, secure_noise
@@ -25,12 +24,19 @@ from dptheory.training.engine._privacy_report import (
     SEEDED,
     ZERO_OUT,
     PrivacyReport,
+    stated,
 )
 from dptheory.training.engine._sample_gradients import mark_done, of_one_batch
-from dptheory.training.engine._statement import stated
-from dptheory.training.engine._uncopied import Uncopied
 from dptheory.training.mechanisms import Mechanism, Noise, StepCost, Tensors
 from dptheory.training.per_example import ForwardPass, HookedModule, PerExampleGradients
+
+
+class Uncopied:
+    """Refuses ``copy`` and ``pickle``: a copy of torch's ``Optimizer`` puts its hooks into the class, for all of them."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be copied or pickled: take state_dict()")
+
 
 SMALLEST, LARGEST = 1e-15, 1e15
 """Of clip, noise multiplier and expected batch size: their products are numbers in single precision."""

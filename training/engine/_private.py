@@ -22,19 +22,17 @@ from dptheory.errors import ArgumentError
 from dptheory.training._streams import LOADER, Stream
 from dptheory.training.engine import _distributed
 from dptheory.training.engine._attention import adapt_attention
-from dptheory.training.engine._distributed_optimizer import DistributedMechanismOptimizer
+from dptheory.training.engine._distributed import DistributedMechanismOptimizer
 from dptheory.training.engine._dry_steps import OFF, DrySteps
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
-from dptheory.training.engine._indexed_tensors import indexed
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._random_states import Collating, from_global_torch
-from dptheory.training.engine._repeated_records import check_records
+from dptheory.training.engine._records import check_records, indexed, with_views, without_views
 from dptheory.training.engine._restored import restored_after_errors
 from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
-from dptheory.training.engine._views import with_views, without_views
 from dptheory.training.mechanisms import Mechanism
 from dptheory.training.per_example import FACTORS, MODES, HookedModule, LayerHook
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dptheory.training.engine._empty_batches import CollateAlsoNone
-from dptheory.training.engine._indexed_tensors import Rows
+from dptheory.training.engine._records import Rows
 
 _ROW_STEP = 7919
 """Between the seeds of two records of a batch."""

@@ -14,29 +14,29 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._machine import device_name, versions
-from dptheory.training.measure import _captured, _inversion, _masked, _releases, _signals, _subspaces
+from dptheory.training.measure import _measurements
 from dptheory.training.measure._quantities import QUANTITIES
 from dptheory.training.measure._view import View
 from dptheory.training.runs import Run, accuracy, metrics, one_step, prepare
 from dptheory.training.studies import Instrument, code_that_counts, write_measured
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "norms": _masked.norms,
-    "errors": _masked.errors,
-    "relaxed": _masked.relaxed,
-    "deviations": _masked.deviations,
-    "frozen": _masked.frozen,
-    "captured": _captured.captured,
-    "signals": _signals.signals,
-    "noise": _signals.noise,
-    "alignment": _signals.alignment,
-    "status": _signals.status,
-    "cosines": _releases.cosines,
-    "entries": _releases.entries,
-    "spectrum": _subspaces.spectrum,
-    "projection": _subspaces.projection,
-    "residuals": _subspaces.residuals,
-    "inversion": _inversion.inversion,
+    "norms": _measurements.norms,
+    "errors": _measurements.errors,
+    "relaxed": _measurements.relaxed,
+    "deviations": _measurements.deviations,
+    "frozen": _measurements.frozen,
+    "captured": _measurements.captured,
+    "signals": _measurements.signals,
+    "noise": _measurements.noise,
+    "alignment": _measurements.alignment,
+    "status": _measurements.status,
+    "cosines": _measurements.cosines,
+    "entries": _measurements.entries,
+    "spectrum": _measurements.spectrum,
+    "projection": _measurements.projection,
+    "residuals": _measurements.residuals,
+    "inversion": _measurements.inversion,
 }
 """What can be measured, by the names of the tables [measure.*]."""
 

@@ -12,14 +12,19 @@ from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load
 from dptheory.training.measure._probe import DATA, check_shape
 from dptheory.training.measure._rows import Moment, Result
-from dptheory.training.measure._rows_angles import angle_rows
-from dptheory.training.measure._rows_attack import attack_rows
-from dptheory.training.measure._rows_clipping import clipping_rows, kappa_rows
-from dptheory.training.measure._rows_embedding import embedding_rows, projection_rows
-from dptheory.training.measure._rows_mse import mse_rows
-from dptheory.training.measure._rows_pruning import pruning_rows, ranking_rows
 from dptheory.training.measure._settings import ValidateSettings
 from dptheory.training.measure._snapshot import Snapshot, prepare, snapshots
+from dptheory.training.measure._validation_rows import (
+    angle_rows,
+    attack_rows,
+    clipping_rows,
+    embedding_rows,
+    kappa_rows,
+    mse_rows,
+    projection_rows,
+    pruning_rows,
+    ranking_rows,
+)
 from dptheory.training.runs import accuracy
 
 

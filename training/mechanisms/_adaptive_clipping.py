@@ -7,8 +7,7 @@ import torch
 
 from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError
-from dptheory.training.mechanisms._around import Around
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._base import Around, Contribution, Mechanism, Noise, Samples, StepCost, Tensors
 
 _LEAST, _MOST = 1e-15, 1e15
 """Of a clip, as for that of the optimizer."""

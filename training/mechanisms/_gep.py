@@ -14,8 +14,7 @@ from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import START, Stream, on_cpu, seed_stream
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
 from dptheory.training.mechanisms._clipping import clip_factors
-from dptheory.training.mechanisms._spans import Matrix, Span, principal_span
-from dptheory.training.mechanisms._subspace import AnchorSource, shared_dimensions
+from dptheory.training.mechanisms._subspace import AnchorSource, Matrix, Span, principal_span, shared_dimensions
 from dptheory.training.per_example import PerExampleGradients, as_gradients, square_sums
 
 _MOST_DIMENSIONS, _MOST_ITERATIONS = 10**9, 1000

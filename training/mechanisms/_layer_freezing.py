@@ -9,8 +9,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.training.mechanisms._around import Around
-from dptheory.training.mechanisms._base import Mechanism, Tensors
+from dptheory.training.mechanisms._base import Around, Mechanism, Tensors
 
 
 def layers(model: nn.Module) -> list[nn.Module]:

@@ -1,7 +1,6 @@
 """The networks of the papers, and a small one."""
 
 from dptheory.training.networks._flat_gradients import loss_hessian, mean_gradient, per_sample_gradients, sample_loss
-from dptheory.training.networks._mlp import mlp
 from dptheory.training.networks._paper_networks import (
     SCATTERED_SHAPE,
     SCATTERING_INPUT,
@@ -13,7 +12,7 @@ from dptheory.training.networks._paper_networks import (
     scattering_linear,
     wrn_16_4,
 )
-from dptheory.training.networks._small_cnn import IMAGE_SHAPE, layer_slices, small_colour_cnn, small_tanh_cnn
+from dptheory.training.networks._small_networks import IMAGE_SHAPE, layer_slices, mlp, small_colour_cnn, small_tanh_cnn
 from dptheory.training.networks._weight_standardisation import standardise_weights
 
 __all__ = [

@@ -9,12 +9,42 @@ import torch
 from opacus import GradSampleModule
 from torch import nn
 from torch.func import grad, vmap
+from torch.nn.modules.conv import _ConvNd
 from torch.utils import _pytree as tree
 
-from dptheory.training.per_example._memory_order import laid_down_anew
-from dptheory.training.per_example._misread_layers import misread
 from dptheory.training.per_example._other_values import called_with
 from dptheory.training.per_example._representation import CHUNK, over_views
+
+# --- Images reach the formulas of convolutions in the order of memory that Opacus takes for granted
+
+
+def laid_down_anew(layer: nn.Module, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What a two-dimensional convolution was called with, as contiguous tensors; of other layers as it is.
+
+    Opacus 1.6 unfolds the input of such a layer as if each of its channels lay row by row in memory. Of another one, of images
+    with the channels last for instance, per-sample gradients are wrong without an error; where the examples lie innermost, the
+    gradient of one is even made of pixels of others, and what is clipped is no longer what one example contributes.
+
+    Args:
+        layer: to which the formula is applied.
+        tensors: its input.
+    """
+    return [one.contiguous() for one in tensors] if isinstance(layer, nn.Conv2d) else tensors
+
+
+# --- Layers as they are set that Opacus's own formulas get wrong, without an error
+
+
+def misread(layer: nn.Module) -> bool:
+    """Whether Opacus's formula for the kind is not that of the layer as it is set.
+
+    Opacus 1.6 pads every convolution with zeros, whatever its ``padding_mode``, and gives the row of an embedding's
+    ``padding_idx`` a gradient.
+    """
+    if isinstance(layer, _ConvNd):
+        return layer.padding_mode != "zeros"
+    return isinstance(layer, nn.Embedding) and layer.padding_idx is not None
+
 
 Rows = dict[torch.Tensor, torch.Tensor]
 """By parameter: a tensor of its shape for each example."""

@@ -2,10 +2,9 @@
 
 from dptheory.training.planning._choice import Choice, MethodGain
 from dptheory.training.planning._plan import plan
-from dptheory.training.planning._point import Point
+from dptheory.training.planning._point import Point, Range
 from dptheory.training.planning._private_tuning import PrivateTuning
 from dptheory.training.planning._public import Shipped, Synthetic
-from dptheory.training.planning._ranges import Range
 from dptheory.training.planning._search import Effort
 
 __all__ = ["Choice", "Effort", "MethodGain", "Point", "PrivateTuning", "Range", "Shipped", "Synthetic", "plan"]

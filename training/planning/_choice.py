@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dptheory.training._last_weights import first_averaged
-from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Schedule
+from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Range, Schedule
 from dptheory.training.planning._private_tuning import PrivateTuning
-from dptheory.training.planning._ranges import Range
 
 _FACTORS = {LINEAR: "1 - step / {steps}", COSINE: "(1 + math.cos(math.pi * step / {steps})) / 2"}
 

@@ -1,7 +1,23 @@
-"""A choice of hyperparameters."""
+"""A choice of hyperparameters, and ranges of numbers."""
 
 from dataclasses import dataclass
 from typing import Literal
+
+# --- Ranges of numbers
+
+
+@dataclass(frozen=True)
+class Range:
+    """A closed range of numbers.
+
+    Attributes:
+        low: its lower end.
+        high: its upper end.
+    """
+
+    low: float
+    high: float
+
 
 Schedule = Literal["constant", "linear", "cosine"]
 CONSTANT: Schedule = "constant"

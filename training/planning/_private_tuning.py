@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
-from dptheory.training.planning._ranges import Range
+from dptheory.training.planning._point import Range
 
 MEAN_RUNS = 5
 _MOST_NOISE = 1000.0

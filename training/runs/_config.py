@@ -36,8 +36,8 @@ AUGMENTATIONS = {"none": None, "crops": CropsAndFlips(flips=False), "crops-and-f
 MOST_VIEWS = 1024
 WITHOUT_PIXELS = ("scattering-cnn", "scattering-linear")
 """Networks that take features which are worked out once for every image."""
-OTHER_FOLDERS = ("studies", "answers", "instruments")
-"""Of ``configs``: their files are no runs."""
+NO_RUNS = ("studies", "answers", "instruments")
+"""Folders and files of ``configs`` that hold no runs."""
 _HERE = Path(__file__).resolve().parents[1]
 
 
@@ -270,41 +270,64 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
     Values are written as in TOML or as bare words; ``noise_multiplier=`` without one takes the key out.
 
     Args:
-        path: of the file. One that does not exist is looked up among the files that come with this package, as
-            ``configs/fashion_mnist/dp_sgd.toml``.
+        path: of the file. A file may hold many runs, a table for each: ``configs/fashion_mnist/dp_sgd`` is the table ``dp_sgd`` of
+            ``configs/fashion_mnist.toml``. What does not exist is looked up among the files that come with this package.
         changes: each as ``key=value``, applied in order.
 
     Returns:
         The configuration.
 
     Raises:
-        ValueError: a folder, not TOML, a key that there is none of, or a value outside its range.
-        OSError: no such file.
+        ValueError: a folder, not TOML, a file of many runs without the name of one, an unknown key, or a value outside its range.
+        OSError: no such file, or no such table in it.
 
     Example: a shipped configuration, with another data set and another drop rate.
         >>> from pathlib import Path
         >>> from dptheory.training.runs import read_config
         >>> changes = ["data=excerpt", "mechanism.drop_rate=0.7"]
-        >>> config = read_config(Path("configs/fashion_mnist/random_sparsification.toml"), changes=changes)
+        >>> config = read_config(Path("configs/fashion_mnist/random_sparsification"), changes=changes)
         >>> config.data, config.mechanism["drop_rate"]
         ('excerpt', 0.7)
     """
-    found = path if path.exists() or path.is_absolute() else _HERE / path
-    if not found.exists():
-        known = ", ".join(str(run.relative_to(_HERE)) for run in run_files(_HERE))
-        raise FileNotFoundError(f"no file {path}; the package brings {known}")
-    if found.is_dir():
-        raise ArgumentError("config", "be a TOML file", path, got=f"the folder {path}")
-    table = read_toml(found)
+    table = _table_of(path)
+    if table is None and not path.is_absolute():
+        table = _table_of(_HERE / path)
+    if table is None:
+        raise FileNotFoundError(f"no file {path}; the package brings {', '.join(map(str, shipped_runs(_HERE)))}")
     for change in changes:
         _apply(table, change)
     return from_dict(table)
 
 
-def run_files(folder: Path) -> list[Path]:
-    """The files of single runs below ``folder / "configs"``, in order."""
-    found = (folder / "configs").rglob("*.toml")
-    return sorted(path for path in found if path.parent.name not in OTHER_FOLDERS)
+def _table_of(path: Path) -> dict[str, Any] | None:
+    """The table of one run: a file, or one of the tables of ``<folder>.toml``; None where there is neither."""
+    if path.is_dir():
+        raise ArgumentError("config", "be a TOML file", path, got=f"the folder {path}")
+    if path.exists():
+        table = read_toml(path)
+        if _holds_many(table):
+            raise ArgumentError(
+                "config", f"name one of its runs, such as {path.with_suffix('') / next(iter(table))}", path
+            )
+        return table
+    many = path.parent.with_name(f"{path.parent.name}.toml") if path.parent.name else path
+    found = read_toml(many).get(path.name.removesuffix(".toml")) if many.is_file() else None
+    return found if isinstance(found, dict) else None
+
+
+def _holds_many(table: Mapping[str, Any]) -> bool:
+    return bool(table) and all(isinstance(one, dict) for one in table.values())
+
+
+def shipped_runs(folder: Path) -> list[Path]:
+    """The runs below ``folder / "configs"``, as :func:`read_config` takes them, in order."""
+    found = []
+    for path in sorted((folder / "configs").rglob("*.toml")):
+        name = path.relative_to(folder)
+        if not {path.parent.name, path.stem} & set(NO_RUNS):
+            table = read_toml(path)
+            found += [name.with_suffix("") / one for one in table] if _holds_many(table) else [name]
+    return found
 
 
 def from_dict(table: Mapping[str, Any]) -> RunConfig:

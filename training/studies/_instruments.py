@@ -11,7 +11,7 @@ from dptheory.training._toml import read_toml, said
 from dptheory.training.runs import RunConfig, from_dict
 from dptheory.training.studies._study import merged
 
-HOME = Path(__file__).resolve().parents[1] / "configs" / "instruments"
+FILE = Path(__file__).resolve().parents[1] / "configs" / "instruments.toml"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Instrument:
     """Runs that are measured on the way.
 
     Attributes:
-        name: of the file.
+        name: of its table in the file.
         title: in words.
         cost: what the runs take.
         examples: the first test images, whose per-sample gradients are measured.
@@ -87,30 +87,30 @@ class Instrument:
 _KEYS = ("title", "cost", "examples", "seeds", "quantities", "base", "arms", "measure")
 
 
-def read_instrument(name: str, *, home: Path = HOME) -> Instrument:
-    """An instrument from its TOML file.
+def read_instrument(name: str, *, file: Path = FILE) -> Instrument:
+    """An instrument from its table in a TOML file.
 
     Args:
-        name: of the file, without its ending.
-        home: folder of the files.
+        name: of the table.
+        file: of instruments, a table for each.
 
     Returns:
         The instrument.
 
     Raises:
-        ValueError: no such file, not TOML, or a key or value that there is none of.
+        ValueError: no such table, not TOML, or a key or value that there is none of.
+        OSError: no such file.
 
     Example: the arms of one that comes with the package.
         >>> from dptheory.training.studies import read_instrument
         >>> sorted(read_instrument("freezing").arms)
         ['dp-sgd', 'freezing']
     """
-    known = tuple(sorted(path.stem for path in home.glob("*.toml")))
-    path = home / f"{_validate.choice('name', name, known)}.toml"
-    table = read_toml(path)
+    tables = read_toml(file)
+    table = tables[_validate.choice("name", name, tuple(tables))]
     unknown, missing = set(table) - set(_KEYS), set(_KEYS) - set(table)
     if unknown or missing:
-        raise ValueError(f"{path.name} must have the keys {', '.join(_KEYS)}, got {', '.join(table)}")
+        raise ValueError(f"{name} must have the keys {', '.join(_KEYS)}, got {', '.join(table)}")
     arms = table["arms"]
     found = Instrument(
         name=name,
@@ -129,13 +129,13 @@ def read_instrument(name: str, *, home: Path = HOME) -> Instrument:
     return found
 
 
-def read_instruments(home: Path = HOME) -> dict[str, Instrument]:
+def read_instruments(file: Path = FILE) -> dict[str, Instrument]:
     """All instruments by name.
 
     Raises:
-        ValueError: a file that is none.
+        ValueError: a table that is none.
     """
-    return {path.stem: read_instrument(path.stem, home=home) for path in sorted(home.glob("*.toml"))}
+    return {name: read_instrument(name, file=file) for name in read_toml(file)}
 
 
 def _measuring(kind: str, table: Mapping[str, Any], known: tuple[str, ...]) -> Measuring:

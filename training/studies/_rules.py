@@ -110,7 +110,7 @@ def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rul
         ValueError: a claim without a rule, a rule without a claim, or one that names what its study or claim does not have.
     """
     found: dict[str, Rule] = {}
-    instruments = read_instruments(home / "instruments")
+    instruments = read_instruments(home / "instruments.toml")
     for paper in PAPERS:
         path = home / "answers" / f"{paper}.toml"
         for name, table in read_toml(path).items():

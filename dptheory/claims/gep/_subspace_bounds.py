@@ -1,15 +1,81 @@
 """Residual bounds on laws with finitely many atoms: what the checks of GEP's Lemma 3.2 compare."""
 
+import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import embedding
-from dptheory.claims.gep import _atoms
+
+# --- Laws with finitely many atoms: every sample of anchors in turn, with exact ranks, moments and residuals
+
 
 Array = NDArray[np.float64]
+Row = tuple[Fraction, ...]
+
+
+def rank(rows: Sequence[Sequence[Fraction | int]]) -> int:
+    """Rank of a matrix of fractions, by elimination."""
+    left = [[Fraction(x) for x in row] for row in rows]
+    found = 0
+    for column in range(len(left[0]) if left else 0):
+        pivot = next((i for i in range(found, len(left)) if left[i][column]), None)
+        if pivot is None:
+            continue
+        left[found], left[pivot] = left[pivot], left[found]
+        for i in range(found + 1, len(left)):
+            factor = left[i][column] / left[found][column]
+            left[i] = [a - factor * b for a, b in zip(left[i], left[found], strict=True)]
+        found += 1
+    return found
+
+
+def moment_curve(count: int, dim: int) -> list[tuple[int, ...]]:
+    """(1, t, t^2, ...) for t = 1..count: any ``dim`` of these vectors are independent (Vandermonde)."""
+    return [tuple(t**power for power in range(dim)) for t in range(1, count + 1)]
+
+
+def samples(weights: Sequence[Fraction], size: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """Every ordered sample of ``size`` atoms with its probability."""
+    for picked in itertools.product(range(len(weights)), repeat=size):
+        yield picked, math.prod((weights[i] for i in picked), start=Fraction(1))
+
+
+def counts(weights: Sequence[float], size: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """How often each atom occurs in ``size`` draws, with the multinomial probability."""
+    atoms = len(weights)
+    for bars in itertools.combinations(range(size + atoms - 1), atoms - 1):
+        edges = (-1, *bars, size + atoms - 1)
+        often = tuple(b - a - 1 for a, b in itertools.pairwise(edges))
+        chance = float(math.factorial(size))
+        for weight, times in zip(weights, often, strict=True):
+            chance *= weight**times / math.factorial(times)
+        yield often, chance
+
+
+def second_moments(atoms: Array, often: Sequence[float], size: float = 1.0) -> Array:
+    """Second moment matrix of atoms that occur so often out of ``size``."""
+    return np.asarray(np.einsum("i,ij,ik->jk", np.asarray(often, dtype=float) / size, atoms, atoms))
+
+
+def leading(matrix: Array, count: int) -> Array:
+    """Projection onto the leading eigenvectors."""
+    vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :count]
+    return np.asarray(vectors @ vectors.T)
+
+
+def residuals(atoms: Array, weights: Sequence[float], size: int, count: int) -> Iterator[tuple[float, float]]:
+    """E|xi - Pi xi|^2 with the subspace of each possible sample, and the probability of the sample."""
+    population = second_moments(atoms, weights)
+    for often, chance in counts(weights, size):
+        projection = leading(second_moments(atoms, often, size), count)
+        yield float(np.trace(population) - np.sum(projection * population)), chance
+
+
 ALMOST_SURE_FAILURE = 1 - 1e-12  # leaves the deviation term out
 
 
@@ -26,7 +92,7 @@ class Law:
 
     @property
     def eigenvalues(self) -> Array:
-        return np.clip(np.linalg.eigvalsh(_atoms.second_moments(self.matrix, self.weights)), 0.0, None)
+        return np.clip(np.linalg.eigvalsh(second_moments(self.matrix, self.weights)), 0.0, None)
 
     @property
     def fourth_moment(self) -> float:
@@ -94,7 +160,7 @@ def looped_bound(
             "deviation": change * math.sqrt(anchors * math.log(1 / _FAILURE) / 2) if estimated else 0.0,
         }
         value = math.fsum(terms.values())
-        found.append({**terms, "subspace_dim": float(j), "value": value})
+        found.append({**terms, **dict.fromkeys(("subspace_dim", "first_dim", "last_dim"), float(j)), "value": value})
     return min(found, key=lambda one: one["value"])[part]
 
 
@@ -122,27 +188,27 @@ def printed_mean_estimation(law: Law, subspace_dim: int, anchors: int) -> float:
 
 def enumerated_estimation(law: Law, subspace_dim: int, anchors: int) -> float:
     """sqrt(E|S - Sigma|^2) over all samples, times the spread of the projections about their centre."""
-    population = _atoms.second_moments(law.matrix, law.weights)
+    population = second_moments(law.matrix, law.weights)
     energy = 0.0
-    for often, chance in _atoms.counts(law.weights, anchors):
-        energy += chance * float(np.square(_atoms.second_moments(law.matrix, often, anchors) - population).sum())
+    for often, chance in counts(law.weights, anchors):
+        energy += chance * float(np.square(second_moments(law.matrix, often, anchors) - population).sum())
     dim = law.matrix.shape[1]
-    centred = _atoms.leading(population, subspace_dim) - subspace_dim / dim * np.eye(dim)
+    centred = leading(population, subspace_dim) - subspace_dim / dim * np.eye(dim)
     return math.sqrt(energy * float(np.square(centred).sum()))
 
 
 def _gain(law: Law, often: tuple[int, ...], anchors: int, subspace_dim: int) -> float:
     """F = sup over subspaces of <Pi_V - Pi*, S - Sigma>."""
-    population = _atoms.second_moments(law.matrix, law.weights)
-    error = _atoms.second_moments(law.matrix, often, anchors) - population
+    population = second_moments(law.matrix, law.weights)
+    error = second_moments(law.matrix, often, anchors) - population
     best = float(np.sort(np.linalg.eigvalsh(error))[::-1][:subspace_dim].sum())
-    return best - float(np.sum(_atoms.leading(population, subspace_dim) * error))
+    return best - float(np.sum(leading(population, subspace_dim) * error))
 
 
 def exchanged_deviation(law: Law, subspace_dim: int, anchors: int, failure: float) -> float:
     """McDiarmid's deviation from the largest change of F when one anchor is exchanged, over all samples."""
     change = 0.0
-    for often, _ in _atoms.counts(law.weights, anchors - 1):
+    for often, _ in counts(law.weights, anchors - 1):
         gains = [
             _gain(law, tuple(n + (i == j) for i, n in enumerate(often)), anchors, subspace_dim)
             for j in range(len(often))
@@ -160,7 +226,7 @@ def mean_slack(share: float, ratio: float, angle: float, anchors: int, kept: flo
     """(tail + kept * estimation) minus the mean residual of the estimated line, over the trace."""
     law = _turned(share, ratio, angle)
     found = bound(law, 1, anchors, ALMOST_SURE_FAILURE)
-    mean = sum(residual * chance for residual, chance in _atoms.residuals(law.matrix, law.weights, anchors, 1))
+    mean = sum(residual * chance for residual, chance in residuals(law.matrix, law.weights, anchors, 1))
     return (found.tail + kept * found.estimation + found.deviation - mean) / float(law.eigenvalues.sum())
 
 
@@ -169,7 +235,7 @@ def tail_slack(share: float, ratio: float, angle: float, anchors: int, failure: 
     law = _turned(share, ratio, angle)
     found = bound(law, 1, anchors, failure)
     limit = found.tail + kept * (found.estimation + found.deviation) + 1e-12
-    pairs = _atoms.residuals(law.matrix, law.weights, anchors, 1)
+    pairs = residuals(law.matrix, law.weights, anchors, 1)
     return failure - sum(chance for residual, chance in pairs if residual > limit)
 
 

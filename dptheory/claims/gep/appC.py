@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._energies import Array, kept_law, lost_energy
+from dptheory.claims.gep._mechanism import Array, kept_law, lost_energy
 from dptheory.papers import RESNET20_GROUPS
 
 

@@ -243,6 +243,22 @@ def _(law: str, dim: int, n: int, mu: float, field: str) -> Sides:
     return found, lambda: _found(law, dim, n, mu)[field], 1.005 * found + 1e-3
 
 
+@row.equal(*((*one, twice) for one in _SETTINGS[:3] for twice in (False, True)))
+def _(law: str, dim: int, n: int, mu: float, twice: bool) -> Sides:
+    """which subspaces are as good: the best one alone, or both where it is given twice"""
+    rows = _norms(law, 400)
+    best = _best(law, dim, n, mu)
+    scale = 1.0 if best.subspace_dim == dim // 100 else 0.5
+    same = [norm * scale for norm in rows]
+    other = [1.5] * 400
+    found = embedding.best_residual_clip(
+        residual_norms=[same, same if twice else other], subspace_dims=[best.subspace_dim] * 2, dim=dim, train_size=n,
+        smoothness=2.0, initial_distance=3.0, mu=mu, lipschitz=1.5,
+    )  # fmt: skip
+    chosen = int(_found(law, dim, n, mu)["subspace_dim"])
+    return sum(found.alike_dims), chosen * (1 + twice), chosen * (2 - twice)
+
+
 @row.equal(*_SETTINGS[:6])
 def _(law: str, dim: int, n: int, mu: float) -> Sides:
     """item 4: the share of residuals that the best clip clips"""

@@ -6,7 +6,7 @@ from fractions import Fraction
 from dptheory import embedding
 from dptheory._adjacency import Adjacency
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._neighbours import (
+from dptheory.claims.gep._mechanism import (
     most_concatenated,
     normalised_move,
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import embedding
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _atoms
+from dptheory.claims.gep import _subspace_bounds
 
 Array = NDArray[np.float64]
 _CLIP = 2.0
@@ -51,18 +51,18 @@ def _left_out(size: int, dim: int) -> float:
     """Mean over all samples of the mean residual energy of an anchor off the subspace of the others."""
     atoms = np.array(_ATOMS)
     total = 0.0
-    for often, chance in _atoms.counts(_WEIGHTS, size):
+    for often, chance in _subspace_bounds.counts(_WEIGHTS, size):
         for atom, times in enumerate(often):
             if times:
                 others = [n - (i == atom) for i, n in enumerate(often)]
-                kept = _atoms.leading(_atoms.second_moments(atoms, others, size - 1), dim)
+                kept = _subspace_bounds.leading(_subspace_bounds.second_moments(atoms, others, size - 1), dim)
                 left = atoms[atom] - kept @ atoms[atom]
                 total += chance * times / size * float(left @ left)
     return total
 
 
 def _mean_residual(size: int, dim: int) -> float:
-    return sum(value * chance for value, chance in _atoms.residuals(np.array(_ATOMS), _WEIGHTS, size, dim))
+    return sum(value * chance for value, chance in _subspace_bounds.residuals(np.array(_ATOMS), _WEIGHTS, size, dim))
 
 
 def _worst_shift(chance: float, distance: float, kind: str) -> float:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._searched_risk import brute_force_risk, excess_at_printed_steps, published_risk
+from dptheory.claims.gep._noisy_steps import brute_force_risk, excess_at_printed_steps, published_risk
 
 row = new_row(
     id="gep.independent_p",

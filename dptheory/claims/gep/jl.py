@@ -7,7 +7,7 @@ import numpy as np
 
 from dptheory import embedding
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.gep._energies import Array, kept_law, lost_energy
+from dptheory.claims.gep._mechanism import Array, kept_law, lost_energy
 
 
 def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:

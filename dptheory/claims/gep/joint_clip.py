@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._energies import least_by_search
+from dptheory.claims.gep._mechanism import least_by_search
 from dptheory.embedding import SplitNoise, joint_clip, split_noise
 
 _JOINT = tuple(

@@ -6,7 +6,7 @@ import numpy as np
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _atoms
+from dptheory.claims.gep import _subspace_bounds
 
 
 def _projected(part: str, dim: int) -> float:
@@ -26,11 +26,11 @@ def _projected(part: str, dim: int) -> float:
 
 def _recovery(rank: int, anchors: int, zero: Fraction) -> float:
     """P(anchors span the space): zero with probability ``zero``, else a fresh vector in general position; exact ranks."""
-    vectors = _atoms.moment_curve(anchors, rank)
+    vectors = _subspace_bounds.moment_curve(anchors, rank)
     total = Fraction(0)
-    for picked, chance in _atoms.samples((zero, 1 - zero), anchors):
+    for picked, chance in _subspace_bounds.samples((zero, 1 - zero), anchors):
         rows = [vectors[i] for i, alive in enumerate(picked) if alive]
-        total += chance if _atoms.rank(rows) == rank else 0
+        total += chance if _subspace_bounds.rank(rows) == rank else 0
     return float(total)
 
 
@@ -62,8 +62,8 @@ def _plane_failure(weights: tuple[Fraction, ...], anchors: int) -> Fraction:
     """P(anchors do not span), atoms e_1, ..., e_k with these weights."""
     rows = [tuple(int(i == j) for j in range(len(weights))) for i in range(len(weights))]
     total = Fraction(0)
-    for picked, chance in _atoms.samples(weights, anchors):
-        total += chance if _atoms.rank([rows[i] for i in picked]) < len(weights) else 0
+    for picked, chance in _subspace_bounds.samples(weights, anchors):
+        total += chance if _subspace_bounds.rank([rows[i] for i in picked]) < len(weights) else 0
     return total
 
 

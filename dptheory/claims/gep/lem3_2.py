@@ -7,7 +7,7 @@ import numpy as np
 
 from dptheory import embedding
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _atoms
+from dptheory.claims.gep import _subspace_bounds
 from dptheory.claims.gep import _subspace_bounds as bounds
 
 _LAWS = [(law, k, m) for law, k in ((bounds.SKEW, 1), (bounds.PLANE, 1), (bounds.FLAT, 1)) for m in (5, 12)]
@@ -48,7 +48,7 @@ def _(law: bounds.Law, k: int, m: int) -> Sides:
     """tail: the trace without the leading eigenvalues"""
     return (
         bounds.bound(law, k, m, bounds.ALMOST_SURE_FAILURE).tail,
-        float(np.trace(_atoms.second_moments(law.matrix, law.weights)) - np.sum(law.eigenvalues[::-1][:k])),
+        float(np.trace(_subspace_bounds.second_moments(law.matrix, law.weights)) - np.sum(law.eigenvalues[::-1][:k])),
         float(law.eigenvalues.sum()),
     )
 
@@ -76,7 +76,7 @@ def _(law: bounds.Law, k: int) -> Sides:
 @row.equal(
     lambda: [
         (part, *case, fourth)
-        for part in ("tail", "estimation", "deviation", "subspace_dim", "value")
+        for part in ("tail", "estimation", "deviation", "subspace_dim", "first_dim", "last_dim", "value")
         for case in ((3, 3, 2), (5, 2, 1), (5, 4, 400), (300, 20, 50), (20_000, 5, 50), (20_000, 40, 10**7))
         for fourth in (None, 3.9)
     ],

@@ -7,7 +7,7 @@ import numpy as np
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _atoms
+from dptheory.claims.gep import _subspace_bounds
 from dptheory.claims.gep import _subspace_bounds as bounds
 
 
@@ -27,7 +27,7 @@ def _mean_line_residual(anchors: int) -> Fraction:
     """Mean residual of the leading line of the anchors: e_1 with probability .9, sqrt(8) e_2 with probability .1."""
     energies = (Fraction(9, 10), Fraction(8, 10))
     total = Fraction(0)
-    for picked, chance in _atoms.samples((Fraction(9, 10), Fraction(1, 10)), anchors):
+    for picked, chance in _subspace_bounds.samples((Fraction(9, 10), Fraction(1, 10)), anchors):
         second = 8 * sum(picked) > anchors - sum(picked)
         total += chance * energies[0 if second else 1]
     return total

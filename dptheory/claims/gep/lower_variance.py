@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._energies import traced_energy
+from dptheory.claims.gep._mechanism import traced_energy
 
 _MU = 0.5
 _PAPERS = tuple((dim, k) for dim in (269_722, 100_000) for k in (250, 500, 1000, 1500, 2000))

@@ -7,18 +7,18 @@ import numpy as np
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _atoms
+from dptheory.claims.gep import _subspace_bounds
 
 
-def _gradients(features: Sequence[_atoms.Row], errors: Sequence[Fraction]) -> list[_atoms.Row]:
+def _gradients(features: Sequence[_subspace_bounds.Row], errors: Sequence[Fraction]) -> list[_subspace_bounds.Row]:
     """Gradients (<x, theta> - y) x of half the squared error, from the features and the errors <x, theta> - y."""
     return [tuple(error * entry for entry in x) for x, error in zip(features, errors, strict=True)]
 
 
-def _same_span(first: Sequence[_atoms.Row], second: Sequence[_atoms.Row]) -> bool:
+def _same_span(first: Sequence[_subspace_bounds.Row], second: Sequence[_subspace_bounds.Row]) -> bool:
     """Whether two sets of rows span one space, by exact ranks."""
-    together = _atoms.rank([*first, *second])
-    return _atoms.rank(first) == together == _atoms.rank(second)
+    together = _subspace_bounds.rank([*first, *second])
+    return _subspace_bounds.rank(first) == together == _subspace_bounds.rank(second)
 
 
 def _spanning_cases() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -32,7 +32,7 @@ def _spanning_cases() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     ]
 
 
-_FEATURES: tuple[_atoms.Row, ...] = tuple(
+_FEATURES: tuple[_subspace_bounds.Row, ...] = tuple(
     tuple(map(Fraction, row)) for row in ((1, 0, 0, 2, 1), (0, 1, 0, 1, -1), (0, 0, 1, 0, 3), (1, 1, 1, 3, 3))
 )
 

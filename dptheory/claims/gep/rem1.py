@@ -6,8 +6,7 @@ from fractions import Fraction
 from dptheory import embedding
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
-from dptheory.claims.gep._energies import spread
-from dptheory.claims.gep._mechanism import EntrySum
+from dptheory.claims.gep._mechanism import EntrySum, spread
 
 
 def _functional(part: str, bias: embedding.ClippingBias) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
-from dptheory.claims.gep._energies import least_by_search
+from dptheory.claims.gep._mechanism import least_by_search
 from dptheory.embedding import SplitNoise, split_noise
 
 _SPLITS = (

@@ -9,19 +9,17 @@ from scipy.special import erfinv
 
 from dptheory import embedding, privacy
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._mechanism import mu_of_sum
-from dptheory.claims.gep._neighbours import (
+from dptheory.claims.gep._mechanism import (
     best_order_ratio,
+    delta_of_pair_noise,
+    delta_of_sum,
     hockey_stick,
     hockey_stick_of_output,
     hockey_stick_of_pair,
-    least_noise_ratio,
-)
-from dptheory.claims.gep._noise_ratios import (
-    delta_of_pair_noise,
-    delta_of_sum,
     is_enough,
     is_given,
+    least_noise_ratio,
+    mu_of_sum,
     printed_noise_ratio,
 )
 

@@ -7,11 +7,9 @@ from typing import Literal
 
 from dptheory import embedding, privacy
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.gep._neighbours import (
+from dptheory.claims.gep._mechanism import (
     hockey_stick_of_output,
     least_noise_ratio,
-)
-from dptheory.claims.gep._noise_ratios import (
     printed_noise_ratio,
     replaced_noise,
 )

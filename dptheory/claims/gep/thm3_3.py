@@ -11,9 +11,8 @@ import scipy
 from dptheory import embedding
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
-from dptheory.claims.gep._energies import least
-from dptheory.claims.gep._noise_ratios import printed_noise_ratio
-from dptheory.claims.gep._searched_risk import brute_force_risk, excess_at_printed_steps, published_risk
+from dptheory.claims.gep._mechanism import least, printed_noise_ratio
+from dptheory.claims.gep._noisy_steps import brute_force_risk, excess_at_printed_steps, published_risk
 
 # Both terms of the risk and its best number of steps, at small sizes and at users': by the calculators and by search.
 

@@ -4,12 +4,12 @@ from fractions import Fraction
 
 from dptheory import embedding
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _atoms
+from dptheory.claims.gep import _subspace_bounds
 
 
 def _affine_line_rank(anchors: int) -> bool:
     """Points (t, 1): on a flat with probability 1, on no line through 0 twice."""
-    return _atoms.rank([(t, 1) for t in range(1, anchors + 1)]) == 2
+    return _subspace_bounds.rank([(t, 1) for t in range(1, anchors + 1)]) == 2
 
 
 row = new_row(
@@ -26,7 +26,7 @@ def _(p: int, n: int) -> Sides:
     """general position spans, exact ranks"""
     return (
         embedding.recovery_probability(rank=p, anchors=n),
-        Fraction(int(_atoms.rank(_atoms.moment_curve(n, p)) == p)),
+        Fraction(int(_subspace_bounds.rank(_subspace_bounds.moment_curve(n, p)) == p)),
         Fraction(int(n > p)),
     )
 

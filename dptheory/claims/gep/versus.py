@@ -11,8 +11,7 @@ import scipy
 from dptheory import embedding
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
-from dptheory.claims.gep._energies import WAYS, spread, traced_energy
-from dptheory.claims.gep._mechanism import SquaredError, Way
+from dptheory.claims.gep._mechanism import WAYS, SquaredError, Way, spread, traced_energy
 
 # Bias of clipping a gradient first and its residual afterwards: in fractions, and by the calculator.
 

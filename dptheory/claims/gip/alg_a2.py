@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 from dptheory import pruning
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._index_at_scale import SIZES, WEIGHT, counted_swaps, log_of, model_of
+from dptheory.claims.gip._at_scale import SIZES, WEIGHT, counted_swaps, log_of, model_of
 from dptheory.pruning import SubsetMallows
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))

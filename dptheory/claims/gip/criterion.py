@@ -12,8 +12,8 @@ from scipy.special import gammaln
 from dptheory import gradients, pruning
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
+from dptheory.claims.gip._at_scale import counted_mean_swaps
 from dptheory.claims.gip._gaussian import energy_by_quadrature, gaussian_energy, kept_entries
-from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.pruning import _error
 
 Array = NDArray[np.float64]

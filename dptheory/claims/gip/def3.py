@@ -5,7 +5,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._index_at_scale import DISTANCES, apart
+from dptheory.claims.gip._at_scale import DISTANCES, apart
 from dptheory.pruning import SubsetMallows
 
 

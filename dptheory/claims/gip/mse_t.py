@@ -4,8 +4,8 @@ from functools import partial
 
 from dptheory import pruning
 from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.gip._at_scale import counted_mean_swaps
 from dptheory.claims.gip._gaussian import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
-from dptheory.claims.gip._index_at_scale import counted_mean_swaps
 from dptheory.claims.gip.mse_t0 import printed_top_k_mse
 
 

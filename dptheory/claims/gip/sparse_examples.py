@@ -8,7 +8,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._index_at_scale import counted_swaps
+from dptheory.claims.gip._at_scale import counted_swaps
 
 Law = dict[int, Fraction]
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
+from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 

@@ -7,8 +7,8 @@ from functools import cache
 
 from dptheory import privacy
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gip import _finite, _joint, _loss_at_scale, _mixture
-from dptheory.claims.gip._index_at_scale import DISTANCES, WEIGHT, apart, model_of
+from dptheory.claims.gip import _at_scale, _finite, _joint, _mixture
+from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, model_of
 from dptheory.claims.gip._mixture import RATES, STEPS, values_curve
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
@@ -95,7 +95,7 @@ _SIZES = ((5, 2, 1), (4, 2, 3), (5, 3, 2), (20_000, 3, 1), (20_000, 19_998, 1), 
 @cache
 def _ratios(dim: int, keep: int, groups: int) -> dict[float, float]:
     """Law of P_B(I) / P_A(I) under P_A for the index sets of all groups: minus the loss, counted and convolved."""
-    law = _loss_at_scale.convolved(_loss_at_scale.counted_loss(dim, keep, WEIGHT, apart(dim, keep) // 2), groups)
+    law = _at_scale.convolved(_at_scale.counted_loss(dim, keep, WEIGHT, apart(dim, keep) // 2), groups)
     return {float(WEIGHT ** (2 * j)): float(p) for j, p in law.items()}
 
 
@@ -119,7 +119,7 @@ def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
 
 def _one_index(dim: int, epsilon: float, delta: float) -> float:
     """theta at which one index of ``dim``, released once and alone, spends the budget."""
-    return math.log(_loss_at_scale.odds_of_one(dim, epsilon, delta)) / 2
+    return math.log(_at_scale.odds_of_one(dim, epsilon, delta)) / 2
 
 
 def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
@@ -128,7 +128,7 @@ def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
         epsilon=epsilon, delta=1e-5, dim=dim, keep=keep, sampling_rate=0.1, noise_multiplier=4.0, steps=50, groups=20
     )
     weight = Fraction(math.exp(-theta))
-    law = _loss_at_scale.convolved(_loss_at_scale.counted_loss(dim, keep, weight, min(keep, dim - keep)), 20)
+    law = _at_scale.convolved(_at_scale.counted_loss(dim, keep, weight, min(keep, dim - keep)), 20)
     index = {float(weight ** (2 * j)): float(p) for j, p in law.items()}
     return min(
         50 * _mixture.divergence(a, 0.1, 4.0, index=index) + math.log(1 - 1 / a) - math.log(1e-5 * a) / (a - 1)

@@ -10,8 +10,8 @@ import scipy
 
 from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gip import _counted_run, _finite, _loss_at_scale
-from dptheory.claims.gip._index_at_scale import model_of
+from dptheory.claims.gip import _at_scale, _finite
+from dptheory.claims.gip._at_scale import model_of
 from dptheory.claims.gip._mixture import gaussian_log_delta
 from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
@@ -354,5 +354,5 @@ def _(epsilon: float, count: int) -> Sides:
     )
 
 
-_counted_run.add_checks(row)
-_loss_at_scale.add_checks(row)
+_at_scale.add_run_checks(row)
+_at_scale.add_loss_checks(row)

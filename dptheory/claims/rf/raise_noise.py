@@ -7,8 +7,8 @@ import numpy as np
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
-from dptheory.claims.rs._learning_rate import least_over_rates
+from dptheory.claims.rs._kappa import calculated, exact_kappa_of
+from dptheory.claims.rs.tuned import least_over_rates
 
 
 def _raised_ratio(x: float, kappa: float, noise: float) -> float:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rf._momentum import momentum_cases, noise_weights, solve
+from dptheory.claims.rf.momentum import momentum_cases, noise_weights, solve
 
 
 def _clipped_slack(mu: float, steps: float, deficit: float) -> float:

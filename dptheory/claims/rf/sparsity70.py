@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rf._cooling import counted_density, stated_density
+from dptheory.claims.rf.density import counted_density, stated_density
 
 row = new_row(
     id="rf.sparsity70",

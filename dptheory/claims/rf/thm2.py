@@ -5,9 +5,9 @@ import dataclasses
 from dptheory import convergence
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _clipped_bounds as clipped
-from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
-from dptheory.claims.rs._enumeration import Settings, two_point
+from dptheory.claims.rs import _runs as enumeration
+from dptheory.claims.rs._runs import Settings, two_point
 
 _Z = 0.25  # P(|xi| < C/4) and min(|w|, 3C/4)
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 from dptheory import convergence
 from dptheory.checks import EqualityCheck, Kind, Sides
 from dptheory.claims import _poisson
-from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs
-from dptheory.claims.rs._enumeration import BOTH, Settings, two_point
+from dptheory.claims.rs import _runs as enumeration
+from dptheory.claims.rs._runs import BOTH, Settings, two_point
 
 
 def gap_free(s: Settings) -> float:

@@ -1,11 +1,91 @@
-"""The descent lemmas on runs by enumeration: the printed right sides, and the refined one that a certificate compares."""
+"""The descent lemmas against runs: by enumeration, with Poisson batches, and with mask and noise."""
 
 import math
+from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.claims.rs import _enumeration as enumeration
+from dptheory.claims import _poisson
+from dptheory.claims._row import Sides
 from dptheory.claims.rs import _runs
-from dptheory.claims.rs._enumeration import Settings
+from dptheory.claims.rs import _runs as enumeration
+from dptheory.claims.rs._runs import Settings
+
+# --- RS: the bound on one step against steps with Poisson batches, or with mask and noise
+
+
+def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:
+    """The printed inequality for one step with Poisson batches and C = G = 1, in fractions."""
+    alignment, decrease = _poisson.one_step(gradient, gamma, examples, rate)
+    return alignment <= decrease / gamma + gamma / 2
+
+
+def poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
+    clipped = min(float(gradient), 1.0)
+    moment = convergence.batch_second_moment(
+        mean_norm=clipped, second_moment=clipped**2, batch_size=round(rate * examples), sampling_rate=float(rate)
+    )
+    decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
+    return convergence.alignment_bound(
+        decrease=decrease, learning_rate=float(gamma), smoothness=1.0, second_moment=moment
+    ).value
+
+
+POISSON_STEPS = [
+    (Fraction(10), Fraction(1, 2), 100, Fraction(1, 100)),
+    (Fraction(10), Fraction(1, 2), 6, Fraction(1, 3)),
+    (Fraction(3, 4), Fraction(3, 2), 8, Fraction(1, 2)),
+    (Fraction(10), Fraction(1, 2), 4, Fraction(1)),
+]
+
+
+def poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = False) -> float:
+    mean = sum(gradients) / len(gradients)
+    square = sum(g * g for g in gradients) / len(gradients)
+    size = round(rate * len(gradients))
+    if fixed:
+        return convergence.batch_second_moment(
+            mean_norm=abs(mean), second_moment=square, batch_size=size, sampling="fixed"
+        )
+    return convergence.batch_second_moment(
+        mean_norm=abs(mean), second_moment=square, batch_size=size, sampling_rate=float(rate)
+    )
+
+
+def poisson_batches(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sides:
+    """Poisson batches break the printed constant, in fractions"""
+    # without clipping |update|^2 is (3/4)^2 (1 + 1/8) in the third case; a batch of all examples is one of fixed size
+    return gradient < 1 or rate == 1, lambda: printed_holds(gradient, gamma, examples, rate), True
+
+
+def step_bound(step: _poisson.Step) -> float:
+    """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
+    clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
+    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
+    moment = convergence.batch_second_moment(mean_norm=clip, second_moment=clip**2, batch_size=batch, **sampling)  # type: ignore[arg-type]
+    noise = convergence.noise_term(
+        smoothness=smoothness,
+        clip_norm=clip,
+        noise_multiplier=float(step.noise_multiplier),
+        dim=step.dim,
+        batch_size=batch,
+    )
+    return convergence.alignment_bound(
+        decrease=step.decrease,
+        learning_rate=gamma,
+        smoothness=smoothness,
+        second_moment=moment,
+        noise_term=noise,
+        drop_rate=rate,
+    ).value
+
+
+def run_bound(examples: int, steps: int, moment: float) -> float:
+    return convergence.alignment_bound(
+        decrease=_poisson.run_alignment(examples, steps)[1] / steps,
+        learning_rate=2.0,
+        smoothness=1.0,
+        second_moment=moment,
+    ).value
 
 
 def printed_descent(decrease: float, learning_rate: float, smoothness: float, clip: float) -> float:

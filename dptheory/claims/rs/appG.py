@@ -9,7 +9,7 @@ import scipy
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _kappa_fields, _large_kappa
+from dptheory.claims.rs import _kappa
 
 
 def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
@@ -37,25 +37,29 @@ row = new_row(
 
 
 @row.equal(
-    lambda: [(what, *setting) for what in ("drop_rate", "bound") for setting in _kappa_fields.SETTINGS[:3]],
+    lambda: [
+        (what, *setting)
+        for what in ("drop_rate", "first_rate", "last_rate", "bound")
+        for setting in _kappa.SETTINGS[:3]
+    ],
     tolerance=1e-12,
 )
 def _(what: str, dim: int, kind: str, z: float) -> Sides:
     """best rate and its bound: every rate tried"""
     return (
-        getattr(_kappa_fields.best(dim, kind, z), what),
-        lambda: _kappa_fields.every_rate(what, dim, kind, z),
-        lambda: 1.001 * _kappa_fields.every_rate(what, dim, kind, z) + 1e-9,
+        getattr(_kappa.best(dim, kind, z), what),
+        lambda: _kappa.every_rate(what, dim, kind, z),
+        lambda: 1.001 * _kappa.every_rate(what, dim, kind, z) + 1e-9,
     )
 
 
-@row.equal(lambda: _kappa_fields.SETTINGS, tolerance=1e-12)
+@row.equal(lambda: _kappa.SETTINGS, tolerance=1e-12)
 def _(dim: int, kind: str, z: float) -> Sides:
     """bound and every field of kappa are those of the rate"""
     return (
-        _kappa_fields.all_fields(_kappa_fields.best(dim, kind, z).bound, _kappa_fields.best(dim, kind, z).kappa),
-        lambda: _kappa_fields.asked_alone(dim, kind, z),
-        lambda: 1.0 + _kappa_fields.best(dim, kind, z).bound,
+        _kappa.all_fields(_kappa.best(dim, kind, z).bound, _kappa.best(dim, kind, z).kappa),
+        lambda: _kappa.asked_alone(dim, kind, z),
+        lambda: 1.0 + _kappa.best(dim, kind, z).bound,
     )
 
 
@@ -183,23 +187,23 @@ def _(c: float, dc: float, n: float, s: float) -> Sides:
     )
 
 
-@row.equal(lambda: [(*case, name) for case in _large_kappa.BEST for name in ("bound", "rate", "kappa")], tolerance=5e-3)
+@row.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "rate", "kappa")], tolerance=5e-3)
 def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
     """one large entry, d = 2,000 and 1e6: bound, rate and kappa of the best of every rate"""
     return (
-        _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
-        lambda: _large_kappa.best_by_trying(dim, share, clip, delta_c, noise_term, name),
-        lambda: 1.006 * _large_kappa.best_found(dim, share, clip, delta_c, noise_term, name),
+        _kappa.best_found(dim, share, clip, delta_c, noise_term, name),
+        lambda: _kappa.best_by_trying(dim, share, clip, delta_c, noise_term, name),
+        lambda: 1.006 * _kappa.best_found(dim, share, clip, delta_c, noise_term, name),
     )
 
 
-@row.equal(lambda: [(*case, name) for case in _large_kappa.BEST for name in ("bound", "kappa")], tolerance=1e-9)
+@row.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "kappa")], tolerance=1e-9)
 def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
     """bound and kappa of the answer over those of the hypergeometric law at its rate"""
     return (
-        _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
+        _kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
         1.0,
-        lambda: 1.001 * _large_kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
+        lambda: 1.001 * _kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
     )
 
 

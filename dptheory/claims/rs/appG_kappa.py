@@ -5,7 +5,7 @@ import math
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import printed_kappa
+from dptheory.claims.rs._kappa import printed_kappa
 
 row = new_row(
     id="rs.appG.kappa",

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rf._momentum import momentum_cases, noise_weights, squares
-from dptheory.claims.rf.momentum import printed_velocity_variance
+from dptheory.claims.rf.momentum import momentum_cases, noise_weights, printed_velocity_variance, squares
 
 Array = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dptheory import convergence
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
 from dptheory.claims.rs import _runs, _worst_case
+from dptheory.claims.rs import _runs as enumeration
 
 # Runs of clipped and masked SGD that attain their worst case: on a lattice, in fractions, and step by step.
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of
+from dptheory.claims.rs._kappa import calculated, exact_kappa_of
 
 row = new_row(
     id="rs.fixed_rate",

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from dptheory import sparsification
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _kappa_fields, _large_kappa
-from dptheory.claims.rs import _kappa_rows as rows
-from dptheory.claims.rs._kappa_cases import printed_kappa
+from dptheory.claims.rs import _kappa
+from dptheory.claims.rs._kappa import printed_kappa
 
 Array = NDArray[np.float64]
 
@@ -33,18 +32,16 @@ row = new_row(
 @row.equal(lambda: [(rows, small) for rows in (4, 7, 10) for small in range(1, rows + 1)])
 def _(rows: int, small: int) -> Sides:
     """the condition, as a comparison of whole numbers"""
-    return _kappa_fields.condition_met(rows, small), 4 * small**2 >= rows**2, not 4 * small**2 >= rows**2
+    return _kappa.condition_met(rows, small), 4 * small**2 >= rows**2, not 4 * small**2 >= rows**2
 
 
-@row.equal(
-    lambda: [(field, *case) for field in _kappa_fields.FIELDS for case in ((30, 7, 5, 300), (20_000, 100, 5, 300))]
-)
+@row.equal(lambda: [(field, *case) for field in _kappa.FIELDS for case in ((30, 7, 5, 300), (20_000, 100, 5, 300))])
 def _(field: str, dim: int, keep: int, seed: int, masks: int) -> Sides:
     """seed and number of masks matter to drawn masks alone"""
     return (
-        _kappa_fields.kappa_field(field, dim, keep, seed=seed, masks=masks),
-        lambda: _kappa_fields.kappa_field(field, dim, keep),
-        lambda: 1 + _kappa_fields.kappa_field(field, dim, keep),
+        _kappa.kappa_field(field, dim, keep, seed=seed, masks=masks),
+        lambda: _kappa.kappa_field(field, dim, keep),
+        lambda: 1 + _kappa.kappa_field(field, dim, keep),
     )
 
 
@@ -58,9 +55,9 @@ def _(field: str, dim: int, keep: int, seed: int, masks: int) -> Sides:
 def _(field: str, keep: int) -> Sides:
     """rows: what no draw enters, under another seed"""
     return (
-        _kappa_fields.kappa_of_rows(field, keep, seed=9),
-        lambda: _kappa_fields.kappa_of_rows(field, keep),
-        lambda: 1 + _kappa_fields.kappa_of_rows(field, keep),
+        _kappa.kappa_of_rows(field, keep, seed=9),
+        lambda: _kappa.kappa_of_rows(field, keep),
+        lambda: 1 + _kappa.kappa_of_rows(field, keep),
     )
 
 
@@ -75,13 +72,13 @@ def _(field: str, keep: int) -> Sides:
 def _(what: str, dim: int, keep: int) -> Sides:
     """without deviation the value is the ratio, its error the ratio's, and no mask is drawn"""
     return (
-        getattr(_kappa_fields.without_deviation(dim, keep), what),
+        getattr(_kappa.without_deviation(dim, keep), what),
         lambda: {
-            "value": _kappa_fields.without_deviation(dim, keep).norm_ratio,
-            "error": _kappa_fields.without_deviation(dim, keep).norm_ratio_error,
+            "value": _kappa.without_deviation(dim, keep).norm_ratio,
+            "error": _kappa.without_deviation(dim, keep).norm_ratio_error,
             "standard_error": 0.0,
         }[what],
-        lambda: 1 + _kappa_fields.without_deviation(dim, keep).norm_ratio,
+        lambda: 1 + _kappa.without_deviation(dim, keep).norm_ratio,
     )
 
 
@@ -191,37 +188,37 @@ def _() -> float:
     )
 
 
-@row.equal(lambda: _large_kappa.UNEVEN, tolerance=1.1e-3)
+@row.equal(lambda: _kappa.UNEVEN, tolerance=1.1e-3)
 def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
     """one to five large entries, d = 1e4 to 1e6: which are kept is hypergeometric"""
     return (
-        _large_kappa.uneven_found(dim, keep, present, share, scale).value,
-        lambda: _large_kappa.uneven_ratio(dim, keep, present, share, scale),
+        _kappa.uneven_found(dim, keep, present, share, scale).value,
+        lambda: _kappa.uneven_ratio(dim, keep, present, share, scale),
         printed_kappa(1 - keep / dim),
     )
 
 
-@row.equal(lambda: [(name, *case) for case in _large_kappa.LARGE for name in _large_kappa.FIELDS], tolerance=1e-3)
+@row.equal(lambda: [(name, *case) for case in _kappa.LARGE for name in _kappa.LARGE_FIELDS], tolerance=1e-3)
 def _(name: str, dim: int, keep: int, scale: float, z: float) -> Sides:
     """every field, heavy tails and Gaussian deviation, d = 1e4 to 1e6"""
     return (
-        _large_kappa.large_field(name, dim, keep, scale, z),
-        lambda: _large_kappa.large_field_by_hand(name, dim, keep, scale, z),
-        lambda: 1.005 * _large_kappa.large_field(name, dim, keep, scale, z),
+        _kappa.large_field(name, dim, keep, scale, z),
+        lambda: _kappa.large_field_by_hand(name, dim, keep, scale, z),
+        lambda: 1.005 * _kappa.large_field(name, dim, keep, scale, z),
     )
 
 
 @row.mean(
-    _large_kappa.large_draws,
-    wrong=lambda: printed_kappa(1 - _large_kappa.DRAWN_KEEP / _large_kappa.DRAWN_DIM),
+    _kappa.large_draws,
+    wrong=lambda: printed_kappa(1 - _kappa.DRAWN_KEEP / _kappa.DRAWN_DIM),
     row_bytes=2000,
 )
 def _() -> float:
     """50 of 100,000 heavy-tailed entries drawn"""
     return sparsification.kappa(
-        _large_kappa.heavy(_large_kappa.DRAWN_DIM),
-        clip_norm=4 / _large_kappa.DRAWN_SCALE,
-        drop_rate=1 - _large_kappa.DRAWN_KEEP / _large_kappa.DRAWN_DIM,
+        _kappa.heavy(_kappa.DRAWN_DIM),
+        clip_norm=4 / _kappa.DRAWN_SCALE,
+        drop_rate=1 - _kappa.DRAWN_KEEP / _kappa.DRAWN_DIM,
     ).norm_ratio
 
 
@@ -229,19 +226,19 @@ def _() -> float:
 def _(keep: int, z: float, n: int) -> Sides:
     """rows of deviations, 16 entries, z = 3/4 and 1/4: all masks, and 5,000 drawn"""
     return (
-        rows.rows_found(keep, z, n).value,
-        lambda: rows.rows_exact(keep, z),
-        printed_kappa(1 - keep / rows.ROWS_DIM),
+        _kappa.rows_found(keep, z, n).value,
+        lambda: _kappa.rows_exact(keep, z),
+        printed_kappa(1 - keep / _kappa.ROWS_DIM),
     )
 
 
-@row.equal(lambda: [(name, k, z) for name in rows.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))], tolerance=2e-3)
+@row.equal(lambda: [(name, k, z) for name in _kappa.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))], tolerance=2e-3)
 def _(name: str, keep: int, z: float) -> Sides:
     """rows: the other fields"""
     return (
-        rows.rows_field(name, keep, z),
-        lambda: rows.rows_field_exact(name, keep, z),
-        lambda: 1.005 * rows.rows_field(name, keep, z),
+        _kappa.rows_field(name, keep, z),
+        lambda: _kappa.rows_field_exact(name, keep, z),
+        lambda: 1.005 * _kappa.rows_field(name, keep, z),
     )
 
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from dptheory import sparsification
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _kappa_rows as rows
-from dptheory.claims.rs import _large_kappa
+from dptheory.claims.rs import _kappa
 
 row = new_row(
     id="rs.kappa_error",
@@ -17,19 +16,19 @@ row = new_row(
 )
 
 
-@row.equal(lambda: _large_kappa.UNEVEN)
+@row.equal(lambda: _kappa.UNEVEN)
 def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
     """one to five large entries: the error bars hold and are at most a thousandth"""
     return (
-        _large_kappa.bar_holds(
-            _large_kappa.uneven_found(dim, keep, present, share, scale),
-            _large_kappa.uneven_ratio(dim, keep, present, share, scale),
+        _kappa.bar_holds(
+            _kappa.uneven_found(dim, keep, present, share, scale),
+            _kappa.uneven_ratio(dim, keep, present, share, scale),
             1.1e-3,
         ),
         True,
-        lambda: _large_kappa.bar_holds(
-            replace(_large_kappa.uneven_found(dim, keep, present, share, scale), error=0.0),
-            _large_kappa.uneven_ratio(dim, keep, present, share, scale),
+        lambda: _kappa.bar_holds(
+            replace(_kappa.uneven_found(dim, keep, present, share, scale), error=0.0),
+            _kappa.uneven_ratio(dim, keep, present, share, scale),
             1.1e-3,
         ),
     )
@@ -38,20 +37,20 @@ def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
 @row.equal((8, 0.75), (6, 0.25))
 def _(keep: int, z: float) -> Sides:
     """rows: the error bars of 100 draws hold"""
-    return rows.rows_bars_hold(keep, z), True, lambda: rows.rows_bars_hold(keep, z, 0.1)
+    return _kappa.rows_bars_hold(keep, z), True, lambda: _kappa.rows_bars_hold(keep, z, 0.1)
 
 
 @row.equal(("standard_error", 8, 0.75), ("standard_error", 6, 0.25), ("error", 8, 0.75), tolerance=6e-3)
 def _(what: str, keep: int, z: float) -> Sides:
     """rows: mean standard error and error of 300 draws, by the spread over all masks and Bernstein's inequality"""
     return (
-        rows.rows_bar(what, keep, z),
-        lambda: rows.rows_bar_exact(what, keep, z),
-        lambda: 1.01 * rows.rows_bar(what, keep, z),
+        _kappa.rows_bar(what, keep, z),
+        lambda: _kappa.rows_bar_exact(what, keep, z),
+        lambda: 1.01 * _kappa.rows_bar(what, keep, z),
     )
 
 
 @row.equal((8, 0.75), tolerance=0.12)
 def _(keep: int, z: float) -> Sides:
     """rows: mean square of (value - exact) / standard error over 300 draws"""
-    return rows.rows_z_score(keep, z), 1.0, lambda: 1.2 * rows.rows_z_score(keep, z)
+    return _kappa.rows_z_score(keep, z), 1.0, lambda: 1.2 * _kappa.rows_z_score(keep, z)

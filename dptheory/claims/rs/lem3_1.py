@@ -6,10 +6,10 @@ from fractions import Fraction
 from dptheory import convergence
 from dptheory.claims import _poisson
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
-from dptheory.claims.rs import _poisson_steps, _runs, _worst_case
+from dptheory.claims.rs import _descent, _runs, _worst_case
+from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._descent import certified, descent_slack, printed_descent, printed_of_run
-from dptheory.claims.rs._enumeration import BOTH, Settings
+from dptheory.claims.rs._runs import BOTH, Settings
 
 row = new_row(
     id="rs.lem3.1",
@@ -45,20 +45,20 @@ def _(gradients: tuple[int, ...], rate: Fraction) -> Sides:
     """second moment of a Poisson batch, over all batches in fractions"""
     # wrong: the moment of B independent draws
     return (
-        _poisson_steps.poisson_moment(gradients, rate),
+        _descent.poisson_moment(gradients, rate),
         lambda: _poisson.mean_square(gradients, rate),
-        lambda: _poisson_steps.poisson_moment(gradients, rate, fixed=True),
+        lambda: _descent.poisson_moment(gradients, rate, fixed=True),
     )
 
 
-row.equal(lambda: _poisson_steps.POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(_poisson_steps.poisson_batches)
+row.equal(lambda: _descent.POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(_descent.poisson_batches)
 
 
-@row.equal(lambda: _poisson_steps.POISSON_STEPS, tolerance=1e-12)
+@row.equal(lambda: _descent.POISSON_STEPS, tolerance=1e-12)
 def _(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sides:
     """equality with Poisson batches, in fractions"""
     return (
-        _poisson_steps.poisson_bound(gradient, gamma, examples, rate),
+        _descent.poisson_bound(gradient, gamma, examples, rate),
         lambda: _poisson.one_step(gradient, gamma, examples, rate)[0],
         lambda: printed_descent(float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
     )

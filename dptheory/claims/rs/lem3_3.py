@@ -7,7 +7,7 @@ import numpy as np
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
+from dptheory.claims.rs._kappa import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
 
 row = new_row(
     id="rs.lem3.3",

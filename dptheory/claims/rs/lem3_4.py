@@ -5,10 +5,10 @@ import dataclasses
 from dptheory import convergence
 from dptheory.claims import _poisson
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
-from dptheory.claims.rs import _poisson_steps, _runs, _worst_case
+from dptheory.claims.rs import _descent, _runs, _worst_case
+from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._descent import certified, descent_slack, printed_noisy_descent, printed_of_run
-from dptheory.claims.rs._enumeration import Settings
+from dptheory.claims.rs._runs import Settings
 
 row = new_row(
     id="rs.lem3.4",
@@ -36,7 +36,7 @@ def _(s: Settings) -> Sides:
     )
 
 
-row.equal(lambda: _poisson_steps.POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(_poisson_steps.poisson_batches)
+row.equal(lambda: _descent.POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(_descent.poisson_batches)
 
 
 def _printed_step_bound(step: _poisson.Step) -> float:
@@ -54,7 +54,7 @@ def _printed_step_bound(step: _poisson.Step) -> float:
 @row.equal(lambda: [(step,) for step in _poisson.STEPS], tolerance=1e-11)
 def _(step: _poisson.Step) -> Sides:
     """one step with mask, noise and the largest second moment, at the sizes of the papers"""
-    return _poisson_steps.step_bound(step), step.alignment, lambda: _printed_step_bound(step)
+    return _descent.step_bound(step), step.alignment, lambda: _printed_step_bound(step)
 
 
 @row.equal((10, 50), (4, 200), (100, 20), tolerance=1e-11, kind=Kind.COUNTEREXAMPLE)
@@ -62,7 +62,7 @@ def _(examples: int, steps: int) -> Sides:
     """runs with Poisson batches, by enumeration of their lattice"""
     # wrong: the whole gap and C^2, 1.9 > 1
     return (
-        _poisson_steps.run_bound(
+        _descent.run_bound(
             examples,
             steps,
             convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=1, sampling_rate=1 / examples),

@@ -7,15 +7,55 @@ from fractions import Fraction
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.special import gammainc, gammaincc, gammaln
 
 from dptheory import convergence, gradients, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _poisson_mixture as mixture
 
-# Gradients, deviations and runs of rs.phase's checks.
+# --- Moments of a clipped Gaussian gradient as sums over a Poisson number: the noncentral chi-square law as a mixture of central ones
+#
+# The side of rs.phase's checks that does not use :func:`dptheory.gradients.gaussian_clip_moments`.
 
+
+_REACH = 7.5  # standard deviations of the Poisson number on both sides of its mean, and as many numbers more
 
 Array = NDArray[np.float64]
+
+
+def _mixture(noncentrality: float) -> tuple[Array, Array]:
+    """Values j and chances of a Poisson number of mean ``noncentrality`` / 2."""
+    mean = noncentrality / 2
+    reach = _REACH * math.sqrt(mean) + 5 * _REACH
+    j = np.arange(max(0.0, math.floor(mean - reach)), math.ceil(mean + reach) + 1)
+    chances = np.exp(j * math.log(mean) - mean - gammaln(j + 1)) if mean > 0 else (j == 0).astype(np.float64)
+    return j, chances / chances.sum()
+
+
+def clip_slope(size: float, entries: int, deviation: float, clip: float) -> float:
+    """E min(1, C / (s chi_n)), n = ``entries`` + 2: the a in E clip(g) = a w for g ~ N(w, s^2 I), |w| = ``size``."""
+    j, chances = _mixture((size / deviation) ** 2)
+    half, cut = entries / 2 + 1 + j, (clip / deviation) ** 2 / 2
+    # E chi_n^-1 over chi_n > C / s: a gamma function with one degree of freedom less
+    beyond = np.exp(gammaln(half - 0.5) - gammaln(half)) * gammaincc(half - 0.5, cut)
+    return float(chances @ (gammainc(half, cut) + math.sqrt(cut) * beyond))
+
+
+def clip_square(size: float, entries: int, deviation: float, clip: float) -> float:
+    """E min(|g|, C)^2 for g ~ N(w, s^2 I), |w| = ``size``."""
+    j, chances = _mixture((size / deviation) ** 2)
+    half, cut = entries / 2 + j, (clip / deviation) ** 2 / 2
+    inside = 2 * half * gammainc(half + 1, cut)
+    return float(deviation**2 * (chances @ (inside + 2 * cut * gammaincc(half, cut))))
+
+
+def isotropic_kappa(size: float, dim: int, keep: int, deviation: float, clip: float) -> float:
+    """Descent of the masked, clipped gradient over that without a mask, entries of one size."""
+    share = keep / dim
+    masked = clip_slope(math.sqrt(share) * size, keep, deviation, clip)
+    return share * masked / clip_slope(size, dim, deviation, clip)
+
+
+# Gradients, deviations and runs of rs.phase's checks.
 
 
 def entries(dim: float, keep_share: float) -> tuple[int, int]:
@@ -31,16 +71,14 @@ def spread_kappa(second: float, third: float, keep: float, signal: float, clip_s
     size, k = math.sqrt(4 * signal), round(keep)
     clip = clip_share * math.sqrt(size**2 + 4)
     lengths = [math.hypot(*one) for one in itertools.combinations(w, k)]
-    masked = np.mean([one**2 * mixture.clip_slope(one, k, 1.0, clip) for one in lengths])
-    return float(masked) / (size**2 * mixture.clip_slope(size, 4, 1.0, clip)), mixture.isotropic_kappa(
-        size, 4, k, 1.0, clip
-    )
+    masked = np.mean([one**2 * clip_slope(one, k, 1.0, clip) for one in lengths])
+    return float(masked) / (size**2 * clip_slope(size, 4, 1.0, clip)), isotropic_kappa(size, 4, k, 1.0, clip)
 
 
 def step_worth(size: float, entries: int, clip: float, batch: float, noise: float, share: float) -> float:
     """(E<w, g>)^2 / E|g|^2 of a batch of ``batch`` examples, deviation 1, mask average taken for equal entries."""
-    slope = mixture.clip_slope(size, entries, 1.0, clip)
-    square = (1 - 1 / batch) * (slope * size) ** 2 + mixture.clip_square(size, entries, 1.0, clip) / batch
+    slope = clip_slope(size, entries, 1.0, clip)
+    square = (1 - 1 / batch) * (slope * size) ** 2 + clip_square(size, entries, 1.0, clip) / batch
     return (slope * size**2) ** 2 / (square + share * noise)
 
 
@@ -176,7 +214,7 @@ def _(size: float, dim: int, keep: int, deviation: float, clip: float) -> Sides:
     found = sparsification.isotropic_kappa(
         grad_norm=size, dim=dim, clip_norm=clip, drop_rate=1 - keep / dim, deviation=deviation
     )
-    return found, lambda: mixture.isotropic_kappa(size, dim, keep, deviation, clip), 1.0001 * found
+    return found, lambda: isotropic_kappa(size, dim, keep, deviation, clip), 1.0001 * found
 
 
 @row.equal((2, 1), (100, 37), (10_000, 1), (1_000_000, 999_999), tolerance=1e-12)
@@ -207,7 +245,7 @@ def _used(dim: float, keep_share: float, signal: float, clip_share: float) -> fl
     """Share of the allowed excess r / (6 k - 1) of kappa^2 / x that is used; ``signal`` = w_j^2 / s^2."""
     d, k = entries(dim, keep_share)
     size = math.sqrt(signal * d)
-    kappa = mixture.isotropic_kappa(size, d, k, 1.0, clip_share * math.sqrt(size**2 + d))
+    kappa = isotropic_kappa(size, d, k, 1.0, clip_share * math.sqrt(size**2 + d))
     return (kappa**2 / (k / d) - 1) * (6 * k - 1) / (1 - k / d)
 
 
@@ -266,7 +304,7 @@ def _gain_at_tuned(noise_share: float, **point: float) -> float:
     """Tuned bound with a mask over that without, less 1, at this share of the noise that is needed; times k."""
     d, k = entries(point["dim"], point["keep_share"])
     size = math.sqrt(point["signal"] * d)
-    kappa = mixture.isotropic_kappa(size, d, k, 1.0, point["clip_share"] * math.sqrt(size**2 + d))
+    kappa = isotropic_kappa(size, d, k, 1.0, point["clip_share"] * math.sqrt(size**2 + d))
     noise = noise_share * (6 - 1 / k - 1 / d) * d
 
     def bound(rate: float, kept: float) -> float:

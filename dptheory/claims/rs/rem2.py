@@ -2,7 +2,7 @@
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import calculated, exact_kappa_of, printed_kappa
+from dptheory.claims.rs._kappa import calculated, exact_kappa_of, printed_kappa
 
 row = new_row(
     id="rs.rem2",

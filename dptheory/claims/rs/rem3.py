@@ -8,7 +8,7 @@ import scipy
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._learning_rate import least_over_rates
+from dptheory.claims.rs.tuned import least_over_rates
 
 row = new_row(
     id="rs.rem3",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import sparsification
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _enumeration as enumeration
+from dptheory.claims.rs import _runs as enumeration
 
 row = new_row(
     id="rs.split_free",

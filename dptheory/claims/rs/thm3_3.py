@@ -10,7 +10,7 @@ from dptheory.claims.rs._clipped_bounds import (
     poisson_check,
     terms_check,
 )
-from dptheory.claims.rs._enumeration import BOTH
+from dptheory.claims.rs._runs import BOTH
 
 row = new_row(
     id="rs.thm3.3",

@@ -12,7 +12,7 @@ from dptheory.claims.rs._clipped_bounds import (
     poisson_check,
     terms_check,
 )
-from dptheory.claims.rs._enumeration import Settings, two_point
+from dptheory.claims.rs._runs import Settings, two_point
 
 row = new_row(
     id="rs.thm3.4",
@@ -50,3 +50,23 @@ def _one_step_maskless_slack(**point: float) -> float:
 def _one_step_slack(**point: float) -> float:
     """inequality, any two-point deviation"""
     return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), steps=1))
+
+
+def _room(share: float, **point: float) -> float:
+    """T times the bracket of the theorem less kappa S, over ``share`` gamma G C^2 / 2, less 1."""
+    s = dataclasses.replace(_runs.at(**point), steps=1)
+    found = _runs.run(s)
+    unit = s.learning_rate * s.smoothness * s.clip**2 / 2
+    room = found.gap / s.learning_rate + s.steps * (unit - found.bias - found.masked_measure)
+    return room / (share * unit) - 1
+
+
+def _too_much_room(**point: float) -> float:
+    """Wrong statement: four times as much."""
+    return _room(4 * 0.5, **point)
+
+
+@row.inequality(_runs.QUIET_BOX, wrong=_too_much_room)
+def _open_range_slack(**point: float) -> float:
+    """the open range, step 5: the sum is r gamma G C^2 / 2 below the bracket"""
+    return _room(0.5, **point)

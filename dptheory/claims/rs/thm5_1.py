@@ -12,7 +12,86 @@ from numpy.typing import NDArray
 
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _attack_laws
+
+# --- Errors of reconstruction attacks by hypergeometric laws and by hand, for the checks
+
+
+def rate_of(dim: int, keep: int) -> float:
+    """The sparsification rate of a mask that keeps ``keep`` of ``dim`` entries."""
+    return 1 - keep / dim
+
+
+def leading_ones(dim: int, ones: int) -> NDArray[np.float64]:
+    """A vector with so many ones, zero elsewhere."""
+    return np.asarray(np.arange(dim) < ones, dtype=np.float64)
+
+
+def by_hits(dim: int, ones: int, keep: int, field: str) -> float:
+    """sigma = 2, prior deviation 3: the number of ones kept is hypergeometric."""
+    hits = np.arange(keep + 1)
+    law = scipy.stats.hypergeom(dim, ones, keep).pmf(hits)
+    some = float(law[1:].sum())
+    if field == "bayes":
+        return float(law @ (1 / (hits / 4 + 1 / 9)))
+    given = 4 * float(law[1:] @ (1 / hits[1:])) / some
+    lost = float(law[0])
+    return {
+        "given": given,
+        "lost": lost,
+        "value": math.inf if dim - ones >= keep else given,
+        "bound": 4 * some / float(law @ hits),  # sigma^2 P(X > 0) / E X
+    }[field]
+
+
+def sparse_field(dim: int, ones: int, keep: int, field: str) -> float:
+    k, rate = leading_ones(dim, ones), rate_of(dim, keep)
+    if field == "bayes":
+        return sparsification.bayes_error(k, drop_rate=rate, noise_std=2.0, prior_std=3.0)
+    if field == "bound":
+        return sparsification.error_lower_bound(k, drop_rate=rate, noise_std=2.0)
+    found = sparsification.expected_error(k, drop_rate=rate, noise_std=2.0)
+    return {"given": found.given_recoverable, "lost": found.lost_probability, "value": found.value}[field]
+
+
+def border(unknowns: int, row: str) -> NDArray[np.float64]:
+    """The identity and a row of ones, or its first row once more."""
+    return np.vstack([np.eye(unknowns), np.ones(unknowns) if row == "ones" else np.eye(unknowns)[0]])
+
+
+def bordered(unknowns: int, row: str, field: str) -> float | bool:
+    """sigma = 2. Without row j of the identity x_j is the last measurement minus the others: |K_m^-1|^2 = 2 n - 1."""
+    n = unknowns
+    if field == "reason":
+        return True
+    if row == "ones":
+        error = Fraction(4 * (n + n * (2 * n - 1)), n + 1)
+        inverse = n - Fraction(n, n + 1)
+        return float({"value": error, "given": error, "lost": Fraction(0), "bound": 4 * inverse * (n + 1) / n}[field])
+    lost = Fraction(n - 1, n + 1)  # only one of the two equal rows may go
+    inverse = n - Fraction(1, 2)
+    bound = float(4 * inverse * (n + 1) / n)
+    return {"value": math.inf, "given": 4.0 * n, "lost": float(lost), "bound": bound}[field]
+
+
+def bordered_field(unknowns: int, row: str, field: str) -> float | bool:
+    K, rate = border(unknowns, row), rate_of(unknowns + 1, unknowns)
+    if field == "bound":
+        return float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=rate, noise_std=2.0)))
+    found = sparsification.matrix_expected_error(K, drop_rate=rate, noise_std=2.0)
+    if field == "reason":
+        told = f"{unknowns - 1} of {unknowns + 1} masks leave rows of rank below {unknowns}"
+        return found.reason == (None if row == "ones" else told)
+    return {"value": found.value, "given": found.given_recoverable, "lost": found.lost_probability}[field]
+
+
+def gaussian_field(keep: int, field: str) -> float | bool:
+    found = sparsification.gaussian_matrix_error(keep=keep, unknowns=4, noise_std=2.0)
+    if field == "reason":
+        few = f"{keep} rows cannot determine 4 unknowns"
+        near = f"the smallest singular value has too much mass near 0: {keep} rows, needs 6"
+        return found.reason is not None and found.reason == (few if keep < 4 else near)
+    return {"given": found.given_recoverable, "lost": found.lost_probability}[field]
+
 
 Vector = tuple[int, ...]
 
@@ -58,9 +137,9 @@ def _mean_given(k: Vector, keep: int) -> Fraction:
 def _(k: Vector, keep: int) -> Sides:
     """equal X: the bound with P(X > 0) is attained"""
     return (
-        sparsification.error_lower_bound(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0),
+        sparsification.error_lower_bound(k, drop_rate=rate_of(len(k), keep), noise_std=1.0),
         lambda: _mean_given(k, keep),
-        printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+        printed_error_bound(k, rate_of(len(k), keep), 1.0),
     )
 
 
@@ -74,9 +153,9 @@ _SMALL_CASES = [(k, keep) for k in _SMALL_VECTORS for keep in range(1, len(k) + 
 def _(k: Vector, keep: int) -> Sides:
     """error given m*k != 0, all masks"""
     return (
-        sparsification.expected_error(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0).given_recoverable,
+        sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0).given_recoverable,
         lambda: _mean_given(k, keep),
-        printed_error_bound(k, _attack_laws.rate_of(len(k), keep), 1.0),
+        printed_error_bound(k, rate_of(len(k), keep), 1.0),
     )
 
 
@@ -89,7 +168,7 @@ def _lost_share(k: Vector, keep: int) -> Fraction:
 def _(k: Vector, keep: int) -> Sides:
     """probability of m*k = 0, all masks"""
     return (
-        sparsification.expected_error(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0).lost_probability,
+        sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0).lost_probability,
         lambda: _lost_share(k, keep),
         Fraction(k.count(0), len(k)) ** keep,
     )
@@ -99,9 +178,7 @@ def _(k: Vector, keep: int) -> Sides:
 def _(k: Vector, keep: int) -> Sides:
     """finite for few zeros only"""
     return (
-        math.isfinite(
-            sparsification.expected_error(k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0).value
-        ),
+        math.isfinite(sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0).value),
         lambda: 0 not in kept_energies(k, keep),
         True,
     )
@@ -122,11 +199,9 @@ def _two_level_mean(dim: int, large: int, keep: int) -> float:
 def _(dim: int, large: int, keep: int) -> Sides:
     """second method in high dimension: two levels"""
     return (
-        sparsification.expected_error(
-            _two_levels(dim, large), drop_rate=_attack_laws.rate_of(dim, keep), noise_std=1.0
-        ).value,
+        sparsification.expected_error(_two_levels(dim, large), drop_rate=rate_of(dim, keep), noise_std=1.0).value,
         lambda: _two_level_mean(dim, large, keep),
-        printed_error_bound(_two_levels(dim, large).tolist(), _attack_laws.rate_of(dim, keep), 1.0),
+        printed_error_bound(_two_levels(dim, large).tolist(), rate_of(dim, keep), 1.0),
     )
 
 
@@ -151,12 +226,12 @@ _SPREAD = tuple(0.3 + 0.1 * j for j in range(20))
 
 @row.mean(
     partial(_attacked, k=_SPREAD, keep=5, sigma=0.7, tau=math.inf),
-    wrong=lambda: printed_error_bound(_SPREAD, _attack_laws.rate_of(20, 5), 0.7),
+    wrong=lambda: printed_error_bound(_SPREAD, rate_of(20, 5), 0.7),
     row_bytes=1000,
 )
 def _() -> float:
     """least squares on masked, noisy gradients, d = 20"""
-    return sparsification.expected_error(_SPREAD, drop_rate=_attack_laws.rate_of(20, 5), noise_std=0.7).value
+    return sparsification.expected_error(_SPREAD, drop_rate=rate_of(20, 5), noise_std=0.7).value
 
 
 def _bound_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
@@ -176,7 +251,7 @@ def _printed_slack(large: float, middle: float, small: float, zeros: int, keep_s
 
 def _searched(large: float, middle: float, small: float, zeros: int, keep_share: float) -> tuple[list[float], float]:
     k = [large, middle, small] + [0.0] * zeros
-    return k, _attack_laws.rate_of(len(k), max(1, round(keep_share * len(k))))
+    return k, rate_of(len(k), max(1, round(keep_share * len(k))))
 
 
 @row.equal(lambda: itertools.product((1.0, 3.0, 10.0), (1.0, 3.0), (0.1, 0.5, 1.0), (0, 1, 2, 5), (0.0, 0.3, 0.6, 1.0)))
@@ -221,9 +296,7 @@ def _bayes_by_enumeration(k: Vector, keep: int, ratio: Fraction) -> Fraction:
 def _(k: Vector, keep: int, ratio: Fraction) -> Sides:
     """Bayes attacker, all masks"""
     return (
-        sparsification.bayes_error(
-            k, drop_rate=_attack_laws.rate_of(len(k), keep), noise_std=1.0, prior_std=1 / math.sqrt(ratio)
-        ),
+        sparsification.bayes_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0, prior_std=1 / math.sqrt(ratio)),
         lambda: _bayes_by_enumeration(k, keep, ratio),
         1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
     )
@@ -240,7 +313,7 @@ def _(dim: int, keep: int, large: int) -> Sides:
     """Bayes attacker, one large entry among very many"""
     return (
         sparsification.bayes_error(
-            [float(large)] + [1.0] * (dim - 1), drop_rate=_attack_laws.rate_of(dim, keep), noise_std=1.0, prior_std=0.5
+            [float(large)] + [1.0] * (dim - 1), drop_rate=rate_of(dim, keep), noise_std=1.0, prior_std=0.5
         ),
         lambda: _bayes_with_one_large(dim, keep, large),
         1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
@@ -271,9 +344,9 @@ def _() -> float:
 def _(dim: int, ones: int, keep: int, field: str) -> Sides:
     """every field for sparse vectors, small and users' sizes: a hypergeometric law"""
     return (
-        _attack_laws.sparse_field(dim, ones, keep, field),
-        lambda: _attack_laws.by_hits(dim, ones, keep, field),
-        lambda: 1.01 * _attack_laws.by_hits(dim, ones, keep, field) + 0.01,
+        sparse_field(dim, ones, keep, field),
+        lambda: by_hits(dim, ones, keep, field),
+        lambda: 1.01 * by_hits(dim, ones, keep, field) + 0.01,
     )
 
 
@@ -281,9 +354,7 @@ def _(dim: int, ones: int, keep: int, field: str) -> Sides:
 def _(dim: int, ones: int, keep: int) -> Sides:
     """why the mean is infinite, counted"""
     return (
-        sparsification.expected_error(
-            _attack_laws.leading_ones(dim, ones), drop_rate=_attack_laws.rate_of(dim, keep), noise_std=2.0
-        ).reason
+        sparsification.expected_error(leading_ones(dim, ones), drop_rate=rate_of(dim, keep), noise_std=2.0).reason
         == (f"{dim - ones} of {dim} entries of vector are zero and a mask keeps {keep}: it can miss the others"),
         dim - ones >= keep,
         False,

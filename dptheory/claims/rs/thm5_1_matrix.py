@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dptheory import sparsification
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _attack_laws
+from dptheory.claims.rs import thm5_1
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
@@ -82,13 +82,11 @@ def _(K: Matrix, keep: int) -> Sides:
     """total error given full rank, all masks"""
     return (
         sparsification.matrix_expected_error(
-            K, drop_rate=_attack_laws.rate_of(len(K), keep), noise_std=1.0
+            K, drop_rate=thm5_1.rate_of(len(K), keep), noise_std=1.0
         ).given_recoverable,
         lambda: _mean_trace(K, keep),
         lambda: float(
-            np.trace(
-                sparsification.matrix_error_lower_bound(K, drop_rate=_attack_laws.rate_of(len(K), keep), noise_std=1.0)
-            )
+            np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=thm5_1.rate_of(len(K), keep), noise_std=1.0))
         ),
     )
 
@@ -102,9 +100,7 @@ def _singular_share(matrix: Matrix, keep: int) -> Fraction:
 def _(K: Matrix, keep: int) -> Sides:
     """probability of rank deficiency, all masks"""
     return (
-        sparsification.matrix_expected_error(
-            K, drop_rate=_attack_laws.rate_of(len(K), keep), noise_std=1.0
-        ).lost_probability,
+        sparsification.matrix_expected_error(K, drop_rate=thm5_1.rate_of(len(K), keep), noise_std=1.0).lost_probability,
         lambda: _singular_share(K, keep),
         0.0,
     )
@@ -132,7 +128,7 @@ def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
         return 0.0
     kept = [K[list(rows)] for rows in itertools.combinations(range(4), keep)]
     inverses = [np.linalg.inv(rows.T @ rows) for rows in kept if np.linalg.matrix_rank(rows) == 2]
-    bound = sparsification.matrix_error_lower_bound(K, drop_rate=_attack_laws.rate_of(4, keep), noise_std=1.0)
+    bound = sparsification.matrix_error_lower_bound(K, drop_rate=thm5_1.rate_of(4, keep), noise_std=1.0)
     share = len(inverses) / len(kept) if conditional else 1.0
     root = np.linalg.inv(np.linalg.cholesky(bound))
     return float(np.linalg.eigvalsh(root @ np.mean(inverses, axis=0) @ root.T)[0] - share)
@@ -172,13 +168,13 @@ _REGULAR: Matrix = tuple((1, t, t * t) for t in range(-4, 5))
 @row.mean(
     partial(_attacked_matrix, K=_REGULAR, dim=9, unknowns=3, keep=6, sigma=0.5),
     wrong=lambda: float(
-        np.trace(sparsification.matrix_error_lower_bound(_REGULAR, drop_rate=_attack_laws.rate_of(9, 6), noise_std=0.5))
+        np.trace(sparsification.matrix_error_lower_bound(_REGULAR, drop_rate=thm5_1.rate_of(9, 6), noise_std=0.5))
     ),
     row_bytes=1500,
 )
 def _() -> float:
     """least squares on the kept rows of a fixed K, 9 x 3"""
-    return sparsification.matrix_expected_error(_REGULAR, drop_rate=_attack_laws.rate_of(9, 6), noise_std=0.5).value
+    return sparsification.matrix_expected_error(_REGULAR, drop_rate=thm5_1.rate_of(9, 6), noise_std=0.5).value
 
 
 @row.mean(
@@ -198,8 +194,8 @@ def _() -> float:
 def _(unknowns: int, last: str, field: str) -> Sides:
     """the identity and one more row, one row dropped: inverses by hand"""
     return (
-        _attack_laws.bordered_field(unknowns, last, field),
-        lambda: _attack_laws.bordered(unknowns, last, field),
+        thm5_1.bordered_field(unknowns, last, field),
+        lambda: thm5_1.bordered(unknowns, last, field),
         -1.0,
     )
 
@@ -219,7 +215,7 @@ def _mean_reciprocal(freedom: int) -> float:
 def _(keep: int, field: str) -> Sides:
     """Gaussian K: the mean by quadrature, when and why it is infinite"""
     return (
-        _attack_laws.gaussian_field(keep, field),
+        thm5_1.gaussian_field(keep, field),
         lambda: {
             "given": 16 * _mean_reciprocal(keep - 3) if keep > 5 else math.inf,
             "lost": float(keep < 4),

@@ -9,8 +9,20 @@ import scipy
 
 from dptheory import convergence, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa_cases import spread_of
-from dptheory.claims.rs._learning_rate import least_over_rates
+from dptheory.claims.rs._kappa import spread_of
+
+# --- The least bound over the learning rate, by search
+
+
+def least_over_rates(slope: float, gap: float, steps: float) -> float:
+    """min over the learning rate of gap / (g steps) + g slope, by a bounded search over log g."""
+
+    def bound(log_g: float) -> float:
+        return gap / steps * math.exp(-log_g) + slope * math.exp(log_g)
+
+    found = scipy.optimize.minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
+    return float(found.fun)
+
 
 Ratio = Callable[[float, float, float], float]
 

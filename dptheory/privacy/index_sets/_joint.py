@@ -11,7 +11,7 @@ from dptheory.errors import ArgumentError
 from dptheory.privacy import _accountant, _bounds
 from dptheory.privacy._parts import IndexSteps
 from dptheory.privacy.index_sets import _budgets as _index
-from dptheory.privacy.index_sets._largest_theta import largest_theta
+from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods._added import joint_epsilon, least_sum, split_delta
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.gaussian import _gaussian

@@ -1,4 +1,4 @@
-"""Methods that bound what a run spends, one package each: a method serves some parts of a run, and proves its bounds.
+"""Methods that bound what a run spends, a package or a file each: a method serves some parts of a run, and proves its bounds.
 
 Which one is asked when: :mod:`dptheory.privacy.epsilon`.
 """

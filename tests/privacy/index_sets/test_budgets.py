@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dptheory import privacy
 from dptheory.privacy.index_sets import LatticeLoss, composed, loss_law, theta_for_delta_budget
-from dptheory.privacy.index_sets._largest_theta import largest_theta
+from dptheory.privacy.index_sets._budgets import largest_theta
+from dptheory.privacy.methods import _log_sum
 from dptheory.privacy.methods.lattice import _loss as _lattice_loss
-from dptheory.privacy.methods.lattice import _moments as _lattice_moments
 from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 from tests.refused import refused
@@ -50,7 +50,7 @@ def test_a_renyi_curve_is_that_of_its_orders(theta: float) -> None:
     """Orders that do not fit into one block, those of small divergences among them."""
     law = loss_law(mechanism=SubsetMallows(4_000, 1_500, theta=theta))
     orders = np.array([1.001, *range(2, 400)])
-    assert law.log_pmf.size * orders.size > 2 * _lattice_moments._BLOCK
+    assert law.log_pmf.size * orders.size > 2 * _log_sum._BLOCK
     alone = [law.renyi(order=float(order)) for order in orders]
     assert _lattice_loss.renyi_curve(law, orders) == pytest.approx(alone, rel=1e-12, abs=0)
 

@@ -25,7 +25,6 @@ from dptheory.training._randomness import subset
 from dptheory.training.audits import (
     Finding,
     _attacks,
-    _bits,
     _board,
     _cases,
     _draws,
@@ -33,7 +32,6 @@ from dptheory.training.audits import (
     _findings,
     _laws,
     _measure,
-    _report,
     _runs,
     _suite,
 )
@@ -126,9 +124,9 @@ def test_a_statement_is_refused_below_one_in_a_million() -> None:
 
 def test_a_finding_in_one_line() -> None:
     held = Finding("DP-SGD: noise", "noise is noise", 1.2345678, 1.0, True, 0.034567)
-    assert _report.line(held) == "held     DP-SGD: noise: measured 1.23457, claimed 1, chance 0.035"
+    assert _suite.line(held) == "held     DP-SGD: noise: measured 1.23457, claimed 1, chance 0.035"
     refused = replace(held, passed=False, chance=None)
-    assert _report.line(refused) == "REFUSED  DP-SGD: noise: measured 1.23457, claimed 1; noise is noise"
+    assert _suite.line(refused) == "REFUSED  DP-SGD: noise: measured 1.23457, claimed 1; noise is noise"
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -142,7 +140,7 @@ def test_a_report_counts_its_findings(long: bool, monkeypatch: pytest.MonkeyPatc
     assert audits.report(5, long, said.append) == long
     assert asked == [1, (5, True) if long else (5, _runs.by_process)]
     assert said[-1] == ("2 statements held, 0 refused" if long else "2 statements held, 1 refused")
-    assert said[:-1] == [_report.line(one) for one in (every[:2] if long else every)]
+    assert said[:-1] == [_suite.line(one) for one in (every[:2] if long else every)]
 
 
 # --- laws ---------------------------------------------------------------------------------------------------------------
@@ -1150,7 +1148,7 @@ def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(_runs, "sampling", lambda launch, folder, secure: noted("rate", launch, folder, secure))
     monkeypatch.setattr(_draws, "run", lambda path, secure: noted("drawn", path, secure))
     monkeypatch.setattr(_draws, "fine_rates", lambda seed: noted("rates", seed))
-    monkeypatch.setattr(_bits, "secure_bits", lambda: noted("bits"))
+    monkeypatch.setattr(_draws, "secure_bits", lambda: noted("bits"))
     monkeypatch.setattr(_suite, "layers", lambda seed: noted("layers", seed))
     monkeypatch.setattr(_suite, "views", lambda seed: noted("views", seed))
     monkeypatch.setattr(_suite, "batches_and_states", lambda seed, secure: noted("states", seed, secure))

@@ -29,7 +29,6 @@ from dptheory.training.audits import (
     _runs,
     _steps,
     _suite,
-    _worlds,
 )
 from tests.refused import refused
 from tests.training import bugs
@@ -82,7 +81,7 @@ def test_too_little_noise_is_caught() -> None:
     def less(like, std):
         return 0.8 * noise(like, std)
 
-    noise = _worlds.seeded_noise(1)
+    noise = _steps.seeded_noise(1)
     present, absent = audit.scores(audit.trials, less)
     found = privacy.auditing.audit(scores_with=present, scores_without=absent, delta=_steps.DELTA, method=audit.method)
     assert found.epsilon_lower > audit.claimed

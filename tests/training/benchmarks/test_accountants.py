@@ -1,26 +1,38 @@
 """The accountants' benchmark: settings with a certified value, tools that answer what they are asked, and honest counting."""
 
+import contextlib
 import json
 import logging
 import math
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from tests.said import says
-
-pytest.importorskip("flint")
-
 from typer.testing import CliRunner
 
 from dptheory.training.benchmarks import _accountants
 from dptheory.training.benchmarks.__main__ import app
-from dptheory.training.benchmarks._accountants import TOOLS, Answer, Certified, Setting, draw, excess, summaries
-from dptheory.training.benchmarks._limited import Outcome
+from dptheory.training.benchmarks._accountants import (
+    TOOLS,
+    Answer,
+    Certified,
+    Outcome,
+    Setting,
+    Worker,
+    draw,
+    excess,
+    summaries,
+)
+from tests.said import says
 
 pytestmark = pytest.mark.filterwarnings("ignore:Optimal order")
+
+pytest.importorskip("flint")
+
+
 EASY = Certified(  # epsilon is that of another program, in balls of 96 bits
     setting=Setting(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5),
     lower=3.899087994199775,
@@ -207,3 +219,50 @@ def test_what_the_readme_says_of_the_benchmark() -> None:
     assert len(settings) == 50 and ours.answered == 50 and ours.below == 0 and ours.worst < 1.1e-10
     assert ours.seconds < pld.seconds and 1000 * ours.excess < pld.excess
     assert found["dptheory", "noise_multiplier"].worst <= 1e-6
+
+
+# --- Calls in a process of their own: what comes back, what does not in time, and what breaks
+
+
+def nothing() -> None:
+    """A warm-up."""
+
+
+def double(number: float) -> float:
+    return 2 * number
+
+
+def fail(number: float) -> None:
+    raise OverflowError(f"{number} is\ntoo large")
+
+
+def spin() -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
+def hang(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def die(code: int) -> None:
+    os._exit(code)
+
+
+def test_what_becomes_of_a_call() -> None:
+    with Worker(nothing) as worker:
+        answer = worker.call(double, {"number": 4.0}, 60.0)
+        assert (answer.value, answer.refused) == (8.0, "") and 0 <= answer.seconds < 60
+        assert worker.call(fail, {"number": 1.0}, 60.0).refused == "OverflowError: 1.0 is too large"
+        assert worker.call(spin, {}, 0.2) == Outcome(None, 0.2, "no answer in 0.2 s")
+        assert worker.call(double, {"number": 3.0}, 60.0).value == 6.0
+        # what does not listen is ended, and another process answers
+        asleep = worker.call(hang, {"seconds": 600.0}, 0.01)
+        assert asleep == Outcome(None, 0.01, "no answer in 1 s on the clock")
+        assert worker.call(double, {"number": 1.0}, 60.0).value == 2.0
+        assert worker.call(die, {"code": 3}, 60.0).refused == "the process died"
+        assert worker.call(double, {"number": 2.0}, 60.0).value == 4.0
+        process = worker._process
+        assert process is not None and process.is_alive()
+    assert not process.is_alive()

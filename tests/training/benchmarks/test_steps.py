@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from dptheory.training.benchmarks import _arms, _memory, _networks, _steps
+from dptheory.training.benchmarks import _arms, _networks, _steps
 from dptheory.training.benchmarks.__main__ import app
 from dptheory.training.networks import mlp
 from dptheory.training.runs import _prepare
@@ -81,7 +81,7 @@ def test_steps_change_weights_by_the_released_gradients() -> None:
 
 def test_memory_beyond_the_start() -> None:
     """A process of its own: per-sample gradients of 256 examples by hooks are 199 MiB, which the factors never hold."""
-    hooks, factors = (_memory.peak(arm, "MLP", 256, 1) for arm in (_arms.HOOKS, _arms.DP_SGD))
+    hooks, factors = (_steps.peak(arm, "MLP", 256, 1) for arm in (_arms.HOOKS, _arms.DP_SGD))
     formed = 4 * 256 * sum(p.numel() for p in mlp(0).parameters()) / 2**20
     assert hooks > formed > 2 * factors
 

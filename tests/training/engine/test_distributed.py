@@ -252,7 +252,7 @@ def test_two_devices_are_one(tmp_path: Path) -> None:
 
 def test_processes_stop_together_and_resume(tmp_path: Path) -> None:
     """The signal reaches one process alone; both stop after the same step, with exit code 130."""
-    command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--out", str(tmp_path / "run")]
+    command = ["run", "configs/fashion_mnist/random_sparsification", "--out", str(tmp_path / "run")]
     for change in ("data=excerpt", "epochs=4", "batch_size=100", "mechanism.cooling_epochs=3"):
         command += ["--set", change]
     for code, text in finish(start(tmp_path, HERE / "interrupted.py", ["25", "SIGINT", *command], 2)):

@@ -1,5 +1,7 @@
 """Per-sample gradients that do not add up to the gradient of the batch are refused, and rounding is not."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from opacus.layers import DPMultiheadAttention
@@ -9,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import make_private
 from dptheory.training.engine import attach
+from dptheory.training.engine._gradient_sums import GradientEdits
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.per_example._trial import MORE
 
@@ -156,3 +159,45 @@ def test_an_example_without_a_finite_gradient_is_no_difference() -> None:
     private, optimizer = attached(nn.Linear(5, 3))
     step(private, optimizer, features)
     assert optimizer.nonfinite_samples == 1
+
+
+# --- Edits of p.grad before step()
+
+
+EDITS: dict[str, Callable[[nn.Parameter], object]] = {
+    "times one": lambda p: p.grad.mul_(1.0),
+    "another tensor": lambda p: setattr(p, "grad", p.grad.clone()),
+    "an entry": lambda p: p.grad.view(-1)[0].fill_(0.0),
+}
+
+
+def after_backward() -> tuple[nn.Parameter, GradientEdits]:
+    p = nn.Parameter(torch.ones(3))
+    edits = GradientEdits({p: "p"})
+    edits.follow([p])
+    edits.follow([p])
+    p.square().sum().backward()
+    return p, edits
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_write_is_seen(name: str) -> None:
+    p, edits = after_backward()
+    EDITS[name](p)
+    with pytest.raises(ValueError, match=r"^p\.grad of p must stay"):
+        edits.check([p])
+
+
+def test_what_backward_leaves_is_let_through() -> None:
+    """Also the sum of two passes, what is cleared, and what no pass has left."""
+    p, edits = after_backward()
+    p.sum().backward()
+    edits.check([p])
+    p.grad.zero_()
+    edits.check([p])  # known once only
+    p.sum().backward()
+    p.grad.zero_()
+    edits.forget()
+    edits.check([p])
+    p.grad = None
+    edits.check([p])

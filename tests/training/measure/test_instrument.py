@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_prepare, "load", tiny_load)
-    monkeypatch.setattr("dptheory.training.measure._subspaces.load", tiny_load)
+    monkeypatch.setattr("dptheory.training.measure._measurements.load", tiny_load)
 
 
 def instrument(steps: tuple[int, ...], **arms: dict[str, Any]) -> Instrument:

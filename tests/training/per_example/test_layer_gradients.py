@@ -1,10 +1,18 @@
 """Per-example gradients of one call of a layer; whole loops are in ``tests/training/test_errors_with_cause.py``."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+from dptheory.training.engine import attach
+from dptheory.training.mechanisms import DpSgd
 from dptheory.training.per_example._layer_gradients import call_of, of_a_call, trained
+from tests.refused import refused
+from tests.training.engine.test_gradient_sums import N, attached, step
+
+pytestmark = [pytest.mark.numerics, pytest.mark.filterwarnings("ignore:Full backward hook")]
 
 
 class Masked(nn.Module):
@@ -71,3 +79,101 @@ def test_no_argument_with_examples() -> None:
     output = torch.zeros(3, 4)
     with pytest.raises(ValueError, match="row for each of the 3 rows"):
         of_a_call(layer, call_of(layer, (torch.zeros(1, 4), torch.eye(4)), {}, output), 0, output, by_forward=False)
+
+
+# --- Per-sample gradients do not depend on the order in which images lie in memory
+
+
+LAYERS = {
+    "1d": (nn.Conv1d(4, 3, 3), (4, 9)),
+    "2d": (nn.Conv2d(4, 3, 3), (4, 9, 7)),
+    "2d padded": (nn.Conv2d(4, 3, 3, padding=1), (4, 9, 7)),
+    "2d same": (nn.Conv2d(4, 3, (3, 2), padding="same", dilation=2), (4, 9, 7)),
+    "2d strided": (nn.Conv2d(4, 3, 3, stride=2, padding=(2, 1)), (4, 9, 7)),
+    "2d in groups": (nn.Conv2d(4, 6, 3, groups=2), (4, 9, 7)),
+    "3d": (nn.Conv3d(4, 3, 2, padding=1), (4, 5, 4, 3)),
+}
+
+
+def laid_down(images: torch.Tensor, order: str) -> torch.Tensor:
+    """The same images in another order of memory."""
+    if order == "channels last":
+        return images.movedim(1, -1).contiguous().movedim(-1, 1)
+    if order == "examples innermost":  # a gradient that is read elsewhere in memory then is another example's, too
+        return images.movedim(0, -1).contiguous().movedim(-1, 0)
+    if order == "transposed":
+        return images.transpose(-1, -2).contiguous().transpose(-1, -2)
+    spread = torch.empty(*images.shape[:-1], 2 * images.shape[-1])
+    spread[..., ::2] = images
+    return spread[..., ::2]
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+@pytest.mark.parametrize("order", ["channels last", "examples innermost", "transposed", "every other"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_of_a_convolution(name: str, order: str, mode: str) -> None:
+    """Against the gradients of one example at a time, in the usual order."""
+    layer, shape = LAYERS[name]
+    model = nn.Sequential(copy.deepcopy(layer))
+    images = torch.rand(3, *shape, generator=torch.Generator().manual_seed(1))
+    expected = [torch.autograd.grad(layer(image[None]).square().sum(), list(layer.parameters())) for image in images]
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), mechanism=DpSgd(), sampling_rate=0.5,
+        expected_batch_size=3, noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode, loss_reduction="sum",
+    )  # fmt: skip
+    optimizer.begin_batch(3)
+    other = laid_down(images, order)
+    assert torch.equal(images, other) and not other.is_contiguous()
+    private(other).square().sum().backward()
+    for found, wanted in zip(optimizer.grad_samples, zip(*expected, strict=True), strict=True):
+        assert torch.allclose(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
+
+
+# --- Layers that Opacus misreads are read by functorch, and those whose gradients count the batch are refused
+
+
+def convolution(dim: int, mode: str, **options) -> nn.Module:
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dim - 1]
+    return nn.Sequential(kind(2, 3, 3, padding=1, padding_mode=mode, **options), nn.Flatten(), nn.Linear(3 * 4**dim, 3))
+
+
+def embedding(**options) -> nn.Module:
+    return nn.Sequential(nn.Embedding(7, 4, **options), nn.Flatten(), nn.Linear(20, 3))
+
+
+LAYERS_MISREAD_LAYERS = [
+    (lambda mode=mode, dim=dim: convolution(dim, mode), torch.randn(N, 2, *[4] * dim))
+    for mode in ("circular", "reflect", "replicate")
+    for dim in (1, 2, 3)
+] + [
+    (lambda: convolution(2, "circular", bias=False), torch.randn(N, 2, 4, 4)),
+    (lambda: embedding(padding_idx=0), torch.randint(2, (N, 5))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(("build", "features"), LAYERS_MISREAD_LAYERS)
+def test_layers_that_opacus_misreads(build, features, reduction: str) -> None:
+    model = build()
+    alone = copy.deepcopy(model)
+    wanted = [
+        torch.autograd.grad(nn.functional.cross_entropy(alone(features[i : i + 1]), torch.tensor([i % 3])), alone.parameters())
+        for i in range(N)
+    ]  # fmt: skip
+    private, optimizer = attached(model, reduction=reduction)
+    samples = step(private, optimizer, features, reduction)
+    for found, *examples in zip(samples, *wanted, strict=True):
+        torch.testing.assert_close(found.detach(), torch.stack(examples))
+    step(private, optimizer, features[:0], reduction)
+    assert not any(total.any() for total in optimizer.clipped_total)
+    model[0].requires_grad_(False)
+    step(private, optimizer, features, reduction)
+    model[0].requires_grad_(True)
+    step(private, optimizer, features, reduction)
+    assert optimizer.accountant.steps == 4
+
+
+def test_counts_over_the_batch_are_refused() -> None:
+    with refused("module", "0"):
+        attached(embedding(scale_grad_by_freq=True))

@@ -25,11 +25,11 @@ from dptheory.training.runs import (
     read_config,
 )
 from tests.refused import refused
-from tests.training.tiny import TRAIN, tiny_config, tiny_load
+from tests.training.tiny import TRAIN, said_of, tiny_config, tiny_load
 
 FOLDER = Path(dptheory.training.__file__).parent
-SHIPPED = [path.relative_to(FOLDER) for path in _config.run_files(FOLDER)]
-PLAIN = Path("configs/fashion_mnist/dp_sgd.toml")
+SHIPPED = _config.shipped_runs(FOLDER)
+PLAIN = Path("configs/fashion_mnist/dp_sgd")
 
 PRUNED = {"name": "index-pruning", "keep_share": 0.5, "index_epsilon": 1.0}
 GEP = {"name": "gep", "subspace_dim": 20, "residual_clip": 1.0, "anchors": 20}
@@ -76,10 +76,9 @@ def test_ones_own_files_come_before_those_of_the_package(tmp_path: Path, monkeyp
         (folder / "configs" / "a.toml").write_text(SMALL.format(epochs))
     (package / "configs" / "new").mkdir()
     (package / "configs" / "new" / "b.toml").write_text(SMALL.format(4) + "# ü", encoding="utf-8")
-    for other in ("answers", "instruments"):
-        (package / "configs" / other).mkdir()
-    for other in ("studies", "answers", "instruments"):
-        (package / "configs" / other / "c.toml").write_text("")
+    (package / "configs" / "answers").mkdir()
+    for other in ("studies/c", "answers/c", "instruments"):
+        (package / "configs" / f"{other}.toml").write_text("")
     monkeypatch.setattr(_config, "_HERE", package)
     monkeypatch.chdir(tmp_path)
     a, b = Path("configs/a.toml"), Path("configs/new/b.toml")
@@ -88,6 +87,21 @@ def test_ones_own_files_come_before_those_of_the_package(tmp_path: Path, monkeyp
         with pytest.raises(FileNotFoundError) as refused:
             read_config(missing)
         assert str(refused.value) == f"no file {missing}; the package brings configs/a.toml, configs/new/b.toml"
+
+
+def test_a_file_of_many_runs(tmp_path: Path) -> None:
+    """A table is one run, also by the name that a file of its own had; one's own files come first."""
+    first, second = SMALL.format(5), SMALL.format(6)
+    (tmp_path / "many.toml").write_text(f'[one]\n{first}\n["two.5"]\n{second}')
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "one.toml").write_text(SMALL.format(7))
+    (tmp_path / "mine.toml").write_text(f"[one]\n{first}")
+    names = ("many/one", "many/one.toml", "many/two.5", "mine/one.toml", "mine/one")
+    assert [read_config(tmp_path / name).epochs for name in names] == [5, 5, 6, 7, 5]
+    with refused("config"):
+        read_config(tmp_path / "many.toml")
+    with pytest.raises(FileNotFoundError):
+        read_config(tmp_path / "many" / "three")
 
 
 def test_how_changes_are_written() -> None:
@@ -240,7 +254,7 @@ def test_every_algorithm_has_a_shipped_configuration() -> None:
     assert {read_config(p).mechanism["name"] for p in SHIPPED} == set(BUILDERS)
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: str(p.with_suffix(""))[8:])
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: str(p)[8:])
 def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setattr(_prepare, "load", tiny_load)
     config = read_config(path)
@@ -279,7 +293,7 @@ def costs_of_a_run(config: RunConfig) -> list[StepCost]:
     return costs
 
 
-@pytest.mark.parametrize("path", PRUNING, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", PRUNING, ids=lambda p: p.name)
 def test_the_indices_of_a_run_spend_their_budget_and_no_more(path: Path) -> None:
     """Basic composition over every group of every step, each with the sensitivity of its own keep."""
     config = read_config(path)
@@ -293,7 +307,7 @@ def test_the_indices_of_a_run_spend_their_budget_and_no_more(path: Path) -> None
 STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
 
 
-@pytest.mark.parametrize("path", [p for p in PRUNING if read_config(p).epsilon is not None], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [p for p in PRUNING if read_config(p).epsilon is not None], ids=lambda p: p.name)
 def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
     """The noisy sums spend at most 99 % of epsilon, and the indices the rest (gip.thm2, step 5)."""
     config = read_config(path)
@@ -308,7 +322,7 @@ def test_the_budget_affords_every_step_of_a_pruned_run(path: Path) -> None:
 
 
 def test_the_accountant_counts_a_pruned_run_so() -> None:
-    config = read_config(Path("configs/cifar10/gip_eps0.5.toml"))
+    config = read_config(Path("configs/cifar10/gip_eps0.5"))
     accountant = PrivacyAccountant(config.batch_size / EXAMPLES[config.data])
     assert config.epsilon is not None
     accountant.limit(epsilon=config.epsilon, delta=config.delta)
@@ -331,7 +345,7 @@ STOPPED = re.compile(r"the budget stops the run after (\d+) of (\d+) steps")
         for config in [read_config(path)]
         if path not in PRUNING and None not in (config.epsilon, config.noise_multiplier)
     ],
-    ids=lambda p: str(p.with_suffix(""))[8:],
+    ids=lambda p: str(p)[8:],
 )
 def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     """All others run to their end."""
@@ -340,7 +354,7 @@ def test_a_configuration_says_where_its_budget_stops_it(path: Path) -> None:
     cost = StepCost(config.noise_multiplier)
     rate = config.batch_size / EXAMPLES[config.data]
     steps = _prepare.last_step(config.epochs, rate)
-    said = STOPPED.search((FOLDER / path).read_text(encoding="utf-8"))
+    said = STOPPED.search(said_of(path))
     last = int(said[1]) if said else steps
     accountant = PrivacyAccountant(rate)
     accountant.limit(epsilon=config.epsilon, delta=config.delta)

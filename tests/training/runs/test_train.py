@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from opacus.grad_sample import GradSampleModule
 from rich.console import Console
 from torch import nn
 from torch.nn.utils import parameters_to_vector
@@ -23,16 +25,19 @@ from typer.testing import CliRunner
 
 from dptheory.cli import app
 from dptheory.training import engine, runs
+from dptheory.training.data import Images
 from dptheory.training.networks import per_sample_gradients
-from dptheory.training.runs import CSV, JSON, STATE, _checkpoint, _config, _prepare, _train, accuracy
+from dptheory.training.runs import CSV, JSON, STATE, _checkpoint, _config, _prepare, _train, accuracy, build_model
+from dptheory.training.runs._train import interrupts_between_steps, pooled_channels_last, trained_outputs
 from tests.refused import refused
+from tests.rounding import rounding
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
-
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
 
 @pytest.fixture(autouse=True)
@@ -398,7 +403,7 @@ def test_a_full_disk_below_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_command_line(tmp_path: Path) -> None:
-    command = ["run", "configs/fashion_mnist/random_sparsification.toml", "--set", "data=excerpt", "--device", "cpu"]
+    command = ["run", "configs/fashion_mnist/random_sparsification", "--set", "data=excerpt", "--device", "cpu"]
     small = ["--set", "batch_size=30", "--set", "epochs=2", "--set", "mechanism.cooling_epochs=2"]
     done = CliRunner().invoke(app, [*command, *small, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
@@ -608,3 +613,185 @@ def test_the_step_of_a_run_with_views_is_written_out() -> None:
     runs.one_step(run)
     for old, new, summed in zip(before, weights(run), total, strict=True):
         torch.testing.assert_close(old - new, summed / 30, rtol=1e-4, atol=1e-6)  # single precision
+
+
+# --- Signals between the steps of a run: held back, noted, and handed back to whoever had them before
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_second_interruption_comes_through_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), interrupts_between_steps() as interrupted:
+        assert not interrupted()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted()
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_background_job_goes_on_through_the_control_c_that_it_ignores() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupts_between_steps() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        assert not interrupted()
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_signals_are_those_of_before_and_other_threads_get_none() -> None:
+    said: list[bool] = []
+
+    def elsewhere() -> None:
+        with interrupts_between_steps() as interrupted:
+            said.append(interrupted())
+
+    found = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert said == [False] and (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == found
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_of_several_processes_none_stops_at_a_second_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    with interrupts_between_steps() as interrupted:
+        monkeypatch.setattr(engine, "active", lambda: True)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.undo()
+        assert interrupted()
+
+
+# --- Another order of memory inside a pooling changes neither its numbers nor how its output lies
+
+
+SHAPES = {"small-cnn": (1, 28, 28), "dp-cnn": (3, 32, 32), "scattering-cnn": (243, 8, 8)}
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_same_scores_and_per_sample_gradients(name: str) -> None:
+    """Also where ties decide whose gradient counts: half of the images are black."""
+    pixels = torch.rand(6, *SHAPES[name], generator=torch.Generator().manual_seed(0))
+    pixels[3:] = 0.0
+    model = build_model(name, features=pixels[0].numel(), seed=0)
+    private = GradSampleModule(model)
+    lies: list[tuple[bool, bool]] = []
+    pools = [module for module in model.modules() if isinstance(module, nn.MaxPool2d)]
+    found = []
+    for last in (False, True):
+        private.zero_grad()
+        if last:
+            with pooled_channels_last(model):
+                for pool in pools:
+                    pool.register_forward_hook(
+                        lambda _, inputs, output: lies.append((inputs[0].is_contiguous(), output.is_contiguous()))
+                    )
+                scores = private(pixels)
+        else:
+            scores = private(pixels)
+        nn.functional.cross_entropy(scores, torch.arange(6), reduction="sum").backward()  # type: ignore[no-untyped-call]
+        found.append((scores.detach(), [p.grad_sample for p in private.parameters()]))
+    assert pools and lies == [(False, True)] * len(pools)
+    assert torch.equal(found[0][0], found[1][0])
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        assert one.norm() > 1e-4 and (one - other).norm() <= 1e-6 * one.norm()
+
+
+def test_hooks_are_gone_after_the_context() -> None:
+    model = build_model("small-cnn", features=784, seed=0)
+    pools = [module for module in model.modules() if isinstance(module, nn.MaxPool2d)]
+    with pytest.raises(KeyError), pooled_channels_last(model):
+        assert [bool(module._forward_pre_hooks) for module in pools] == [True, True]
+        raise KeyError
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+# --- Per-sample gradients by a backward pass that ends at the outputs of the layers, against those of one example at a time
+
+
+GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
+INPUTS = {
+    "small-cnn": GREY, "linear-probe": GREY, "dp-cnn": COLOUR, "resnet20": COLOUR, "wrn-16-4": COLOUR,
+    "scattering-cnn": FEATURES, "scattering-linear": FEATURES,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize(
+    ("name", "mode", "frozen"),
+    [
+        *((name, "hooks", 0) for name in INPUTS),
+        *((name, "hooks", 2) for name in INPUTS if name not in ("linear-probe", "scattering-linear")),
+        ("small-cnn", "functorch", 0),
+        ("small-cnn", "functorch", 2),
+    ],
+)
+def test_gradients_are_those_of_a_whole_pass(name: str, mode: str, frozen: int) -> None:
+    """Bit by bit, with all layers trained and with the first ones frozen; no gradient of the batch is formed."""
+    shape = INPUTS[name]
+    generator = torch.Generator().manual_seed(3)
+    pixels, labels = torch.rand(3, *shape, generator=generator), torch.tensor([4, 0, 9])
+    found = []
+    for whole in (True, False):
+        model = build_model(name, features=pixels[0].numel(), seed=0)
+        for p in list(model.parameters())[:frozen]:
+            p.requires_grad = False
+        private = GradSampleModule(model, force_functorch=mode == "functorch")
+        with trained_outputs(model) as outputs:
+            loss = nn.functional.cross_entropy(private(pixels), labels)
+        if whole:
+            loss.backward()
+        else:
+            torch.autograd.grad(loss, outputs)
+            assert all(p.grad is None for p in model.parameters())
+        found.append([p.grad_sample for p in model.parameters() if p.requires_grad])
+    assert len(found[0]) > 1
+    assert all(torch.equal(one, other) and one.shape[0] == 3 for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.numerics
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *((name, mode) for name in INPUTS for mode in ("factors", "hooks")),
+        ("small-cnn", "functorch"),
+        ("dp-cnn", "functorch"),
+    ],
+)
+def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each parameter's, against a backward pass of one example at a time without Opacus.
+
+    In float64: a deep network in float32 has few digits left, and each processor others. A gradient has fewer than 10^7
+    operations behind it, and sizes along the way that are at most 1,000 times its norm.
+    """
+    monkeypatch.setattr(_prepare, "load", tiny_load)
+    data = "excerpt" if INPUTS[name] == GREY else "cifar-10"
+    run = _prepare.prepare(tiny_config(model=name, data=data, grad_sample_mode=mode), torch.device("cpu"))
+    run.model.double()
+    run.train = Images(data, run.train.pixels.double(), run.train.labels)
+    part = torch.tensor([5, 0, 3])
+    run.optimizer.begin_batch(3)
+    _train._backward(run, part, torch.zeros(len(part), 1, 3, dtype=torch.long))
+
+    bare = build_model(name, features=run.train.pixels[0].numel(), seed=1).double()
+    bare.load_state_dict(run.model.state_dict())
+    parameters = dict(bare.named_parameters())
+    losses = [nn.functional.cross_entropy(bare(run.train.pixels[i, None]), run.train.labels[i, None]) for i in part]
+    expected = [torch.autograd.grad(loss, list(parameters.values())) for loss in losses]
+    found = run.optimizer.grad_samples
+    assert len(found) == len(parameters)
+    for parameter, one, wanted in zip(parameters, found, zip(*expected, strict=True), strict=True):
+        whole = torch.stack(wanted)
+        assert whole.norm() > 1e-4, parameter
+        assert one.dtype == torch.float64
+        assert (one - whole).norm() < rounding(1e7, 1e3 * float(whole.norm()), torch.float64), parameter
+
+
+def test_hooks_are_gone_after_the_context_trained_outputs() -> None:
+    model = build_model("small-cnn", features=784, seed=0)
+    with pytest.raises(KeyError), trained_outputs(model) as outputs:
+        model(torch.zeros(1, *GREY))
+        raise KeyError
+    assert len(outputs) == 4 and not any(module._forward_hooks for module in model.modules())

@@ -1,13 +1,14 @@
 """Instruments are read from TOML, and wrong ones are refused."""
 
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from dptheory import privacy
 from dptheory.training.studies import Measuring, read_instrument
-from dptheory.training.studies._instruments import HOME, read_instruments
+from dptheory.training.studies._instruments import FILE, read_instruments
 from tests.refused import refused
 
 
@@ -28,7 +29,7 @@ def test_what_a_file_says() -> None:
     least = privacy.least_noise_multiplier(epsilon=7.53, delta=1e-5, sampling_rate=1 / 60, steps=360)
     assert free.epsilon is None and 0 < free.noise_multiplier / least - 1 < 5e-4
     assert found.config("ranked-without-noise", seed=7) == free  # and again
-    assert set(read_instruments()) == {path.stem for path in HOME.glob("*.toml")}
+    assert set(read_instruments()) == set(tomllib.loads(FILE.read_text(encoding="utf-8")))
 
 
 def test_wrong_files_are_refused(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
         ("examples = 2000", "examples = 1", "examples must be an integer in 2..10000"),
         ("examples = 2000", "", "must have the keys"),
         ("examples = 2000", "examples = 2000\nmore = 1", "must have the keys"),
-        ("[measure.norms]\n", "[measure.norms]\nsteps = [60, 60]\n#", "is not TOML"),
+        ("[masks.measure.norms]\n", "[masks.measure.norms]\nsteps = [60, 60]\n#", "is not TOML"),
         (
             "steps = [60, 240, 360]",
             "steps = [240, 60]",
@@ -48,12 +49,13 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
         ("max_grad_norm", "max_norm", "has no key max_norm"),
     ]
     for old, new, says in wrong:
-        text = (HOME / "masks.toml").read_text(encoding="utf-8")
+        before, text = FILE.read_text(encoding="utf-8").split("[masks]\n")
         assert old in text
-        (tmp_path / "masks.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+        changed = f"{before}[masks]\n{text.replace(old, new, 1)}"
+        (tmp_path / "instruments.toml").write_text(changed, encoding="utf-8")
         with pytest.raises(ValueError, match=says):
-            read_instrument("masks", home=tmp_path)
-    shutil.copy(HOME / "masks.toml", tmp_path)
-    assert read_instrument("masks", home=tmp_path) == read_instrument("masks")
+            read_instrument("masks", file=tmp_path / "instruments.toml")
+    shutil.copy(FILE, tmp_path)
+    assert read_instrument("masks", file=tmp_path / "instruments.toml") == read_instrument("masks")
     with refused("name"):
-        read_instrument("mask", home=tmp_path)
+        read_instrument("mask", file=tmp_path / "instruments.toml")

@@ -9,7 +9,7 @@ import pytest
 
 from dptheory.claims import Answer, Measured
 from dptheory.training.studies import _measured, _verdicts, read_instrument, write_measured
-from dptheory.training.studies._instruments import HOME
+from dptheory.training.studies._instruments import FILE
 from dptheory.training.studies._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
 from dptheory.training.studies._rules import Rule
 
@@ -148,4 +148,4 @@ def test_committed_results_are_those_of_their_instruments() -> None:
                 sigma = wanted.pop("noise_multiplier"), config.pop("noise_multiplier")
                 assert config == json.loads(json.dumps(wanted))
                 assert sigma == (None, None) or sigma[0] == pytest.approx(sigma[1], rel=1e-5)
-    assert HOME.is_dir()
+    assert FILE.is_file()

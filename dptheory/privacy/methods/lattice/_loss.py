@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy.methods._log_sum import log_sum
+from dptheory.privacy.methods._log_sum import log_moments, log_sum
 from dptheory.privacy.methods.gaussian._gaussian import log_delta_at
-from dptheory.privacy.methods.lattice._moments import log_moments
 
 Array = NDArray[np.float64]
 

@@ -20,8 +20,8 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from dptheory.privacy.methods._log_sum import expm1_minus
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.lattice._moments import expm1_minus
 from dptheory.privacy.methods.renyi._conversion import least_epsilon
 
 Array = NDArray[np.float64]

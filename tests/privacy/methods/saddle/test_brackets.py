@@ -11,7 +11,7 @@ from dptheory.privacy import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Step, Steps
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.references._pld import pld_bracket
+from dptheory.privacy.methods.references._cross_check import pld_bracket
 from dptheory.privacy.methods.saddle import _delta as _saddle_delta
 from dptheory.privacy.methods.saddle import _measures, _noise
 from dptheory.privacy.methods.saddle._brackets import direction_delta, direction_epsilon

@@ -1,1 +1,0 @@
-"""Batches of a fixed size, drawn afresh without replacement: upper bounds."""

@@ -1,0 +1,176 @@
+"""The records of a run as its loader reads them: each once, in one copy for each tensor, with their views side by side."""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, default_collate
+
+from dptheory.errors import ArgumentError
+
+# --- A data set in which every record stands once: a copy would count as another record
+
+
+def check_records(data: Dataset[Any]) -> None:
+    """Refuse a data set that visibly holds a record twice: a copy of it would count as another record.
+
+    Raises:
+        ValueError: a subset or a concatenation that holds something twice.
+    """
+    if isinstance(data, Subset):
+        places, parts = np.asarray(data.indices), [data.dataset]
+        twice = len(np.unique(places)) < len(places)
+    elif isinstance(data, ConcatDataset):
+        parts = data.datasets
+        twice = len({id(part) for part in parts}) < len(parts)
+    else:
+        return
+    if twice:
+        raise ArgumentError(
+            "data_loader",
+            "hold every record once",
+            type(data).__name__,
+            got=f"a {type(data).__name__} that holds some twice: epsilon is that of one copy, and a "
+            "record in several is protected less; leave the copies out",
+        )
+    for part in parts:
+        check_records(part)
+
+
+# --- Several views of each record in a batch: drawn where the record is read, and put together with those of one record side by side
+
+
+Augmentation = Callable[[Any], Any]
+
+
+def with_views(loader: DataLoader[Any], *, views: int, augmentation: Augmentation | None) -> DataLoader[Any]:
+    """A loader whose batches have ``views`` rows for each record; itself without an augmentation, whose rows others make.
+
+    Args:
+        loader: of records; it is not changed.
+        views: rows of a record, >= 1.
+        augmentation: gives a view of a record; called once for each.
+
+    Raises:
+        ValueError: an augmentation that cannot be called.
+    """
+    if augmentation is None or not isinstance(loader, DataLoader):
+        return loader
+    if not callable(augmentation):
+        raise ArgumentError("augmentation", "be None or a function of a record that gives a view of it", augmentation)
+    found = copy.copy(loader)
+    # set beside what the loader guards against being set anew
+    vars(found).update(
+        dataset=Views(loader.dataset, views=views, augmentation=augmentation), collate_fn=SideBySide(loader.collate_fn)
+    )
+    return found
+
+
+def without_views(data: Dataset[Any]) -> Dataset[Any]:
+    """The records themselves."""
+    return data.records if isinstance(data, Views) else data
+
+
+class Views(Dataset[list[Any]]):
+    """The views of every record, drawn when it is read: so a dry batch draws those of each record from a seed of its own.
+
+    Args:
+        records: a data set with a length.
+        views: of a record.
+        augmentation: gives one.
+    """
+
+    def __init__(self, records: Dataset[Any], *, views: int, augmentation: Augmentation) -> None:
+        self.records = records
+        self._views = views
+        self._augmentation = augmentation
+
+    def __len__(self) -> int:
+        return len(self.records)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int) -> list[Any]:
+        # read once for each view: an augmentation may write to what it is given
+        return [self._augmentation(self.records[index]) for _ in range(self._views)]
+
+
+class SideBySide:
+    """A collate function for views: all of the first record, then all of the second one, and so on.
+
+    Args:
+        collate: for plain records.
+    """
+
+    def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
+        self._collate = collate
+
+    def __call__(self, batch: list[list[Any]]) -> Any:
+        return self._collate([view for views in batch for view in views])
+
+
+def indexed(data: Dataset[Any], collate: Any) -> Dataset[Any]:
+    """The data set, or one with the same records that reads whole batches; they are the same, and what is put together of them.
+
+    Args:
+        data: a ``TensorDataset``, or a ``Subset`` of one by numbers; any other is given back as it is.
+        collate: how records are put together; with another function than torch's own the data set is given back as it is.
+    """
+    if collate is not default_collate:
+        return data
+    if type(data) is TensorDataset:
+        return IndexedTensors(data)
+    if type(data) is Subset and type(data.dataset) is TensorDataset and isinstance(data.indices, list | range):
+        return Subset(IndexedTensors(data.dataset), data.indices)
+    return data
+
+
+class IndexedTensors(TensorDataset):
+    """The same data set, with the same attributes: one that is set anew at either is set at both.
+
+    Args:
+        data: records by the first dimension of its tensors.
+    """
+
+    def __init__(self, data: TensorDataset) -> None:
+        self.__dict__ = data.__dict__
+
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[tuple[torch.Tensor, ...]]:
+        """The records of a batch."""
+        if not len(indices) or not all(map(_plain, self.tensors)):
+            return [self[index] for index in indices]
+        places = torch.tensor(indices)
+        return Rows([tensor.index_select(0, places) for tensor in self.tensors])
+
+
+class Rows(Sequence[tuple[torch.Tensor, ...]]):
+    """Records that are put together already.
+
+    Attributes:
+        whole: what torch's collate function makes of them.
+    """
+
+    def __init__(self, whole: list[torch.Tensor]) -> None:
+        self.whole = whole
+
+    def __len__(self) -> int:
+        return len(self.whole[0])
+
+    def __getitem__(self, place: Any) -> Any:
+        return tuple(tensor[place] for tensor in self.whole)
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
+        return zip(*self.whole, strict=True)
+
+
+def _plain(tensor: torch.Tensor) -> bool:
+    """Whether rows that are stacked are those that are picked, in the same order in memory, and nothing hangs on them."""
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and tensor.is_contiguous()
+        and not (
+            tensor.requires_grad or tensor.is_quantized or tensor.is_inference() or tensor.is_conj() or tensor.is_neg()
+        )
+    )
