@@ -417,8 +417,8 @@ COSTS = """
 ## What it costs
 
 Medians of processor time in turns, and peak memory of three steps, by `python -m dptheory.training.benchmarks practice`
-([all times](figures/practice_benchmark.json), [layer by layer](guides/fine_tuning.md#what-each-costs)). BERT has two layers of width 256,
-and batches 64 rows of 64 tokens; the small CNN has 32 images, in 16 views or with 480 further images.
+([all times](figures/practice_benchmark.json), [layer by layer](guides/fine_tuning.md#what-each-costs)). BERT has two layers of
+width 256, and batches 64 rows of 64 tokens; the small CNN has 32 images, in 16 views or with 480 further images.
 {machine}
 
 | what | goal | found | reached |
