@@ -379,10 +379,10 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     found = privacy.auditing.audit(
         scores_with=np.r_[hits, hits], scores_without=np.r_[misses, misses], delta=1e-3, **options
     )
-    level = (1 - confidence) / 2
+    level = 0.75 * (1 - confidence) / 4
     candidates = {
-        ("above", "with"): (beta.ppf(level, 160, 41), beta.isf(level, 31, 270)),
-        ("below", "without"): (beta.ppf(level, 270, 31), beta.isf(level, 41, 160)),
+        ("above", "with"): (beta.ppf(level, 320, 81), beta.isf(level, 61, 540)),
+        ("below", "without"): (beta.ppf(level, 540, 61), beta.isf(level, 81, 320)),
     }
     evidence = {
         key: math.log((p - 1e-3) / q) if method == "events" else norm.ppf(p) - norm.ppf(q)
@@ -390,7 +390,7 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     }
     best = max(evidence, key=evidence.__getitem__)
     assert (found.event, found.likelier) == best
-    assert (found.method, found.confidence, found.threshold, found.trials) == (method, confidence, 0.5, (200, 300))
+    assert (found.method, found.confidence, found.threshold, found.trials) == (method, confidence, 0.5, (400, 600))
     assert (found.likelier_rate, found.other_rate) == pytest.approx(candidates[best], rel=1e-9)
     expected = evidence[best]
     if method == "gaussian":
@@ -403,9 +403,9 @@ def test_audit_field_by_field(method: str, confidence: float) -> None:
     ("method", "confidence"), [("events", 0.99), ("events", 0.9), ("gaussian", 0.99), ("gaussian", 0.8)]
 )
 def test_largest_bound(method: str, confidence: float) -> None:
-    """200 of 200 against 0 of 200: the limits are level^(1/200) and 1 - level^(1/200)."""
+    """400 of 400 against 0 of 400: the limits are level^(1/400) and 1 - level^(1/400)."""
     options = {} if (method, confidence) == ("events", 0.99) else {"method": method, "confidence": confidence}
-    p = ((1 - confidence) / 2) ** (1 / 200)
+    p = (0.75 * (1 - confidence) / 4) ** (1 / 400)
     expected = math.log((p - 1e-5) / (1 - p))
     if method == "gaussian":
         mu = norm.ppf(p) - norm.ppf(1 - p)

@@ -12,6 +12,7 @@ from tests.calls import Calls, call, dear, slow
 
 _SETTING = papers.PaperSetting(name="one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
+_COINS = np.arange(200) % 2
 _PRIVACY = "dptheory.privacy"
 _SAMPLED = {"noise_multiplier": 1.0, "sampling_rate": 0.02, "count": 100}
 _FILES = Path(__file__).parent / "composition"
@@ -114,6 +115,10 @@ CALLS: Calls = {
     "dptheory.privacy.auditing.largest_bound": [
         call(scores=100, delta=1e-5, confidence=0.99, method="events"),
         call(scores=1000, delta=1e-5, method="gaussian"),
+    ],
+    "dptheory.privacy.auditing.one_run_epsilon": [
+        call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, confidence=0.95, guesses=40),
+        dear(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, composition=_RELEASE),
     ],
     "dptheory.privacy.masked_sensitivity": [
         call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip_norm=1.0, mask=[1.0, 0.0], adjacency="add-remove"),

@@ -1,9 +1,12 @@
 r"""Privacy audits: a lower bound on epsilon from what an attack scores with and without one example.
 
 A mechanism that is (epsilon, delta)-differentially private has, for every set S of outputs and either order of the two worlds,
-:math:`P(S) \le e^\epsilon Q(S) + \delta`. An attack is a score of the output. The first half of the scores chooses a threshold;
-the other half, which had no part in the choice, gives Clopper-Pearson bounds for it. So the bound holds at the stated
-confidence whatever the score is, and however the threshold was chosen.
+:math:`P(S) \le e^\epsilon Q(S) + \delta`. An attack is a score of the output, and S the scores beyond a threshold. Two kinds
+of thresholds have bounds that hold together: 1/2, fixed before any score is seen, used where all scores are 0 or 1; and the k-th
+largest or smallest score of the likelier world, for some ranks k that depend on the number of scores alone. Of the likelier world
+at least a share with the law Beta(k, n - k + 1) lies at or beyond its own k-th score; for the other world, which had no part in
+it, the threshold is a fixed number, so Clopper-Pearson bounds hold. The bound holds at the stated confidence whatever the score
+is, uses all scores, and does not depend on their order.
 """
 
 import math
@@ -20,9 +23,13 @@ from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 Array = NDArray[np.float64]
 
 AUDIT_METHODS = ("events", "gaussian")
-_CANDIDATES = 400  # thresholds tried; close ones differ by less than the statistical error
 _MOST_SCORES = 10**12
-_HUGE = float(np.finfo(np.float64).max)
+_FIXED = 0.5
+"""The threshold that is fixed beforehand."""
+_FIXED_SHARE = 0.75
+"""Of the probability of failure; the ranks share the rest. Smaller levels cost little, and a count needs no search."""
+_FIXED_BOUNDS = 4
+"""Upper and lower ones of the probability of a score beyond 1/2 in each world; the other side's are the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +39,12 @@ class AuditResult:
     Attributes:
         epsilon_lower: epsilon is at least this, >= 0 and finite; see the method for what that means.
         method: "events" or "gaussian".
-        event: the outputs whose probability was bounded: scores "above" the threshold or "below" it.
-        likelier: the world, "with" or "without" the example, in which that event was expected to be the likelier one.
-        threshold: of the score; about +-9e307 where infinite scores alone were the best evidence.
+        event: the outputs whose probability was bounded: scores "above" the threshold or "below" it; a score that equals the
+            threshold belongs to both, but to "above" alone at 1/2, which is fixed beforehand.
+        likelier: the world, "with" or "without" the example, in which that event is the likelier one.
+        threshold: of the score: 1/2, or one of the scores of the likelier world.
         confidence: probability, over the trials, that epsilon_lower is at most the true epsilon, at least.
-        trials: (with, without): the held-out scores that the bound rests on, half of those given.
+        trials: (with, without): the numbers of scores.
         likelier_rate: lower confidence bound on the event's probability in the likelier world.
         other_rate: upper confidence bound on its probability in the other world.
     """
@@ -62,8 +70,7 @@ def audit(
 ) -> AuditResult:
     r"""Lower bound on epsilon from independent scores of a mechanism's output with and without one example.
 
-    With lower bound p on the probability of the chosen event in one world and upper bound q in the other, each of which fails
-    with probability (1 - confidence) / 2 at most,
+    With lower bound p on the probability of an event in one world and upper bound q in the other,
 
     .. math:: \epsilon \ge \log\frac{p - \delta}{q} \;\text{("events")},\qquad
         \mu \ge \Phi^{-1}(p) - \Phi^{-1}(q),\; \epsilon \ge \epsilon_\mu(\delta) \;\text{("gaussian")} .
@@ -73,7 +80,8 @@ def audit(
     of Gaussian privacy, and bounds the true epsilon only where the trade-off curve is that of a Gaussian mechanism: one
     Gaussian release, or several, without subsampling or a random mask. It is the more powerful one there.
 
-    Both orders of the worlds and both sides of the threshold are tried on the first half; one of the four is tested.
+    All bounds of all events that are tried, for both orders of the worlds, both sides and every threshold, hold together with
+    the stated confidence. So the best may be taken, and neither the order of the scores nor any choice has a part in it.
 
     Args:
         scores_with: one score per trial, any real number or +-inf, shape (n,); the trials are independent and alike.
@@ -87,47 +95,51 @@ def audit(
 
     Raises:
         ValueError: an argument outside its range, a NaN score, or fewer scores than could ever prove epsilon > 0:
-            2 ceil(log2(2 / (1 - confidence))) in each world.
+            ceil(log2(16 / (3 - 3 confidence))) in each world.
 
     Source: for the mechanisms of RF, RS, GEP and GIP; Jagielski, Ullman, Oprea, Auditing differentially private machine
     learning; Nasr et al., Tight auditing of differentially private machine learning (gaussian).
 
-    Example: a perfect attack on 1000 runs in each world proves 4.5, not infinity.
+    Example: a perfect attack on 1000 runs in each world proves 5.1, not infinity.
         >>> import numpy as np
         >>> from dptheory.privacy.auditing import audit
         >>> found = audit(scores_with=np.ones(1000), scores_without=np.zeros(1000), delta=1e-5)
         >>> round(found.epsilon_lower, 3)
-        4.542
+        5.067
     """
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
     method = _validate.choice("method", method, AUDIT_METHODS)
-    level = (1.0 - confidence) / 2.0
-    least = _least(level)
-    choose_with, test_with = _halves(_scores("scores_with", scores_with, least))
-    choose_without, test_without = _halves(_scores("scores_without", scores_without, least))
-
-    thresholds = _thresholds(np.concatenate([choose_with, choose_without]))
-    best = (-math.inf, 0.0, "above", "with")
-    for event in ("above", "below"):
-        counts = {"with": _count(choose_with, thresholds, event), "without": _count(choose_without, thresholds, event)}
-        sizes = {"with": choose_with.size, "without": choose_without.size}
-        for likelier, other in (("with", "without"), ("without", "with")):
-            values = _evidence(
-                _lower(counts[likelier], sizes[likelier], level),
-                _upper(counts[other], sizes[other], level),
-                delta,
-                method,
-            )
-            top = int(np.argmax(values))
-            best = max(best, (float(values[top]), float(thresholds[top]), event, likelier), key=lambda found: found[0])
-    _, threshold, event, likelier = best
-
-    cut = np.array([threshold])
-    first, second = (test_with, test_without) if likelier == "with" else (test_without, test_with)
-    p = _lower(_count(first, cut, event), first.size, level)
-    q = _upper(_count(second, cut, event), second.size, level)
-    found = max(0.0, float(_evidence(p, q, delta, method)[0]))
+    least = _least(confidence)
+    worlds = {
+        "with": np.sort(_scores("scores_with", scores_with, least)),
+        "without": np.sort(_scores("scores_without", scores_without, least)),
+    }
+    ranks = {name: _ranks(own.size) for name, own in worlds.items()}
+    # the event at 1/2 has its share of the level whether it is looked at or not
+    counts = all(bool(np.isin(own, (0.0, 1.0)).all()) for own in worlds.values())
+    # both sides of both worlds at every rank, each with two bounds
+    level = (1.0 - _FIXED_SHARE) * (1.0 - confidence) / (4.0 * sum(one.size for one in ranks.values()))
+    best: tuple[float, float, float, str, str, float] | None = None
+    for likelier, other in (("with", "without"), ("without", "with")):
+        own, others = worlds[likelier], worlds[other]
+        for event in ("above", "below"):
+            tried = []
+            if counts:
+                inside = _count(own, _FIXED, event), _count(others, _FIXED, event)
+                tried.append((_bounds(*inside, own.size, others.size, _fixed_level(confidence)), np.array([_FIXED])))
+            thresholds = own[-ranks[likelier]] if event == "above" else own[ranks[likelier] - 1]
+            beyond = _count(others, thresholds, event)
+            in_own = ranks[likelier].astype(np.float64)
+            tried.append((_bounds(in_own, beyond, own.size, others.size, level), thresholds))
+            for (p, q), places in tried:
+                values = _evidence(p, q, delta, method)
+                top = int(np.argmax(values))
+                if best is None or values[top] > best[0]:
+                    best = (float(values[top]), float(p[top]), float(q[top]), event, likelier, float(places[top]))
+    assert best is not None
+    evidence, likelier_rate, other_rate, event, likelier, threshold = best
+    found = max(0.0, evidence)
     return AuditResult(
         epsilon_lower=gaussian_epsilon(found, delta) if method == "gaussian" else found,
         method=method,
@@ -135,9 +147,9 @@ def audit(
         likelier=likelier,
         threshold=threshold,
         confidence=confidence,
-        trials=(test_with.size, test_without.size),
-        likelier_rate=float(p[0]),
-        other_rate=float(q[0]),
+        trials=(worlds["with"].size, worlds["without"].size),
+        likelier_rate=likelier_rate,
+        other_rate=other_rate,
     )
 
 
@@ -147,8 +159,7 @@ def largest_bound(*, scores: int, delta: float, confidence: float = 0.99, method
     An audit that should refute a claimed epsilon needs so many scores that this exceeds it.
 
     Args:
-        scores: in each world; half of them choose the threshold. At least 2 ceil(log2(2 / (1 - confidence))),
-            at most 1e12.
+        scores: in each world, at least ceil(log2(16 / (3 - 3 confidence))), at most 1e12.
         delta, confidence, method: as for :func:`audit`.
 
     Returns:
@@ -162,22 +173,26 @@ def largest_bound(*, scores: int, delta: float, confidence: float = 0.99, method
     Example: to refute an epsilon of 8 an audit needs more than 10,000 scores in each world.
         >>> from dptheory.privacy.auditing import largest_bound
         >>> [round(largest_bound(scores=scores, delta=1e-5), 2) for scores in (1000, 10_000, 100_000)]
-        [4.54, 6.85, 9.15]
+        [5.07, 7.37, 9.68]
     """
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
     method = _validate.choice("method", method, AUDIT_METHODS)
-    level = (1.0 - confidence) / 2.0
-    scores = _validate.integer("scores", scores, _least(level), _MOST_SCORES)
-    tested = scores - scores // 2  # all of them in the event in one world, none in the other
-    p, q = _lower(np.array([float(tested)]), tested, level), _upper(np.zeros(1), tested, level)
+    scores = _validate.integer("scores", scores, _least(confidence), _MOST_SCORES)
+    # all of them in the event in one world, none in the other
+    p, q = _bounds(np.array([float(scores)]), np.zeros(1), scores, scores, _fixed_level(confidence))
     found = max(0.0, float(_evidence(p, q, delta, method)[0]))
     return gaussian_epsilon(found, delta) if method == "gaussian" else found
 
 
-def _least(level: float) -> int:
+def _fixed_level(confidence: float) -> float:
+    """Probability of failure of each bound at the threshold that is fixed beforehand."""
+    return _FIXED_SHARE * (1.0 - confidence) / _FIXED_BOUNDS
+
+
+def _least(confidence: float) -> int:
     """Scores in each world below which no outcome proves epsilon > 0."""
-    return 2 * math.ceil(-math.log2(level))
+    return math.ceil(-math.log2(_fixed_level(confidence)))
 
 
 def bound_at_known_rate(*, hits: int, trials: int, false_rate: float, delta: float, confidence: float = 0.99) -> float:
@@ -229,30 +244,24 @@ def _scores(name: str, value: ArrayLike, least: int) -> Array:
     return array
 
 
-def _halves(scores: Array) -> tuple[Array, Array]:
-    """The half that chooses, and the half, larger by one at most, that tests."""
-    return scores[: scores.size // 2], scores[scores.size // 2 :]
+def _ranks(size: int) -> NDArray[np.int64]:
+    """Ranks whose scores are thresholds, by the number of scores alone: most near both ends, where few scores decide."""
+    near = np.geomspace(1, max(size / 2, 1), max(1, round(2 * math.log2(size)))).astype(np.int64)
+    return np.unique(np.concatenate([near, size - near, [size]]))
 
 
-def _thresholds(scores: Array) -> Array:
-    """Midpoints of neighbouring scores, all or about _CANDIDATES of them, most near the ends, where few scores decide."""
-    distinct = np.unique(scores)
-    finite = np.clip(distinct, -_HUGE, _HUGE)
-    middles = finite[:-1] / 2 + finite[1:] / 2
-    if middles.size == 0:  # one score only, which proves nothing
-        return distinct
-    if middles.size <= _CANDIDATES:
-        return middles
-    quarter = _CANDIDATES // 4
-    tail = np.unique(np.geomspace(1, middles.size, quarter).astype(int)) - 1
-    even = np.linspace(0, middles.size - 1, 2 * quarter).astype(int)
-    return np.asarray(middles[np.unique(np.concatenate([tail, middles.size - 1 - tail, even]))])
+def _count(scores: Array, thresholds: ArrayLike, event: str) -> Array:
+    """Sorted scores in the event, for every threshold; at the one fixed beforehand the sides share no score."""
+    places = np.atleast_1d(np.asarray(thresholds))
+    if event == "above":
+        return np.asarray(scores.size - np.searchsorted(scores, places, side="left"), dtype=np.float64)
+    strict = np.ndim(thresholds) == 0
+    return np.asarray(np.searchsorted(scores, places, side="left" if strict else "right"), dtype=np.float64)
 
 
-def _count(scores: Array, thresholds: Array, event: str) -> Array:
-    """Scores in the event, for every threshold."""
-    below = np.searchsorted(np.sort(scores), thresholds, side="left").astype(np.float64)
-    return below if event == "below" else scores.size - below
+def _bounds(inside: Array, others_inside: Array, size: int, others: int, level: float) -> tuple[Array, Array]:
+    """A lower bound of the probability of the event in the likelier world, an upper one in the other."""
+    return _lower(inside, size, level), _upper(others_inside, others, level)
 
 
 def _lower(count: Array, trials: int, level: float) -> Array:
