@@ -35,13 +35,13 @@ _LEFT_OUT = re.compile(
     r"|studies\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells
     r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
     r"|runs\.metrics|studies\.(read_study|study_from_dict|standing|sweep|show|compare)"  # tests/training/studies/test_sweep.py
-    r"|studies\.write_answers"  # tests/training/studies/test_results_page.py
-    r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_rerun.py
+    r"|studies\.write_answers"  # tests/training/studies/test_results.py
+    r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_worker.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step"
     # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
-    r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
+    r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/test_networks.py
     r"|measure\.(measure_instrument|run_probe|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
     r"|measure\.(LinearGradient|attack|linear_attack|prepare|snapshots|validate|validate_images)(\..*)?"
     r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory probe` and `validate`
