@@ -265,8 +265,8 @@ def test_entries_are_chosen_from_what_a_rule_has_clipped(build: Callable[[Clippi
     mechanism, flat = build(m.LayerClipping(SHARES)), build(m.FlatClipping())
     for one in (mechanism, flat):
         one.begin_step([torch.zeros(size) for size in SIZES])
-    rows = [one.double().numpy() for one in samples()]
-    close(mechanism.contribute(samples(), CLIP).total, by_layer(rows, SHARES))
+    rows = [one.double().numpy() for one in samples_of_clipping_rules()]
+    close(mechanism.contribute(samples_of_clipping_rules(), CLIP).total, by_layer(rows, SHARES))
     assert mechanism.cost(2.0) == flat.cost(2.0)
 
 
