@@ -11,6 +11,7 @@ import dptheory.training
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
+from tests.calls.ranges import beyond
 from tests.calls.training import CALLS
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
@@ -79,6 +80,11 @@ def test_the_valid_calls_name_every_argument_and_are_accepted(name: str) -> None
 def test_bad_input(name: str) -> None:
     found = failures(CALLABLES[name], CALLS[name])
     assert not found, "\n".join([f"{len(found)} answers", *found[:40]])
+
+
+@every(sorted(CALLS))
+def test_a_number_next_to_its_documented_range_is_refused(name: str) -> None:
+    assert [told for one in CALLS[name] for told in beyond(CALLABLES[name], one, CALLABLES)] == []
 
 
 @every(sorted(CALLS))

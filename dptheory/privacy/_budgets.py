@@ -171,8 +171,7 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
 
     Args:
         spent: releases made before: sums or counts with noise, an earlier training.
-        epsilon: the budget of both, in (0, 1e4].
-        delta: of the budget, in [1e-15, 0.1].
+        epsilon, delta: the budget of both, as for :func:`least_noise_multiplier`.
         sampling_rate: of the training to come, in [1e-9, 1].
         steps: of the training to come, 1..1e6.
 

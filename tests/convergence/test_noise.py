@@ -172,15 +172,7 @@ BAD = [
         )
     ),
     (convergence.adam_corrected_variance, (1.0, 0.5, 0), "steps"),
-    (convergence.displacement_mean, (0.0, 1.0, 0.5, 1), "learning_rate"),
     (convergence.displacement_mean, (1.0, INF, 0.5, 1), "force"),
-    (convergence.displacement_mean, (1.0, 1.0, 0.5, INF), "steps"),
-    (convergence.displacement_variance, (1.0, -1.0, 0.5, 1), "noise_std"),
-    (convergence.displacement_variance, (1.0, 1.0, 1.0, 1), "momentum"),
-    (convergence.displacement_variance, (1.0, 1.0, 0.5, 10**13), "steps"),
-    (convergence.coasting_distance, (-1.0, 1.0, 0.5, 1), "learning_rate"),
-    (convergence.stationary_excess, (1.0, 1.0, 0.5, 0.0), "curvature"),
-    (convergence.stationary_excess, (1.0, 1.0, 0.5, INF), "curvature"),
 ]  # fmt: skip
 
 

@@ -367,11 +367,8 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
         for function in (embedding.joint_clip, embedding.gep_mse, embedding.least_residual_energy)
         for arguments, name in (((4, 2, 0.0, 0.5, 1.0), "clip_norm"), ((4, 2, INF, 0.5, 1.0), "clip_norm"))
     ),
-    (embedding.least_residual_energy, (4, 2, 1.0, 0.0, 1.0), "residual_clip"),
-    (embedding.split_noise, (4, 2, -1.0, 0.5, 1.0), "embedding_clip"),
     (embedding.split_noise, (4, 2, [1.0], 0.5, 1.0), "embedding_clip"),
     (embedding.split_noise, (4, 2, 1.0, INF, 1.0), "residual_clip"),
-    (embedding.joint_clip, (4, 2, 1.0, 1.01, 1.0), "residual_share"),
     (embedding.gep_mse, (4, 2, 1.0, -0.5, 1.0), "residual_clip"),
     (embedding.gep_mse, (4, 2, 1.0, 0.5, 1.0, 0.0, -1.0), "embedding_clip"),
     (embedding.largest_residual_ratio, (4, 5), "subspace_dim"),
@@ -381,14 +378,10 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     (embedding.clipping_bias, ([1.0], R, 1.0, 0.5), "embeddings"),
     (embedding.clipping_bias, (W, [[NAN]], 1.0, 0.5), "residuals"),
     (embedding.clipping_bias, ([[1e71, 0.0]], R, 1.0, 0.5), "embeddings"),
-    (embedding.clipping_bias, (W, R, -1.0, 0.5), "embedding_clip"),
-    (embedding.joint_clipping_bias, (W, R, 0.0, 0.5), "clip_norm"),
-    (embedding.joint_clipping_bias, (W, R, 1.0, 1.5), "residual_share"),
     (embedding.grouping_cost_ratio, ([], []), "group_sizes"),
     (embedding.grouping_cost_ratio, ([2.0, 0.0], [1.0, 1.0]), "group_sizes"),
     (embedding.grouping_cost_ratio, ([2.0, 3.0], [1.0]), "subspace_dims"),
     (embedding.grouping_cost_ratio, ([2.0, 3.0], [1.0, 4.0]), "subspace_dims"),
-    (embedding.square_root_allocation, ([2.0, 3.0], 0), "subspace_dim"),
     (embedding.square_root_allocation, ([1.0, 100.0], 50), "subspace_dim"),
 ]
 

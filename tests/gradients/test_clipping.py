@@ -584,15 +584,10 @@ NAN, INF = math.nan, math.inf
 BAD = [
     (gradients.clip, ([1.0, NAN], 1.0), "gradient"),
     (gradients.clip, (1.0, 1.0), "gradient"),
-    (gradients.clip, ([1.0], 0.0), "clip_norm"),
     (gradients.clip, ([1.0], INF), "clip_norm"),
-    (gradients.symmetric_clip_lower_bound, (-1.0, 1.0, [1.0]), "grad_norm"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 0.0, [1.0]), "clip_norm"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, []), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, 1.0), "deviation_norms"),
     (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [-1.0]), "deviation_norms"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 0.0), "deviation_share"),
-    (gradients.symmetric_clip_lower_bound, (1.0, 1.0, [1.0], 1.0), "deviation_share"),
     *(
         (function, arguments, name)
         for function in (gradients.clip_probability, gradients.gaussian_clip_moments)
