@@ -33,7 +33,7 @@ READ = {
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],
     "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound"],
-    "_privacy_options.Given": ["Composition", "Composition", "Step", "read_composition"],
+    "_privacy_options.Given": ["Composition", "Composition", "Composition", "Step", "of_steps", "read_composition"],
     "_privacy.show_epsilon": ["epsilon_bounds", "rdp_epsilon"],
     "_privacy.show_delta": ["delta_bounds"],
     "_privacy.show_sigma": ["epsilon_bounds", "epsilon_bounds", "least_noise_multiplier"],

@@ -30,7 +30,7 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
-from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Step
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, RandomAllocation, Step
 from dptheory.privacy.methods.gaussian._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -62,6 +62,7 @@ __all__ = [
     "MaskedStep",
     "PrivacyStatement",
     "ProbabilityBounds",
+    "RandomAllocation",
     "Step",
     "automatic_clip_sensitivity",
     "average_sensitivity",

@@ -24,6 +24,7 @@ CALLS: Calls = {
     f"{_PRIVACY}.epsilon_bounds": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
              sampling="poisson", direction="worst", certified=False),
+        dear(noise_multiplier=2.0, steps=6, delta=1e-5, sampling="random allocation", steps_per_epoch=3, participations=2),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.delta_bounds": [
@@ -33,6 +34,12 @@ CALLS: Calls = {
     ],
     f"{_PRIVACY}.Step": [call(**_SAMPLED)],
     f"{_PRIVACY}.FixedSizeStep": [call(**_SAMPLED)],
+    f"{_PRIVACY}.RandomAllocation": [
+        call(noise_multiplier=1.0, steps_per_epoch=5, participations=2, count=3, stopped_after=4),
+    ],
+    f"{_PRIVACY}.RandomAllocation.of_steps": [
+        call(noise_multiplier=1.0, steps_per_epoch=5, steps=12, participations=2),
+    ],
     f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, theta=0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
     _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
