@@ -13,11 +13,12 @@ import typer
 import dptheory.cli
 from dptheory import cli
 from dptheory._rounding import rounded_up
-from dptheory.claims import ledger_markdown, page_markdown
+from dptheory.claims import bibtex, ledger_markdown, page_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
     (page_markdown.__name__,),
+    ("claims", bibtex.__name__),
     (rounded_up.__name__,),
 }
 """Forms of a result, and of a number."""

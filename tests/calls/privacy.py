@@ -142,19 +142,19 @@ CALLS: Calls = {
         call(epsilon=0.1, batch_size=1000, other_batch_size=1001, keep=1_000_000),
     ],
     "dptheory.privacy.average_sensitivity": [call(batch_size=10, clip_norm=1.0)],
-    "dptheory.privacy.weighted_mean_sensitivity": [
+    "dptheory.privacy.clipping.weighted_mean_sensitivity": [
         call(batch_size=2, clip_norm=1.0, weight_ratio=3.0, adjacency="replace-one"),
         call(batch_size=50_000, clip_norm=1.0, weight_ratio=1000.0),
     ],
-    "dptheory.privacy.layer_clip_sensitivity": [
+    "dptheory.privacy.clipping.layer_clip_sensitivity": [
         call(layer_clips=[3.0, 4.0], adjacency="replace-one"),
         call(layer_clips=[1.0] * 1000),
     ],
-    "dptheory.privacy.automatic_clip_sensitivity": [
+    "dptheory.privacy.clipping.automatic_clip_sensitivity": [
         call(clip_norm=2.0, gamma=0.5, largest_norm=1.0, adjacency="replace-one"),
         call(clip_norm=1.0, gamma=0.01),
     ],
-    "dptheory.privacy.counted_noise": [call(noise_multiplier=3.0, count_share=0.2)],
+    "dptheory.privacy.clipping.counted_noise": [call(noise_multiplier=3.0, count_share=0.2)],
     "dptheory.privacy.published_size_delta": [
         call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
         dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),

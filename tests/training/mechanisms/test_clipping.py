@@ -450,7 +450,7 @@ def test_a_step_by_hand() -> None:
 
 
 def test_sum_and_count_cost_what_the_noise_multiplier_says() -> None:
-    stds = privacy.counted_noise(noise_multiplier=SIGMA, count_share=SHARE)
+    stds = privacy.clipping.counted_noise(noise_multiplier=SIGMA, count_share=SHARE)
     joint = 1 / math.hypot(1 / stds.gradient_multiplier, 0.5 / stds.count_std)
     assert joint == pytest.approx(SIGMA, rel=1e-15)
     assert adaptive().cost(SIGMA) == m.StepCost(SIGMA)
