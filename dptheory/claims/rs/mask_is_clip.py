@@ -152,6 +152,18 @@ def _(dim: int, keep: int, tilt: float, push: float, clip: float, name: str) -> 
     return found, lambda: _stated(rows, rows.mean(axis=0), size, keep)[_FIELDS.index(name)], found * 1.001
 
 
+@row.equal(*((dim, keep, name) for dim, keep in ((5, 2), (20_000, 10_000)) for name in _FIELDS), tolerance=1e-9)
+def _(dim: int, keep: int, name: str) -> Sides:
+    """the same where the true gradient is given, and is not the mean of the rows"""
+    rows = _rows(dim, 4, 0.3, 0.5)
+    true = rows.mean(axis=0) + np.linspace(0.0, 0.3, dim)
+    size = 0.5 * float(np.linalg.norm(rows, axis=1).mean())
+    found = getattr(
+        sparsification.masked_descent(rows, clip_norm=size, drop_rate=1 - keep / dim, true_gradient=true), name
+    )
+    return found, lambda: _stated(rows, true, size, keep)[_FIELDS.index(name)], found * 1.001
+
+
 @row.equal((10**6, 0.5, 1.0), (10**6, 0.9, 0.2), (1000, 0.75, 0.7), tolerance=1e-12)
 def _(dim: int, rate: float, clip: float) -> Sides:
     """flat gradients: the larger clip exactly, for a million entries"""
