@@ -413,6 +413,8 @@ def test_every_id_every_function_and_every_argument_finds_itself_first() -> None
         ("top-k", {"dptheory.pruning.top_k_mse", "dptheory.pruning.top_k_mask"}),
         ("clip_norm", {"clip_norm, max_grad_norm"}),
         ("sampling rate", {"sampling_rate"}),
+        ("fine-tune bert", {"dptheory.training.make_private_with_epsilon"}),
+        ("lora", {"dptheory.training.make_private_with_epsilon"}),
         ("excess risk", {"gep.thm3.3"}),
     ],
 )

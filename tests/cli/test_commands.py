@@ -584,6 +584,39 @@ def test_ball_arithmetic() -> None:
     assert json.loads(statement.stdout)["accountant"].startswith("dptheory, certified")
 
 
+_EPOCHS = ("--sampling", "random allocation", "--steps-per-epoch", "10", "--delta", "1e-5", "--json")
+
+
+def test_random_allocation_in_all_commands() -> None:
+    law = {"sampling": "random allocation", "steps_per_epoch": 10, "delta": 1e-5}
+    run = ("--noise-multiplier", "2", "--steps", "45")
+    found = privacy.epsilon_bounds(noise_multiplier=2.0, steps=45, **law)
+    assert json.loads(_run_of_privacy("epsilon", *run, *_EPOCHS).stdout) == pytest.approx(vars(found), nan_ok=False)
+    steps = json.loads(_run_of_privacy("steps", "--noise-multiplier", "2", "--epsilon", "3", *_EPOCHS).stdout)
+    assert steps["steps"] == privacy.max_steps(noise_multiplier=2.0, epsilon=3.0, **law)
+    assert steps["epochs"] == steps["steps"] / 10
+    sigma = json.loads(_run_of_privacy("sigma", "--steps", "10", "--epsilon", "3", *_EPOCHS).stdout)
+    assert sigma["upper"] <= 3.0 < 1.01 * sigma["upper"]
+    stated = json.loads(_run_of_privacy("statement", *run, *_EPOCHS).stdout)
+    assert stated["epsilon"] == found.upper and stated["sampler"] == "random allocation" and stated["steps"] == 45
+
+
+@pytest.mark.parametrize(
+    ("command", "change", "name"),
+    [
+        ("epsilon", ("--sampling-rate", "0.1"), "sampling_rate"),
+        ("epsilon", ("--participations", "11"), "participations"),
+        ("epsilon", ("--certified",), "certified"),
+        ("epsilon", ("--sampling", "poisson", "--sampling-rate", "0.1"), "steps_per_epoch"),
+        ("tradeoff", ("--sampling", "without replacement"), "sampling"),
+    ],
+)
+def test_what_does_not_go_with_random_allocation(command: str, change: tuple[str, ...], name: str) -> None:
+    options = [word for word in _EPOCHS if command == "epsilon" or word not in ("--delta", "1e-5")]
+    result = _run_of_privacy(command, "--noise-multiplier", "2", "--steps", "45", *options, *change)
+    assert result.exit_code == 2 and name.replace("_", "-") in result.output.replace("_", "-")
+
+
 # --- `dptheory refute`: exit codes, one line for what is wrong, a counterexample that can be called ---
 
 

@@ -12,11 +12,10 @@ from scipy.stats import binom
 
 from dptheory import privacy
 from dptheory.claims.rs.alg1_divisor import printed_delta
-from dptheory.privacy import (
+from dptheory.privacy import combined_multiplier, gaussian_delta
+from dptheory.privacy.clipping import (
     automatic_clip_sensitivity,
-    combined_multiplier,
     counted_noise,
-    gaussian_delta,
     layer_clip_sensitivity,
     weighted_mean_sensitivity,
 )

@@ -49,7 +49,15 @@ TINY = ValidateSettings(
 GROUPS = {
     "mse": {"noise_energy", "signal_loss", "mse", "clipped_share"},
     "clipping": {"descent", "descent, symmetrised"},
-    "kappa": {"kappa", "kappa, lower end", "kappa, upper end", "descent ratio"},
+    "kappa": {
+        "kappa",
+        "kappa, lower end",
+        "kappa, upper end",
+        "descent ratio",
+        "exact kappa, lower bound",
+        "exact kappa, upper bound",
+        "exact kappa, larger clip",
+    },
     "pruning": {"random_k_mse", "top_k_mse"},
     "ranking": {"captured_energy", "captured_energy_next"},
     "angles": {"cos gamma_BP", "gamma_BP", "cos gamma", "gamma"},

@@ -252,6 +252,24 @@ def test_posterior_freeze_masks_what_a_rule_has_clipped() -> None:
         assert torch.equal(found, own * mask)
 
 
+SELECTIONS: dict[str, Callable[[Clipping], m.Mechanism]] = {
+    "index pruning": lambda rule: m.IndexPruning(0.5, HALF, group_size=4, clipping=rule),
+    "of the released": lambda rule: m.TopKOfReleased(HALF, 4, clipping=rule),
+    "of noisy magnitudes": lambda rule: m.NoisyMagnitudeTopK(3.0, HALF, group_size=4, clipping=rule),
+}
+
+
+@pytest.mark.parametrize("build", SELECTIONS.values(), ids=SELECTIONS.keys())
+def test_entries_are_chosen_from_what_a_rule_has_clipped(build: Callable[[Clipping], m.Mechanism]) -> None:
+    """At a cost that no rule changes."""
+    mechanism, flat = build(m.LayerClipping(SHARES)), build(m.FlatClipping())
+    for one in (mechanism, flat):
+        one.begin_step([torch.zeros(size) for size in SIZES])
+    rows = [one.double().numpy() for one in samples_of_clipping_rules()]
+    close(mechanism.contribute(samples_of_clipping_rules(), CLIP).total, by_layer(rows, SHARES))
+    assert mechanism.cost(2.0) == flat.cost(2.0)
+
+
 RULES: list[Clipping] = [m.FlatClipping(), m.LayerClipping(SHARES), m.AutomaticClipping(gamma=GAMMA)]
 
 
@@ -375,8 +393,9 @@ def test_shares_are_one_for_each_layer() -> None:
         lambda rule: m.DpSgd(clipping=rule),
         lambda rule: m.RandomSparsification(HALF, 0, clipping=rule),
         lambda rule: m.RankedSparsification(HALF, steps_per_epoch=1, seed=0, clipping=rule),
+        *SELECTIONS.values(),
     ],
-    ids=["DP-SGD", "random", "ranked"],
+    ids=["DP-SGD", "random", "ranked", *SELECTIONS],
 )
 def test_a_rule_is_one(build: Callable[[object], object]) -> None:
     with pytest.raises(TypeError, match="clipping must be a rule"):
@@ -431,7 +450,7 @@ def test_a_step_by_hand() -> None:
 
 
 def test_sum_and_count_cost_what_the_noise_multiplier_says() -> None:
-    stds = privacy.counted_noise(noise_multiplier=SIGMA, count_share=SHARE)
+    stds = privacy.clipping.counted_noise(noise_multiplier=SIGMA, count_share=SHARE)
     joint = 1 / math.hypot(1 / stds.gradient_multiplier, 0.5 / stds.count_std)
     assert joint == pytest.approx(SIGMA, rel=1e-15)
     assert adaptive().cost(SIGMA) == m.StepCost(SIGMA)

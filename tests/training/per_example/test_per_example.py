@@ -3,12 +3,15 @@
 import logging
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils import _pytree as tree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dptheory.training import mechanisms as m
 from dptheory.training.engine import attach
@@ -38,8 +41,8 @@ def draw(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def dense(length: int) -> tuple[Representation, torch.Tensor]:
-    b, a = draw(N, length, 3), draw(N, length, 7)
+def dense(length: int, out: int = 3, wide: int = 7) -> tuple[Representation, torch.Tensor]:
+    b, a = draw(N, length, out), draw(N, length, wide)
     return Dense(b, a), torch.einsum("nto,nti->noi", b, a)
 
 
@@ -90,6 +93,7 @@ CASES: dict[str, Callable[[], tuple[Representation, torch.Tensor]]] = {
     "dense": lambda: dense(1),
     "dense on a sequence": lambda: dense(4),
     "dense on a long sequence": lambda: dense(40),
+    "dense on a sequence, with a large weight": lambda: dense(2, 31, 30),
     "dense twice": lambda: joined(lambda: dense(3)),
     "embedding": lambda: table(1, None),
     "embedding of a sequence with padding": lambda: table(9, 2),
@@ -242,15 +246,38 @@ def test_all_parameters_together() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-23, 1.0, 1e18, 1e25])
-@pytest.mark.parametrize("length", [1, 3])
-def test_square_norms_over_the_range_of_single_precision(scale: float, length: int) -> None:
+@pytest.mark.parametrize(("length", "out", "wide"), [(1, 3, 7), (3, 3, 7), (3, 31, 30)])
+def test_square_norms_over_the_range_of_single_precision(scale: float, length: int, out: int, wide: int) -> None:
     """A norm that is lost to the ends of the range would leave a gradient unclipped."""
-    b, a = draw(N, length, 3).float() * scale, draw(N, length, 7).float() / scale
-    mask = torch.rand(3, 7, generator=torch.Generator().manual_seed(0)) > 0.5
+    b, a = draw(N, length, out).float() * scale, draw(N, length, wide).float() / scale
+    mask = torch.rand(out, wide, generator=torch.Generator().manual_seed(0)) > 0.5
     wanted = torch.einsum("nto,nti->noi", b.double(), a.double())
-    for kept, factor in ((None, torch.ones(3, 7)), (mask, mask)):
+    for kept, factor in ((None, torch.ones(out, wide)), (mask, mask)):
         found = Dense(b, a).square_norms(kept)
         torch.testing.assert_close(found, (wanted * factor).square().sum((1, 2)), rtol=1e-5, atol=0.0)
+
+
+class _Largest(TorchDispatchMode):
+    """The entries of the largest tensor that is made."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        made = [one.numel() for one in tree.tree_leaves(found) if isinstance(one, torch.Tensor)]
+        self.entries = max(self.entries, *made, 0)
+        return found
+
+
+@pytest.mark.parametrize(("out", "wide"), [(2, 3), (100, 90)])
+def test_norms_take_no_more_memory_than_factors_and_gradients(out: int, wide: int) -> None:
+    """The trial before the first step asks for them before a weight is settled; views make sequences long."""
+    length = 256
+    b, a = draw(N, length, out), draw(N, length, wide)
+    with _Largest() as made:
+        found = Dense(b, a).square_norms()
+    close(found, torch.einsum("nto,nti->noi", b, a).square().sum((1, 2)))
+    assert made.entries <= N * max(length * max(out, wide), out * wide)
 
 
 @pytest.mark.parametrize("value", [1.0, 1.1, 0.3])

@@ -44,7 +44,7 @@ def weighted_mean_sensitivity(
     Source: our own result, on RS, Algorithm 1, lines 3 to 6 (rs.loss_divisor).
 
     Example: by hand: two records of one token; one becomes a record of three. The other falls from C to C / 2.
-        >>> from dptheory.privacy import weighted_mean_sensitivity
+        >>> from dptheory.privacy.clipping import weighted_mean_sensitivity
         >>> weighted_mean_sensitivity(batch_size=2, clip_norm=1.0, weight_ratio=3.0, adjacency="replace-one")
         2.5
     """
@@ -82,7 +82,7 @@ def layer_clip_sensitivity(*, layer_clips: ArrayLike, adjacency: str = "add-remo
     Source: our own result, on RS, Algorithm 1, line 5 (rs.layer_clip).
 
     Example: by hand, layers of clips 3 and 4.
-        >>> from dptheory.privacy import layer_clip_sensitivity
+        >>> from dptheory.privacy.clipping import layer_clip_sensitivity
         >>> layer_clip_sensitivity(layer_clips=[3.0, 4.0])
         5.0
     """
@@ -117,7 +117,7 @@ def automatic_clip_sensitivity(
     Source: our own result, on RS, Algorithm 1, line 5 (rs.automatic_clip).
 
     Example: gradients as long as gamma at most count half of C.
-        >>> from dptheory.privacy import automatic_clip_sensitivity
+        >>> from dptheory.privacy.clipping import automatic_clip_sensitivity
         >>> automatic_clip_sensitivity(clip_norm=1.0, gamma=0.5, largest_norm=0.5)
         0.5
     """
@@ -136,7 +136,7 @@ class CountedNoise:
         count_std: standard deviation of the noise on the count.
 
     Example: nearly all of the budget is the sum's.
-        >>> from dptheory.privacy import counted_noise
+        >>> from dptheory.privacy.clipping import counted_noise
         >>> round(counted_noise(noise_multiplier=1.0, count_share=0.01).gradient_multiplier, 3)
         1.005
     """
@@ -169,7 +169,7 @@ def counted_noise(*, noise_multiplier: float, count_share: float) -> CountedNois
     Source: our own result, on RS, Algorithm 1, line 5 (rs.adaptive_clip).
 
     Example: by hand, 4 and 3 are to 5 what the shares 0.36 and 0.64 are to 1.
-        >>> from dptheory.privacy import counted_noise
+        >>> from dptheory.privacy.clipping import counted_noise
         >>> counted_noise(noise_multiplier=12.0, count_share=0.36)
         CountedNoise(gradient_multiplier=15.0, count_std=10.0)
     """
