@@ -257,7 +257,16 @@ class Answer:
         return f"{self.in_words}: {'; '.join(effects)} points" if self.findings else self.state
 
     def far(self) -> list[str]:
-        """How far the setting is from the paper's, a sentence each: network, epochs, data, baseline; what else differs."""
+        """How far the setting is from the paper's.
+
+        Returns:
+            A sentence each: data, network and epochs; the baseline; what else differs.
+
+        Example: three epochs where the paper has eighty.
+            >>> from dptheory.claims import Answer, Compared
+            >>> Answer(compared=(Compared(what="epochs", here="3", there="80"),)).far()
+            ['setting: epochs 3 (the paper: 80)']
+        """
         found = [f"setting: {'; '.join(map(str, self.compared))}"] if self.compared else []
         if self.baseline is not None:
             found.append(f"baseline, {self.baseline}{self._left()}")
