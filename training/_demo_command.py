@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptheory.cli._common import console_for_output, user_errors
+from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,9 @@ def demo(
             "--all", help="The long tour instead: checks of one claim for each verdict, real gradients (minutes)."
         ),
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the files of --all.")] = Path("dptheory-demo"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files of --all; dptheory-demo if left out.", show_default=False)
+    ] = None,
 ) -> None:
     """Show on one screen, in under half a minute: a wrong formula, a training loop that leaks, what to train with.
 
@@ -42,10 +45,13 @@ def demo(
     console = console_for_output()
     with user_errors():
         if everything:
-            out.mkdir(parents=True, exist_ok=True)
-            if not _tour(out):
+            folder = out or Path("dptheory-demo")
+            folder.mkdir(parents=True, exist_ok=True)
+            if not _tour(folder):
                 raise typer.Exit(1)
             return
+        if out is not None:
+            raise ArgumentError("out", "be left out without --all, which alone writes files", out)
         for heading, body in (
             ("1. A printed formula, the right one, and the simulation that decides", _formula),
             ("2. A private training loop that leaks, and is refused", _leak),

@@ -249,7 +249,11 @@ def _of_task(command: str, title: str, page: str, words: str) -> _Entry:
         next_steps=(step, f"proofs/{page}"),
         score=0.0,
     )
-    return _Entry(match, ((16.0, _words(words)), (8.0, _words(title)), (8.0, _words(command))), frozenset({command}))
+    return _Entry(
+        match,
+        ((16.0, _words(words)), (8.0, _words(title)), (8.0, _words(command))),
+        frozenset({command, *words.split()[:2]}),
+    )
 
 
 def _of_claim(claim: Claim) -> _Entry:

@@ -56,7 +56,7 @@ def epsilon_bounds(
     Args:
         noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
         sampling_rate: in [1e-8, 1]; left out for "random allocation".
-        steps: 1 to 10^6; of random allocation to 10^12.
+        steps: >= 1; at most 10^6, and 10^12 with "random allocation".
         delta: in [1e-30, 0.99].
         adjacency: "add-remove" or "replace-one".
         sampling: "poisson", "without replacement" or "random allocation".

@@ -51,7 +51,7 @@ def least_noise_multiplier(
     Raises:
         ValueError: an argument outside its range, or sigma = 1000 is not enough.
 
-    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas).
+    Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, Tables 5-9 (rf.sigmas); GEP, section 4 (gep.best_over_k).
 
     Example: ten steps on all records at epsilon 1; a tenth of the steps asks for sqrt(10) times less noise.
         >>> from dptheory.privacy import least_noise_multiplier

@@ -66,6 +66,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 _DIFFER = {"--step": "2,1,3", "--plot": "curve.svg"}
 _FILE = {"--composition": str(_COMPOSITION)}
+_EPOCHS = {"--sampling": "random allocation", "--steps-per-epoch": "3", "--participations": "2"}
 _RUN = {"--noise-multiplier": "2", "--sampling-rate": "0.5", "--steps": "2", "--delta": "1e-5"}
 
 ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
@@ -84,16 +85,27 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         {**_RUN, "--records-per-user": "2"},
         {**_RUN, "--max-batch-size": "2", "--train-size": "4"},
         {**_RUN, "--mean-runs": "2", "--runs-law": "poisson"},
+        {"--noise-multiplier": "2", "--steps": "6", "--delta": "1e-5", **_EPOCHS},
     ),
-    "privacy delta": ({**_DIFFER, "--epsilon": "1"}, {**_FILE, "--epsilon": "1"}),
-    "privacy sigma": ({**_DIFFER, "--epsilon": "1", "--delta": "1e-5"}, {**_FILE, "--epsilon": "1", "--delta": "1e-5"}),
-    "privacy tradeoff": (_DIFFER, _FILE),
+    "privacy delta": (
+        {**_DIFFER, "--epsilon": "1"},
+        {**_FILE, "--epsilon": "1"},
+        {"--noise-multiplier": "2", "--steps": "6", "--epsilon": "1", **_EPOCHS},
+    ),
+    "privacy sigma": (
+        {**_DIFFER, "--epsilon": "1", "--delta": "1e-5"},
+        {**_FILE, "--epsilon": "1", "--delta": "1e-5"},
+        {"--epsilon": "1", "--delta": "1e-5", "--steps": "6", **_EPOCHS},
+    ),
+    "privacy tradeoff": (_DIFFER, _FILE, {"--noise-multiplier": "2", "--steps": "6", **_EPOCHS}),
     "privacy steps": (
         {
             "--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", "--sampling-rate": "1", "--plot": "curve.svg",
         },
+        {"--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", **_EPOCHS},
     ),
     "privacy statement": (
         {"--step": "2,1,3", "--delta": "1e-5"}, {**_FILE, "--delta": "1e-5"}, {"FOLDER": str(_COMPOSITION.parent / "finished")},
+        {"--noise-multiplier": "2", "--steps": "6", "--delta": "1e-5", **_EPOCHS},
     ),
 }  # fmt: skip

@@ -28,6 +28,7 @@ CALLS: Calls = {
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.delta_bounds": [
+        dear(noise_multiplier=2.0, steps=6, epsilon=1.0, sampling="random allocation", steps_per_epoch=3, participations=2),
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, epsilon=1.0, adjacency="add-remove",
              sampling="poisson", direction="worst", certified=False),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
@@ -36,9 +37,6 @@ CALLS: Calls = {
     f"{_PRIVACY}.FixedSizeStep": [call(**_SAMPLED)],
     f"{_PRIVACY}.RandomAllocation": [
         call(noise_multiplier=1.0, steps_per_epoch=5, participations=2, count=3, stopped_after=4),
-    ],
-    f"{_PRIVACY}.RandomAllocation.of_steps": [
-        call(noise_multiplier=1.0, steps_per_epoch=5, steps=12, participations=2),
     ],
     f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, theta=0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
@@ -76,6 +74,7 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=10, adjacency="add-remove",
              sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
+        slow(epsilon=3.0, delta=1e-5, steps=6, sampling="random allocation", steps_per_epoch=3, participations=2),
     ],
     f"{_PRIVACY}.least_noise_beside": [
         dear(spent=_RELEASE, epsilon=40.0, delta=1e-5, sampling_rate=1.0, steps=10),
@@ -84,6 +83,7 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, noise_multiplier=20.0, sampling_rate=1.0, adjacency="add-remove",
              sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02, adjacency="add-remove"),
+        slow(epsilon=3.0, delta=1e-5, noise_multiplier=1.5, sampling="random allocation", steps_per_epoch=3, participations=2),
     ],
     f"{_PRIVACY}.samplers.shuffled_epsilon_lower_bound": [
         slow(noise_multiplier=2.0, batches=10, epochs=2, delta=1e-5, adjacency="add-remove"),

@@ -165,11 +165,15 @@ CALLS: Calls = {
     "dptheory.training.mechanisms.QuietLayers": [call(quiet=1, from_step=0)],
     "dptheory.training.mechanisms.BatchSizeDivisor": _mechanism(expected_batch_size=3.0, drop_rate=0.5, seed=0),
     "dptheory.training.mechanisms.TopKWithoutNoise": _mechanism(keep_share=0.5),
-    "dptheory.training.mechanisms.IndexPruning": _mechanism(theta=0.1, keep_share=m.Constant(0.5), group_size=4),
-    "dptheory.training.mechanisms.NoisyMagnitudeTopK": _mechanism(
-        selection_multiplier=1.0, keep_share=m.Constant(0.5), group_size=4
+    "dptheory.training.mechanisms.IndexPruning": _mechanism(
+        theta=0.1, keep_share=m.Constant(0.5), group_size=4, clipping=m.FlatClipping()
     ),
-    "dptheory.training.mechanisms.TopKOfReleased": _mechanism(keep_share=m.Constant(0.5), group_size=4),
+    "dptheory.training.mechanisms.NoisyMagnitudeTopK": _mechanism(
+        selection_multiplier=1.0, keep_share=m.Constant(0.5), group_size=4, clipping=m.FlatClipping()
+    ),
+    "dptheory.training.mechanisms.TopKOfReleased": _mechanism(
+        keep_share=m.Constant(0.5), group_size=4, clipping=m.FlatClipping()
+    ),
     "dptheory.training.mechanisms.AdaptiveClipping": [
         call(inner=m.DpSgd(), expected_batch_size=3.0, quantile=0.5, clip_rate=0.2, count_share=0.01),
     ],
