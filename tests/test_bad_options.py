@@ -51,7 +51,7 @@ CASES = [
     if not any(option in earlier for earlier in lines[:place])
 ]
 """Every option once, in the first line that has it."""
-_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--all", "--certified", "--seeded"}
+_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--certified", "--seeded"}
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -83,7 +83,7 @@ def test_every_table_is_read() -> None:
     found = {table.id: table for table in papers.tables()}
     assert list(found) == [f"{paper}.{name}" for paper in PAPERS for name in RAW[paper].get("tables", {})]
     for id, table in found.items():
-        paper, name = id.split(".")
+        paper, _, name = id.partition(".")
         raw = RAW[paper]["tables"][name]
         assert papers.table(id) == table
         assert (table.label, table.caption) == (f"{paper.upper()}, {raw['label']}", raw["caption"])

@@ -10,7 +10,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     "claim": {"ID": "gip.eq18"},
     "check": {"PATTERNS": "gip.eq18", "--budget": "20s", "--seed": "0", "--workers": "1", "--json": "evidence.json"},
     "pages": {"DIRECTORY": "."},
-    "demo": {"--out": "/dev/null/demo"},
     "find": {"QUERY": "kappa", "--max-matches": "3"},
     "refute": {"FILE": str(_EXAMPLE), "NAMES": "corrected", "--budget": "20s", "--seed": "0"},
     "bound prune": {"--dim": "10", "--keep": "3", "--sigma-g": "1", "--noise-std": "1"},

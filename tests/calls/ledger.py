@@ -22,6 +22,7 @@ CALLS: Calls = {
     "dptheory.claims.ledger_markdown": [call(claims=[claims.get("gip.eq18")])],
     "dptheory.claims.bibtex": [call(claim=claims.get("gip.eq18"))],
     "dptheory.claims.page_markdown": [call(claim=claims.get("gip.eq18"), evidence=[_EVIDENCE])],
+    "dptheory.claims.Answer.far": [call(self=claims.get("rs.table2").answer)],
     "dptheory.claims.Answer.lines": [call(self=claims.get("rs.table2").answer)],
     "dptheory.claims.Watcher": [call()],
     "dptheory.papers.preset": [call(name=_PRESET.name)],

@@ -372,7 +372,7 @@ def test_kappa() -> None:
     rows = [row for row in rows if row not in own]
     same(rows, expected)
     assert [row.error for row in rows] == errors and max(errors) > 0
-    assert {row.relation for row in own} == {"at least", "at most"} and len(own) == 6
+    assert {row.relation for row in own} == {"at least", "at most", "equal"} and len(own) == 6
     assert notes == ()
 
 

@@ -106,8 +106,10 @@ class TiltedSum:
         """E[kernel(S - epsilon)], and by how much it may be wrong; the kernel is 0 below ``start``."""
         h = self.spacing
         # a point more below the kernel's beginning: its place may be rounded either way
-        first = max(math.floor((epsilon + start) / h) - 1 - self.low, 0)
-        last = max(min(math.ceil((epsilon + start + _REACH / self.tilt) / h) + 1 - self.low, self.tilted.size), first)
+        beyond = float(self.low + self.tilted.size + 2)  # where there is nothing any more; an epsilon may be 1e308
+        first = max(math.floor(min((epsilon + start) / h, beyond)) - 1 - self.low, 0)
+        reached = math.ceil(min((epsilon + start + _REACH / self.tilt) / h, beyond))
+        last = max(min(reached + 1 - self.low, self.tilted.size), first)
         over = h * (self.low + np.arange(first, last, dtype=np.float64)) - epsilon
         heights = kernel(over) * np.exp(-self.tilt * np.maximum(over - start, 0.0))  # below start the kernel is 0
         tail = np.linspace(0.0, _REACH / self.tilt, 2000)
