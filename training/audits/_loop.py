@@ -1,6 +1,7 @@
 """``audit``: whether the epsilon that any training loop claims can be, from one run, and what is wrong where it cannot."""
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +88,8 @@ def audit(
 
     Whatever the loop is, a true claim is refuted with probability 1 - confidence at most: the bound holds for every mechanism.
     With ``stated``, it is that for DP-SGD at these settings with an unknown scale of the noise, which proves more. Which of both it is
-    is decided by what is handed in, before the run.
+    is decided by what is handed in, before the run, and so is the number of guesses, which grows with the claim: to refute epsilon some
+    3 e^epsilon of them have to be right at confidence .95, so that a claim of 4 needs 500 canaries or more, one of 6 a few thousand.
 
     Args:
         train: the loop; called once, with a Dataset: ``data`` and behind it the canaries that were drawn. It returns the model, a list
@@ -179,11 +181,30 @@ def audit(
         scores = _released.model_scores(models, chosen, score)
         model = models[-1]
     report("proving", 0, 1)
-    proof = one_run_epsilon(scores=scores, coins=coins, delta=delta, confidence=confidence, composition=composition)
+    proof = one_run_epsilon(
+        scores=scores,
+        coins=coins,
+        delta=delta,
+        confidence=confidence,
+        guesses=_guesses(count, epsilon, confidence),
+        composition=composition,
+    )
     report("proving", 1, 1)
     if isinstance(model, nn.Module):
         findings += _apart(model, data, min(size, _ROWS))
     return LoopAudit(epsilon=epsilon, delta=delta, epsilon_lower=proof.epsilon_lower, proof=proof, findings=findings)
+
+
+def _guesses(canaries: int, epsilon: float, confidence: float) -> int:
+    """Fixed by the claim, before the run: what proves most at moderate epsilons; at least twice what refutes the claim if all are right.
+
+    r right guesses of r refute epsilon where p^r < 1 - confidence, p = e^epsilon / (1 + e^epsilon). There -log p is at least
+    1 / (1 + e^epsilon).
+    """
+    usual = 2 * round(2 * math.sqrt(canaries))
+    refuting = 2 * math.ceil(-math.log1p(-confidence) * (1.0 + math.exp(min(epsilon, 20.0))))
+    least = max(1, math.ceil(-math.log2(1.0 - confidence)))
+    return max(least, min(canaries, 10**5, max(usual, refuting)))
 
 
 def _apart(model: nn.Module, data: Any, rows: int) -> tuple[Finding, ...]:

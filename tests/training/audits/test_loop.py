@@ -12,7 +12,7 @@ from torch import nn
 
 from dptheory.privacy import gaussian_epsilon
 from dptheory.training import audit
-from dptheory.training.audits import Finding, Stated, Steps, _canaries, _diagnosis, _released
+from dptheory.training.audits import Finding, Stated, Steps, _canaries, _diagnosis, _loop, _released
 from tests.refused import refused
 
 DELTA, ENTRIES = 1e-5, 256
@@ -47,7 +47,7 @@ def one_step(sigma: float, seed: int) -> Callable[[Any], nn.Module]:
 
 
 def along(model: nn.Module, record: Any) -> float:
-    return float(model(record[0]))
+    return float(model(record[0]).detach())
 
 
 def audited(sigma: float, epsilon: float, seed: int) -> Any:
@@ -75,6 +75,14 @@ def test_false_claims_fall() -> None:
     without = audited(0.0, 3.0, 1)
     assert not without.stands and without.proof.hits == without.proof.guesses
     assert "is false" in str(without)
+
+
+@pytest.mark.parametrize(("epsilon", "canaries"), [(1.0, 60), (4.0, 1000), (5.0, 2000)])
+def test_a_claim_falls_where_all_guesses_are_right(epsilon: float, canaries: int) -> None:
+    """Perfect guesses refute the claim, with room for some that are wrong."""
+    guesses = _loop._guesses(canaries, epsilon, 0.95)
+    p = 1 / (1 + math.exp(-epsilon))
+    assert guesses <= canaries and p**guesses < 0.05**1.5
 
 
 def test_a_loop_that_ignores_its_data_is_never_accused() -> None:
