@@ -1,7 +1,7 @@
 """Argument checks shared by the calculators: every error names the argument, its value and the allowed range.
 
 Numbers may be Python's or NumPy's, or arrays or tensors without dimensions; arrays anything that NumPy reads as numbers,
-such as lists, integer arrays and tensors on the CPU. Booleans and text are no numbers, and masked arrays are refused: a
+such as lists, integer arrays and tensors on the CPU. Booleans and strings do not count as numbers, and masked arrays are refused: a
 calculator would read what the mask hides.
 """
 

@@ -17,11 +17,13 @@ from figures._table import Data, Figure, from_lines, to_csv, to_lines
 
 def _modules() -> Iterator[tuple[str, Figure]]:
     for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")):
-        yield name, cast(Figure, importlib.import_module(f"figures.{name}"))
+        module = importlib.import_module(f"figures.{name}")
+        many: dict[str, Figure] | None = getattr(module, "FIGURES", None)
+        yield from many.items() if many else ((name, cast(Figure, module)),)
 
 
 FIGURES: dict[str, Figure] = dict(_modules()) | {f"study_{name}": StudyFigure(name) for name in STUDIES}
-"""Every module of this folder whose name has no underscore at its start, and every study, as far as there are results."""
+"""Every module of this folder whose name has no underscore at its start, or what its ``FIGURES`` has; and every study with results."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 DATA = "data.jsonl"

@@ -2,7 +2,8 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,11 +15,24 @@ Data = dict[str, NDArray[np.float64]]
 
 
 class Figure(Protocol):
-    """A module of this package."""
+    """A module of this package, or a picture in one that holds many."""
 
     def data(self) -> Data: ...
 
     def draw(self, ax: Axes, data: Data) -> None: ...
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One of the figures of a module that holds many.
+
+    Args:
+        data: computes.
+        draw: draws.
+    """
+
+    data: Callable[[], Data]
+    draw: Callable[[Axes, Data], None]
 
 
 def to_csv(data: Data) -> str:

@@ -5,6 +5,7 @@ It needs what the extra ``architectures`` installs.
 
 import copy
 import io
+import json
 import re
 import sys
 import tempfile
@@ -24,7 +25,10 @@ from torch.nn import functional as F
 from dptheory.files import write_atomically
 from dptheory.training.engine import attach
 from dptheory.training.mechanisms import DpSgd
+from dptheory.training.networks import standardise_weights
 from dptheory.training.per_example import HookedModule
+from tests.practice_costs import RESULTS, goals, machine
+from tests.practice_loops import PRACTICES, Engine
 from tests.training import architectures as a
 from tests.training import errors_table as t
 from tests.training.per_example.test_whole_network import Experts
@@ -108,6 +112,7 @@ def told(run: Callable[[], str]) -> str:
             return run()
     except Exception as problem:
         first = re.sub(r"/[^ \"]*/site-packages/", "", " ".join(str(problem).split()))
+        first = re.sub(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-f]+>", r"a \1", first)
         line = f"{type(problem).__name__}: {first}".replace("|", "\\|").replace("`", "'")
         return f"`{line[:LONGEST]}{'...' if len(line) > LONGEST else ''}`"
 
@@ -151,12 +156,27 @@ class Residual(nn.Module):
         return self.out(F.relu_(h).mean((2, 3)))  # type: ignore[no-any-return]
 
 
+def tied() -> nn.Module:
+    """The last layer has the weight of the first one, as language models have it."""
+    model = t.Model(lambda s, x: s.b(s.a(x).tanh().mean(1)), a=nn.Embedding(10, 6), b=nn.Linear(6, 10))
+    model.b.weight = model.a.weight  # type: ignore[union-attr, assignment]
+    return model
+
+
 LAYERS: dict[str, tuple[Callable[[], nn.Module], Sequence[torch.Tensor], Any]] = {
     "a residual block after `ModuleValidator.fix`": (
         lambda: ModuleValidator.fix(Residual()), (a.PICTURES[:, :, :6, :6], a.LABELS), t.cross_entropy),
     "a loop over `nn.GRUCell`": t.RIGHT["GRUCell"],
     "spectral norm": t.RIGHT["spectral norm"],
+    "weight standardisation (`standardise_weights`)": (
+        lambda: standardise_weights(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))),
+        (a.PICTURES[:, :, :6, :6], a.LABELS), t.cross_entropy),
     "weight norm": t.RIGHT["weight_norm"],
+    "a recurrence by hand": t.RIGHT["a call for each frame"],
+    "a siamese network": (
+        lambda: t.Model(lambda s, x: s.b((s.a(x) - s.a(x.flip(1))).tanh()), a=nn.Linear(6, 4), b=nn.Linear(4, 3)), (t.X, t.Y),
+        t.cross_entropy),
+    "tied weights": (tied, (t.TOKENS, t.Y), t.cross_entropy),
     "a weight used outside of its layer": t.RIGHT["used outside of its layer"],
     "a weight used in its layer and outside": t.RIGHT["used in its layer and outside"],
     "one row for all examples": t.RIGHT["one row for all"],
@@ -365,13 +385,45 @@ def page() -> str:
             for name, run in LOOPS.items()
         )
     ]
+    parts += [PRACTICES_HEAD]
+    parts += [
+        table(
+            [name, *(told(lambda run=run, engine=engine: run(engine)) for engine in (Engine(True), Engine(False)))]  # type: ignore[misc]
+            for name, run in PRACTICES.items()
+        )
+    ]
     parts += [
         "\n## After training\n\nAll after `to_standard_module()`.\n\n| what | here |\n|---|---|\n",
         table(of_adapters()),
     ]
-    parts += [TAIL]
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    parts += [COSTS.format(machine=machine(results)), "".join(f"{row}\n" for row in goals(results)), TAIL]
     return "".join(parts)
 
+
+PRACTICES_HEAD = """
+## Practices
+
+A pass over forty records in batches of ten, through a network of two layers. C is the clip. "Trains" says no more than that no
+error came. Of Opacus: it clips each view by itself; epsilon does not hold where the loss mixes records or divides by what
+others bring, where a record stands twice, or where a buffer keeps what it has seen; changed gradients, a penalty on weights and the
+loader's sampler are dropped without a word. Automatic clipping it does not have.
+
+| practice | here | Opacus |
+|---|---|---|
+"""
+
+COSTS = """
+## What it costs
+
+Medians of processor time in turns, and peak memory of three steps, by `python -m dptheory.training.benchmarks practice`
+([all times](figures/practice_benchmark.json), [layer by layer](guides/fine_tuning.md#what-each-costs)). BERT has two layers of
+width 256, and batches 64 rows of 64 tokens; the small CNN has 32 images, in 16 views or with 480 further images.
+{machine}
+
+| what | goal | found | reached |
+|---|---|---|---|
+"""
 
 TAIL = """
 ## What is refused, and why

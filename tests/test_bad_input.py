@@ -18,6 +18,7 @@ from dptheory import _validate, claims
 from tests.calls import Calls, descent, embedding, index, ledger, planning, privacy, pruning
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
+from tests.calls.ranges import beyond
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
 from tests.refused import refused
@@ -78,6 +79,11 @@ def test_valid_calls_are_accepted(name: str) -> None:
 def test_bad_input(name: str) -> None:
     found = failures(CALLABLES[name], CALLS[name])
     assert not found, "\n".join([f"{len(found)} answers", *found[:40]])
+
+
+@every(sorted(CALLABLES.keys() & CALLS.keys()))
+def test_a_number_next_to_its_documented_range_is_refused(name: str) -> None:
+    assert [told for one in CALLS[name] for told in beyond(CALLABLES[name], one, CALLABLES)] == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import dptheory.training
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
+from tests.calls.ranges import beyond
 from tests.calls.training import CALLS
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
@@ -35,13 +36,13 @@ _LEFT_OUT = re.compile(
     r"|studies\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells
     r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
     r"|runs\.metrics|studies\.(read_study|study_from_dict|standing|sweep|show|compare)"  # tests/training/studies/test_sweep.py
-    r"|studies\.write_answers"  # tests/training/studies/test_results_page.py
-    r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_rerun.py
+    r"|studies\.write_answers"  # tests/training/studies/test_results.py
+    r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_worker.py
     r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
     r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step"
     # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
-    r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/networks/test_flat_gradients.py
+    r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/test_networks.py
     r"|measure\.(measure_instrument|run_probe|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
     r"|measure\.(LinearGradient|attack|linear_attack|prepare|snapshots|validate|validate_images)(\..*)?"
     r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory probe` and `validate`
@@ -79,6 +80,11 @@ def test_the_valid_calls_name_every_argument_and_are_accepted(name: str) -> None
 def test_bad_input(name: str) -> None:
     found = failures(CALLABLES[name], CALLS[name])
     assert not found, "\n".join([f"{len(found)} answers", *found[:40]])
+
+
+@every(sorted(CALLS))
+def test_a_number_next_to_its_documented_range_is_refused(name: str) -> None:
+    assert [told for one in CALLS[name] for told in beyond(CALLABLES[name], one, CALLABLES)] == []
 
 
 @every(sorted(CALLS))

@@ -312,7 +312,6 @@ def test_steps_are_the_most() -> None:
 
 
 def test_bounds_and_budgets_in_ball_arithmetic() -> None:
-    pytest.importorskip("flint")
     rate, steps, delta = 0.2, 100, 1e-5
     run = {"sampling_rate": rate, "delta": delta, "certified": True}
     truth = _composed_epsilon(1.0, rate, steps, delta)

@@ -1,7 +1,9 @@
-"""Rooms and floors: which package may import which, what is private, and where the tests of a room stand."""
+"""The package: rooms and floors, what is imported, and what a release states."""
 
 import importlib
+import json
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -9,11 +11,19 @@ from functools import cache
 from pathlib import Path
 
 import grimp
+from packaging.specifiers import SpecifierSet
 
 import dptheory
 
+# --- Rooms and floors: which package may import which, what is private, and where the tests of a room stand ---
+
+
 ROOT = Path(__file__).parents[1]
+
+
 TOPS = ("dptheory", "figures")
+
+
 TRAINING = "dptheory.training"
 """Imported under this name, which no folder of a user hides; the folder itself is ``training/``."""
 
@@ -114,23 +124,130 @@ def test_everything_goes_into_the_wheel() -> None:
         assert len(data) >= {"dptheory": 7, TRAINING: 35}[package]
 
 
-# --- the mirror ---------------------------------------------------------------------------------------------------------
-
-_TESTS = ROOT / "tests"
-
-
-def _test_file(module: str, path: Path) -> Path:
-    """Where the mirror has the tests of a module: ``dptheory/privacy/methods/references/_prv.py`` and ``tests/privacy/test_prv.py``."""
-    folder = path.parent.relative_to(ROOT)
-    home = folder.relative_to("dptheory")
-    return _TESTS / home / f"test_{path.stem.removeprefix('_')}.py"
+def test_every_room_has_its_tests() -> None:
+    """In the folder of its name, or in the file of its name where one is enough."""
+    folders = {path.parent.relative_to(ROOT / "dptheory") for path in ALL.values() if ROOT / "dptheory" in path.parents}
+    rooms = {Path(*one.parts[: 2 if one.parts[0] == "training" else 1]) for one in folders if one.parts}
+    for one in rooms - {Path("training")}:
+        home = ROOT / "tests" / one
+        assert home.with_name(f"test_{home.name}.py").is_file() or any(home.glob("test_*.py")), one
 
 
-def test_every_test_file_of_a_room_has_its_module() -> None:
-    """A file in the folder of a room tests one module of it, or the room as a whole: ``test_<room>.py``."""
-    rooms_of = {name: path for name, path in ALL.items() if not name.startswith("figures")}
-    homes = {_test_file(name, path) for name, path in rooms_of.items()}
-    homes |= {home.parent / f"test_{home.parent.name}.py" for home in homes}
-    rooms = {home.parent for home in homes} - {_TESTS, _TESTS / "training"}
-    strange = {str(test.relative_to(ROOT)) for room in rooms for test in room.glob("test_*.py") if test not in homes}
-    assert strange == set(), "name it after the module that it tests, or move it up to tests/ or tests/training/"
+# What an import pulls in; how long it takes is a benchmark (`python -m dptheory.training.benchmarks --only
+# importing`)
+
+
+HEAVY = {
+    "torch",
+    "opacus",
+    "matplotlib",
+    "sympy",
+    "hypothesis",
+    "PEPit",
+    "dp_accounting",
+    "prv_accountant",
+    "kymatio",
+    "pylatexenc",
+}
+
+
+def loaded(statements: str) -> set[str]:
+    """The modules that some statements load into a fresh interpreter, beyond those that it starts with."""
+    code = f"import sys, json\nbefore = set(sys.modules)\n{statements}\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+    return set(json.loads(subprocess.check_output([sys.executable, "-c", code])))
+
+
+def test_import_loads_the_standard_library_alone() -> None:
+    """So that it takes milliseconds: NumPy and SciPy come with the first submodule that is asked for."""
+    found = {name for name in loaded("import dptheory") if name.split(".")[0] not in sys.stdlib_module_names}
+    assert found == {"dptheory"}
+
+
+STAGES = (
+    ("import dptheory.pruning, dptheory.privacy", "numpy"),
+    ("import dptheory.claims; dptheory.claims.all_claims(); dptheory.claims.find('kappa')", "scipy"),
+    ("import dptheory.cli; dptheory.cli.app", "typer"),
+    ("import dptheory.training._commands", "dptheory.training"),
+)
+"""What people import, and what it needs; one after the other in one interpreter."""
+
+
+def test_heavy_packages_wait_for_those_who_need_them() -> None:
+    note = "stages.append(sorted(set(sys.modules) - before))"
+    lines = (line for statements, _ in STAGES for line in (statements, note))
+    code = "\n".join(("import sys, json", "before, stages = set(sys.modules), []", *lines, "print(json.dumps(stages))"))
+    stages = json.loads(subprocess.check_output([sys.executable, "-c", code]))
+    for (statements, needed), modules in zip(STAGES, stages, strict=True):
+        assert needed in modules, statements
+        assert not {name.split(".")[0] for name in modules} & HEAVY, statements
+        assert "dptheory.training" not in modules or "training" in statements, statements
+
+
+def test_submodules_load_on_first_use() -> None:
+    code = "import dptheory; print(float(dptheory.pruning.random_k_mse(4, 1, sigma_g=1.0)), 'privacy' in dir(dptheory))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["3.0", "True"]
+
+
+def test_unknown_submodule_is_an_attribute_error() -> None:
+    code = "import dptheory\ntry:\n    dptheory.nothing\nexcept AttributeError as e:\n    print(e)"
+    assert "has no attribute 'nothing'" in subprocess.check_output([sys.executable, "-c", code], text=True)
+
+
+# One version, one license and one description in all files that state them, and Pythons that the code is written for
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def cited(field: str) -> str:
+    """A line of CITATION.cff."""
+    found = re.findall(rf'^{field}: "?(.+?)"?$', (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(found) == 1, field
+    return found[0]
+
+
+def test_version_license_and_title_are_said_alike() -> None:
+    headings = re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert PROJECT["version"] == cited("version") == headings[0]
+    assert PROJECT["license"] == cited("license") == "Apache-2.0"
+    title = cited("title")
+    assert title.lower() == f"{PROJECT['name']}: {PROJECT['description']}".lower()
+
+
+def test_the_pythons_declared_are_those_allowed() -> None:
+    """Each was installed into and tried; a later one is allowed, not promised."""
+    declared = [
+        one.rsplit(" ", 1)[1]
+        for one in PROJECT["classifiers"]
+        if one.startswith("Programming Language :: Python :: 3.")
+    ]
+    assert declared == ["3.11", "3.12", "3.13"]
+    assert all(one in SpecifierSet(PROJECT["requires-python"]) for one in declared)
+    assert "3.10" not in SpecifierSet(PROJECT["requires-python"])
+
+
+def test_every_extra_is_in_all_or_named_apart() -> None:
+    extras = set(PROJECT["optional-dependencies"])
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    together = set(re.findall(r"\w+", everything.partition("[")[2]))
+    assert extras - together == {"all", "architectures", "browser", "cluster", "docs", "evidence"}
+
+
+def test_the_source_archive_carries_what_its_tests_and_pages_need() -> None:
+    carried = (ROOT / "MANIFEST.in").read_text(encoding="utf-8")
+    top = {
+        path.name for path in ROOT.iterdir() if not path.name.startswith(".") and not path.name.endswith(".egg-info")
+    }
+    named = {name for name in top if re.search(rf"^(graft|include) .*\b{re.escape(name)}", carried, re.MULTILINE)}
+    ours = {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "conftest.py",
+        "constraints.txt",
+        "figures",
+        "proofs",
+        "tests",
+        "training",
+    }
+    assert ours <= named

@@ -13,11 +13,12 @@ import typer
 import dptheory.cli
 from dptheory import cli
 from dptheory._rounding import rounded_up
-from dptheory.claims import ledger_markdown, page_markdown
+from dptheory.claims import bibtex, ledger_markdown, page_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
     (page_markdown.__name__,),
+    ("claims", bibtex.__name__),
     (rounded_up.__name__,),
 }
 """Forms of a result, and of a number."""
@@ -33,7 +34,7 @@ READ = {
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],
     "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound"],
-    "_privacy_options.Given": ["Composition", "Composition", "Step", "read_composition"],
+    "_privacy_options.Given": ["Composition", "Composition", "Composition", "Step", "of_steps", "read_composition"],
     "_privacy.show_epsilon": ["epsilon_bounds", "rdp_epsilon"],
     "_privacy.show_delta": ["delta_bounds"],
     "_privacy.show_sigma": ["epsilon_bounds", "epsilon_bounds", "least_noise_multiplier"],

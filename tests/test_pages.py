@@ -315,6 +315,7 @@ def test_the_whole_page_of_measured_claims_has_them_all(paper: str) -> None:
 METHODS = {
     "privacy/fixed_size_batches.md",
     "privacy/other_samplers.md",
+    "privacy/random_allocation.md",
     "privacy/saddle_line.md",
     "privacy/tradeoff_curve.md",
 }

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="TOML file; configs/... of this package are found from anywhere")],
-    set: Annotated[list[str] | None, typer.Option(help="change a key, as epochs=1 or mechanism.drop_rate=0.7")] = None,
+    config: Annotated[Path, typer.Argument(help="TOML file, or a run of this package: configs/fashion_mnist/dp_sgd")],
+    set: Annotated[list[str] | None, typer.Option(help="change a key: epochs=1 or mechanism.drop_rate=0.7")] = None,
     out: Annotated[Path, typer.Option(help="folder for metrics, privacy statement and checkpoint.pt")] = Path("run"),
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in the folder")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="continue from the checkpoint in the folder")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
     """Train one network with one of the papers' algorithms.
@@ -51,31 +51,33 @@ def run(
         from dptheory.training.runs import STATE
 
         left = (
-            f"the same command with --resume goes on from {out}" if (out / STATE).exists() else "before the first step"
+            f"the same command with --resume continues from {out}"
+            if (out / STATE).exists()
+            else "before the first step"
         )
         typer.echo(f"interrupted; {left}", err=True)
         raise typer.Exit(130) from None
 
 
 def sweep(
-    study: Annotated[
-        Path, typer.Argument(help="TOML file; configs/studies/... of this package are found from anywhere")
-    ],
-    workers: Annotated[int, typer.Option(help="runs at a time, each a process of one thread")] = 1,
+    study: Annotated[Path, typer.Argument(help="TOML file, or a study of this package: configs/studies/masking.toml")],
+    workers: Annotated[int, typer.Option(help="how many runs at a time, each a process of one thread")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
-    hours: Annotated[float | None, typer.Option(help="start no run after these, and stop those under way")] = None,
+    hours: Annotated[
+        float | None, typer.Option(help="after so many hours, start no run and stop those under way")
+    ] = None,
     status: Annotated[
-        bool, typer.Option("--status", help="only say how far it is, and what the results so far say")
+        bool, typer.Option("--status", help="only show the progress and what the results say so far")
     ] = False,
     results: Annotated[Path, typer.Option(help="folder for the results")] = Path("proofs/results"),
     state: Annotated[Path, typer.Option(help="folder for the state of runs under way")] = Path("sweep-state"),
     allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
+        bool, typer.Option("--allow-dirty", help="also if the code differs from its commit")
     ] = False,
 ) -> None:
-    """Make all runs of a study that have no result yet; stopped or killed at any time, it goes on when it is called again.
+    """Make all runs of a study that have no result yet. If it is stopped or killed, call it again to continue.
 
-    Ends with code 1 where a run failed, and with 75 where runs are left.
+    Exits with code 1 if a run failed, and with 75 if runs are left.
 
     Example: [bold]dptheory sweep configs/studies/masking.toml --workers 2 --hours 8[/bold]
     """
@@ -100,13 +102,13 @@ def sweep(
                     watcher=lines,
                 )
     except KeyboardInterrupt:
-        typer.echo("interrupted; the same command goes on", err=True)
+        typer.echo("interrupted; run the same command again to continue", err=True)
         raise typer.Exit(130) from None
     if outcome.failed:
         typer.echo(f"failed: {', '.join(sorted(outcome.failed))}", err=True)
         raise typer.Exit(1)
     if not outcome.complete:
-        typer.echo("runs are left; the same command goes on", err=True)
+        typer.echo("runs are left; run the same command again to continue", err=True)
         raise typer.Exit(75)
 
 
@@ -114,9 +116,9 @@ def rerun(
     path: Annotated[Path, typer.Argument(help="file of results, of a study's runs or of instruments")],
     run: Annotated[str, typer.Argument(help="name of one of them, the entry 'run' of its line")],
 ) -> None:
-    """Make a result again, by the code of the commit that it names, and say what came out otherwise.
+    """Repeat a result with the code of the commit that it names, and list what differs.
 
-    The same seed and code give the same result on the CPU, but for the times. Ends with code 1 where anything differs.
+    On the CPU the same seed and code give the same result, except for times. Exits with code 1 if anything differs.
 
     Example: [bold]dptheory rerun proofs/results/instruments.jsonl inversion_seed=0[/bold]
     """
@@ -146,9 +148,9 @@ def answers(
         "proofs/results.md"
     ),
 ) -> None:
-    """Write what the results so far say of the papers' measured claims, by the rules in configs/answers.
+    """Write what the results so far say about the papers' measured claims, by the rules in configs/answers.
 
-    `dptheory pages proofs` then brings it into the ledger.
+    Then `dptheory pages proofs` adds it to the ledger.
 
     Example: [bold]dptheory answers[/bold]
     """

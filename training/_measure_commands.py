@@ -43,9 +43,9 @@ def validate(
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="folder for validate.json and validate.png")] = Path("validate-results"),
 ) -> None:
-    """Predicted against measured: train a small CNN with DP-SGD, and compare at the start, in the middle and at the end.
+    """Train a small CNN with DP-SGD, and compare predictions with measurements at the start, in the middle and at the end.
 
-    Ends with code 1 where a prediction that needs no assumption is more than five standard errors off.
+    Exits with code 1 if a prediction that needs no assumption is off by more than five standard errors.
 
     Example: [bold]dptheory validate --data excerpt --out validate-results[/bold]
     """
@@ -84,7 +84,7 @@ def probe(
     data: Data = "excerpt",
     steps: Steps = 120,
     record: Annotated[
-        str | None, typer.Option(help="steps whose gradient is kept, as 0,50,199; default: five, evenly spread")
+        str | None, typer.Option(help="steps whose gradient is kept, such as 0,50,199; by default five, evenly spread")
     ] = None,
     batch_size: BatchSize = 250,
     noise_multiplier: NoiseMultiplier = 1.0,
@@ -98,7 +98,7 @@ def probe(
         "probe-results"
     ),
 ) -> None:
-    """Train a small CNN with DP-SGD and compare predicted with measured on its clipped batch gradients.
+    """Train a small CNN with DP-SGD, and compare predictions with measurements on its clipped batch gradients.
 
     Example: [bold]dptheory probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
     """
@@ -131,17 +131,17 @@ def probe(
 
 
 def instrument(
-    names: Annotated[list[str], typer.Argument(help="instruments; tables of configs/instruments.toml of this package")],
-    seed: Annotated[
-        int | None, typer.Option(help="one of the instrument's seeds; all of them where none is given")
-    ] = None,
+    names: Annotated[
+        list[str], typer.Argument(help="names of instruments: the tables of configs/instruments.toml in this package")
+    ],
+    seed: Annotated[int | None, typer.Option(help="one of the instrument's seeds; all of them by default")] = None,
     device: Device = "cpu",
     results: Annotated[Path, typer.Option(help="folder for the results")] = Path("proofs/results"),
     allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="also with code that differs from its commit")
+        bool, typer.Option("--allow-dirty", help="also if the code differs from its commit")
     ] = False,
 ) -> None:
-    """Train small networks and measure their gradients on the way: what the papers' figures show.
+    """Train small networks and measure on the way what the papers' figures show.
 
     Example: [bold]dptheory instrument masks --seed 0[/bold]
     """

@@ -75,11 +75,9 @@ def plan(
     ] = None,
     average: Annotated[
         float | None,
-        typer.Option(
-            help="Share of the steps, the last ones, whose weights are averaged, if it is fixed: 0, 0.2 or 0.5."
-        ),
+        typer.Option(help="Share of the last steps whose weights are averaged, if it is fixed: 0, 0.2 or 0.5."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Seconds for planning, about; 150 if left out.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="About how many seconds to plan; 150 by default.")] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
     write: Annotated[
         Path | None, typer.Option(help="Write the choice as a configuration, which `dptheory run` trains with.")
@@ -87,7 +85,7 @@ def plan(
     journal: Annotated[
         Path | None,
         typer.Option(
-            help="File of the pilots that have ended, from which a plan that was stopped goes on; left out, the file of --write with "
+            help="File of the finished pilots. A plan that was stopped continues from it. By default the file of --write, with "
             "the ending .pilots.jsonl."
         ),
     ] = None,
@@ -96,9 +94,9 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Choose batch size, passes, noise, clip and learning rate by short trainings on public records; they cost no privacy.
+    """Choose batch size, passes, noise, clip and learning rate by short trainings on public records, at no cost in privacy.
 
-    Without a network: the batch sizes and passes that a budget allows, each with its least noise.
+    Without a network, it lists the batch sizes and passes that a budget allows, each with its least noise.
 
     Example: [bold]dptheory plan mynetwork.py:build --public public.npz --num-examples 60000 --epsilon 3 --delta 1e-5
     --write config.toml[/bold]
@@ -135,7 +133,10 @@ def plan(
         try:
             choice = setting.planned(**budget, **fixed, journal=place)
         except KeyboardInterrupt:
-            typer.echo("interrupted; " + ("start again" if place is None else "the same command goes on"), err=True)
+            typer.echo(
+                "interrupted; " + ("start again" if place is None else "run the same command again to continue"),
+                err=True,
+            )
             raise typer.Exit(130) from None
         if write is not None:
             write_atomically(write, setting.configuration(choice))

@@ -113,7 +113,9 @@ def secure_normal(count: int, source: Source | None = None) -> torch.Tensor:
 
 def _secure_bits(count: int, source: Source | None = None) -> torch.Tensor:
     """64 random bits each, as int64."""
-    drawn = os.urandom(8 * count) if source is None else source(8 * count)
+    drawn = (
+        os.urandom(8 * count) if source is None else source(8 * count)
+    )  # the kernel's generator: no seed in this process
     return torch.from_numpy(np.frombuffer(drawn, dtype=np.int64).copy())
 
 

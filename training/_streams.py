@@ -24,6 +24,7 @@ _WORDS, _FIRST_WORD = 624, 24
 """Of the Mersenne twister in the state of a CPU generator, each in 8 bytes: how many, and where the first begins."""
 _SIMULATED: ContextVar[bool] = ContextVar("simulated", default=False)
 _process = [os.urandom(16)]
+# A forked child has its parent's generators, word for word: it must notice, or both release with one noise.
 os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, os.urandom(16)))
 
 
@@ -53,7 +54,7 @@ def this_process() -> tuple[bytes, int]:
 
 
 def digest(tensors: Iterable[torch.Tensor]) -> bytes:
-    """32 bytes that other values do not give."""
+    """A digest of 32 bytes: other values give another one."""
     found = hashlib.sha256()
     for tensor in tensors:
         plain = tensor.detach().cpu().contiguous()
@@ -126,7 +127,7 @@ class Stream:
     def load(self, state: torch.Tensor | None) -> bool:
         """Go back to a state in a simulation, and on with numbers that nobody has seen otherwise; whether it went back."""
         if self._repeating is None or state is None:
-            self.renew()
+            self.renew()  # the state may be that of a release which somebody has: its noise must not come twice
             return False
         self._repeating.set_state(state.cpu())
         return True

@@ -1,4 +1,4 @@
-"""Tables of TOML files: read, with the keys that there are alone, and with words where there must be some."""
+"""Tables of TOML files: reads them, rejects unknown keys, and asks for words where they are needed."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,16 +22,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", says: str = "there is no key") -> None:
-    """Refuse keys that there are none of.
+    """Reject unknown keys.
 
     Args:
         table: whose keys are looked at.
-        known: the keys that there are.
+        known: the allowed keys.
         prefix: of the unknown keys in the message, such as "optimizer.".
         says: the beginning of the message.
 
     Raises:
-        ValueError: a key that is none of ``known``.
+        ValueError: a key that is not in ``known``.
     """
     unknown = [prefix + key for key in table if key not in known]
     if unknown:
@@ -42,7 +42,7 @@ def said(table: Mapping[str, Any], key: str) -> str:
     """The words under a key, on one line.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the key has no words.
     """
     value = table.get(key)
     if not isinstance(value, str) or not value.strip():

@@ -84,7 +84,7 @@ class Answer:
         state: "confirmed", where everything that was asked holds; "not confirmed"; "not run", while a run is missing.
         study: that decides; None where no study is about the claim.
         instrument: whose runs decide; None where none is about the claim.
-        question: what the claim comes to in that study, or would in runs that there are none of; "" without one.
+        question: what the claim comes to in that study, or would in runs that nobody has made; "" without one.
         corrected: why the question, or what decides, was changed when results were known; "" where it was not.
         differs: in what the runs differ from the paper's.
         beside: what else their results say, asked after them; it decides nothing.

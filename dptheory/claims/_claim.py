@@ -54,7 +54,7 @@ KERNEL_THEOREMS = {
     "reading_is_false": "the negation of one reading of it",
     "correction_holds": "the correction",
 }
-"""The theorems of a file in ``proofs/kernel``, in the order in which they are named."""
+"""The theorems of a module in ``proofs/kernel``, in the order in which they are named."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class Claim:
         ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
         prose: the words of a measured claim, which has no page of its own; None where the page has them.
         answer: what our own runs say, for empirical claims.
-        kernel: the Coq file in ``proofs/kernel`` that states the claim, and whose theorems Coq's kernel has checked.
-        kernel_theorems: what that file proves, names of :data:`KERNEL_THEOREMS`.
+        kernel: the Coq file in ``proofs/kernel`` whose module states the claim, and whose theorems Coq's kernel has checked.
+        kernel_theorems: what that module proves, names of :data:`KERNEL_THEOREMS`.
     """
 
     id: str
@@ -190,8 +190,14 @@ class Claim:
         return self.verdict.name + (f", {self.severity.name.lower()}" if self.severity else "")
 
     @property
+    def kernel_module(self) -> str | None:
+        """The module of the Coq file that states the claim, as "rs.thm3_2"; None without one."""
+        paper, _, name = self.id.partition(".")
+        return f"{paper}.{re.sub('[.-]', '_', name)}" if self.kernel else None
+
+    @property
     def kernel_proves(self) -> str:
-        """What the theorems of the Coq file say, in words; empty without one."""
+        """What the theorems of the Coq module say, in words; empty without one."""
         theorems = [KERNEL_THEOREMS[name] for name in self.kernel_theorems]
         if self.kernel_theorems[:1] == ("reading_is_false",):
             theorems[0] = "the negation of one reading of the printed statement"
@@ -233,7 +239,9 @@ class Claim:
     @property
     def files(self) -> tuple[str, ...]:
         """What makes up the claim, relative to the root: its own file, its page, its figure, its calculators' modules."""
-        figure = (f"figures/{self.figure}.py", f"proofs/figures/{self.figure}.png") if self.figure else ()
+        name = self.figure or ""
+        module = "measured" if name.startswith("measured_") else name  # the pictures of instruments are one family
+        figure = (f"figures/{module}.py", f"proofs/figures/{name}.png") if name else ()
         return (self.file, f"proofs/{self.page}", *figure, *dict.fromkeys(map(source_file, self.calculators)))
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:

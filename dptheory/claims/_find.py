@@ -228,21 +228,25 @@ _TASKS = (
     ("dptheory refute", "look for a counterexample to a formula of your own", "refute.md", "own formula counterexample"),
     ("dptheory run", "train with a configuration, resume it, and get a statement of privacy", "opacus.md",
      "train training opacus move statement configuration mask freeze project"),
+    ("dptheory.training.make_private_with_epsilon", "fine-tune a text model, with adapters or fully, from data to statement",
+     "guides/fine_tuning.md", "fine tune text language transformer transformers bert hugging face peft lora adapters layers cost"),
 )  # fmt: skip
 """What people come for: the command, what it does, its page, and the words that they use for it."""
 
 
 def _of_task(command: str, title: str, page: str, words: str) -> _Entry:
+    module, _, function = command.rpartition(".")
+    if function.isidentifier():
+        step = f"from {module} import {function}"
+    else:
+        step = f"{command} --help" if " --" not in command else command.replace(" --", " ID --")
     match = Match(
         kind="command",
         name=command,
         title=title,
         label="",
         verdict=None,
-        next_steps=(
-            f"{command} --help" if " --" not in command else command.replace(" --", " ID --"),
-            f"proofs/{page}",
-        ),
+        next_steps=(step, f"proofs/{page}"),
         score=0.0,
     )
     return _Entry(match, ((16.0, _words(words)), (8.0, _words(title)), (8.0, _words(command))), frozenset({command}))

@@ -9,10 +9,10 @@ from dptheory.claims._markdown import one_row
 
 
 def kernel_counts(claims: Iterable[Claim]) -> str:
-    """How many files prove what, by verdict: a table."""
+    """How many claims are proved in which way, by verdict: a table."""
     rows = [claim for claim in claims if claim.kernel]
     by_verdict = {one.name: [claim for claim in rows if claim.verdict is one] for one in Verdict} | {"all": rows}
-    lines = [one_row(("verdict", "files", *KERNEL_THEOREMS.values())), "|---|---|" + "---|" * len(KERNEL_THEOREMS)]
+    lines = [one_row(("verdict", "claims", *KERNEL_THEOREMS.values())), "|---|---|" + "---|" * len(KERNEL_THEOREMS)]
     for name, those in by_verdict.items():
         counts = (sum(theorem in claim.kernel_theorems for claim in those) for theorem in KERNEL_THEOREMS)
         lines += [one_row((name, str(len(those)), *map(str, counts)))] if those else []
@@ -20,7 +20,7 @@ def kernel_counts(claims: Iterable[Claim]) -> str:
 
 
 def kernel_statements(claims: Iterable[Claim], directory: Path) -> str:
-    """What the files' heads doubt, and per paper what they state and prove, without proofs.
+    """What the heads of the modules doubt, and per paper what they state and prove, without proofs.
 
     Args:
         claims: the ledger, in its order; the rows with a Coq file are shown.
@@ -28,9 +28,13 @@ def kernel_statements(claims: Iterable[Claim], directory: Path) -> str:
 
     Raises:
         OSError: a file that a row names is missing.
+        ValueError: it has no module for the claim.
     """
     rows = [claim for claim in claims if claim.kernel]
-    texts = {claim.id: (directory / "kernel" / str(claim.kernel)).read_text(encoding="utf-8") for claim in rows}
+    files = {
+        name: (directory / "kernel" / str(name)).read_text(encoding="utf-8") for name in {one.kernel for one in rows}
+    }
+    texts = {claim.id: module_text(files[claim.kernel], str(claim.kernel_module)) for claim in rows}
     lines = [f"- `{name}`: {doubt}" for name, text in texts.items() for doubt in _doubts(text)]
     for key, paper in PAPERS.items():
         those = [claim for claim in rows if claim.source.paper == key]
@@ -42,14 +46,27 @@ def kernel_statements(claims: Iterable[Claim], directory: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def module_text(text: str, module: str) -> str:
+    """The head and the body of one claim's module in the Coq file of its paper.
+
+    Raises:
+        ValueError: there is no such module.
+    """
+    name = module.rpartition(".")[2]
+    found = re.search(rf"^Module {name}\.\n(.*?\n)End {name}\.$", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise ValueError(f"the Coq file must have a module {name}")
+    return text[text.rindex("\n(* ", 0, found.start()) + 1 : found.start()] + found[1]
+
+
 def _doubts(text: str) -> list[str]:
-    """What a file's head says after the word Doubt or Doubts."""
+    """What a module's head says after the word Doubt or Doubts."""
     head = " ".join(text[2 : text.index("*)")].split())
     return re.findall(r"\bDoubts?: (.*)$", head)
 
 
 def _shown(text: str) -> list[str]:
-    """Statements and theorems of a file, without proofs."""
+    """Statements and theorems of a module, without proofs."""
     found = re.findall(
         r"^(?:Definition (?:printed|part|reading|correction) : Prop|Theorem \w+_(?:false|holds)\b).*?\.$",
         text,

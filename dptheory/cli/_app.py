@@ -108,7 +108,7 @@ def _shows_formulas() -> bool:
 
 @contextmanager
 def _or_find(id: str) -> Iterator[None]:
-    """An id that is none may be words to look for."""
+    """What is not an id may be words to look for."""
     try:
         yield
     except ValueError as error:
@@ -117,13 +117,13 @@ def _or_find(id: str) -> Iterator[None]:
 
 @app.command("check", epilog="Example: dptheory check gip.mse_t0 'gip.thm*' --budget 30s --seed random")
 def check_claims(
-    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims where none is given.")] = None,
+    patterns: Annotated[list[str] | None, typer.Argument(help="Ids or globs; all claims by default.")] = None,
     budget: Budget = "30s",
     seed: Seed = "0",
     workers: Workers = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
 ) -> None:
-    """Run the checks of claims; exit with 1 when one fails."""
+    """Run the checks of claims. Exits with code 1 if one fails."""
     from dptheory import claims
     from dptheory.cli import _tables
     from dptheory.cli._checking import Bar, executor_of
@@ -168,7 +168,7 @@ def _show_report(report: "CheckReport") -> None:
 def write_pages(
     directory: Annotated[Path, typer.Argument(help="Folder of the proof pages.", exists=True, file_okay=False)],
 ) -> None:
-    """Regenerate what is generated in the proof pages: the ledger, our own results, the errata's tables."""
+    """Regenerate the ledger, the page of our own results and the tables of the errata."""
     from dptheory import claims
 
     with user_errors():

@@ -13,7 +13,7 @@ from dptheory.cli._calculators import add, values_of
 from dptheory.cli._common import show_values, user_errors
 from dptheory.cli._curves import draw, picture, require_picture
 from dptheory.cli._other_samplers import SHUFFLED, other_sampler
-from dptheory.cli._privacy_options import Delta, Epsilon, Given, of_a_run
+from dptheory.cli._privacy_options import ALLOCATION, Delta, Epsilon, Given, of_a_run
 
 privacy = typer.Typer(
     name="privacy",
@@ -32,7 +32,11 @@ _RUN = "--noise-multiplier 1 --sampling-rate 0.02 --steps 1000"
 )
 @of_a_run(
     sampling=Annotated[
-        str, typer.Option(help="poisson, 'without replacement' (batches of a fixed size), or shuffled (a lower bound).")
+        str,
+        typer.Option(
+            help="poisson, 'random allocation' (with --steps-per-epoch), 'without replacement' (batches of a fixed size), "
+            "or shuffled (a lower bound)."
+        ),
     ]
 )
 def show_epsilon(
@@ -67,17 +71,16 @@ def show_epsilon(
         if run is not None:
             _show_bounds("Epsilon", run.epsilon(delta, certified=given.certified), given)
             return _privacy_curve(given.plot, run, delta=delta)
-        plain = given.plain
         if given.sampling == SHUFFLED or any(value is not None for value in others.values()):
             title, values = other_sampler(given, delta, **others)
             return show_values(title, values, given.as_json)
-        alike: dict[str, Any] = dict(zip(("noise_multiplier", "sampling_rate", "steps"), plain, strict=True))
+        alike = given.run
         found = accounting.epsilon_bounds(**alike, delta=delta, **_how(given))
         more = {}
-        if given.neighbours == "add-remove":
+        if given.neighbours == "add-remove" and given.sampling == "poisson":
             more["upper bound by Renyi privacy"] = accounting.rdp_epsilon(**alike, delta=delta)
         _show_bounds("Epsilon", found, given, **more)
-        _privacy_curve(given.plot, given.alike() if given.sampling == "poisson" else None, delta=delta)
+        _privacy_curve(given.plot, given.alike() if given.sampling in ("poisson", ALLOCATION) else None, delta=delta)
 
 
 @privacy.command("delta", epilog=f"Example: dptheory privacy delta {_RUN} --epsilon 3")
@@ -90,12 +93,11 @@ def show_delta(given: Given, epsilon: Epsilon) -> None:
         if run is not None:
             _show_bounds("Delta", run.delta(epsilon, certified=given.certified), given)
             return _privacy_curve(given.plot, run, epsilon=epsilon)
-        noise, rate, steps = given.plain
-        found = accounting.delta_bounds(
-            noise_multiplier=noise, sampling_rate=rate, steps=steps, epsilon=epsilon, **_how(given)
-        )
+        found = accounting.delta_bounds(**given.run, epsilon=epsilon, **_how(given))
         _show_bounds("Delta", found, given)
-        _privacy_curve(given.plot, given.alike() if given.sampling == "poisson" else None, epsilon=epsilon)
+        _privacy_curve(
+            given.plot, given.alike() if given.sampling in ("poisson", ALLOCATION) else None, epsilon=epsilon
+        )
 
 
 @privacy.command(
@@ -119,8 +121,8 @@ def show_sigma(given: Given, epsilon: Epsilon, delta: Delta) -> None:
             label = "factor on the noise multipliers"
             spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
             return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
-        _, rate, steps = dataclasses.replace(given, noise_multiplier=1.0).plain
-        alike: dict[str, Any] = {"sampling_rate": rate, "steps": steps, "delta": delta}
+        alike = dataclasses.replace(given, noise_multiplier=1.0).run | {"delta": delta}
+        del alike["noise_multiplier"]
         sigma = accounting.least_noise_multiplier(epsilon=epsilon, **alike, **_how(given))
         found = accounting.epsilon_bounds(noise_multiplier=sigma, **alike, **_how(given))
         least, most = accounting.NOISE
@@ -148,14 +150,15 @@ def show_steps(
     epsilon: Epsilon,
     delta: Delta,
     noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier.")],
-    sampling_rate: Annotated[float, typer.Option(help="Sampling rate.")],
+    sampling_rate: Annotated[float | None, typer.Option(help="Sampling rate; left out for random allocation.")] = None,
 ) -> None:
     """The most steps that keep the budget."""
     with user_errors():
         require_picture(given.plot)
         alike: dict[str, Any] = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "delta": delta}
         steps = accounting.max_steps(epsilon=epsilon, **alike, **_how(given))
-        values: dict[str, Any] = {"steps": steps, "epochs": steps * sampling_rate}
+        epochs = steps / given.steps_per_epoch if given.steps_per_epoch is not None else steps * (sampling_rate or 0.0)
+        values: dict[str, Any] = {"steps": steps, "epochs": epochs}
         if steps == accounting.MAX_STEPS:
             values["note"] = "so many are the most that is accounted for: they keep the budget, and more may"
         show_values("Steps", values, given.as_json)
@@ -168,7 +171,7 @@ def show_steps(
 
 
 @privacy.command("tradeoff", epilog=f"Example: dptheory privacy tradeoff {_RUN} --plot tradeoff.png")
-@of_a_run("sampling")
+@of_a_run()
 def show_tradeoff(
     given: Given,
     false_positive_rate: Annotated[
@@ -194,7 +197,7 @@ def show_tradeoff(
     epilog=f"Example: dptheory privacy statement runs/mine; or dptheory privacy statement {_RUN} --delta 1e-5",
 )
 @of_a_run(
-    *("sampling", "plot"),
+    "plot",
     adjacency=Annotated[str | None, typer.Option(help="add-remove, replace-one or zero-out; add-remove if left out.")],
     as_json=Annotated[bool, typer.Option("--json", help="Write JSON instead of Markdown.")],
 )
@@ -224,6 +227,8 @@ def statement(
         "adjacency": given.adjacency,
     }
     told = {name: text for name, text in texts.items() if text is not None}
+    if given.sampling == ALLOCATION:
+        told.setdefault("sampler", ALLOCATION)
     with user_errors(path="folder"):
         if any(not text.strip() for text in (*told.values(), *(public or ()))):
             name = next((name for name, text in told.items() if not text.strip()), "public")
@@ -231,7 +236,7 @@ def statement(
         if folder is not None:
             settings = dataclasses.asdict(given) | {"delta": delta, "public": public, "seeded": seeded, **texts}
             for name, value in settings.items():
-                if value and name not in ("as_json", "sampling"):
+                if value and name != "as_json" and (name, value) != ("sampling", "poisson"):
                     raise ValueError(f"{name} must be left out with the folder of a run, got {value!r}")
             found = accounting.read_statement(folder)
         else:
@@ -279,7 +284,8 @@ add(
 def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:
     """What all questions are asked with."""
     certified = given.certified if certified is None else certified
-    return {"adjacency": given.neighbours, "sampling": given.sampling, "certified": certified}
+    law = {"steps_per_epoch": given.steps_per_epoch, "participations": given.participations}
+    return {"adjacency": given.neighbours, "sampling": given.sampling, "certified": certified, **law}
 
 
 def _show_bounds(title: str, found: Any, given: Given, **more: float) -> None:

@@ -21,7 +21,8 @@ Delta = Annotated[float, typer.Option(help="The budget delta.")]
 Adjacency = Annotated[
     str | None, typer.Option(help="add-remove or replace-one; if left out that of --composition, else add-remove.")
 ]
-Sampling = Annotated[str, typer.Option(help="poisson or 'without replacement'.")]
+Sampling = Annotated[str, typer.Option(help="poisson, 'without replacement' or 'random allocation'.")]
+ALLOCATION = "random allocation"
 Certified = Annotated[
     bool, typer.Option("--certified", help="Enclosures in ball arithmetic, in seconds; needs python-flint.")
 ]
@@ -58,6 +59,13 @@ class Given:
     ] = None
     adjacency: Adjacency = None
     sampling: Sampling = "poisson"
+    steps_per_epoch: Annotated[
+        int | None, typer.Option(help="Steps of an epoch, in which a record takes part once: of random allocation.")
+    ] = None
+    participations: Annotated[
+        int | None,
+        typer.Option(help="In how many steps of an epoch a record takes part: of random allocation; 1 if left out."),
+    ] = None
     certified: Certified = False
     plot: Plot = None
     as_json: AsJson = False
@@ -68,23 +76,52 @@ class Given:
         return "add-remove" if self.adjacency is None else self.adjacency
 
     @property
+    def run(self) -> dict[str, Any]:
+        """A run whose steps are alike, in the words of the accountant; of random allocation it has no sampling rate."""
+        if self.sampling != ALLOCATION:
+            return dict(zip(("noise_multiplier", "sampling_rate", "steps"), self.plain, strict=True))
+        if self.sampling_rate is not None:
+            raise ValueError(
+                f"sampling_rate must be left out with --sampling {ALLOCATION!r}, got {self.sampling_rate!r}"
+            )
+        self._needed("noise_multiplier", "steps", "steps_per_epoch")
+        return {"noise_multiplier": self.noise_multiplier, "steps": self.steps}
+
+    def _needed(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) is None:
+                instead = "or --step or --composition in place of a run whose steps are alike"
+                raise ValueError(f"{name} must be given, {instead}")
+
+    @property
     def plain(self) -> Plain:
         """A run whose steps are alike.
 
         Raises:
             ValueError: one of the three is missing.
         """
-        given = {name: getattr(self, name) for name in ("noise_multiplier", "sampling_rate", "steps")}
-        for name, value in given.items():
-            if value is None:
-                instead = "or --step or --composition in place of a run whose steps are alike"
-                raise ValueError(f"{name} must be given, {instead}")
-        return cast(Plain, tuple(given.values()))
+        for name in ("steps_per_epoch", "participations"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} must be left out without --sampling {ALLOCATION!r}, got {getattr(self, name)!r}"
+                )
+        names = ("noise_multiplier", "sampling_rate", "steps")
+        self._needed(*names)
+        return cast(Plain, tuple(getattr(self, name) for name in names))
 
     def alike(self) -> "Composition":
-        """A run whose steps are alike, as a composition."""
+        """A run whose steps are alike, as a composition: of Poisson samples, or of random allocation."""
         from dptheory import privacy
 
+        if self.sampling == ALLOCATION:
+            epochs = privacy.RandomAllocation.of_steps(
+                **self.run,
+                steps_per_epoch=cast(int, self.steps_per_epoch),
+                participations=1 if self.participations is None else self.participations,
+            )
+            return privacy.Composition(epochs, adjacency=cast("Neighbours", self.neighbours))
+        if self.sampling != "poisson":
+            raise ValueError(f"sampling must be 'poisson' or {ALLOCATION!r} here, got {self.sampling!r}")
         noise_multiplier, sampling_rate, steps = self.plain
         try:
             step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
@@ -108,7 +145,7 @@ class Given:
         own = "step" if self.step else "composition"
         if self.step and self.composition is not None:
             raise ValueError(f"composition must be left out with --step, got {str(self.composition)!r}")
-        names = ("noise_multiplier", "sampling_rate", "steps")
+        names = ("noise_multiplier", "sampling_rate", "steps", "steps_per_epoch", "participations")
         others = {name: getattr(self, name) for name in names}
         others["sampling"] = None if self.sampling == "poisson" else self.sampling
         for name, value in (others | instead).items():

@@ -32,6 +32,7 @@ from dptheory.convergence._momentum import (
 from dptheory.convergence._momentum_masks import momentum_mask_bound
 from dptheory.convergence._noisy_quadratic import SCHEDULES, noisy_quadratic_loss
 from dptheory.convergence._plain_mean import plain_mean_bound
+from dptheory.convergence._poisson_quadratic import poisson_quadratic_moments
 from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
 from dptheory.convergence._tuned_rate import tuned_learning_rate
@@ -61,6 +62,7 @@ __all__ = [
     "noisy_sgd_bound",
     "optimal_steps",
     "plain_mean_bound",
+    "poisson_quadratic_moments",
     "privacy_term",
     "private_bound",
     "stationary_excess",

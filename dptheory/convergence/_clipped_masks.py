@@ -164,8 +164,8 @@ def allocated_mask_bound(
     ``bias`` are those of all records at the starts of the epochs.
 
     Args:
-        objective_gap, learning_rate, momentum, epochs, steps_per_epoch, smoothness, clip_norm, noise_multiplier, dim, drop_rate,
-        probability, deviation_share: as in :func:`clipped_mask_bound`.
+        objective_gap, learning_rate, momentum, epochs, steps_per_epoch, smoothness, clip_norm: as in :func:`clipped_mask_bound`.
+        noise_multiplier, dim, drop_rate, probability, deviation_share: as in :func:`clipped_mask_bound`.
         example_smoothness: G_1 in [smoothness, 1e35], of each record's loss.
         largest_gradient: Lambda, a bound on |grad L| at the starts of the epochs, in [0, 1e70]; needed where momentum is above 0.
         batch_size: B, 1..1e12, the mean number of records in a step, which the sum is divided by; needed where there is noise.

@@ -60,7 +60,7 @@ def compare_releases(
         clip_norm: S of the gradients, and of the embeddings, in [1e-70, 1e70].
         residual_clip: S2 in [1e-70, 1e70].
         mu: privacy of one release, in [1e-70, 1e70]; add-remove.
-        epsilon: in place of ``mu``, with ``delta``; > 0, with a mu in its range.
+        epsilon: in place of ``mu``, with ``delta``; >= 0, with a mu in its range.
         delta: in place of ``mu``, with ``epsilon``; in (0, 1).
         residual_norm: \|r|, norm of the summed residual, which the embedding alone loses.
 

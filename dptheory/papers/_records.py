@@ -147,7 +147,7 @@ class Cell:
             The number as a fraction, so that no digit is lost.
 
         Raises:
-            ValueError: what is printed is no number.
+            ValueError: what is printed is not a number.
 
         Example: an accuracy in per cent, and the standard error printed beside it.
             >>> from dptheory.papers import table
@@ -164,7 +164,7 @@ class Cell:
             The spread as printed, or None.
 
         Raises:
-            ValueError: what is printed is no number.
+            ValueError: what is printed is not a number.
 
         Example: the standard error beside an accuracy in per cent.
             >>> from dptheory.papers import table

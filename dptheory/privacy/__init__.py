@@ -4,6 +4,7 @@ Start reading at :mod:`dptheory.privacy.epsilon`, which says which method gives 
 """
 
 from dptheory.privacy import auditing as auditing
+from dptheory.privacy import clipping as clipping
 from dptheory.privacy import index_sets as index_sets
 from dptheory.privacy import methods as methods
 from dptheory.privacy import report as report
@@ -11,14 +12,6 @@ from dptheory.privacy import samplers as samplers
 from dptheory.privacy._accountant import delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds, ProbabilityBounds
 from dptheory.privacy._budgets import least_noise_beside, least_noise_multiplier, max_steps
-from dptheory.privacy._clipping_rules import (
-    COUNT_SHARE,
-    CountedNoise,
-    automatic_clip_sensitivity,
-    counted_noise,
-    layer_clip_sensitivity,
-    weighted_mean_sensitivity,
-)
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._composition_file import read_composition
 from dptheory.privacy._masks import (
@@ -30,7 +23,7 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
-from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Step
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, RandomAllocation, Step
 from dptheory.privacy.methods.gaussian._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -45,7 +38,6 @@ from dptheory.privacy.report._attack import AttackRisk
 from dptheory.privacy.report._statement import PrivacyStatement, privacy_statement, read_statement
 
 __all__ = [
-    "COUNT_SHARE",
     "DELTA",
     "MAX_STEPS",
     "NOISE",
@@ -53,7 +45,6 @@ __all__ = [
     "RATE",
     "AttackRisk",
     "Composition",
-    "CountedNoise",
     "EpsilonBounds",
     "FixedSizeStep",
     "FreshMask",
@@ -62,12 +53,11 @@ __all__ = [
     "MaskedStep",
     "PrivacyStatement",
     "ProbabilityBounds",
+    "RandomAllocation",
     "Step",
-    "automatic_clip_sensitivity",
     "average_sensitivity",
     "combined_multiplier",
     "conversion",
-    "counted_noise",
     "delta_bounds",
     "divisor_delta",
     "divisor_kl",
@@ -80,7 +70,6 @@ __all__ = [
     "gaussian_mu",
     "gaussian_rdp_epsilon",
     "gaussian_rdp_mu",
-    "layer_clip_sensitivity",
     "least_noise_beside",
     "least_noise_multiplier",
     "masked_sensitivity",
@@ -91,7 +80,6 @@ __all__ = [
     "read_composition",
     "read_statement",
     "subsampled_gaussian_rdp",
-    "weighted_mean_sensitivity",
     "zcdp_budget",
     "zcdp_epsilon",
 ]

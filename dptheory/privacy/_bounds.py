@@ -10,12 +10,12 @@ from dptheory.errors import ArgumentError
 Direction = Literal["remove", "add", "replace"]
 """Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
 DIRECTIONS = ("worst", "add", "remove")
-SAMPLINGS = ("poisson", "without replacement")
+SAMPLINGS = ("poisson", "without replacement", "random allocation")
 NOISE = (0.05, 1000.0)
 MAX_STEPS = 1_000_000
 RATE = (1e-8, 1.0)
 DELTA = (1e-30, 0.99)
-LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, NONE = (
+LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, BLOCKS, BOTH, NONE = (
     "saddle line",
     "Gaussian",
     "one step",
@@ -25,6 +25,9 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, NONE = (
     "values and index sets added up",
     "participations",
     "certified",
+    "random allocation",
+    "blocks",
+    "remove, then add",
     "nothing",
 )
 
@@ -76,9 +79,11 @@ class EpsilonBounds:
         upper: epsilon is at most this; the number to report.
         method: what gave the bracket: "saddle line" (the inversion integral), "certified" (the same in ball arithmetic),
             "Gaussian" or "one step" (closed forms), "participations" (the bound that reveals in which steps an example took
-            part), "lattice", "grid" or "RDP" (where the integral gives a wide bracket only, or serves not at all), or, without
-            replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md). Of two names the first gave
-            the lower bound, the second the upper one; the middle then says only that epsilon is near it if they are close.
+            part), "lattice", "grid" or "RDP" (where the integral gives a wide bracket only, or serves not at all), without
+            replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md), or of random allocation its own
+            name, "blocks" (several participations, from above) or "remove, then add" (one record replaced, from above). Of two
+            names the first gave the lower bound, the second the upper one; the middle then says only that epsilon is near it if
+            they are close.
     """
 
     lower: float

@@ -1,7 +1,7 @@
 """The least noise, and the most steps that a privacy budget allows for, each from a bracket that holds."""
 
 import math
-from dataclasses import replace
+from typing import Any
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
@@ -9,8 +9,8 @@ from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
 from dptheory.privacy._composition import Composition, alike_steps, directions_of
 from dptheory.privacy._crossing import crossing, first_that_fits
-from dptheory.privacy._noise_scale import NoNoiseError, least_scale, quick_delta, root
-from dptheory.privacy._parts import FixedSizeStep, Parts, Step, alike, checked_step
+from dptheory.privacy._noise_scale import NoNoiseError, about_poisson, least_scale, quick_delta, root
+from dptheory.privacy._parts import RandomAllocation, Step, plain, values_of
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._noise import about_log_delta
@@ -25,21 +25,24 @@ def least_noise_multiplier(
     *,
     epsilon: float,
     delta: float,
-    sampling_rate: float,
+    sampling_rate: float | None = None,
     steps: int,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
+    steps_per_epoch: int | None = None,
+    participations: int | None = None,
     direction: str = "worst",
     certified: bool = False,
 ) -> float:
     """The least noise multiplier whose upper bound of epsilon fits the budget, to 1e-6 relative.
 
     ``epsilon_bounds(...).upper`` is at most ``epsilon`` at the returned sigma. Where the bounds are wide (:func:`epsilon_bounds`
-    says where) sigma is safe, but may be larger than needed; for sampling without replacement it is found to 0.1 %.
+    says where) sigma is safe, but may be larger than needed; for other than Poisson sampling it is found to 0.1 %.
 
     Args:
         epsilon: > 0.
-        delta, sampling_rate, steps, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.
+        delta, sampling_rate, steps, adjacency, sampling, steps_per_epoch, participations, direction, certified: as for
+            :func:`epsilon_bounds`.
 
     Returns:
         sigma in [0.05, 1000]; 0.05 where less would do. :meth:`Composition.noise_scale` of one step with noise 1 answers from 1e-15
@@ -57,7 +60,8 @@ def least_noise_multiplier(
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     certified = _validate.flag("certified", certified)
-    run = alike_steps(1.0, sampling_rate, steps, adjacency=adjacency, sampling=sampling)
+    law: dict[str, Any] = {"steps_per_epoch": steps_per_epoch, "participations": participations}
+    run = alike_steps(1.0, sampling_rate, steps, adjacency=adjacency, sampling=sampling, **law)
     directions, delta = directions_of(run, direction), valid_delta(delta)
     try:
         return least_scale(run.parts, directions, epsilon=budget, delta=delta, certified=certified, noises=NOISE)
@@ -75,9 +79,11 @@ def max_steps(
     epsilon: float,
     delta: float,
     noise_multiplier: float,
-    sampling_rate: float,
+    sampling_rate: float | None = None,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
+    steps_per_epoch: int | None = None,
+    participations: int | None = None,
     direction: str = "worst",
     certified: bool = False,
 ) -> int:
@@ -87,7 +93,8 @@ def max_steps(
 
     Args:
         epsilon: > 0.
-        delta, noise_multiplier, sampling_rate, adjacency, sampling, direction, certified: as for :func:`epsilon_bounds`.
+        delta, noise_multiplier, sampling_rate, adjacency, sampling, steps_per_epoch, participations, direction, certified: as for
+            :func:`epsilon_bounds`.
 
     Returns:
         0 where not even one step fits; at most 10^6, the largest number that is accounted for.
@@ -104,37 +111,49 @@ def max_steps(
     """
     budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     certified = _validate.flag("certified", certified)
-    run = alike_steps(noise_multiplier, sampling_rate, 1, adjacency=adjacency, sampling=sampling)
-    directions, delta = directions_of(run, direction), valid_delta(delta)
-    fixed = isinstance(run.parts[0], FixedSizeStep)
-    one = checked_step(noise_multiplier, sampling_rate, 1)
-    poisson = alike(FixedSizeStep(**vars(one))) if fixed else one
+    law: dict[str, Any] = {"steps_per_epoch": steps_per_epoch, "participations": participations}
 
-    def made(count: float) -> Parts:
-        return (FixedSizeStep(**{**vars(one), "count": int(count)}) if fixed else replace(one, count=int(count)),)
+    def run(count: float) -> Composition:
+        return alike_steps(noise_multiplier, sampling_rate, int(count), adjacency=adjacency, sampling=sampling, **law)
+
+    one = run(1)
+    directions, delta = directions_of(one, direction), valid_delta(delta)
+    poisson = isinstance(one.parts[0], Step)
 
     def excess(count: float) -> float:
         """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
-        if fixed:
-            return math.log(max(methods.upper_epsilon(made(count), directions, delta), 1e-300)) - math.log(budget)
-        found = quick_delta((replace(one, count=int(count)),), directions, budget)
+        if not poisson:
+            return math.log(max(methods.upper_epsilon(plain(run(count).parts), directions, delta), 1e-300)) - math.log(
+                budget
+            )
+        found = quick_delta(values_of(run(count).parts, hidden=False), directions, budget)
         if found > delta:
-            found = methods.delta_of(made(count), directions, budget).upper
+            found = methods.delta_of(run(count).parts, directions, budget).upper
         return math.log(max(found, 1e-320)) - math.log(delta)
 
     def rough(count: float) -> float:
-        return about_log_delta((replace(poisson, count=int(count)),), budget, directions[0]) - math.log(delta)
+        return about_log_delta(about_poisson(run(count).parts), budget, directions[0]) - math.log(delta)
 
     def upper(count: int) -> float:
-        if certified:
-            return certified_epsilon(made(count), directions, delta).upper
-        return methods.upper_epsilon(made(count), directions, delta)
+        parts = plain(run(count).parts)
+        return (
+            certified_epsilon(parts, directions, delta).upper
+            if certified
+            else methods.upper_epsilon(parts, directions, delta)
+        )
 
-    found = crossing(rough, excess, 1.0, float(MAX_STEPS), 1 + 1e-12, whole=True)
+    # epochs first: each number of steps of an epoch that is cut short has a law of its own, which takes long
+    unit = one.parts[0].steps_per_epoch if isinstance(one.parts[0], RandomAllocation) else 1
+    most = float(MAX_STEPS // unit)
+    found = crossing(lambda x: rough(x * unit), lambda x: excess(x * unit), 1.0, most, 1 + 1e-12, whole=True)
     count = 0 if found is None else int(found)
-    while count > 0 and upper(count) > budget:
+    while count > 0 and upper(count * unit) > budget:
         count -= 1  # rounding, or an enclosure that is wider
-    return count
+    fits, breaks = count * unit, min((count + 1) * unit, MAX_STEPS + 1)
+    while breaks - fits > 1:
+        middle = (fits + breaks) // 2
+        fits, breaks = (middle, breaks) if upper(middle) <= budget else (fits, middle)
+    return fits
 
 
 # --- The least noise of a training that comes after releases of the same records
@@ -152,8 +171,7 @@ def least_noise_beside(*, spent: Composition, epsilon: float, delta: float, samp
 
     Args:
         spent: releases made before: sums or counts with noise, an earlier training.
-        epsilon: the budget of both, in (0, 1e4].
-        delta: of the budget, in [1e-15, 0.1].
+        epsilon, delta: the budget of both, as for :func:`least_noise_multiplier`.
         sampling_rate: of the training to come, in [1e-9, 1].
         steps: of the training to come, 1..1e6.
 

@@ -15,6 +15,7 @@ from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
     DIRECTIONS,
+    NOISE,
     SAMPLINGS,
     Direction,
     EpsilonBounds,
@@ -30,6 +31,7 @@ from dptheory.privacy._parts import (
     MaskedStep,
     Part,
     Parts,
+    RandomAllocation,
     Step,
     checked_step,
     plain,
@@ -40,7 +42,7 @@ from dptheory.privacy.report._attack import AttackRisk
 from dptheory.privacy.report._tradeoff import Curve, least_false_negatives
 
 MOST_EPSILON = 1e4
-_KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep)
+_KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep, RandomAllocation)
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
@@ -50,7 +52,8 @@ _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 class Composition:
     r"""A run as data: its steps, kind by kind. What they spend together does not depend on their order.
 
-    Kinds of steps: :class:`Step` (Gaussian noise on a Poisson sample; at rate 1 a Gaussian release), and for add-remove alone
+    Kinds of steps: :class:`Step` (Gaussian noise on a Poisson sample; at rate 1 a Gaussian release), :class:`RandomAllocation`
+    (epochs in each of which a record takes part in exactly k steps), and for add-remove alone
     :class:`JointStep` (index sets and values of GIP from one sample), :class:`IndexSteps` (index sets for given batches) and
     :class:`MaskedStep` (random-k with a secret mask). With P, Q the worst pair of laws of all of them,
 
@@ -64,7 +67,7 @@ class Composition:
 
     Args:
         parts: one or more of those, a sequence.
-        adjacency: "add-remove"; or "replace-one" where all parts are steps of the kind ``Step``.
+        adjacency: "add-remove"; or "replace-one" where all parts are of the kinds ``Step`` and ``RandomAllocation``.
 
     Raises:
         ValueError: something else among the parts, or a kind that is not composed under replacement: for index sets the worst
@@ -96,7 +99,16 @@ class Composition:
         _validate.store(self, parts=tuple(parts), adjacency=_validate.choice("adjacency", self.adjacency, ADJACENCIES))
         if any(isinstance(part, FixedSizeStep) for part in parts):
             self._check_fixed()
-        others = sorted({type(part).__name__ for part in parts if not isinstance(part, Step | FixedSizeStep)})
+        others = sorted(
+            {type(part).__name__ for part in parts if not isinstance(part, Step | FixedSizeStep | RandomAllocation)}
+        )
+        if others and any(isinstance(part, RandomAllocation) for part in parts):
+            raise ArgumentError(
+                "parts",
+                "be Step and RandomAllocation where one is RandomAllocation",
+                parts,
+                got=f"{', '.join(others)} besides",
+            )
         if self.adjacency == "replace-one" and others:
             raise ArgumentError(
                 "adjacency",
@@ -392,15 +404,34 @@ def directions_of(run: Composition, direction: str) -> tuple[Direction, ...]:
 
 def alike_steps(
     noise_multiplier: float,
-    sampling_rate: float,
+    sampling_rate: float | None,
     steps: int,
     *,
     adjacency: str = "add-remove",
     sampling: str = "poisson",
+    steps_per_epoch: int | None = None,
+    participations: int | None = None,
 ) -> Composition:
-    """Steps that are alike, in the range in which they are all but exact."""
+    """Steps that are alike, in the range in which they are all but exact; of random allocation the last epoch may be cut short."""
+    if _validate.choice("sampling", sampling, SAMPLINGS) == "random allocation":
+        if sampling_rate is not None:
+            raise ArgumentError("sampling_rate", "be left out for sampling 'random allocation'", sampling_rate)
+        if steps_per_epoch is None:
+            raise ArgumentError("steps_per_epoch", "be given for sampling 'random allocation'", None)
+        epochs = RandomAllocation.of_steps(
+            noise_multiplier=_validate.real("noise_multiplier", noise_multiplier, *NOISE),
+            steps_per_epoch=steps_per_epoch,
+            steps=steps,
+            participations=1 if participations is None else participations,
+        )
+        return Composition(epochs, adjacency=cast(Adjacency, adjacency))
+    for name, value in (("steps_per_epoch", steps_per_epoch), ("participations", participations)):
+        if value is not None:
+            raise ArgumentError(name, "be left out without sampling 'random allocation'", value)
+    if sampling_rate is None:
+        raise ArgumentError("sampling_rate", f"be given for sampling {sampling!r}", None)
     step: Step | FixedSizeStep = checked_step(noise_multiplier, sampling_rate, steps)
-    if _validate.choice("sampling", sampling, SAMPLINGS) != "poisson":
+    if sampling != "poisson":
         step = FixedSizeStep(noise_multiplier=step.noise_multiplier, sampling_rate=step.sampling_rate, count=step.count)
     return Composition((step,), adjacency=cast(Adjacency, adjacency))
 

@@ -12,7 +12,9 @@ from dptheory.privacy._parts import (
     MOST_NOISE,
     FixedSizeStep,
     IndexSteps,
+    Part,
     Parts,
+    RandomAllocation,
     Step,
     Steps,
     alike,
@@ -24,7 +26,7 @@ from dptheory.privacy._parts import (
     values_of,
 )
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins, nearly_alike
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._delta import closed_bounds, without_lines
 from dptheory.privacy.methods.saddle._noise import noise_bracket
@@ -59,7 +61,8 @@ def least_scale(
     if not known:
         raise ArgumentError("parts", "hold steps with noise that can be scaled", parts, got="index sets alone")
     least, most = noises[0] / min(known), noises[1] / max(known)
-    if index_epsilon(parts) == 0.0 and chance(_poisson(parts)) <= delta:
+    allocated = any(isinstance(part, RandomAllocation) for part in parts)  # in which a record takes part for sure
+    if index_epsilon(parts) == 0.0 and not allocated and chance(about_poisson(parts)) <= delta:
         return least
     # the bounds that take no time are not of ball arithmetic, and know noise in the range of the line alone
     only_values = all(isinstance(part, Step) for part in parts)
@@ -99,17 +102,28 @@ def quick_delta(values: Steps, directions: tuple[Direction, ...], epsilon: float
     return found if exact else min(found, max(without_lines(steps, epsilon) for steps in losses))
 
 
-def _poisson(parts: Parts) -> Steps:
-    """The noisy values; of batches of a fixed size what is attained where the other records are alike."""
-    steps = tuple(alike(part) if isinstance(part, FixedSizeStep) else part for part in parts)
-    return values_of(steps, hidden=False)
+def about_poisson(parts: Parts) -> Steps:
+    """The noisy values; of batches of a fixed size what is attained where the other records are alike, of random allocation a guess."""
+    return values_of(tuple(map(_as_step, parts)), hidden=False)
+
+
+def _as_step(part: Part) -> Part:
+    if isinstance(part, FixedSizeStep):
+        return alike(part)
+    if isinstance(part, RandomAllocation):  # as many participations on average
+        rate = part.participations / part.steps_per_epoch
+        return Step(noise_multiplier=part.noise_multiplier, sampling_rate=rate, count=part.steps * part.count)
+    return part
 
 
 def _from_the_integral(parts: Parts, directions: tuple[Direction, ...], epsilon: float, delta: float) -> float | None:
-    """Of noisy values, where the integral knows delta closely; many kinds as the bounds of epsilon bin them; None elsewhere."""
+    """Of noisy values, where the integral knows delta closely; None elsewhere."""
     if not all(isinstance(part, Step) for part in parts):
         return None
-    values = bins(values_of(parts, hidden=False), upper=True)
+    values = values_of(parts, hidden=False)
+    if not nearly_alike(values):
+        return None
+    values = bins(values, upper=True)
     if not SaddleLine().serves(values, directions[0]):
         return None
     try:
@@ -127,9 +141,11 @@ def _searched(
         found = methods.upper_epsilon(plain(scaled(parts, math.exp(log_factor))), directions, delta)
         return math.log(found / epsilon) if found > 0.0 else -math.inf
 
-    # a batch of a fixed size has an upper bound that is some percent off, and takes long
-    gap = _ROUGH_GAP if any(isinstance(part, FixedSizeStep) for part in parts) else GAP
-    values = _poisson(parts)
+    # a batch of a fixed size has an upper bound that is some percent off, and takes long; epochs of random allocation, and
+    # schedules, bounds that are 1e-3 or less off
+    values = about_poisson(parts)
+    wide = any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) or not nearly_alike(values)
+    gap = _ROUGH_GAP if wide else GAP
     enough = max(unsampled_mu(values, one) for one in directions) / gaussian_mu(epsilon, delta)
     low, high = math.log(ends[0]), math.log(min(ends[1], enough / _QUIET))
     if high <= low or excess(high) > 0.0:

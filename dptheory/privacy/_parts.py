@@ -195,7 +195,88 @@ class FixedSizeStep:
         _check(self)
 
 
-Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep
+@dataclass(frozen=True, kw_only=True)
+class RandomAllocation:
+    """Epochs in each of which a record takes part in exactly k of the t steps, drawn afresh: what a shuffle of single records is not.
+
+    With one participation: balls in bins. All sets of k steps are equally likely, whatever the other records do, and every step
+    releases Gaussian noise on the clipped sum.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [1e-15, 1e15].
+        steps_per_epoch: t, 1..1e6.
+        participations: k, 1..t.
+        count: number of such epochs, 1..1e12.
+        stopped_after: number of steps, 1..t, after which every one of these epochs was cut short; None where none was.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: RF, section 4 (rf.shuffle).
+
+    Example: by hand: who takes part in all steps of an epoch releases what Gaussian steps do.
+        >>> from dptheory.privacy import Composition, RandomAllocation, Step
+        >>> epochs = RandomAllocation(noise_multiplier=8.0, steps_per_epoch=4, participations=4, count=5)
+        >>> steps = Step(noise_multiplier=8.0, sampling_rate=1.0, count=20)
+        >>> Composition([epochs]).epsilon(1e-5) == Composition([steps]).epsilon(1e-5)
+        True
+    """
+
+    noise_multiplier: float
+    steps_per_epoch: int
+    participations: int = 1
+    count: int
+    stopped_after: int | None = None
+
+    def __post_init__(self) -> None:
+        steps = _validate.integer("steps_per_epoch", self.steps_per_epoch, 1, MAX_STEPS)
+        stopped = self.stopped_after
+        _validate.store(
+            self,
+            noise_multiplier=_validate.real("noise_multiplier", self.noise_multiplier, LEAST_NOISE, MOST_NOISE),
+            steps_per_epoch=steps,
+            participations=_validate.integer("participations", self.participations, 1, steps),
+            count=_validate.integer("count", self.count, 1, MAX_RELEASES),
+            stopped_after=None if stopped is None else _validate.integer("stopped_after", stopped, 1, steps),
+        )
+
+    @property
+    def steps(self) -> int:
+        """Of an epoch, as far as it went."""
+        return self.steps_per_epoch if self.stopped_after is None else self.stopped_after
+
+    @classmethod
+    def of_steps(
+        cls, *, noise_multiplier: float, steps_per_epoch: int, steps: int, participations: int = 1
+    ) -> "tuple[RandomAllocation, ...]":
+        """Whole epochs, and the last one where it was cut short.
+
+        Args:
+            noise_multiplier, steps_per_epoch, participations: as for the class.
+            steps: of all epochs, 1..1e12.
+
+        Returns:
+            One part or two.
+
+        Raises:
+            ValueError: an argument outside its range.
+
+        Source: RF, section 4 (rf.shuffle).
+
+        Example: two epochs and a half.
+            >>> from dptheory.privacy import RandomAllocation
+            >>> [(part.count, part.steps) for part in RandomAllocation.of_steps(noise_multiplier=1.0, steps_per_epoch=4, steps=10)]
+            [(2, 4), (1, 2)]
+        """
+        one = cls(
+            noise_multiplier=noise_multiplier, steps_per_epoch=steps_per_epoch, participations=participations, count=1
+        )
+        whole, rest = divmod(_validate.integer("steps", steps, 1, MAX_RELEASES), one.steps_per_epoch)
+        found = (replace(one, count=whole),) if whole else ()
+        return (*found, replace(one, stopped_after=rest)) if rest else found
+
+
+Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep | RandomAllocation
 """What a composition may hold."""
 Parts = tuple[Part, ...]
 Steps = tuple[Step, ...]
@@ -223,11 +304,17 @@ def alike(step: FixedSizeStep) -> Step:
     return Step(noise_multiplier=step.noise_multiplier / 2, sampling_rate=step.sampling_rate, count=step.count)
 
 
+def taking_part_always(epochs: RandomAllocation) -> Step:
+    """As if the steps in which the record takes part were known: sampling only helps."""
+    most = min(epochs.participations, epochs.steps)
+    return Step(noise_multiplier=epochs.noise_multiplier, sampling_rate=1.0, count=most * epochs.count)
+
+
 def values_of(parts: Parts, *, hidden: bool) -> Steps:
-    """The noisy values: of masked steps none (``hidden``), or as if no mask hid anything. Equal kinds are counted together."""
+    """The noisy values of steps: of masked ones none (``hidden``), or as if no mask hid anything. Equal kinds are counted together."""
     counts: Counter[tuple[float, float]] = Counter()
     for part in parts:
-        if not (isinstance(part, IndexSteps) or (isinstance(part, MaskedStep) and hidden)):
+        if not (isinstance(part, IndexSteps | RandomAllocation) or (isinstance(part, MaskedStep) and hidden)):
             counts[part.noise_multiplier, part.sampling_rate] += part.count
     return tuple(
         Step(noise_multiplier=noise, sampling_rate=rate, count=count) for (noise, rate), count in sorted(counts.items())
@@ -242,6 +329,8 @@ def plain(parts: Parts) -> Parts:
             isinstance(part, JointStep) and part.mechanism.theta == 0.0
         ):
             found += values_of((part,), hidden=False)
+        elif isinstance(part, RandomAllocation) and part.participations == part.steps_per_epoch:
+            found.append(taking_part_always(part))
         elif not (isinstance(part, MaskedStep) and part.mask.keep == 0) and not (
             isinstance(part, IndexSteps) and part.mechanism.theta == 0.0
         ):

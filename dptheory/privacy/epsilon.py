@@ -12,9 +12,10 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
 
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
+    lattice         more than 16 kinds, a schedule: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
     saddle line     the inversion integral: ten digits where noise is .05 to 1000, rates are from 1e-8, and there are up to 10^6
-                    steps of up to 16 kinds. More kinds are binned, upwards for one end and downwards for the other. Nearly every
-                    number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
+                    steps of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards for the other. Nearly
+                    every number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
     participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
                     record hardly ever takes part.
     lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
@@ -33,6 +34,13 @@ Batches of a fixed size (:class:`FixedSizeStep`), replace-one alone:
     below   what is attained where all other records are alike: Poisson steps with half of the noise.
     above   a pair that dominates every step, or one with the largest divergence (proofs/privacy/fixed_size_batches.md).
 
+Epochs of random allocation (:class:`RandomAllocation`), alone or beside noisy values (methods/random_allocation/_bounds.py):
+
+    random allocation   both, of one participation: the law of an epoch's likelihood ratio on a lattice.
+    blocks              above, of several: as many epochs of one participation each.
+    Gaussian            above, as if it were known when the record takes part; below, the sum of an epoch's outputs.
+    remove, then add    above, where a record is replaced.
+
 ``certified`` answers come from the saddle line in ball arithmetic, and from nothing else (methods/saddle/_certified.py). PRV, PLD and
 Renyi accountants of other people are second opinions (methods/references): nothing here asks them.
 """
@@ -46,6 +54,7 @@ from dptheory.privacy._parts import (
     FixedSizeStep,
     IndexSteps,
     Parts,
+    RandomAllocation,
     Steps,
     alike,
     chance,
@@ -56,16 +65,27 @@ from dptheory.privacy._parts import (
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
+from dptheory.privacy.methods._many_kinds import ManyKinds
 from dptheory.privacy.methods._method import Method
 from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
+from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
 from dptheory.privacy.methods.saddle._brackets import SaddleLine
 
 __all__: tuple[str, ...] = ()
 
-METHODS: tuple[Method, ...] = (Gaussian(), OneStep(), SaddleLine(), Participations(), Lattice(), Renyi(), Grid())
+METHODS: tuple[Method, ...] = (
+    Gaussian(),
+    OneStep(),
+    ManyKinds(),
+    SaddleLine(),
+    Participations(),
+    Lattice(),
+    Renyi(),
+    Grid(),
+)
 """Of noisy values alone, in the order in which they are asked."""
 _ROUGH = 1e-7
 _NARROW = 1e-3
@@ -95,6 +115,8 @@ def delta_of(parts: Parts, directions: tuple[Direction, ...], epsilon: float) ->
 
 def epsilon_in(parts: Parts, direction: Direction, delta: float) -> Found:
     """Bounds of the least epsilon of one direction."""
+    if _allocated(parts):
+        return allocation_epsilon(parts, direction, delta)
     values = values_of(parts, hidden=False)
     if not values or not _within_samples(parts) or chance(values) > delta:
         if _only_values(parts):
@@ -107,6 +129,8 @@ def delta_in(parts: Parts, direction: Direction, epsilon: float) -> Found:
     """Bounds of delta(epsilon) of one direction."""
     if fixed := _fixed(parts):
         return _fixed_delta(fixed, direction, epsilon)
+    if _allocated(parts):
+        return allocation_delta(parts, direction, epsilon)
     if _only_values(parts):
         values = values_of(parts, hidden=False)
         return _asked(values, direction, epsilon=epsilon)
@@ -118,7 +142,7 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
     fixed = _fixed(parts)
     if fixed and not _alike(fixed)[1] and chance(_alike(fixed)[0]) > delta:
         return _fixed_above_epsilon(_alike(fixed)[0], delta).upper
-    if fixed or index_epsilon(parts) > 0.0 or _only_values(parts):
+    if fixed or index_epsilon(parts) > 0.0 or _only_values(parts) or _allocated(parts):
         return epsilon_of(parts, directions, delta).upper
     values = values_of(parts, hidden=False)  # and masks
     return min(epsilon_of(values, directions, delta).upper, renyi_epsilon(parts, delta))
@@ -126,7 +150,7 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
 
 def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     """Bounds of delta at every epsilon >= 0: where a grid is needed, one for all, precise to some 1e-9."""
-    if direction == "replace" or _fixed(parts) or _only_values(parts):
+    if direction == "replace" or _fixed(parts) or _only_values(parts) or _allocated(parts):
         return functools.partial(delta_in, parts, direction)
     try:
         sums = GridPair(parts, direction, 0.0, _ROUGH)
@@ -163,6 +187,11 @@ def _asked(values: Steps, direction: Direction, *, epsilon: float = 0.0, delta: 
 def _only_values(parts: Parts) -> bool:
     """Whether no mask hides anything and no index set is released."""
     return index_epsilon(parts) == 0.0 and values_of(parts, hidden=False) == values_of(parts, hidden=True)
+
+
+def _allocated(parts: Parts) -> bool:
+    """Whether some epochs are of random allocation; noisy values alone stand beside them."""
+    return any(isinstance(part, RandomAllocation) for part in parts)
 
 
 # --- index sets and masks ---------------------------------------------------------------------------------------------------
@@ -224,7 +253,7 @@ def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: fl
 
 def _delta_is_at_most(delta: float, parts: Parts, direction: Direction, epsilon: float) -> bool:
     """Whether this is known: of a delta far below, no grid need say how far."""
-    if _only_values(parts):
+    if _only_values(parts) or _allocated(parts):
         return delta_in(parts, direction, epsilon).upper <= delta
     found = _around(parts, direction, epsilon)
     if found.upper <= delta or direction == "replace":

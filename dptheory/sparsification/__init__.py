@@ -3,6 +3,7 @@
 from dptheory.sparsification._costs import Communication, Operations, communication, projection_operations
 from dptheory.sparsification._isotropic import isotropic_kappa, largest_isotropic_kappa
 from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, flat_kappa, kappa, largest_split_free_kappa
+from dptheory.sparsification._larger_clip import MaskedDescent, masked_descent
 from dptheory.sparsification._ranking import captured_energy, signed_captured_energy, sparse_captured_energy
 from dptheory.sparsification._reconstruction import (
     AttackError,
@@ -35,6 +36,7 @@ __all__ = [
     "BestRate",
     "Communication",
     "Kappa",
+    "MaskedDescent",
     "Operations",
     "OptimalRate",
     "ReconstructionErrors",
@@ -54,6 +56,7 @@ __all__ = [
     "largest_split_free_kappa",
     "least_kappa",
     "least_kappa_tuned",
+    "masked_descent",
     "matrix_error_lower_bound",
     "matrix_expected_error",
     "optimal_rate",

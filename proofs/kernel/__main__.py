@@ -34,16 +34,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _check(claims: list[Claim], *, coqchk: bool, write: bool) -> int:
     version = _coq.version()
-    files = [str(claim.kernel).removesuffix(".v") for claim in claims]
+    files = list(dict.fromkeys(str(claim.kernel).removesuffix(".v") for claim in claims))
+    modules = [str(claim.kernel_module) for claim in claims]
     with _coq.workshop() as place:
         _coq.compile_all(files, place)
-        theorems, axioms = _coq.check(files, place)
-        for claim, file in zip(claims, files, strict=True):
-            if theorems[file] != claim.kernel_theorems:
+        theorems, axioms = _coq.check(modules, place)
+        for claim, module in zip(claims, modules, strict=True):
+            if theorems[module] != claim.kernel_theorems:
                 raise _coq.CoqError(
-                    f"{claim.id}: the row names {claim.kernel_theorems}, {file}.v proves {theorems[file]}"
+                    f"{claim.id}: the row names {claim.kernel_theorems}, {module} proves {theorems[module]}"
                 )
-            print(f"{claim.id}: {', '.join(theorems[file])}")
+            print(f"{claim.id}: {', '.join(theorems[module])}")
         if coqchk:
             _coq.recheck(files, place)
     print(

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dptheory.claims._kernel_table import module_text
+
 FOLDER = Path(__file__).parent
 STATEMENTS = {
     "printed_is_false": "~ printed",
@@ -16,7 +18,7 @@ STATEMENTS = {
     "reading_is_false": "~ reading",
     "correction_holds": "correction",
 }
-"""The theorems of a file, and what each of them says."""
+"""The theorems of a module, and what each of them says."""
 SHARED = ("noise",)
 """Files that no claim needs, and that are checked with them all the same."""
 AXIOMS = frozenset(
@@ -48,21 +50,26 @@ def version() -> str:
 
 
 def theorems_of(text: str) -> tuple[str, ...]:
-    """Which of :data:`STATEMENTS` a file proves."""
+    """Which of :data:`STATEMENTS` a text proves."""
     return tuple(name for name in STATEMENTS if re.search(rf"^Theorem {name}\b", text, re.MULTILINE))
 
 
 def all_theorems(text: str) -> tuple[str, ...]:
-    """Every theorem of a file, by name."""
+    """Every theorem of a text, by name."""
     return tuple(re.findall(r"^Theorem (\w+)", text, re.MULTILINE))
+
+
+def text_of(module: str, place: Path = FOLDER) -> str:
+    """What stands in a module such as "rs.thm3_2", or in a whole file such as "noise"."""
+    file, _, inner = module.partition(".")
+    text = (place / f"{file}.v").read_text("utf-8")
+    return module_text(text, inner) if inner else text
 
 
 def needs(text: str) -> tuple[str, ...]:
     """The files of this folder that a file imports, without their ending."""
-    found: list[str] = []
-    for names in re.findall(r"^From kernel Require (?:Import )?([^\n]*)\.$", text, re.MULTILINE):
-        found += [name.replace(".", "/") for name in names.split()]
-    return tuple(found)
+    lines = re.findall(r"^From kernel Require (?:Import )?([^\n]*)\.$", text, re.MULTILINE)
+    return tuple(name for names in lines for name in names.split())
 
 
 def ordered(files: Sequence[str], texts: Mapping[str, str]) -> tuple[str, ...]:
@@ -112,36 +119,35 @@ def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
     return order
 
 
-def check(files: Sequence[str], place: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """See that the theorems of compiled files say what their names promise, and read the axioms that they rest on.
+def check(modules: Sequence[str], place: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """See that the theorems of compiled modules say what their names promise, and read the axioms that they rest on.
 
-    Coq walks through its whole library for every question, so that there is one for all theorems together, and one for each file only
+    Coq walks through its whole library for every question, so that there is one for all theorems together, and one for each module only
     where that finds an axiom too many.
 
     Returns:
-        The theorems of each file, and the axioms of all.
+        The theorems of each module, and the axioms of all.
 
     Raises:
         CoqError: a theorem says something else, or rests on an axiom that is not allowed.
     """
-    theorems = {file: theorems_of((place / f"{file}.v").read_text("utf-8")) for file in files}
-    if without := [file for file in files if not theorems[file]]:
-        raise CoqError(f"{without[0]}.v proves none of {', '.join(STATEMENTS)}")
-    asked = (*files, *(name for name in SHARED if (place / f"{name}.vo").is_file()))
+    theorems = {module: theorems_of(text_of(module, place)) for module in modules}
+    if without := [module for module in modules if not theorems[module]]:
+        raise CoqError(f"{without[0]} proves none of {', '.join(STATEMENTS)}")
+    asked = (*modules, *(name for name in SHARED if (place / f"{name}.vo").is_file()))
     axioms = _axioms(asked, place)
-    for file in asked if set(axioms) - AXIOMS else ():
-        if extra := set(_axioms([file], place)) - AXIOMS:
-            raise CoqError(f"{file}.v rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}")
+    for module in asked if set(axioms) - AXIOMS else ():
+        if extra := set(_axioms([module], place)) - AXIOMS:
+            raise CoqError(f"{module} rests on {', '.join(sorted(extra))}; allowed are {', '.join(sorted(AXIOMS))}")
     return theorems, axioms
 
 
-def _axioms(files: Sequence[str], place: Path) -> tuple[str, ...]:
-    lines: list[str] = []
+def _axioms(modules: Sequence[str], place: Path) -> tuple[str, ...]:
+    lines = [f"Require kernel.{file}." for file in dict.fromkeys(module.partition(".")[0] for module in modules)]
     names: list[str] = []
-    for file in files:
-        module = "kernel." + file.replace("/", ".")
-        lines.append(f"Require {module}.")
-        for name in all_theorems((place / f"{file}.v").read_text("utf-8")):
+    for inner in modules:
+        module = f"kernel.{inner}"
+        for name in all_theorems(text_of(inner, place)):
             if name not in STATEMENTS:
                 names.append(f"{module}.{name}")
                 continue
@@ -165,7 +171,7 @@ def recheck(files: Sequence[str], place: Path) -> None:
         CoqError: ``coqchk`` refuses one.
     """
     _run(
-        ["coqchk", "-silent", "-Q", ".", "kernel", *("kernel." + file.replace("/", ".") for file in (*files, *SHARED))],
+        ["coqchk", "-silent", "-Q", ".", "kernel", *(f"kernel.{file}" for file in (*files, *SHARED))],
         place,
     )
 

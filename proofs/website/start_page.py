@@ -13,6 +13,7 @@ TREE = """
 
 proofs/guides/findings
 proofs/guides/training
+proofs/guides/fine_tuning
 proofs/guides/trust
 proofs/guides/calculators
 proofs/guides/checks

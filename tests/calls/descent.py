@@ -127,6 +127,11 @@ CALLS: Calls = {
              clip_norm=1.0, example_smoothness=4.0, largest_gradient=2.0, noise_multiplier=1.0, dim=550_000, batch_size=1000,
              drop_rate=0.5),
     ],
+    "dptheory.convergence.poisson_quadratic_moments": [
+        call(curvature=1.0, start=1.0, learning_rate=0.1, steps=10, batch_size=4, momentum=0.5, sampling_rate=0.1,
+             curvature_square=1.5, offset_square=1.0, curvature_offset=0.1, noise_std=0.1),
+        call(curvature=0.5, start=1.0, learning_rate=0.01, steps=100_000, batch_size=1000, momentum=0.9, noise_std=0.01),
+    ],
     "dptheory.convergence.layer_freezing_bound": [
         call(decrease=1.0, learning_rate=[0.1, 0.1], steps=2, smoothness=1.0, clip_norm=1.0, noise_multiplier=1.0,
              dim=[10, 5], batch_size=4, second_moment=[1.0, 0.5], bias=[0.1, 0.1], **_POISSON),

@@ -24,6 +24,7 @@ CALLS: Calls = {
     f"{_PRIVACY}.epsilon_bounds": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
              sampling="poisson", direction="worst", certified=False),
+        dear(noise_multiplier=2.0, steps=6, delta=1e-5, sampling="random allocation", steps_per_epoch=3, participations=2),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.delta_bounds": [
@@ -33,6 +34,12 @@ CALLS: Calls = {
     ],
     f"{_PRIVACY}.Step": [call(**_SAMPLED)],
     f"{_PRIVACY}.FixedSizeStep": [call(**_SAMPLED)],
+    f"{_PRIVACY}.RandomAllocation": [
+        call(noise_multiplier=1.0, steps_per_epoch=5, participations=2, count=3, stopped_after=4),
+    ],
+    f"{_PRIVACY}.RandomAllocation.of_steps": [
+        call(noise_multiplier=1.0, steps_per_epoch=5, steps=12, participations=2),
+    ],
     f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, theta=0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
     _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
@@ -135,19 +142,19 @@ CALLS: Calls = {
         call(epsilon=0.1, batch_size=1000, other_batch_size=1001, keep=1_000_000),
     ],
     "dptheory.privacy.average_sensitivity": [call(batch_size=10, clip_norm=1.0)],
-    "dptheory.privacy.weighted_mean_sensitivity": [
+    "dptheory.privacy.clipping.weighted_mean_sensitivity": [
         call(batch_size=2, clip_norm=1.0, weight_ratio=3.0, adjacency="replace-one"),
         call(batch_size=50_000, clip_norm=1.0, weight_ratio=1000.0),
     ],
-    "dptheory.privacy.layer_clip_sensitivity": [
+    "dptheory.privacy.clipping.layer_clip_sensitivity": [
         call(layer_clips=[3.0, 4.0], adjacency="replace-one"),
         call(layer_clips=[1.0] * 1000),
     ],
-    "dptheory.privacy.automatic_clip_sensitivity": [
+    "dptheory.privacy.clipping.automatic_clip_sensitivity": [
         call(clip_norm=2.0, gamma=0.5, largest_norm=1.0, adjacency="replace-one"),
         call(clip_norm=1.0, gamma=0.01),
     ],
-    "dptheory.privacy.counted_noise": [call(noise_multiplier=3.0, count_share=0.2)],
+    "dptheory.privacy.clipping.counted_noise": [call(noise_multiplier=3.0, count_share=0.2)],
     "dptheory.privacy.published_size_delta": [
         call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
         dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),

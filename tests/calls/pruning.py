@@ -75,6 +75,15 @@ CALLS: Calls = {
         dear(gradient=_GRADIENT, clip_norm=1.0, drop_rate=0.5, deviation=0.1, deviation_share=0.75, masks=100, seed=0),
         dear(gradient=_LONG, clip_norm=100.0, drop_rate=0.9),
     ],
+    "dptheory.sparsification.masked_descent": [
+        call(
+            gradients=[[1.0, 2.0, -0.5, 1.5], [0.5, 1.0, 2.0, 1.0]],
+            clip_norm=1.0,
+            drop_rate=0.5,
+            true_gradient=[1.0, 1.0, 0.5, 1.0],
+        ),
+        call(gradients=np.ones((2, 20_000)), clip_norm=100.0, drop_rate=0.9),
+    ],
     "dptheory.sparsification.best_rate": [
         dear(gradient=_GRADIENT, clip_norm=1.0, delta_c=0.5, step_noise=1.0, deviation=0.1, deviation_share=0.75),
     ],

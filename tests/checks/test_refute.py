@@ -1,4 +1,4 @@
-"""Refuting: what is false is refuted with a simple counterexample, what is true is not, and the stated power is there."""
+"""Conjectures: refuting them, and the files that hold them."""
 
 import functools
 import itertools
@@ -13,12 +13,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dptheory.checks import Conjecture, ConjectureError, Kind, Range, Refutation, WorstCase, read_conjectures, refute
+from dptheory.checks import (
+    Conjecture,
+    ConjectureError,
+    Kind,
+    Range,
+    Refutation,
+    WorstCase,
+    read_conjectures,
+    refute,
+    refute_file,
+)
 from dptheory.checks import _refute as module
 from dptheory.checks._shrink import shrink
 from tests.refused import refused
 
+# Refuting: what is false is refuted with a simple counterexample, what is true is not, and the stated power is there
+
+
 EXAMPLES = Path(__file__).parents[2] / "proofs" / "refute"
+
+
 HOW = {
     "random_freeze": Kind.SEARCH,
     "random_sparsification": Kind.SEARCH,
@@ -303,8 +318,6 @@ def test_nothing_admitted_in_an_immense_domain_ends() -> None:
 
 
 # --- draws --------------------------------------------------------------------------------------------------------------
-
-
 def _uniform(rng: np.random.Generator, count: int, top: float) -> Any:
     return top * rng.random(count)
 
@@ -410,8 +423,6 @@ def test_laws() -> None:
 
 
 # --- what goes wrong ----------------------------------------------------------------------------------------------------
-
-
 def _bad(rng: np.random.Generator, count: int, n: int) -> Any:
     return [np.zeros(count + 1), np.full(count, math.nan), np.full(count, "a")][n]
 
@@ -452,8 +463,6 @@ def test_the_seed_decides() -> None:
 
 
 # --- shrinking ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("where", "start", "refutes", "expected"),
     [
@@ -477,3 +486,131 @@ def test_shrinking_ends() -> None:
     )
     assert len(asked) <= 300
     assert not any(map(operator.eq, asked, asked[1:]))
+
+
+# --- What a conjecture may be ---
+
+
+VALID: dict[str, Any] = {"claimed": lambda n: n, "truth": lambda n: n, "ranges": {"n": Range(1, 5, integer=True)}}
+
+
+def test_bad_arguments_are_named() -> None:
+    bad: list[tuple[str, Any]] = [
+        *(("claimed", value) for value in (3, None, "f")),
+        *(("truth", value) for value in (3, "f", None)),
+        *(("where", value) for value in (3, "f")),
+        *(("relation", value) for value in ("=", "<", None, 3)),
+        *(("tolerance", value) for value in (-1e-9, 1.0, math.nan, "0")),
+        *(("absolute_tolerance", value) for value in (-1.0, math.inf, math.nan)),
+        *(("resolution", value) for value in (0.0, 1.0, math.nan)),
+        *(("row_bytes", value) for value in (0, 2**31, 1.5, True)),
+        *(("ranges", value) for value in ({}, None, [1], {"n": []}, {"n": "ab"}, {"n": 3}, {"2": [1]}, {3: [1]})),
+        *(("ranges", {"n": Range(*ends)}) for ends in ((1, 1), (2, 1), (0, math.inf), (math.nan, 1))),
+        ("ranges", {"n": Range(0, 1, log=True)}),
+        ("ranges", {"n": Range(0.5, 3, integer=True)}),
+    ]
+    wrong = []
+    for name, value in bad:
+        try:
+            Conjecture(**VALID | {name: value})
+        except ValueError as error:
+            if str(error).startswith(f"{name} must ") and ", got " in str(error):
+                continue
+            wrong.append((name, value, str(error)))
+        else:
+            wrong.append((name, value, "accepted"))
+    assert wrong == []
+
+
+def test_one_truth_alone() -> None:
+    for more in ("sampler", "outcomes"):
+        with refused("truth", more):
+            Conjecture(**VALID | {more: lambda rng, count, n: n})
+    with refused("relation", "'=='"):
+        Conjecture(**VALID | {"truth": None, "outcomes": lambda rng, count, n: n, "relation": "<="})
+
+
+def test_calls_are_python() -> None:
+    def formula(n: int, word: str = "", scale: float = 1.0) -> float:
+        return n * scale
+
+    for claimed in (formula, functools.partial(formula, scale=2.0), functools.lru_cache(formula)):
+        claim = Conjecture(**VALID | {"claimed": claimed})
+        assert claim.call({"n": 2, "word": "a b"}) == "formula(n=2, word='a b')"
+    with refused("parameters", "3"):
+        claim.call(3)  # type: ignore[arg-type]
+
+
+# --- Files of conjectures: what they define, and one line for what is wrong with them ---
+
+
+GOOD = """
+from dataclasses import dataclass
+from dptheory.checks import Conjecture
+
+@dataclass
+class Row:
+    size: "int"
+
+def truth(n):
+    return Row(n).size
+
+second = Conjecture(claimed=lambda n: n, truth=truth, ranges={"n": range(3)})
+first = Conjecture(claimed=lambda n: n, truth=truth, ranges={"n": range(3)})
+_hidden = first
+number = 3
+"""
+
+
+def test_conjectures_in_their_order_and_nothing_left_behind(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD)
+    for path in (file, str(file)):
+        assert list(read_conjectures(path)) == ["second", "first"]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1\n", r"mine.py.*Conjecture\("),
+        ("", "mine.py.*Conjecture"),
+        ("x = 1\ny = (\n", r"mine.py, line 2: .*'\('"),
+        ("x = 1\n  y = 2\n", "mine.py, line 2: "),
+        ("x = 1\nx / 0\n", "mine.py, line 2: ZeroDivisionError"),
+        ("def f():\n    return 1 / 0\n\nf()\n", "mine.py, line 2: ZeroDivisionError"),
+        ("import nothing_of_this_name\n", "mine.py, line 1: ModuleNotFoundError"),
+        ("import sys\nsys.exit(0)\n", "mine.py, line 2: SystemExit: 0"),
+        ("from dptheory.checks import Conjecture\n\nc = Conjecture(claimed=3, ranges={})\n", "line 3: ArgumentError: claimed"),
+        ("raise ValueError('two\\nlines')\n", "mine.py, line 1: ValueError: two lines$"),
+        (b"x = '\xff'\n", "mine.py.*: .*(utf-8|UTF-8)"),
+        (b"x = 1\0\n", "mine.py.*: source code (string )?cannot contain null bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_one_line(tmp_path: Path, text: str | bytes, says: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ConjectureError, match=says) as error:
+        read_conjectures(file)
+    assert "\n" not in str(error.value)
+
+
+def test_outcomes_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD)
+    assert list(refute_file(file)) == ["second", "first"] and list(refute_file(file, names=["first"])) == ["first"]
+    assert not any(one.refuted for one in refute_file(file, seed=3).values())
+    bad: list[tuple[str, Any]] = [("names", value) for value in ("first", [3], ["_hidden"], ["number"])]
+    bad += [("budget", 0.0), ("budget", "1s"), ("seed", -1), ("path", None)]
+    for name, value in bad:
+        with refused(name):
+            refute_file(**{"path": file} | {name: value})
+
+
+def test_paths() -> None:
+    bad: tuple[Any, ...] = (None, 3, "")
+    for path in bad:
+        with refused("path"):
+            read_conjectures(path)
+    with pytest.raises(OSError):
+        read_conjectures("no-such-file.py")

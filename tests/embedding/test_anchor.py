@@ -1,4 +1,4 @@
-"""The anchor subspace, the residual bound and random bases: brute force, limits, monotonicity, bad input."""
+"""GEP: the anchor subspace, its residuals and its costs."""
 
 import itertools
 import math
@@ -13,9 +13,15 @@ from scipy.stats import beta, binom
 
 from dptheory import embedding
 from dptheory.claims.gep._subspace_bounds import printed_residual_bound
+from dptheory.embedding import held_out_residual, project
 from tests.refused import refused
 
+# --- The anchor subspace, the residual bound and random bases: brute force, limits, monotonicity, bad input ---
+
+
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
+
+
 SIZES = st.tuples(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
 
 
@@ -316,4 +322,160 @@ NAN, GOOD = [[1.0, math.nan]], [[1.0, 0.0], [0.0, 1.0]]
 )
 def test_bad_input(call: Callable[[], object], says: str) -> None:
     with refused(*says):
+        call()
+
+
+# --- Residuals of held-out anchors: order of the answers, scale, bad input ---
+
+
+_ROWS = np.random.default_rng(0).standard_normal((60, 8))
+
+
+def test_bounds_lie_above_the_means_and_fall_with_more_anchors() -> None:
+    for clip in (1e-3, 1.0, 2.8, 50.0):
+        few, many = (
+            held_out_residual(residuals=np.tile(_ROWS, (times, 1)), residual_clip=clip, failure_probability=0.05)
+            for times in (1, 20)
+        )
+        assert few.energy == pytest.approx(many.energy, rel=1e-12)
+        for found in (few, many):
+            assert found.energy * (1 - 1e-12) <= found.energy_bound <= clip**2
+            assert found.clip_probability <= found.clip_probability_bound <= 1
+        assert many.energy_bound <= few.energy_bound and many.clip_probability_bound <= few.clip_probability_bound
+
+
+def test_it_scales_with_the_gradients() -> None:
+    plain, large = (
+        held_out_residual(residuals=_ROWS * scale, residual_clip=2.8 * scale, failure_probability=0.1)
+        for scale in (1.0, 1e60)
+    )
+    assert large.energy_bound == pytest.approx(plain.energy_bound * 1e120, rel=1e-9)
+    assert large.clip_probability_bound == plain.clip_probability_bound
+
+
+def test_nothing_left_and_everything_clipped() -> None:
+    empty = held_out_residual(residuals=np.zeros((9, 2)), residual_clip=3.0, failure_probability=0.05)
+    assert empty.energy == 0 and empty.energy_bound == pytest.approx(9 * (1 - 0.05 ** (1 / 9)), rel=1e-9)
+    full = held_out_residual(residuals=np.full((9, 2), 7.0), residual_clip=3.0, failure_probability=0.05)
+    assert full.energy == full.energy_bound == 9 and full.clip_probability == full.clip_probability_bound == 1
+
+
+def test_residuals_of_a_projection_go_in() -> None:
+    left = project(_ROWS, basis=np.eye(8)[:7]).residuals
+    found = held_out_residual(residuals=left, residual_clip=10.0, failure_probability=0.05)
+    assert found.energy == pytest.approx(np.square(_ROWS[:, 7]).mean(), rel=1e-12)
+
+
+def test_residuals_must_be_a_matrix() -> None:
+    for bad in ([1.0, 2.0], np.zeros((0, 3)), [[1e141]], 3.0):
+        with refused("residuals"):
+            held_out_residual(residuals=bad, residual_clip=1.0, failure_probability=0.05)
+
+
+def test_small_bounds_keep_their_digits() -> None:
+    """Nothing left of any of h: both bounds are 1 - delta^(1/h), here 2e-13."""
+    failure = 1 - 1e-9
+    found = held_out_residual(residuals=np.zeros((5000, 1)), residual_clip=1.0, failure_probability=failure)
+    for bound in (found.energy_bound, found.clip_probability_bound):
+        assert bound == pytest.approx(-np.expm1(np.log(failure) / 5000), rel=1e-9, abs=0)
+
+
+def test_failure_probability_stays_where_the_quantile_is_exact() -> None:
+    """At 1e-300 SciPy's inverse Beta function, and with it the bound, is 3 % too small (10 clipped of 100,000)."""
+    with refused("failure_probability"):
+        held_out_residual(residuals=_ROWS, residual_clip=1.0, failure_probability=1e-300)
+
+
+@pytest.mark.parametrize("failure", [1e-150, 1e-199])
+def test_a_chance_that_is_one_for_all_a_double_can_say(failure: float) -> None:
+    found = held_out_residual(residuals=[[2.0]] + [[0.5]] * 4, residual_clip=1.0, failure_probability=failure)
+    assert found.clip_probability_bound == 1.0
+
+
+# --- Costs of a power iteration: closed forms, groups, the larger of two peaks, bad input ---
+
+
+SIZES_OF_COSTS = {
+    "width": st.integers(1, 10**4),
+    "vectors": st.integers(1, 100),
+    "anchors": st.integers(1, 10**4),
+    "groups": st.integers(1, 20),
+}
+
+
+def shape(width: int, vectors: int, groups: int) -> tuple[int, int]:
+    """(p, k), k <= p."""
+    return groups * vectors * width, groups * vectors
+
+
+@given(**SIZES_OF_COSTS)
+def test_multiply_adds_are_the_printed_count(width: int, vectors: int, anchors: int, groups: int) -> None:
+    p, k = shape(width, vectors, groups)
+    found = embedding.power_iteration(dim=p, subspace_dim=k, anchors=anchors, groups=groups)
+    assert found.products * groups == 2 * anchors * k * p
+    assert found.orthogonalisation * groups**2 == p * k**2
+    assert found.scaling * groups == k * p
+    assert found.total == found.products + found.orthogonalisation + found.scaling
+
+
+@given(**SIZES_OF_COSTS)
+def test_operations_are_twice_the_multiply_adds_less_one_for_each_inner_product(
+    width: int, vectors: int, anchors: int, groups: int
+) -> None:
+    p, k = shape(width, vectors, groups)
+    fused = embedding.power_iteration(dim=p, subspace_dim=k, anchors=anchors, groups=groups)
+    found = embedding.power_iteration(dim=p, subspace_dim=k, anchors=anchors, groups=groups, unit="operation")
+    assert 2 * fused.products - found.products == anchors * k + k * p // groups
+    assert 2 * (2 * fused.orthogonalisation - found.orthogonalisation) == k * (vectors + 1)
+    assert found.scaling == fused.scaling
+
+
+@given(**SIZES_OF_COSTS, gradients=st.integers(1, 10**4))
+def test_memory_is_the_larger_of_two_stages(
+    width: int, vectors: int, anchors: int, groups: int, gradients: int
+) -> None:
+    p, k = shape(width, vectors, groups)
+    m, n = anchors, gradients
+    first, second = m * p + k * p // groups + m * k - n * p, k * p // groups + n * k
+    assert embedding.extra_floats(dim=p, subspace_dim=k, anchors=m, gradient_count=n, groups=groups) == max(
+        first, second
+    )
+    assert (first >= second) == (m >= n)
+
+
+def test_the_paper_s_own_setting() -> None:
+    """ResNet20 with p = 270,000, m = 2000 anchor gradients, batches of n = 1000, k = 1000."""
+    assert (
+        embedding.extra_floats(dim=270_000, subspace_dim=1000, anchors=2000, gradient_count=1000)
+        == 2000 * 270_000 + 2_000_000
+    )
+    assert (
+        embedding.extra_floats(dim=270_000, subspace_dim=1000, anchors=500, gradient_count=1000)
+        == 1000 * 270_000 + 1_000_000
+    )
+    assert embedding.power_iteration(dim=270_000, subspace_dim=1000, anchors=2000).products == 4000 * 270_000_000
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: embedding.power_iteration(dim=0, subspace_dim=1, anchors=1), "dim"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=5, anchors=1), "subspace_dim"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=0), "anchors"),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, groups=3), "groups"),
+        (
+            lambda: embedding.power_iteration(dim=5, subspace_dim=2, anchors=1, groups=2),
+            "dim",
+        ),
+        (
+            lambda: embedding.power_iteration(dim=6, subspace_dim=3, anchors=1, groups=2),
+            "subspace_dim",
+        ),
+        (lambda: embedding.power_iteration(dim=4, subspace_dim=2, anchors=1, unit="flop"), "unit"),
+        (lambda: embedding.extra_floats(dim=4, subspace_dim=2, anchors=1, gradient_count=0), "gradient_count"),
+        (lambda: embedding.extra_floats(dim=4.0, subspace_dim=2, anchors=1, gradient_count=1), "dim"),
+    ],
+)
+def test_bad_input_of_costs(call, says) -> None:  # type: ignore[no-untyped-def]
+    with refused(says):
         call()

@@ -1,22 +1,37 @@
-"""Noise, error and bias of gradient embedding perturbation against brute force, limits and scaling laws."""
+"""GEP: noise, error and bias of its releases, their calibration, and the risk of training."""
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dptheory import embedding, papers
+from dptheory import embedding, papers, privacy
+from dptheory.embedding import ReleaseComparison, compare_releases
+from dptheory.errors import ConditionError
+from dptheory.privacy import gaussian_mu
 from tests.named import in_order
 from tests.refused import refused
 
+# --- Noise, error and bias of gradient embedding perturbation against brute force, limits and scaling laws ---
+
+
 DIMS = st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)).map(lambda x: (max(x), min(x)))
+
+
 CLIPS = st.floats(1e-3, 1e3)
+
+
 MUS = st.floats(1e-2, 1e2)
+
+
 SHARES = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-60)
+
 
 quick = settings(max_examples=80, deadline=None, derandomize=True)
 
@@ -27,8 +42,6 @@ def _mu(noise: embedding.SplitNoise, first: float, second: float) -> float:
 
 
 # --- the two splits ---------------------------------------------------------------------------------------------------
-
-
 @given(DIMS, CLIPS, CLIPS, MUS, st.floats(-5, 5))
 @quick
 def test_split_has_its_privacy_and_no_other_split_has_less_energy(
@@ -146,8 +159,6 @@ def test_extreme_sizes_stay_finite() -> None:
 
 
 # --- errors and thresholds --------------------------------------------------------------------------------------------
-
-
 @given(DIMS, SHARES)
 @quick
 def test_order_of_the_ways(dims: tuple[int, int], share: float) -> None:
@@ -215,7 +226,6 @@ def test_a_tiny_residual_clip_loses_no_digits() -> None:
 
 
 # --- clipping bias ----------------------------------------------------------------------------------------------------
-
 ROWS = st.integers(0, 2**32 - 1)
 
 
@@ -294,8 +304,6 @@ def test_clipped_error_is_noise_plus_bias() -> None:
 
 
 # --- groups and presets -----------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6))
 @quick
 def test_square_root_shares(sizes: list[int]) -> None:
@@ -327,9 +335,12 @@ def test_presets_are_those_of_section_4_and_of_the_example() -> None:
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
-
 NAN, INF = math.nan, math.inf
+
+
 W, R = [[1.0, 2.0]], [[0.5]]
+
+
 BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     *(
         (function, arguments, name)
@@ -356,11 +367,8 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
         for function in (embedding.joint_clip, embedding.gep_mse, embedding.least_residual_energy)
         for arguments, name in (((4, 2, 0.0, 0.5, 1.0), "clip_norm"), ((4, 2, INF, 0.5, 1.0), "clip_norm"))
     ),
-    (embedding.least_residual_energy, (4, 2, 1.0, 0.0, 1.0), "residual_clip"),
-    (embedding.split_noise, (4, 2, -1.0, 0.5, 1.0), "embedding_clip"),
     (embedding.split_noise, (4, 2, [1.0], 0.5, 1.0), "embedding_clip"),
     (embedding.split_noise, (4, 2, 1.0, INF, 1.0), "residual_clip"),
-    (embedding.joint_clip, (4, 2, 1.0, 1.01, 1.0), "residual_share"),
     (embedding.gep_mse, (4, 2, 1.0, -0.5, 1.0), "residual_clip"),
     (embedding.gep_mse, (4, 2, 1.0, 0.5, 1.0, 0.0, -1.0), "embedding_clip"),
     (embedding.largest_residual_ratio, (4, 5), "subspace_dim"),
@@ -370,14 +378,10 @@ BAD: list[tuple[Any, tuple[Any, ...], str]] = [
     (embedding.clipping_bias, ([1.0], R, 1.0, 0.5), "embeddings"),
     (embedding.clipping_bias, (W, [[NAN]], 1.0, 0.5), "residuals"),
     (embedding.clipping_bias, ([[1e71, 0.0]], R, 1.0, 0.5), "embeddings"),
-    (embedding.clipping_bias, (W, R, -1.0, 0.5), "embedding_clip"),
-    (embedding.joint_clipping_bias, (W, R, 0.0, 0.5), "clip_norm"),
-    (embedding.joint_clipping_bias, (W, R, 1.0, 1.5), "residual_share"),
     (embedding.grouping_cost_ratio, ([], []), "group_sizes"),
     (embedding.grouping_cost_ratio, ([2.0, 0.0], [1.0, 1.0]), "group_sizes"),
     (embedding.grouping_cost_ratio, ([2.0, 3.0], [1.0]), "subspace_dims"),
     (embedding.grouping_cost_ratio, ([2.0, 3.0], [1.0, 4.0]), "subspace_dims"),
-    (embedding.square_root_allocation, ([2.0, 3.0], 0), "subspace_dim"),
     (embedding.square_root_allocation, ([1.0, 100.0], 50), "subspace_dim"),
 ]
 
@@ -391,3 +395,508 @@ def test_bad_input_names_the_argument(function: Any, arguments: tuple[Any, ...],
 def test_no_column_at_all_is_said_as_that() -> None:
     with refused("embeddings"):
         embedding.clipping_bias(np.zeros((2, 0)), residuals=np.zeros((2, 0)), embedding_clip=1.0, residual_clip=1.0)
+
+
+# --- Calibration of GEP's two releases: inverses, scaling, order of the methods, bad input ---
+
+
+LOG_DELTAS = st.floats(-600, -0.01)
+
+
+SHARES_OF_CALIBRATION = st.floats(-9, 0).map(lambda u: 10.0**u)
+
+
+STEPS = st.integers(1, 10**9)
+
+
+ADJACENCIES = st.sampled_from(["add-remove", "replace-one"])
+
+
+@given(log_delta=LOG_DELTAS, share=SHARES_OF_CALIBRATION, steps=STEPS, adjacency=ADJACENCIES)
+def test_exact_noise_just_meets_the_budget(log_delta: float, share: float, steps: int, adjacency: str) -> None:
+    epsilon, delta = -2 * share * log_delta, math.exp(log_delta)
+    ratio = embedding.release_noise_ratio(epsilon=epsilon, delta=delta, steps=steps, adjacency=adjacency)  # type: ignore[arg-type]
+    mu = embedding.joint_mu([ratio, ratio], steps=steps, adjacency=adjacency)  # type: ignore[arg-type]
+    assert privacy.gaussian_log_delta(mu, epsilon) == pytest.approx(log_delta, rel=1e-10, abs=1e-9)
+
+
+@given(log_delta=LOG_DELTAS, share=SHARES_OF_CALIBRATION)
+def test_order_of_the_methods(log_delta: float, share: float) -> None:
+    epsilon, delta = -2 * share * log_delta, math.exp(log_delta)
+    exact, renyi, stated = (
+        embedding.release_noise_ratio(epsilon=epsilon, delta=delta, method=method)  # type: ignore[arg-type]
+        for method in ("exact", "renyi", "stated")
+    )
+    assert exact < renyi < stated
+    assert stated / renyi == pytest.approx(math.sqrt(8) / (1 + math.sqrt(1 + 2 * share)), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["exact", "renyi", "stated"])
+def test_scaling(method) -> None:  # type: ignore[no-untyped-def]
+    one = embedding.release_noise_ratio(epsilon=2.0, delta=1e-5, method=method)
+    assert embedding.release_noise_ratio(epsilon=2.0, delta=1e-5, steps=400, method=method) == pytest.approx(20 * one)
+    assert embedding.release_noise_ratio(
+        epsilon=2.0, delta=1e-5, steps=1, adjacency="replace-one", method=method
+    ) == pytest.approx(2 * one)
+    assert embedding.release_noise_ratio(epsilon=1.9, delta=1e-5, method=method) > one
+    assert embedding.release_noise_ratio(epsilon=2.0, delta=1e-6, method=method) > one
+
+
+def test_numbers_of_the_ledger() -> None:
+    assert embedding.noise_ratio_excess(epsilon=0.1, delta=1e-5) == pytest.approx(2.2069, rel=1e-4)
+    assert embedding.noise_ratio_excess(epsilon=2 * math.log(1e5), delta=1e-5) == pytest.approx(1.1297, rel=1e-4)
+    assert embedding.noise_ratio_excess(epsilon=1e-9, delta=1e-5, reference="renyi") == pytest.approx(math.sqrt(2))
+    assert embedding.noise_ratio_excess(epsilon=1e-12, delta=1e-5) > 1e5
+    assert embedding.noise_ratio_excess(epsilon=1.0, delta=1e-5, method="exact") == 1.0
+
+
+def test_stated_noise_is_mu_gdp() -> None:
+    for epsilon, delta in ((0.5, 1e-5), (10.0, 1e-6)):
+        ratio = embedding.release_noise_ratio(epsilon=epsilon, delta=delta, method="stated")
+        assert embedding.joint_mu([ratio, ratio]) == pytest.approx(epsilon / (2 * math.sqrt(math.log(1 / delta))))
+
+
+@given(
+    clips=st.tuples(*[st.floats(0.01, 100)] * 2),
+    sigmas=st.tuples(*[st.floats(0.01, 100)] * 2),
+    steps=STEPS,
+    adjacency=ADJACENCIES,
+)
+def test_the_sum_tells_less_than_the_pair(clips, sigmas, steps, adjacency) -> None:  # type: ignore[no-untyped-def]
+    pair = embedding.joint_mu([s / c for s, c in zip(sigmas, clips, strict=True)], steps=steps, adjacency=adjacency)
+    alone = embedding.joint_mu([sigmas[1] / clips[1]], steps=steps, adjacency=adjacency)
+    output = embedding.output_mu(
+        embedding_clip=clips[0],
+        residual_clip=clips[1],
+        embedding_std=sigmas[0],
+        residual_std=sigmas[1],
+        steps=steps,
+        adjacency=adjacency,
+    )
+    assert alone * (1 - 1e-12) <= output <= pair * (1 + 1e-12)
+
+
+def test_output_mu_is_a_mahalanobis_norm() -> None:
+    covariance = np.diag([4.0 + 9.0, 9.0])  # one direction in the span of the basis, one orthogonal to it
+    moved = np.array([3.0, 0.5])
+    exact = math.sqrt(moved @ np.linalg.solve(covariance, moved))
+    assert embedding.output_mu(
+        embedding_clip=3.0, residual_clip=0.5, embedding_std=2.0, residual_std=3.0
+    ) == pytest.approx(exact)
+    assert embedding.output_mu(
+        embedding_clip=3.0, residual_clip=0.0, embedding_std=0.0, residual_std=2.0
+    ) == pytest.approx(1.5)
+
+
+def test_epsilon_at_the_end_of_the_range_is_allowed() -> None:
+    for delta in (1e-5, 1e-6, 0.5, 1e-300):
+        embedding.release_noise_ratio(epsilon=2 * math.log(1 / delta), delta=delta, method="stated")
+
+
+def test_condition_names_its_claim() -> None:
+    with refused("epsilon", kind=ConditionError) as caught:
+        embedding.release_noise_ratio(epsilon=40.0, delta=1e-5, method="stated")
+    assert caught.value.claim == "gep.thm3.1"
+    assert embedding.release_noise_ratio(epsilon=24.0, delta=1e-5) < embedding.release_noise_ratio(
+        epsilon=24.0, delta=1e-5, method="renyi"
+    )
+
+
+@given(epsilon=st.floats(0, 1000), rate=st.floats(1e-12, 1))
+def test_sampling_never_hurts(epsilon: float, rate: float) -> None:
+    found = embedding.sampled_epsilon(epsilon=epsilon, sampling_rate=rate)
+    assert rate * epsilon * (1 - 1e-12) <= found <= epsilon  # log(1 + q (e^x - 1)) is convex in x, slope q at 0
+    if epsilon < 30:
+        assert found == pytest.approx(math.log1p(rate * math.expm1(epsilon)), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize(("epsilon", "rate"), [(1.0, 1e-17), (2.0, 1e-20), (30.0, 1e-40), (699.0, 0.5), (701.0, 0.5)])
+def test_sampling_at_small_rates_keeps_its_digits(epsilon: float, rate: float) -> None:
+    with mpmath.workdps(60):
+        exact = mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(epsilon))
+    assert embedding.sampled_epsilon(epsilon=epsilon, sampling_rate=rate) == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_sampling_everybody_changes_nothing() -> None:
+    for epsilon in (0.0, 1e-300, 0.5, 1.0, 50.0, 1e300):
+        assert embedding.sampled_epsilon(epsilon=epsilon, sampling_rate=1.0) == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: embedding.release_noise_ratio(epsilon=0.0, delta=1e-5), "epsilon"),
+        (lambda: embedding.release_noise_ratio(epsilon=5e-324, delta=1e-5, method="stated"), "epsilon"),
+        (lambda: embedding.noise_ratio_excess(epsilon=1e-320, delta=1e-5), "epsilon"),
+        (lambda: embedding.release_noise_ratio(epsilon=math.inf, delta=1e-5), "epsilon"),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1.0), "delta"),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=0), "steps"),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=1.5), "steps"),
+        (
+            lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=1, adjacency="both"),
+            "adjacency",
+        ),
+        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, method="rdp"), "method"),
+        (
+            lambda: embedding.noise_ratio_excess(epsilon=1.0, delta=1e-5, method="exact", reference="stated"),
+            "reference",
+        ),
+        (lambda: embedding.sampled_epsilon(epsilon=-1.0, sampling_rate=0.5), "epsilon"),
+        (lambda: embedding.sampled_epsilon(epsilon=1.0, sampling_rate=0.0), "sampling_rate"),
+        (lambda: embedding.joint_mu([]), "noise_multipliers"),
+        (lambda: embedding.joint_mu([1.0, 0.0]), "noise_multipliers"),
+        (lambda: embedding.joint_mu([1.0, math.nan]), "noise_multipliers"),
+        (lambda: embedding.joint_mu([[1.0]]), "noise_multipliers"),
+        (
+            lambda: embedding.output_mu(embedding_clip=1.0, residual_clip=1.0, embedding_std=1.0, residual_std=0.0),
+            "residual_std",
+        ),
+        (
+            lambda: embedding.output_mu(embedding_clip=-1.0, residual_clip=1.0, embedding_std=1.0, residual_std=1.0),
+            "embedding_clip",
+        ),
+        (
+            lambda: embedding.output_mu(
+                embedding_clip=1.0, residual_clip=math.inf, embedding_std=1.0, residual_std=1.0
+            ),
+            "residual_clip",
+        ),
+    ],
+)
+def test_bad_input(call, says) -> None:  # type: ignore[no-untyped-def]
+    with refused(says):
+        call()
+
+
+# --- Excess risk: brute force over T, simulation, scaling laws, limits, bad input ---
+
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+SIZE = st.floats(1e-3, 1e3)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 1000), SIZE, SIZE, SIZE, st.floats(0, 1))
+@QUICK
+def test_best_steps(dim: int, samples: int, smoothness: float, distance: float, mu: float, clip: float) -> None:
+    k = max(1, dim // 10)
+    best = embedding.excess_risk(
+        dim=dim,
+        subspace_dim=k,
+        train_size=samples,
+        smoothness=smoothness,
+        initial_distance=distance,
+        mu=mu,
+        residual_clip=clip,
+    )
+    for steps in {max(1, best.steps - 1), best.steps + 1, 2 * best.steps}:
+        other = embedding.excess_risk(
+            dim=dim,
+            subspace_dim=k,
+            train_size=samples,
+            smoothness=smoothness,
+            initial_distance=distance,
+            mu=mu,
+            residual_clip=clip,
+            steps=steps,
+        )
+        assert best.value <= other.value * (1 + 1e-12)
+        assert other.optimal_steps == best.optimal_steps
+    scale = math.sqrt(k) + math.sqrt(dim - k) * clip
+    real = distance * scale / (mu * samples)
+    assert best.value >= real * (1 - 1e-12)
+    if best.optimal_steps >= 1:
+        assert best.value <= real * 3 / (2 * math.sqrt(2)) * (1 + 1e-12)
+    else:
+        assert best.steps == 1 and best.value >= smoothness * distance**2 / 2
+
+
+@given(SIZE, SIZE, SIZE, st.floats(0.01, 1))
+@QUICK
+def test_scaling_of_risk(smoothness: float, distance: float, mu: float, clip: float) -> None:
+    def bound(**changed: Any) -> embedding.ExcessRisk:
+        given_ = {
+            "smoothness": smoothness,
+            "initial_distance": distance,
+            "mu": mu,
+            "residual_clip": clip,
+            "lipschitz": 1.0,
+        }
+        return embedding.excess_risk(dim=500, subspace_dim=20, train_size=300, **{**given_, **changed})
+
+    base = bound()
+    # a loss twice as large: value twice, with everything else
+    doubled = bound(smoothness=2 * smoothness, residual_clip=2 * clip, lipschitz=2.0)
+    assert doubled.value == pytest.approx(2 * base.value, rel=1e-12) and doubled.steps == base.steps
+    # parameters stretched by two
+    stretched = bound(smoothness=smoothness / 4, initial_distance=2 * distance, residual_clip=clip / 2, lipschitz=0.5)
+    assert stretched.value == pytest.approx(base.value, rel=1e-12)
+    assert bound(mu=2 * mu).value <= base.value
+    assert bound(residual_clip=clip / 2).value <= base.value * (1 + 1e-12)
+
+
+@given(SIZE, SIZE, st.floats(1e-3, 5), st.floats(1e-8, 1e-2), st.floats(0, 1))
+@QUICK
+def test_published_noise_costs_more(smoothness: float, distance: float, eps: float, delta: float, clip: float) -> None:
+    published = embedding.excess_risk_as_published(
+        dim=900,
+        subspace_dim=30,
+        train_size=1000,
+        smoothness=smoothness,
+        initial_distance=distance,
+        epsilon=eps,
+        delta=delta,
+        residual_clip=clip,
+    )
+    mu = eps / (2 * math.sqrt(math.log(1 / delta)))  # what the published noise buys
+    best = embedding.excess_risk(
+        dim=900,
+        subspace_dim=30,
+        train_size=1000,
+        smoothness=smoothness,
+        initial_distance=distance,
+        mu=mu,
+        residual_clip=clip,
+    )
+    assert best.value <= published.value * (1 + 1e-12)
+    wide = embedding.excess_risk_as_published(
+        dim=900,
+        subspace_dim=30,
+        train_size=1000,
+        smoothness=smoothness,
+        initial_distance=distance,
+        epsilon=eps,
+        delta=delta,
+        residual_clip=clip,
+        steps=7,
+    )
+    assert wide.value >= published.value * (1 - 1e-12) and wide.steps == 7
+
+
+@given(SIZE, SIZE, st.integers(1, 10**6), st.floats(1e-3, 1e3))
+@QUICK
+def test_least_risk(smoothness: float, distance: float, steps: int, lipschitz: float) -> None:
+    least = embedding.least_risk(smoothness=smoothness, initial_distance=distance, steps=steps)
+    upper = embedding.noisy_descent_risk(
+        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=0.0
+    ).value
+    assert least == pytest.approx(upper * steps / (steps + 2), rel=1e-12)
+    capped = embedding.least_risk(smoothness=smoothness, initial_distance=distance, steps=steps, lipschitz=lipschitz)
+    assert 0 <= capped <= min(least, lipschitz * distance) * (1 + 1e-12)
+
+
+def test_simulation_stays_below_the_bound() -> None:
+    rng = np.random.default_rng(0)
+    curvatures = np.array([1.0, 0.3, 0.05, 0.01])
+    start, steps, std, runs = np.array([0.5, 1.0, 2.0, 3.0]), 20, 0.4, 4000
+    theta, total = np.tile(start, (runs, 1)), np.zeros((runs, 4))
+    for _ in range(steps):
+        theta = theta - curvatures * theta - std * rng.standard_normal((runs, 4))
+        total += theta
+    excess = (np.square(total / steps) @ curvatures / 2).mean()
+    bound = embedding.noisy_descent_risk(
+        smoothness=1.0, initial_distance=float(np.linalg.norm(start)), steps=steps, noise_energy=4 * std**2
+    ).value
+    assert 0.1 * bound < excess < bound
+
+
+def test_whole_space_needs_no_residual() -> None:
+    full = embedding.excess_risk(
+        dim=64, subspace_dim=64, train_size=500, smoothness=1.0, initial_distance=1.0, mu=1.0, residual_clip=1.0
+    )
+    assert full == embedding.excess_risk(
+        dim=64, subspace_dim=64, train_size=500, smoothness=1.0, initial_distance=1.0, mu=1.0, residual_clip=0.0
+    )
+    assert (
+        embedding.excess_risk(
+            dim=64, subspace_dim=4, train_size=500, smoothness=1.0, initial_distance=0.0, mu=1.0, residual_clip=0.1
+        ).steps
+        == 1
+    )
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e60])
+def test_no_overflow_at_the_ends_of_the_ranges(size: float) -> None:
+    for mu in (1e-60, 1e60):
+        found = embedding.excess_risk(
+            dim=10**15,
+            subspace_dim=1,
+            train_size=10**15,
+            smoothness=size,
+            initial_distance=1e60,
+            mu=mu,
+            residual_clip=0.0,
+            lipschitz=size,
+        )
+        assert math.isfinite(found.value) and found.value >= 0
+
+
+def test_most_steps() -> None:
+    found = embedding.excess_risk(
+        dim=10,
+        subspace_dim=1,
+        train_size=10**15,
+        smoothness=1e60,
+        initial_distance=1e60,
+        mu=1e60,
+        residual_clip=0.0,
+        lipschitz=1e-60,
+    )
+    assert found.optimization == pytest.approx(found.noise, rel=1e-9) and found.steps > 10**254
+    # beta D^2 / (2 (T + 2)) without underflow of the squared slope
+    assert embedding.least_risk(smoothness=1e-60, initial_distance=1e60, steps=10**250) == pytest.approx(
+        5e-191, rel=1e-12
+    )
+
+
+GOOD = {
+    'dim': 100, 'subspace_dim': 5, 'train_size': 50, 'smoothness': 1.0, 'initial_distance': 1.0, 'mu': 1.0, 'residual_clip': 0.1,
+}  # fmt: skip
+
+
+PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "delta": 1e-5}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ('dim', 0), ('subspace_dim', 0), ('subspace_dim', 101), ('train_size', 0), ('train_size', 1.5), ('smoothness', 0.0),
+         ('initial_distance', -1.0), ('initial_distance', 1e-170), ('initial_distance', math.inf),
+        ('mu', 0.0),
+        ('residual_clip', -0.1), ('residual_clip', 1.1), ('lipschitz', 0.0), ('steps', 0),
+    ],
+)  # fmt: skip
+def test_bad_input_of_risk(name: str, value: Any) -> None:
+    with refused(name):
+        embedding.excess_risk(**{**GOOD, name: value})
+    if name != "mu":
+        with refused(name):
+            embedding.excess_risk_as_published(**{**PUBLISHED, name: value})
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.0}), "epsilon"),
+        (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "delta": 1.0}), "delta"),
+        (
+            lambda: embedding.noisy_descent_risk(smoothness=0.0, initial_distance=1.0, steps=1, noise_energy=0.0),
+            "smoothness",
+        ),
+        (lambda: embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=1, lipschitz=0.0), "lipschitz"),
+    ],
+)
+def test_more_bad_input(call: Callable[[], object], says: str) -> None:
+    with refused(says):
+        call()
+
+
+def test_condition_of_the_theorem() -> None:
+    limit = 2 * math.log(1e5)
+    embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.999 * limit})
+    with refused("epsilon", kind=ConditionError):
+        embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": limit})
+
+
+def test_worst_case_of_many_steps() -> None:
+    """At 1e6 steps the factor at the mean iterate is its sum; at 1e15 it keeps its bound and its limit."""
+    steps = 10**6
+    k = np.arange(1.0, steps + 1)
+    found = embedding.worst_descent_risk(smoothness=2.0, initial_distance=0.0, steps=steps, noise_energy=3.0)
+    assert math.isclose(found.mean_iterate_least, float((k**2 / (k * (k - 1) + steps)).sum()) / (2 * steps) * 1.5)
+    most = embedding.worst_descent_risk(smoothness=1.0, initial_distance=1.0, steps=10**15, noise_energy=1.0)
+    assert 0.5 - math.pi / 4 / math.sqrt(1e15) < most.mean_iterate_least < most.mean_value
+
+
+def test_without_bias_the_classical_bound() -> None:
+    run = {"smoothness": 2.0, "initial_distance": 3.0, "steps": 40, "noise_energy": 0.5}
+    found = embedding.biased_descent_risk(bias=0.0, **run)
+    assert found.upper == pytest.approx(embedding.noisy_descent_risk(**run).value, rel=1e-14)
+    assert found.lower == pytest.approx(embedding.worst_descent_risk(**run).mean_value, rel=1e-14)
+
+
+def test_equal_residuals_are_not_clipped_and_many_small_ones_are_dropped() -> None:
+    run = {"dim": 10_000, "smoothness": 1.0, "initial_distance": 1.0, "mu": 1.0}
+    same = embedding.best_residual_clip(
+        residual_norms=[[0.2] * 7], subspace_dims=[100], train_size=5_000, lipschitz=0.9, **run
+    )
+    assert (same.residual_clip, same.bias) == (0.2, 0.0)
+    classical = embedding.excess_risk(subspace_dim=100, residual_clip=0.2, train_size=5_000, lipschitz=0.9, **run)
+    assert same.value == pytest.approx(classical.value, rel=1e-12) and same.steps == classical.steps
+    dropped = embedding.best_residual_clip(residual_norms=[[0.2] * 7], subspace_dims=[100], train_size=20, **run)
+    assert (dropped.residual_clip, dropped.bias) == (0.0, pytest.approx(0.2))
+
+
+def test_extreme_settings_give_numbers() -> None:
+    for mu in (1e-60, 1e60):
+        for size in (1e-60, 1e60):
+            best = embedding.best_residual_clip(
+                residual_norms=[[0.0, size]], subspace_dims=[1], dim=10**15, train_size=1, smoothness=1.0,
+                initial_distance=size, mu=mu, lipschitz=size,
+            )  # fmt: skip
+            assert math.isfinite(best.value) and 1 <= best.steps <= 10**15
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"residual_norms": [[2.0]]}, "residual_norms 0 1"),
+        ({"residual_norms": [0.1]}, "residual_norms"),
+        ({"residual_norms": [[0.1], [0.2]]}, "residual_norms"),
+        ({"subspace_dims": [11]}, "subspace_dims 1..10"),
+    ],
+)
+def test_bad_residuals(change: dict[str, Any], message: str) -> None:
+    good = {
+        "residual_norms": [[0.1]], "subspace_dims": [2], 'dim': 10, 'train_size': 9, 'smoothness': 1.0,
+        'initial_distance': 1.0, 'mu': 1.0,
+    }  # fmt: skip
+    with refused(*message.split()):
+        embedding.best_residual_clip(**good | change)  # type: ignore[arg-type]
+
+
+# --- Ways of releasing side by side: each part against the calculator that the ledger checks ---
+
+
+_SMALL, _LARGE = {"dim": 100, "subspace_dim": 10}, {"dim": 269_722, "subspace_dim": 1000}
+
+
+@pytest.mark.parametrize("sizes", [_SMALL, _LARGE])
+@pytest.mark.parametrize("privacy", [{"mu": 0.5}, {"epsilon": 2.0, "delta": 1e-5}])
+@pytest.mark.parametrize("residual_clip", [2.0, 15.0])
+@pytest.mark.parametrize("residual_norm", [0.0, 3.0])
+def test_every_field(
+    sizes: dict[str, int], privacy: dict[str, float], residual_clip: float, residual_norm: float
+) -> None:
+    mu = privacy.get("mu") or gaussian_mu(2.0, 1e-5)
+    clips = {"clip_norm": 10.0, "residual_clip": residual_clip}
+    assert compare_releases(**sizes, **clips, **privacy, residual_norm=residual_norm) == ReleaseComparison(
+        mu=mu,
+        mse=embedding.gep_mse(**sizes, **clips, mu=mu, residual_norm=residual_norm),
+        best_split=embedding.split_noise(**sizes, embedding_clip=10.0, residual_clip=residual_clip, mu=mu),
+        joint_clip=embedding.joint_clip(
+            **sizes, clip_norm=10.0, residual_share=0.2 if residual_clip == 2.0 else 1.0, mu=mu
+        ),
+        largest_residual_ratio=embedding.largest_residual_ratio(**sizes),
+        least_residual_energy=embedding.least_residual_energy(**sizes, **clips, mu=mu),
+    )
+
+
+@pytest.mark.parametrize("privacy", [{}, {"epsilon": 1.0}, {"mu": 1.0, "delta": 1e-5}, {"mu": 1.0, "epsilon": 1.0}])
+def test_the_privacy_is_given_in_one_way(privacy: dict[str, float]) -> None:
+    with refused("mu"):
+        compare_releases(**_SMALL, clip_norm=10.0, residual_clip=2.0, **privacy)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"mu": 1e-80}, ("mu", "1e-70", "1e+70")),
+        ({"epsilon": 1e-90, "delta": 1e-90}, ("epsilon and delta", "1e-70", "1e+70", "1e-90")),
+        ({"mu": 1.0, "residual_clip": 0.0}, ("residual_clip", "1e-70", "1e+70")),
+    ],
+)
+def test_what_is_refused_is_named_with_its_range(changed: dict[str, float], says: str) -> None:
+    with refused(*says):
+        compare_releases(**_SMALL | {"clip_norm": 10.0, "residual_clip": 2.0} | changed)  # type: ignore[arg-type]

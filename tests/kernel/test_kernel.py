@@ -15,22 +15,40 @@ from dptheory.cli._tables import claims_json
 from proofs.kernel import __main__ as command
 from proofs.kernel import _coq
 
-ROWS = {claim.kernel: claim for claim in all_claims() if claim.kernel}
+ROWS = {str(claim.kernel_module): claim for claim in all_claims() if claim.kernel}
 MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text("utf-8"))
 
 
-def text_of(file: str) -> str:
-    return (_coq.FOLDER / file).read_text("utf-8")
+FILES = sorted({module.partition(".")[0] for module in ROWS})
+
+
+def alone(text: str) -> str:
+    """The text of a module as a file of its own."""
+    needed = {
+        one.partition(".")[0] for names in re.findall(r"^Import (.*)\.$", text, re.MULTILINE) for one in names.split()
+    }
+    needed |= set(re.findall(r"\b(lf)\.lem2_1\.", text))
+    return "".join(
+        (
+            "From kernel Require Import definitions lemmas.\n",
+            *(f"From kernel Require {one}.\n" for one in sorted(needed)),
+            text,
+        )
+    )
 
 
 def test_rows_and_files_name_each_other() -> None:
-    files = {path.relative_to(_coq.FOLDER).as_posix() for path in _coq.FOLDER.glob("*/*.v")}
-    assert set(ROWS) == files and len(files) >= 45
-    for file, claim in ROWS.items():
+    stated = [
+        f"{path.stem}.{name}"
+        for path in _coq.FOLDER.glob("*.v")
+        for name in re.findall(r"^Module (\w+)\.$", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert sorted(ROWS) == sorted(stated) and len(stated) >= 45
+    for module, claim in ROWS.items():
         paper, name = claim.id.split(".", 1)
-        assert file == f"{paper}/{re.sub('[.-]', '_', name)}.v"
-        assert text_of(file).startswith(f"(* {claim.id}: "), file
-        assert claim.kernel_theorems == _coq.theorems_of(text_of(file))
+        assert (claim.kernel, module) == (f"{paper}.v", f"{paper}.{re.sub('[.-]', '_', name)}")
+        assert _coq.text_of(module).startswith(f"(* {claim.id}: "), module
+        assert claim.kernel_theorems == _coq.theorems_of(_coq.text_of(module))
 
 
 def test_a_row_says_what_its_verdict_allows() -> None:
@@ -92,8 +110,8 @@ def test_axioms_are_read_from_an_answer() -> None:
 
 
 def test_files_are_compiled_after_what_they_need() -> None:
-    texts = {"a": "From kernel Require Import b rs.c.\n", "b": "", "rs/c": "From kernel Require b.\n"}
-    assert _coq.ordered(["a"], texts) == ("b", "rs/c", "a")
+    texts = {"a": "From kernel Require Import b c.\n", "b": "", "c": "From kernel Require b.\n"}
+    assert _coq.ordered(["a"], texts) == ("b", "c", "a")
 
 
 def test_without_coq_it_says_what_to_install(
@@ -116,14 +134,14 @@ def test_an_unknown_claim_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 def place() -> Iterator[Path]:
     """A compiled copy."""
     with _coq.workshop() as found:
-        _coq.compile_all(sorted(str(file).removesuffix(".v") for file in ROWS), found)
+        _coq.compile_all(FILES, found)
         yield found
 
 
 @pytest.mark.kernel
 def test_the_theorems_say_what_their_names_promise(place: Path) -> None:
-    theorems, axioms = _coq.check([str(file).removesuffix(".v") for file in ROWS], place)
-    assert theorems == {str(file).removesuffix(".v"): claim.kernel_theorems for file, claim in ROWS.items()}
+    theorems, axioms = _coq.check(list(ROWS), place)
+    assert theorems == {module: claim.kernel_theorems for module, claim in ROWS.items()}
     assert set(axioms) <= _coq.AXIOMS
 
 
@@ -138,10 +156,10 @@ def test_an_axiom_of_ours_and_another_statement_are_noticed(place: Path) -> None
             _coq.check(["forged"], place)
 
 
-def test_every_file_has_a_mutant() -> None:
-    assert {name.split("#")[0] for name in MUTANTS} == {str(file).removesuffix(".v") for file in ROWS}
+def test_every_module_has_a_mutant() -> None:
+    assert {name.split("#")[0] for name in MUTANTS} == set(ROWS)
     for name, one in MUTANTS.items():
-        assert statement(text_of(f"{name.split('#')[0]}.v")).count(one["printed"]) == 1, name
+        assert statement(_coq.text_of(name.split("#")[0])).count(one["printed"]) == 1, name
 
 
 def statement(text: str) -> str:
@@ -153,7 +171,7 @@ def statement(text: str) -> str:
 @pytest.mark.parametrize("mutant", sorted(MUTANTS))
 def test_the_proof_does_not_prove_another_statement(mutant: str, place: Path) -> None:
     """The changed statement is well formed, and the proof of the right one fails."""
-    text = text_of(f"{mutant.split('#')[0]}.v")
+    text = alone(_coq.text_of(mutant.split("#")[0]))
     changed = text.replace(MUTANTS[mutant]["printed"], MUTANTS[mutant]["mutated"], 1)
     assert changed != text
     for name, source, accepted in (("stated", statement(changed), True), ("proved", changed, False)):

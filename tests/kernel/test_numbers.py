@@ -20,14 +20,14 @@ from dptheory.claims.rf import _masked_vectors, clip_bias, mse_criterion, poster
 from dptheory.claims.rs import _clipped_bounds, _kappa, fig1
 from proofs.kernel import _coq
 
-ROWS = {str(claim.kernel): claim for claim in all_claims() if claim.kernel}
+ROWS = {str(claim.kernel_module): claim for claim in all_claims() if claim.kernel}
 HALF = Fraction(1, 2)
 Numbers = list[Fraction]
 
 
-def text_of(file: str) -> str:
-    """A file with single spaces."""
-    return " ".join((_coq.FOLDER / file).read_text("utf-8").split())
+def text_of(module: str) -> str:
+    """A module with single spaces."""
+    return " ".join(_coq.text_of(module).split())
 
 
 def fractions(text: str) -> Numbers:
@@ -99,7 +99,7 @@ EPOCH = shuffle.shuffled_law((0, 1), Fraction(3, 4))
 
 def tied_in_coq() -> Numbers:
     """The law in the row's order of numbers: chance, mask, u, v."""
-    body = re.search(r"Definition tied : law outcome :=(.*?)\. Lemma", text_of("rf/lem1.v"))
+    body = re.search(r"Definition tied : law outcome :=(.*?)\. Lemma", text_of("rf.lem1"))
     assert body
     return fractions(body[1].replace("true", " 1 ; ").replace("false", " 0 ; "))
 
@@ -194,32 +194,32 @@ def gip_errors() -> Numbers:
 
 
 NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = {
-    "rf/lem1.v": [
+    "rf.lem1": [
         (tied_in_coq, lambda: flat([list(law) for law in sorted(TIED, key=lambda law: (-law[1][0], -law[2][0]))])),
-        (lambda: said("rf/lem1.v", r"E<m u, v> = (\S+), and E<u, v> = (\d+)"), masked_means),
+        (lambda: said("rf.lem1", r"E<m u, v> = (\S+), and E<u, v> = (\d+)"), masked_means),
     ],
-    "rf/cor1_1.v": [(lambda: said("rf/cor1_1.v", r"the law of rf\.lem1: (\S+) and (\d+) \*"), masked_means)],
-    "rf/thm2.v": [
-        (lambda: said("rf/thm2.v", r"T = (\d+), gamma = (\S+):"), lambda: flat(450, Fraction(1, 90))),
-        (lambda: said("rf/thm2.v", r"at most (\S+) on the right"), lambda: [noisy_right_side()]),
-        (lambda: said("rf/thm2.v", r"claim 2%nat 1%nat (\d+) 1 10 1 "), lambda: flat(_clipped_bounds.CLIP)),
+    "rf.cor1_1": [(lambda: said("rf.cor1_1", r"the law of rf\.lem1: (\S+) and (\d+) \*"), masked_means)],
+    "rf.thm2": [
+        (lambda: said("rf.thm2", r"T = (\d+), gamma = (\S+):"), lambda: flat(450, Fraction(1, 90))),
+        (lambda: said("rf.thm2", r"at most (\S+) on the right"), lambda: [noisy_right_side()]),
+        (lambda: said("rf.thm2", r"claim 2%nat 1%nat (\d+) 1 10 1 "), lambda: flat(_clipped_bounds.CLIP)),
     ],
-    "rf/mse_criterion.v": [
+    "rf.mse_criterion": [
         (
             lambda: said(
-                "rf/mse_criterion.v",
+                "rf.mse_criterion",
                 r"the error falls from (\d+) to (\d+), and the best expected decrease on \|w\|\^2 / 2 from (\S+) to (\S+) \*",
             ),
             lambda: flat(CRITERION),
         ),
         (
-            lambda: said("rf/mse_criterion.v", r"\[1; 1\] o\)\) = (\d+)\..*?m o\)\) = (\d+)\."),
+            lambda: said("rf.mse_criterion", r"\[1; 1\] o\)\) = (\d+)\..*?m o\)\) = (\d+)\."),
             lambda: flat(CRITERION[:2]),
         ),
     ],
-    "rf/raise_noise.v": [
+    "rf.raise_noise": [
         (
-            lambda: said("rf/raise_noise.v", r"x = kappa = (\S+): the tuned bound has (\d+) times"),
+            lambda: said("rf.raise_noise", r"x = kappa = (\S+): the tuned bound has (\d+) times"),
             lambda: flat(
                 _kappa.exact_kappa_of("one entry, no deviation"),
                 near(
@@ -233,10 +233,10 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ),
         )
     ],
-    "rf/clip_bias.v": [
-        (lambda: defined("rf/clip_bias.v", "skewed"), lambda: flat(clip_bias._FIVE)),
+    "rf.clip_bias": [
+        (lambda: defined("rf.clip_bias", "skewed"), lambda: flat(clip_bias._FIVE)),
         (
-            lambda: said("rf/clip_bias.v", r"no bias without a mask, (\S+) on average"),
+            lambda: said("rf.clip_bias", r"no bias without a mask, (\S+) on average"),
             lambda: [
                 near(
                     sum(
@@ -254,22 +254,22 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         ),
     ],
-    "rf/momentum.v": [
+    "rf.momentum": [
         (
-            lambda: said("rf/momentum.v", r"the variance is (\S+), printed (\S+) \*"),
+            lambda: said("rf.momentum", r"the variance is (\S+), printed (\S+) \*"),
             lambda: both("rf.momentum", "velocity, weights of the single noises in fractions", HALF, 2),
         )
     ],
-    "rf/cost.v": [
+    "rf.cost": [
         (
-            lambda: said("rf/cost.v", r"the projection has (\S+), not at most (\S+) \*"),
+            lambda: said("rf.cost", r"the projection has (\S+), not at most (\S+) \*"),
             lambda: both("rf.cost", "projection with d and b halved", HALF, (24, 4, 8, 8)),
         )
     ],
-    "rf/shuffle.v": [
+    "rf.shuffle": [
         (
             lambda: said(
-                "rf/shuffle.v",
+                "rf.shuffle",
                 r"a = (\S+) \(e\^eps = (\d+)\).*?: (\S+) against (\S+), where the amplified factor is (\d+)",
             ),
             lambda: flat(
@@ -281,64 +281,64 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ),
         ),
         (
-            lambda: [a / b for a, b in [said("rf/shuffle.v", r": (\S+) against (\S+), where")]],
+            lambda: [a / b for a, b in [said("rf.shuffle", r": (\S+) against (\S+), where")]],
             lambda: [
                 Fraction(sides("rf.shuffle", "two records, e^epsilon = 3: the ratio is 5/2", Fraction(3, 4), 2)[0])
             ],
         ),
     ],
-    "rf/eq26_27.v": [
+    "rf.eq26_27": [
         (
-            lambda: [b / a for a, b in [said("rf/eq26_27.v", r"the traces are (\d+) and (\d+)")]],
+            lambda: [b / a for a, b in [said("rf.eq26_27", r"the traces are (\d+) and (\d+)")]],
             lambda: [
                 Fraction(a / b)
                 for a, b in [both("rf.eq26-27", "a rank-deficient covariance with growing trace", (2, 2, 0))]
             ],
         )
     ],
-    "rf/posterior.v": [
+    "rf.posterior": [
         (
-            lambda: said("rf/posterior.v", r"one of two entries kept: (\S+) against (\S+) \*"),
+            lambda: said("rf.posterior", r"one of two entries kept: (\S+) against (\S+) \*"),
             lambda: [posterior.mean_square(posterior.BATCHES[0], 1, clip_first) for clip_first in (True, False)],
         ),
         (
-            lambda: said("rf/posterior.v", r"\[\[(\S+); (\S+)\]; \[(\S+); (\S+)\]\]"),
+            lambda: said("rf.posterior", r"\[\[(\S+); (\S+)\]; \[(\S+); (\S+)\]\]"),
             lambda: flat(posterior.BATCHES[0]),
         ),
     ],
-    "rs/lem3_3.v": [
+    "rs.lem3_3": [
         (
-            lambda: said("rs/lem3_3.v", r"no deviation: kappa = (\S+) \*"),
+            lambda: said("rs.lem3_3", r"no deviation: kappa = (\S+) \*"),
             lambda: [_kappa.exact_kappa_of("one entry, no deviation")],
         ),
         (
-            lambda: said("rs/lem3_3.v", r"assumed 4 (\d) 4 \[(\d); (\d); (\d); (\d)\] still"),
+            lambda: said("rs.lem3_3", r"assumed 4 (\d) 4 \[(\d); (\d); (\d); (\d)\] still"),
             lambda: flat(KEPT, SPIKE),
         ),
         (
-            lambda: defined("rs/lem3_3.v", "moving"),
+            lambda: defined("rs.lem3_3", "moving"),
             lambda: flat([(Fraction(1, 4), row) for row in SPREAD[:2]], HALF, (0,) * 4),
         ),
         (
-            lambda: said("rs/lem3_3.v", r"half of the cases: kappa = (\S+) \*"),
+            lambda: said("rs.lem3_3", r"half of the cases: kappa = (\S+) \*"),
             lambda: [_kappa.exact_kappa_of("equal entries, P = 1/2")],
         ),
     ],
-    "rs/rem2.v": [
+    "rs.rem2": [
         (
-            lambda: said("rs/rem2.v", r"counterexample of rs\.lem3\.3: kappa = (\d) \*"),
+            lambda: said("rs.rem2", r"counterexample of rs\.lem3\.3: kappa = (\d) \*"),
             lambda: [_kappa.exact_kappa_of("equal entries, P = 1/2")],
         )
     ],
-    "rs/rem3.v": [
+    "rs.rem3": [
         (
-            lambda: said("rs/rem3.v", r"claim _ _ _ _ _ \((\S+ / \S+)\) satisfiable"),
+            lambda: said("rs.rem3", r"claim _ _ _ _ _ \((\S+ / \S+)\) satisfiable"),
             lambda: [_kappa.exact_kappa_of("one entry, no deviation")],
         )
     ],
-    "rs/thm3_2.v": [
+    "rs.thm3_2": [
         (
-            lambda: said("rs/thm3_2.v", r"T = (\d+): at least 1 on the left, (\S+) on the right"),
+            lambda: said("rs.thm3_2", r"T = (\d+): at least 1 on the left, (\S+) on the right"),
             # and d sigma^2 / B^2 over sqrt T
             lambda: flat(25, _clipped_bounds.noisy_right_side(25) + Fraction(2, 10**2) / 5),
         ),
@@ -347,44 +347,42 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             lambda: [Fraction(int(_clipped_bounds.mean_square_gradient(25, Fraction(1, 5), True) >= 1))],
         ),
     ],
-    "rs/thm3_4.v": [
+    "rs.thm3_4": [
         (
-            lambda: said(
-                "rs/thm3_4.v", r"T = (\d+), gamma = (\S+): at least 1 on the left, at most (\S+) on the right"
-            ),
+            lambda: said("rs.thm3_4", r"T = (\d+), gamma = (\S+): at least 1 on the left, at most (\S+) on the right"),
             lambda: flat(450, Fraction(1, 90), held_sides(450, Fraction(1, 90))[1]),
         )
     ],
-    "rs/thm3_5.v": [
-        (lambda: said("rs/thm3_5.v", r"at most (\S+) on the right"), lambda: [noisy_right_side()]),
-        (lambda: said("rs/thm3_5.v", r"T = (\d+), gamma = (\S+):"), lambda: flat(450, Fraction(1, 90))),
+    "rs.thm3_5": [
+        (lambda: said("rs.thm3_5", r"at most (\S+) on the right"), lambda: [noisy_right_side()]),
+        (lambda: said("rs.thm3_5", r"T = (\d+), gamma = (\S+):"), lambda: flat(450, Fraction(1, 90))),
     ],
-    "rs/thm5_1.v": [
+    "rs.thm5_1": [
         (
-            lambda: said("rs/thm5_1.v", r"the error is (\d+), the printed bound (\d+) \*"),
+            lambda: said("rs.thm5_1", r"the error is (\d+), the printed bound (\d+) \*"),
             lambda: both("rs.thm5.1", "equal X: the bound with P(X > 0) is attained", (1, 0), 1),
         )
     ],
-    "rs/cor_c11.v": [
+    "rs.cor_c11": [
         (
-            lambda: said("rs/cor_c11.v", r"= 8: (\S+) at T = 400 and (\S+) at T = 1600"),
+            lambda: said("rs.cor_c11", r"= 8: (\S+) at T = 400 and (\S+) at T = 1600"),
             lambda: [budget_bound(400), budget_bound(1600)],
         ),
         (
-            lambda: said("rs/cor_c11.v", r"400 400 = (\d+ / \d+) .*? 400 1600 = (\d+ / \d+)\."),
+            lambda: said("rs.cor_c11", r"400 400 = (\d+ / \d+) .*? 400 1600 = (\d+ / \d+)\."),
             lambda: [budget_bound(400), budget_bound(1600)],
         ),
     ],
-    "rs/alg1_divisor.v": [
+    "rs.alg1_divisor": [
         (
-            lambda: said("rs/alg1_divisor.v", r"the average moves by (\S+) \*"),
+            lambda: said("rs.alg1_divisor", r"the average moves by (\S+) \*"),
             lambda: both("rs.alg1.divisor", "how far an example moves the average, in fractions", 2, Fraction(1))[:1],
         )
     ],
-    "rs/alg4.v": [
+    "rs.alg4": [
         (
             lambda: said(
-                "rs/alg4.v", r"data (\S+) and (\S+): the step leads to (\S+), with a third example (\d) to (\S+) \*"
+                "rs.alg4", r"data (\S+) and (\S+): the step leads to (\S+), with a third example (\d) to (\S+) \*"
             ),
             lambda: flat(
                 1, -HALF, released_weight([Fraction(1), -HALF]), 3, released_weight([Fraction(1), -HALF, Fraction(3)])
@@ -399,24 +397,24 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         ),
     ],
-    "rs/as_tight.v": [
+    "rs.as_tight": [
         (
-            lambda: said("rs/as_tight.v", r": (\d+) without a mask, (\S+) with one \*"),
+            lambda: said("rs.as_tight", r": (\d+) without a mask, (\S+) with one \*"),
             lambda: both("rs.as_tight", "second moment with a mask where it is C^2 = 9 without one", 4, 1)[::-1],
         )
     ],
-    "rs/fig1.v": [
-        (lambda: [*said("rs/fig1.v", r"without it (\S+) is left"), Fraction(0)], shrunk_batch),
+    "rs.fig1": [
+        (lambda: [*said("rs.fig1", r"without it (\S+) is left"), Fraction(0)], shrunk_batch),
     ],
-    "rs/epoch_mask.v": [
+    "rs.epoch_mask": [
         (
-            lambda: said("rs/epoch_mask.v", r"in the second epoch (\d) entries move, not (\d) \*"),
+            lambda: said("rs.epoch_mask", r"in the second epoch (\d) entries move, not (\d) \*"),
             lambda: both("rs.epoch_mask", "coordinates that move, counted", HALF, ((1, 0), (0, 1)), 1),
         )
     ],
-    "rs/eq63.v": [
+    "rs.eq63": [
         (
-            lambda: said("rs/eq63.v", r"x = \+-(\d), C = (\d), .*?, and P = (\d) \*"),
+            lambda: said("rs.eq63", r"x = \+-(\d), C = (\d), .*?, and P = (\d) \*"),
             lambda: flat(
                 1,
                 1,
@@ -424,11 +422,11 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ),
         )
     ],
-    "rs/appG.v": [
+    "rs.appG": [
         (
             lambda: (
-                [a**2 / b for a, b in [said("rs/appG.v", r"where the bound is (\d) / sqrt (\d) =")]]
-                + [a**2 for a in said("rs/appG.v", r"at r = 0 it is (\d) \*")]
+                [a**2 / b for a, b in [said("rs.appG", r"where the bound is (\d) / sqrt (\d) =")]]
+                + [a**2 for a in said("rs.appG", r"at r = 0 it is (\d) \*")]
             ),
             lambda: both(
                 "rs.appG",
@@ -439,21 +437,21 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             )[::-1],
         )
     ],
-    "rs/appH.v": [
+    "rs.appH": [
         (
-            lambda: said("rs/appH.v", r"the variance is (\S+), printed (\S+) \*"),
+            lambda: said("rs.appH", r"the variance is (\S+), printed (\S+) \*"),
             lambda: both("rs.appH", "Adam's velocity, weights of the single noises in fractions", HALF, 2),
         )
     ],
-    "lf/def3_1.v": [
+    "lf.def3_1": [
         (
-            lambda: said("lf/def3_1.v", r"gradients 1 and 2: (\S+), not (\S+) \*"),
+            lambda: said("lf.def3_1", r"gradients 1 and 2: (\S+), not (\S+) \*"),
             lambda: both("lf.def3.1", "what the printed sum estimates", (1, 2), 1),
         )
     ],
-    "lf/def3_2.v": [
+    "lf.def3_2": [
         (
-            lambda: [a / 5 for a in said("lf/def3_2.v", r"s\^B = \((\d), (\d)\), s\^P = \(\d, -\d\)")],
+            lambda: [a / 5 for a in said("lf.def3_2", r"s\^B = \((\d), (\d)\), s\^P = \(\d, -\d\)")],
             lambda: flat(Fraction(4, 5), Fraction(3, 5)),
         ),
         (
@@ -472,17 +470,17 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         ),
     ],
-    "lf/lem3_1.v": [
+    "lf.lem3_1": [
         (
             lambda: said(
-                "lf/lem3_1.v", r"the left side is (\S+); the right side is at most (\S+) as printed, (\S+) as in"
+                "lf.lem3_1", r"the left side is (\S+); the right side is at most (\S+) as printed, (\S+) as in"
             ),
             lf_sides,
         )
     ],
-    "lf/angle_metric.v": [
+    "lf.angle_metric": [
         (
-            lambda: said("lf/angle_metric.v", r"at 0 degrees gains (\S+), .*? at 18\.4 degrees gains (\.\d+) \*"),
+            lambda: said("lf.angle_metric", r"at 0 degrees gains (\S+), .*? at 18\.4 degrees gains (\.\d+) \*"),
             lambda: [
                 Fraction(
                     round(float(angle_metric._decrease(signal, HALF, Fraction(0))), 3 if k == 0 else 4)
@@ -491,46 +489,44 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         )
     ],
-    "lf/lem3_2b.v": [
-        (lambda: defined("lf/lem3_2b.v", "pair"), lambda: batch(_batches.CANCELLING)),
+    "lf.lem3_2b": [
+        (lambda: defined("lf.lem3_2b", "pair"), lambda: batch(_batches.CANCELLING)),
         (
-            lambda: [a**2 for a in said("lf/lem3_2b.v", r"the signal falls from (\S+) to (\S+) \*")],
+            lambda: [a**2 for a in said("lf.lem3_2b", r"the signal falls from (\S+) to (\S+) \*")],
             lambda: both("lf.lem3.2b", "norm of the signal, batches in fractions", _batches.CANCELLING, False),
         ),
     ],
-    "lf/prop3_1_1.v": [(lambda: defined("lf/prop3_1_1.v", "three"), lambda: batch(_batches.TURNING))],
-    "lf/abstract.v": [
+    "lf.prop3_1_1": [(lambda: defined("lf.prop3_1_1", "three"), lambda: batch(_batches.TURNING))],
+    "lf.abstract": [
         (
-            lambda: [
-                a / 10 for a in [*defined("lf/abstract.v", "correction")[:1], *defined("lf/abstract.v", "printed")]
-            ],
+            lambda: [a / 10 for a in [*defined("lf.abstract", "correction")[:1], *defined("lf.abstract", "printed")]],
             lambda: both("lf.abstract", "largest difference in Table 1"),
         ),
         (
-            lambda: [a / 1000 for a in defined("lf/abstract.v", "table_1")],
+            lambda: [a / 1000 for a in defined("lf.abstract", "table_1")],
             lambda: flat(
                 [[cell.number() for cell in abstract._privacy.TABLE_1[one]] for one in abstract._privacy.TABLE_1]
             ),
         ),
     ],
-    "lf/appA_bias.v": [
+    "lf.appA_bias": [
         (
-            lambda: said("lf/appA_bias.v", r"<grad f, b> is (\d), and E<grad f, s\^B> is (\S+) \*"),
+            lambda: said("lf.appA_bias", r"<grad f, b> is (\d), and E<grad f, s\^B> is (\S+) \*"),
             lambda: [appA_bias._inner_with_bias((1, 2), 2), appA_bias._inner_with_signal((1, 2), 2)],
         )
     ],
-    "lf/appA_moment.v": [
+    "lf.appA_moment": [
         (
-            lambda: said("lf/appA_moment.v", r"sigma = B = 1: (\d), printed (\d) \*"),
+            lambda: said("lf.appA_moment", r"sigma = B = 1: (\d), printed (\d) \*"),
             lambda: flat(
                 appA_moment._square_by_signs(((1, 1),), Fraction(1), 1),
                 near(appA_moment.printed_private_moment(1.0, 1.0, 1)),
             ),
         )
     ],
-    "lf/appC_cos.v": [
+    "lf.appC_cos": [
         (
-            lambda: [a**2 for a in said("lf/appC_cos.v", r"the cosine falls from (\S+) \*")],
+            lambda: [a**2 for a in said("lf.appC_cos", r"the cosine falls from (\S+) \*")],
             lambda: [_batches.signed_square_cosine((Fraction(1), Fraction(0)), (Fraction(1), Fraction(3, 4)))],
         ),
         (
@@ -545,33 +541,33 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         ),
     ],
-    "gep/lem3_2_text.v": [
+    "gep.lem3_2_text": [
         (
-            lambda: said("gep/lem3_2_text.v", r"the mean residual rises from (\S+) to (\S+) \*"),
+            lambda: said("gep.lem3_2_text", r"the mean residual rises from (\S+) to (\S+) \*"),
             lambda: [residuals(1), residuals(2)],
         ),
         (
-            lambda: said("gep/lem3_2_text.v", r"axis 1 = (\d+ / \d+)\..*?axis 2 = (\d+ / \d+)\."),
+            lambda: said("gep.lem3_2_text", r"axis 1 = (\d+ / \d+)\..*?axis 2 = (\d+ / \d+)\."),
             lambda: [residuals(1), residuals(2)],
         ),
     ],
-    "gep/thm3_3.v": [
+    "gep.thm3_3": [
         (
-            lambda: said("gep/thm3_3.v", r"the excess is at least (\S+) for every n"),
+            lambda: said("gep.thm3_3", r"the excess is at least (\S+) for every n"),
             lambda: both("gep.thm3.3", "least risk, enumerated without noise", 1, 1, 1)[:1],
         )
     ],
-    "gep/independent_p.v": [
+    "gep.independent_p": [
         (
-            lambda: said("gep/independent_p.v", r"at p = n\^2 the excess is at least (\S+) \*"),
+            lambda: said("gep.independent_p", r"at p = n\^2 the excess is at least (\S+) \*"),
             lambda: both(
                 "gep.independent_p", "n and the root of p large at the printed T: does the risk fall like 1/n?", 100, 1
             )[:1],
         )
     ],
-    "gep/residual_scale.v": [
+    "gep.residual_scale": [
         (
-            lambda: said("gep/residual_scale.v", r"the fourth, e_2, moves the sum by (\d) \*"),
+            lambda: said("gep.residual_scale", r"the fourth, e_2, moves the sum by (\d) \*"),
             lambda: [
                 near(
                     sides("gep.residual_scale", "no residual against one: least delta", Fraction(0), Fraction(1), 5)[0]
@@ -579,26 +575,26 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         )
     ],
-    "gep/eq12.v": [
+    "gep.eq12": [
         (
-            lambda: said("gep/eq12.v", r"the excess is at least (\S+), printed (\S+);"),
+            lambda: said("gep.eq12", r"the excess is at least (\S+), printed (\S+);"),
             lambda: [
                 Fraction(_noisy_steps.mean_excess(1, Fraction(4), 1, 1, Fraction(0))),
                 # beta D / 2 + sigma^2 / (beta n^2) with sigma^2 = 8 log(1/delta) / eps^2 and n = 10
                 Fraction(1) * 4 / 2 + Fraction(8, 10**2),
             ],
         ),
-        (lambda: said("gep/eq12.v", r"slope 1, D = (\d), p = 100"), lambda: flat(4)),
+        (lambda: said("gep.eq12", r"slope 1, D = (\d), p = 100"), lambda: flat(4)),
     ],
-    "gep/lower_variance.v": [
+    "gep.lower_variance": [
         (
-            lambda: said("gep/lower_variance.v", r"\) = (\S+) times the variance"),
+            lambda: said("gep.lower_variance", r"\) = (\S+) times the variance"),
             lambda: [lower_variance._stated_ratio(100, 1, Fraction(9, 10))],
         )
     ],
-    "gep/random_labels.v": [
+    "gep.random_labels": [
         (
-            lambda: [a / b for a, b in [said("gep/random_labels.v", r"the line misses (\d+) of (\d+) \*")]],
+            lambda: [a / b for a, b in [said("gep.random_labels", r"the line misses (\d+) of (\d+) \*")]],
             lambda: [
                 Fraction(
                     sides(
@@ -611,27 +607,27 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             ],
         )
     ],
-    "gep/appB_memory.v": [
+    "gep.appB_memory": [
         (
-            lambda: said("gep/appB_memory.v", r"k = 2: (\d+) are held beside the private gradients, printed (\d+) \*"),
+            lambda: said("gep.appB_memory", r"k = 2: (\d+) are held beside the private gradients, printed (\d+) \*"),
             lambda: both("gep.appB.memory", "fewer anchor gradients than private ones", 6, 2, 1, 4, 1),
         )
     ],
-    "gip/prop3.v": [
+    "gip.prop3": [
         (
-            lambda: said("gip/prop3.v", r"p = (\S+), eps = log 2, C_1 = 1: the loss is log (\d) \*"),
+            lambda: said("gip.prop3", r"p = (\S+), eps = log 2, C_1 = 1: the loss is log (\d) \*"),
             lambda: flat(Fraction(1, 10), near(math.exp(sides("gip.prop3", "exact loss", Fraction(1, 10), 1)[0]))),
         )
     ],
-    "gip/a4_sensitivity.v": [
+    "gip.a4_sensitivity": [
         (
-            lambda: said("gip/a4_sensitivity.v", r"in at most (\d) place, not (\d) \*"),
+            lambda: said("gip.a4_sensitivity", r"in at most (\d) place, not (\d) \*"),
             lambda: both("gip.a4.sensitivity", "support of the sum, add or remove one", 2, 1, 1, False),
         )
     ],
-    "gip/beta_values.v": [
+    "gip.beta_values": [
         (
-            lambda: said("gip/beta_values.v", r"beta 1 a theta (\d+) (\d+) I0 = (\S+)\. "),
+            lambda: said("gip.beta_values", r"beta 1 a theta (\d+) (\d+) I0 = (\S+)\. "),
             lambda: flat(10, 1, Fraction("0.78")),
         ),
         (
@@ -639,37 +635,37 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             lambda: [Fraction(sides("gip.beta_values", "no theta gives the printed values", 10, 1, 0.78)[0])],
         ),
     ],
-    "gip/criterion.v": [
+    "gip.criterion": [
         (
             lambda: said(
-                "gip/criterion.v",
+                "gip.criterion",
                 r"the error falls from (\d+) to (\d+), the best expected decrease from (\S+) to (\S+) \*",
             ),
             lambda: flat(CRITERION),
         )
     ],
-    "gip/alg1.v": [
+    "gip.alg1": [
         (
-            lambda: flat(1, len(said("gip/alg1.v", r"specialize \(claim 3%nat 1%nat \[(\d); (\d); (\d)\] 1")[1:])),
+            lambda: flat(1, len(said("gip.alg1", r"specialize \(claim 3%nat 1%nat \[(\d); (\d); (\d)\] 1")[1:])),
             lambda: both("gip.alg1", "number of entries kept", (1.0, 2.0, 3.0), 1),
         )
     ],
-    "gip/eq5.v": [(lambda: said("gip/eq5.v", r"s = 1: (\d+) on the left, (\d+) on the right"), gip_errors)],
-    "gip/norm.v": [
+    "gip.eq5": [(lambda: said("gip.eq5", r"s = 1: (\d+) on the left, (\d+) on the right"), gip_errors)],
+    "gip.norm": [
         (
-            lambda: said("gip/norm.v", r"d = 4: at most (\d) s, printed (\d) s \*"),
+            lambda: said("gip.norm", r"d = 4: at most (\d) s, printed (\d) s \*"),
             lambda: flat(math.isqrt(4), near(norm.printed_norm(4, 1.0))),
         )
     ],
-    "gip/eq18.v": [
+    "gip.eq18": [
         (
-            lambda: said("gip/eq18.v", r"K = 1: (\d) zeros, printed (\d) \*"),
+            lambda: said("gip.eq18", r"K = 1: (\d) zeros, printed (\d) \*"),
             lambda: both("gip.eq18", "number of zeros", 3, 1),
         )
     ],
-    "gip/a4.v": [
+    "gip.a4": [
         (
-            lambda: said("gip/a4.v", r"which is smaller; (\S+) and (\S+) for d = 5"),
+            lambda: said("gip.a4", r"which is smaller; (\S+) and (\S+) for d = 5"),
             lambda: contrasts(5, Fraction(5, 9)),
         )
     ],
@@ -695,4 +691,4 @@ def test_another_number_in_a_file_is_noticed() -> None:
         Fraction(3, 8), 5, -3, Fraction(-1, 100), Fraction("0.78"), 4
     )
     with pytest.raises(AssertionError):
-        said("rf/momentum.v", r"no such words (\d+)")
+        said("rf.momentum", r"no such words (\d+)")

@@ -16,23 +16,23 @@ from tests.mutants.surface import Target, leaves, result_classes, targets
 from tests.mutants.swap import original
 
 _PRESETS = ("test_fields::test_presets_digit_for_digit",)
-_READ = ("papers.test_data::test_every_setting_is_read", "papers.test_data::test_every_table_is_read")
-_CELLS = ("papers.test_data::test_the_parts_of_a_cell_by_hand",)
+_READ = ("test_papers::test_every_setting_is_read", "test_papers::test_every_table_is_read")
+_CELLS = ("test_papers::test_the_parts_of_a_cell_by_hand",)
 _NOISE_SHARES = ("test_fields::test_what_presets_say_of_the_noise",)
 _SETTINGS = ("test_fields::test_what_paper_settings_ask_for", "test_fields::test_paper_settings_digit_for_digit")
 _TAILS = (
-    "gradients.test_gradient_mse::test_tails_by_imhof",
-    "gradients.test_gradient_mse::test_tails_of_exponential_sums_keep_their_digits",
+    "gradients.test_error::test_tails_by_imhof",
+    "gradients.test_error::test_tails_of_exponential_sums_keep_their_digits",
 )
 _MASKS = ("test_fields::test_masks_keep_what_they_say",)
 
 _COMPOSED = (
     "privacy.test_composition::test_unsampled_steps_are_one_gaussian_release",
-    "privacy.methods.saddle.test_certified::test_unsampled_steps_enclosed",
+    "privacy.test_saddle::test_unsampled_steps_enclosed",
 )
 _ENCLOSED = "test_fields::test_bounds_and_budgets_in_ball_arithmetic"
 _SAMPLERS = "privacy.samplers.test_other_units"
-_STATED = ("privacy.report.test_statement::test_all_of_it_is_in_the_text_and_in_the_json",)
+_STATED = ("privacy.test_report::test_all_of_it_is_in_the_text_and_in_the_json",)
 
 # fmt: off
 NAMED: dict[str, tuple[str, ...]] = {
@@ -58,21 +58,21 @@ NAMED: dict[str, tuple[str, ...]] = {
     "privacy.PrivacyStatement.markdown": _STATED,
     "privacy.Composition.attack": (
         "privacy.test_composition::test_what_the_attacker_can_do",
-        "privacy.methods.saddle.test_certified::test_what_the_attacker_can_do_enclosed",
+        "privacy.test_saddle::test_what_the_attacker_can_do_enclosed",
     ),
     "privacy.Composition.noise_scale": (
-        "privacy.test_noise_scale::test_unsampled_schedules_by_the_closed_form",
-        "privacy.methods.saddle.test_certified::test_the_factor_on_the_noise_keeps_the_budget_in_ball_arithmetic_too",
+        "privacy.test_composition::test_unsampled_schedules_by_the_closed_form",
+        "privacy.test_saddle::test_the_factor_on_the_noise_keeps_the_budget_in_ball_arithmetic_too",
     ),
-    "privacy.Composition.scaled": ("privacy.test_noise_scale::test_every_field_of_a_scaled_run",),
-    "privacy.read_composition": ("privacy.test_composition_file::test_every_kind_of_steps",),
-    "privacy.read_statement": ("privacy.report.test_statement::test_it_is_read_as_it_was_written",),
+    "privacy.Composition.scaled": ("privacy.test_composition::test_every_field_of_a_scaled_run",),
+    "privacy.read_composition": ("privacy.test_composition::test_every_kind_of_steps",),
+    "privacy.read_statement": ("privacy.test_report::test_it_is_read_as_it_was_written",),
     "privacy.Composition.guaranteed": (
         "privacy.test_composition::test_the_guaranteed_curve_is_below_the_exact_one_and_close",
     ),
     "privacy.JointStep.index_epsilon": ("privacy.test_composition::test_pure_epsilon_of_the_index_sets_of_a_step",),
     "privacy.privacy_statement": (
-        "privacy.report.test_statement::test_every_field", "privacy.methods.saddle.test_certified::test_a_statement_of_enclosures",
+        "privacy.test_report::test_every_field", "privacy.test_saddle::test_a_statement_of_enclosures",
     ),
     "privacy.samplers.user_epsilon_upper_bound": (f"{_SAMPLERS}::test_a_user_with_one_record_is_a_record",),
     "privacy.samplers.truncated_epsilon_upper_bound": (f"{_SAMPLERS}::test_uncut_batches_are_plain_poisson_batches",),
@@ -88,23 +88,23 @@ NAMED: dict[str, tuple[str, ...]] = {
     "papers.PaperSetting.spent": _SETTINGS[:1],
     "papers.PaperSetting.allowed_steps": _SETTINGS[:1],
     "papers.paper_settings": _SETTINGS[1:],
-    "pruning.compare_methods": ("pruning.test_comparison::test_every_field",),
+    "pruning.compare_methods": ("test_pruning::test_every_field",),
     "sparsification.flat_kappa": ("sparsification.test_kappa::test_a_flat_gradient_has_kappa_of_its_entries",),
-    "sparsification.optimal_rates": ("sparsification.test_tradeoff::test_rates_minimise_the_bound_under_each_exponent",),
+    "sparsification.optimal_rates": ("sparsification.test_kappa::test_rates_minimise_the_bound_under_each_exponent",),
     "sparsification.reconstruction_errors": ("sparsification.test_reconstruction::test_all_errors_of_one_gradient",),
-    "gradients.DistortionAngle.quantile": ("gradients.test_angles::test_quantiles_have_their_probability",),
-    "gradients.angle_summary": ("gradients.test_angles::test_a_law_in_a_few_numbers",),
-    "freezing.compare_freezing": ("freezing.test_comparison::test_every_field",),
-    "embedding.compare_releases": ("embedding.test_comparison::test_every_field",),
+    "gradients.DistortionAngle.quantile": ("gradients.test_clipping::test_quantiles_have_their_probability",),
+    "gradients.angle_summary": ("gradients.test_clipping::test_a_law_in_a_few_numbers",),
+    "freezing.compare_freezing": ("test_freezing::test_every_field",),
+    "embedding.compare_releases": ("embedding.test_release::test_every_field",),
     "planning.Candidate.noise_per_step": ("planning.test_candidates::test_without_sampling_noise_is_the_closed_form",),
     "planning.candidates": (
         "planning.test_candidates::test_without_sampling_noise_is_the_closed_form",
         "planning.test_candidates::test_what_is_fixed_takes_the_place_of_the_grid",
     ),
-    "privacy.least_noise_beside": ("privacy.test_noise_beside::test_unsampled_by_the_closed_form",),
+    "privacy.least_noise_beside": ("privacy.test_composition::test_unsampled_by_the_closed_form",),
     "papers.embedding_noise": ("test_fields::test_noise_of_all_embedding_presets",),
-    "privacy.index_sets.compare_index_accountings": ("privacy.index_sets.test_comparison::test_every_field",),
-    "privacy.auditing.bound_at_known_rate": ("privacy.auditing.test_audit::test_bound_at_a_known_rate",),
+    "privacy.index_sets.compare_index_accountings": ("privacy.test_index_sets::test_every_field",),
+    "privacy.auditing.bound_at_known_rate": ("privacy.test_report::test_bound_at_a_known_rate",),
     "privacy.auditing.audit": ("test_fields::test_audit_field_by_field",),
     "privacy.auditing.largest_bound": ("test_fields::test_largest_bound",),
     "papers.EmbeddingPreset.noise": ("test_fields::test_noise_of_embedding_presets",),
@@ -128,8 +128,8 @@ NAMED: dict[str, tuple[str, ...]] = {
     "papers.Cell.number": _CELLS,
     "papers.Cell.spread": _CELLS,
     "papers.Cell.quoted": _CELLS,
-    "papers.Setting.number": ("papers.test_data::test_numbers_of_a_setting",),
-    "papers.Setting.whole": ("papers.test_data::test_numbers_of_a_setting",),
+    "papers.Setting.number": ("test_papers::test_numbers_of_a_setting",),
+    "papers.Setting.whole": ("test_papers::test_numbers_of_a_setting",),
     "papers.all_presets": _PRESETS,
     "gradients.QuadraticForm.mean": ("test_fields::test_mean_and_chernoff_point_of_a_quadratic_form",),
     "gradients.QuadraticForm.tails": _TAILS,

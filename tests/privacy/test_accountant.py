@@ -439,7 +439,6 @@ def test_noise_multiplier_is_the_inverse(budget: float, delta: float, rate: floa
 
 
 def test_budgets_are_kept_in_ball_arithmetic() -> None:
-    pytest.importorskip("flint")
     run = {"sampling_rate": 0.02, "delta": 1e-5, "certified": True}
     sigma = privacy.least_noise_multiplier(epsilon=3.0, steps=200, **run)  # type: ignore[arg-type]
     assert privacy.epsilon_bounds(noise_multiplier=sigma, steps=200, **run).upper <= 3.0  # type: ignore[arg-type]

@@ -1,8 +1,12 @@
-"""Compositions as data: against closed forms, products, quadrature and each other."""
+"""Compositions: as data, from files, scaled by a factor, and beside what was spent."""
 
 import dataclasses
+import json
 import math
+import tempfile
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -12,6 +16,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dptheory.privacy import (
+    ORDERS,
     Composition,
     FreshMask,
     IndexSteps,
@@ -20,8 +25,14 @@ from dptheory.privacy import (
     ProbabilityBounds,
     Step,
     _parts,
+    epsilon_from_rdp,
     gaussian_delta,
     gaussian_epsilon,
+    gaussian_mu,
+    least_noise_beside,
+    least_noise_multiplier,
+    read_composition,
+    subsampled_gaussian_rdp,
 )
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction
@@ -33,7 +44,12 @@ from dptheory.pruning import SubsetMallows
 from tests.refused import refused
 from tests.said import says
 
+# --- Compositions as data: against closed forms, products, quadrature and each other ---
+
+
 INDEX = SubsetMallows(12, 4, theta=0.05)
+
+
 GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
 
 
@@ -55,8 +71,6 @@ def holds(found: ProbabilityBounds, truth: float, width: float) -> bool:
 
 
 # --- values alone ---------------------------------------------------------------------------------------------------------
-
-
 def test_unsampled_steps_are_one_gaussian_release() -> None:
     mixed, mu = Composition([step(2.0, 1.0, 3), step(1.0, 1.0, 1)]), math.sqrt(3 / 4 + 1)
     assert holds(mixed.delta(1.0), gaussian_delta(mu, 1.0), 1e-9)
@@ -107,10 +121,12 @@ def test_a_schedule_of_many_kinds_lies_between_its_ends() -> None:
     kinds = saddle.bins(_parts.values_of(run.parts, hidden=False), upper=True)
     assert len(kinds) <= saddle.MOST_KINDS and sum(kind.count for kind in kinds) == 200
     least, most = (Composition([step(noise, 0.02, 200)]).epsilon(1e-5) for noise in (1.4, 1.0))
-    close = Composition([step(float(noise), 0.02, 40) for noise in noises[1::4]]).epsilon(1e-5)
+    more, less = (
+        Composition([step(float(noise), 0.02, 40) for noise in noises[first::4]]).epsilon(1e-5) for first in (0, 3)
+    )  # of four kinds each the one with the least noise, or the most, for all
     assert least.upper < found.lower < found.upper < most.lower
-    assert found.upper < 1.1 * found.lower
-    assert found.lower < close.estimate < found.upper
+    assert found.upper < 1.001 * found.lower
+    assert less.upper < found.lower < found.upper < more.lower
 
 
 @pytest.mark.parametrize(
@@ -195,8 +211,6 @@ def test_a_record_in_no_sample_shows_nothing_in_its_index_sets_either() -> None:
 
 
 # --- the trade-off curve --------------------------------------------------------------------------------------------------
-
-
 def test_tradeoff_of_a_gaussian_is_that_of_neyman_and_pearson() -> None:
     for alpha in (0.0, 1e-6, 0.01, 0.3, 0.9, 1.0):
         exact = float(norm.cdf(norm.ppf(1 - alpha) - 2 / 1.5)) if 0 < alpha < 1 else 1 - alpha
@@ -281,8 +295,6 @@ def test_the_picture() -> None:
 
 
 # --- index sets -----------------------------------------------------------------------------------------------------------
-
-
 def _index_losses(count: int) -> tuple[np.ndarray, np.ndarray]:
     law = loss_law(mechanism=INDEX)
     low, log_pmf = composed(loss=law, count=count)
@@ -387,8 +399,6 @@ def test_pure_epsilon_of_the_index_sets_of_a_step() -> None:
 
 
 # --- masks ----------------------------------------------------------------------------------------------------------------
-
-
 def test_a_secret_mask_costs_less_and_its_bounds_hold_for_one_entry() -> None:
     """Lower bound: with one entry each step reveals it with chance k; a single step in closed form."""
     mask = FreshMask(dim=100, keep=25)
@@ -418,8 +428,6 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -474,3 +482,228 @@ def test_a_grid_made_for_another_delta_still_bounds_from_above() -> None:
             assert exact.lower <= bound < 1
             if exact.lower > delta / 10:
                 assert bound <= 1.05 * exact.upper
+
+
+# --- Compositions from files, against the same ones written in Python ---
+
+
+TEXT = """
+adjacency = "add-remove"
+[[step]]
+noise_multiplier = 2.0
+sampling_rate = 0.04
+count = 500
+[[step]]
+noise_multiplier = 1.0
+sampling_rate = 0.02
+count = 400
+[[joint_step]]
+noise_multiplier = 3.0
+sampling_rate = 0.5
+count = 2
+dim = 12
+keep = 4
+theta = 0.05
+groups = 3
+[[masked_step]]
+noise_multiplier = 4.0
+sampling_rate = 0.25
+count = 7
+dim = 10
+keep = 3
+[[index_steps]]
+steps = 6
+dim = 9
+keep = 5
+theta = 0.5
+"""
+
+
+def test_every_kind_of_steps() -> None:
+    expected = Composition(
+        (
+            Step(noise_multiplier=2.0, sampling_rate=0.04, count=500),
+            Step(noise_multiplier=1.0, sampling_rate=0.02, count=400),
+            JointStep(
+                noise_multiplier=3.0, sampling_rate=0.5, mechanism=SubsetMallows(12, 4, theta=0.05), groups=3, count=2
+            ),
+            MaskedStep(noise_multiplier=4.0, sampling_rate=0.25, mask=FreshMask(dim=10, keep=3), count=7),
+            IndexSteps(steps=6, mechanism=SubsetMallows(9, 5, theta=0.5)),
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        toml, plain, other = (Path(folder, name) for name in ("run.toml", "run.json", "other.json"))
+        toml.write_text(TEXT)
+        plain.write_text(json.dumps(tomllib.loads(TEXT)))
+        other.write_text(json.dumps({"adjacency": "replace-one", "step": tomllib.loads(TEXT)["step"]}))
+        assert read_composition(toml) == read_composition(str(plain)) == expected
+        assert read_composition(other) == Composition(expected.parts[:2], adjacency="replace-one")
+
+
+def test_what_is_no_composition_is_refused(tmp_path: Path) -> None:
+    file, step = tmp_path / "run.json", {"noise_multiplier": 1.0, "sampling_rate": 0.5, "count": 1}
+    for plain, *shown in (
+        (3,),
+        ({}, "masked_step", "none"),
+        ({"steps": [step]}, "steps"),
+        ({"step": step}, "[[step]]"),
+        ({"step": [step | {"rate": 1}]}, "rate", "noise_multiplier"),
+        ({"step": [{"count": 1}]}, "noise_multiplier", "sampling_rate"),
+        ({"step": [step | {"count": 0}]}, "count", "1..10"),
+        ({"adjacency": "replace-one", "masked_step": [step | {"dim": 3, "keep": 1}]}, "adjacency", "'add-remove'"),
+        ({"joint_step": [step | {"dim": 3, "keep": 1, "theta": -1}]}, "theta", "-1"),
+    ):
+        file.write_text(json.dumps(plain))
+        with refused("path", file, *shown):
+            read_composition(file)
+    for text in ("{", "[" * 10**5):
+        file.write_text(text)
+        with refused("path", file):
+            read_composition(file)
+    (tmp_path / "run.toml").write_text("step = ")
+    with refused("path", "run.toml"):
+        read_composition(tmp_path / "run.toml")
+
+
+# --- The factor on the noise of a schedule that keeps a budget, in closed form and by the bounds themselves ---
+
+
+MASK = FreshMask(dim=10, keep=3)
+
+
+FAINT, LOUD = SubsetMallows(12, 4, theta=1e-9), SubsetMallows(12, 4, theta=5.0)
+
+
+def test_unsampled_schedules_by_the_closed_form() -> None:
+    """Releases of noise sigma_i are one of mu = sqrt(sum 1 / sigma_i^2); a record that is replaced changes twice as much."""
+    mixed, mu = [step(2.0, 1.0, 3), step(1.0, 1.0, 1)], math.sqrt(3 / 4 + 1)
+    for epsilon, delta in ((1.0, 1e-5), (0.01, 1e-10), (20.0, 0.3)):
+        factor = Composition(mixed).noise_scale(epsilon=epsilon, delta=delta)
+        least = mu / gaussian_mu(epsilon, delta)
+        assert least <= factor <= least * (1 + 1e-6)
+    replaced = Composition(mixed, adjacency="replace-one").noise_scale(epsilon=20.0, delta=0.3)
+    assert replaced == pytest.approx(2 * factor, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        Composition([step(2.0, 0.04, 50), step(1.0, 0.02, 50)]),
+        Composition([step(2.0, 0.04, 50), step(1.0, 0.02, 50)], adjacency="replace-one"),
+        Composition([JointStep(noise_multiplier=1.0, sampling_rate=0.2, mechanism=FAINT, count=20)]),
+    ],
+    ids=["values", "replaced", "index sets"],
+)
+def test_the_budget_is_kept_and_with_less_noise_it_is_not(run: Composition) -> None:
+    factor = run.noise_scale(epsilon=1.0, delta=1e-5)
+    assert run.scaled(factor).epsilon(1e-5).upper <= 1.0
+    assert run.scaled(factor * (1 - 1e-6)).epsilon(1e-5).upper > 1.0
+
+
+def test_masks_ask_for_the_noise_of_their_renyi_curve() -> None:
+    mask = FreshMask(dim=10, keep=1)
+    masked = MaskedStep(noise_multiplier=1.0, sampling_rate=0.02, mask=mask, count=100)
+    factor = Composition([masked, step(1.0, 0.02, 5)]).noise_scale(epsilon=1.0, delta=1e-5)
+
+    def spent(sigma: float) -> float:
+        run = {"orders": ORDERS, "sampling_rate": 0.02, "noise_multiplier": sigma}
+        curve = mask.rdp(**run, steps=100) + 5 * subsampled_gaussian_rdp(**run)  # type: ignore[arg-type]
+        return epsilon_from_rdp(orders=ORDERS, rdp=curve, delta=1e-5)
+
+    assert spent(factor) <= 1.0 < spent(factor * (1 - 1e-6))
+
+
+def test_more_kinds_of_steps_than_the_integral_takes() -> None:
+    """They are binned: the budget is kept, by a little more noise than needed."""
+    kinds = [step(1 + 1e-5 * k, 0.02, 5) for k in range(20)]
+    factor = Composition(kinds).noise_scale(epsilon=1.0, delta=1e-5)
+    alike = Composition([step(1.0, 0.02, 100)]).noise_scale(epsilon=1.0, delta=1e-5)
+    assert Composition(kinds).scaled(factor).epsilon(1e-5).upper <= 1.0
+    assert alike * (1 - 3e-4) <= factor <= alike * (1 + 1e-5)
+
+
+def test_where_delta_covers_the_chance_to_take_part_any_noise_will_do() -> None:
+    run = Composition([step(0.5, 1e-3, 5), step(2.0, 1e-3, 1)])
+    assert run.noise_scale(epsilon=1e-3, delta=0.01) == pytest.approx(2e-15)
+    assert run.scaled(2e-15).epsilon(0.01).upper == 0.0
+
+
+def test_every_field_of_a_scaled_run() -> None:
+    law = SubsetMallows(9, 5, theta=0.5)
+    run = Composition(
+        [
+            step(2.0, 0.5, 3), MaskedStep(noise_multiplier=3.0, sampling_rate=0.25, mask=MASK, count=4),
+            JointStep(noise_multiplier=5.0, sampling_rate=0.125, mechanism=FAINT, groups=2, count=6),
+            IndexSteps(steps=7, mechanism=law, groups=8),
+        ]
+    )  # fmt: skip
+    assert run.scaled(0.5) == Composition(
+        [
+            step(1.0, 0.5, 3), MaskedStep(noise_multiplier=1.5, sampling_rate=0.25, mask=MASK, count=4),
+            JointStep(noise_multiplier=2.5, sampling_rate=0.125, mechanism=FAINT, groups=2, count=6),
+            IndexSteps(steps=7, mechanism=law, groups=8),
+        ]
+    )  # fmt: skip
+    assert Composition([step(2.0, 0.5, 3)], adjacency="replace-one").scaled(2.0).adjacency == "replace-one"
+
+
+def test_budgets_that_no_noise_keeps() -> None:
+    index = IndexSteps(steps=3, mechanism=LOUD)
+    with refused("parts"):
+        Composition([index]).noise_scale(epsilon=1.0, delta=1e-5)
+    with refused("epsilon", 1.0):
+        Composition([index, step(1.0, 1.0, 1)]).noise_scale(epsilon=1.0, delta=1e-5)
+
+
+# --- The noise of a training beside what the same records spent: in closed form, and against the composition itself
+# ---
+
+
+def made(noise: float, rate: float, count: int, **more: str) -> Composition:
+    return Composition((Step(noise_multiplier=noise, sampling_rate=rate, count=count),), **more)  # type: ignore[arg-type]
+
+
+def test_unsampled_by_the_closed_form() -> None:
+    """mu^2 adds up: what is left of the budget's is that of the training."""
+    for epsilon, delta, spent, steps in ((1.0, 1e-5, 20.0, 3), (3.0, 1e-6, 2.3, 1), (8.0, 1e-3, 100.0, 50)):
+        left = gaussian_mu(epsilon, delta) ** 2 - 2 / spent**2
+        found = least_noise_beside(
+            spent=made(spent, 1.0, 2), epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=steps
+        )
+        least = math.sqrt(steps / left)
+        assert least * (1 - 1e-9) <= found <= least * (1 + 2e-6)
+    replaced = least_noise_beside(
+        spent=made(200.0, 1.0, 2, adjacency="replace-one"), epsilon=8.0, delta=1e-3, sampling_rate=1.0, steps=50
+    )
+    assert replaced == pytest.approx(2 * found, rel=3e-6)
+
+
+def test_the_budget_is_kept_and_with_less_noise_it_is_not_of_budgets() -> None:
+    spent, run = made(10.0, 1.0, 2), {"sampling_rate": 0.05, "steps": 200}
+    found = least_noise_beside(spent=spent, epsilon=2.0, delta=1e-5, sampling_rate=0.05, steps=200)
+
+    def epsilon(sigma: float) -> float:
+        more = Step(noise_multiplier=sigma, sampling_rate=0.05, count=200)
+        return Composition((*spent.parts, more)).epsilon(1e-5).upper
+
+    assert epsilon(found) <= 2.0 < epsilon(found * (1 - 2e-6))
+    assert found > 1.01 * least_noise_multiplier(epsilon=2.0, delta=1e-5, **run)  # type: ignore[arg-type]
+
+
+def test_what_nothing_was_spent_of_costs_nothing() -> None:
+    found = least_noise_beside(spent=made(1e9, 1.0, 1), epsilon=2.0, delta=1e-5, sampling_rate=1.0, steps=4)
+    assert found == pytest.approx(least_noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=1.0, steps=4), rel=2e-6)
+
+
+def test_what_delta_covers_asks_for_the_least_noise() -> None:
+    spent = made(1.0, 1e-6, 3)
+    assert least_noise_beside(spent=spent, epsilon=1.0, delta=1e-5, sampling_rate=1e-6, steps=1) == 0.05
+
+
+def test_a_budget_that_is_spent_is_refused() -> None:
+    spent = made(4.0, 1.0, 2)
+    whole = gaussian_epsilon(math.sqrt(2) / 4, 1e-5)
+    with refused("epsilon"):
+        least_noise_beside(spent=spent, epsilon=1.3, delta=1e-5, sampling_rate=0.1, steps=10)
+    with refused("epsilon", "1000"):
+        least_noise_beside(spent=spent, epsilon=whole + 1e-7, delta=1e-5, sampling_rate=1.0, steps=10)

@@ -1,4 +1,4 @@
-"""The reconstruction error against enumeration, exact counting in high dimension, and its own laws."""
+"""Reconstruction errors, schedules, and costs."""
 
 import functools
 import itertools
@@ -17,7 +17,12 @@ from dptheory.sparsification import AttackError, bayes_error, error_lower_bound,
 from tests.named import in_order
 from tests.refused import refused
 
+# --- The reconstruction error against enumeration, exact counting in high dimension, and its own laws ---
+
+
 ENTRIES = st.one_of(st.just(0.0), st.floats(-20, 20).map(lambda u: math.exp(u)), st.floats(-3, 3))
+
+
 VECTORS = st.lists(ENTRIES, min_size=2, max_size=8).filter(lambda k: max(map(abs, k)) > 1e-6)
 
 
@@ -268,8 +273,14 @@ def test_gaussian_matrix() -> None:
 
 
 NAN, INF = math.nan, math.inf
+
+
 GOOD = [1.0, 2.0]
+
+
 TALL = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+
+
 BAD = [
     *((function, (*arguments, *rest), name)
       for function, rest in ((expected_error, ()), (error_lower_bound, ()), (bayes_error, (1.0,)))
@@ -344,3 +355,148 @@ def test_whole_is_what_kept_entries_calls_whole() -> None:
                 error_lower_bound(np.ones(dim), drop_rate=rate, noise_std=1.0)
         else:
             error_lower_bound(np.ones(dim), drop_rate=rate, noise_std=1.0)
+
+
+# --- Gradual cooling against a count epoch by epoch ---
+
+
+RATES = st.floats(0, 1)
+
+
+@given(RATES, st.integers(2, 200), st.integers(1, 300), st.integers(1, 300))
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_density_is_the_mean_over_the_epochs(final: float, cooling: int, epochs: int, baseline: int) -> None:
+    kept = sum(
+        1 - sparsification.freeze_rate(epoch=e, final_drop_rate=final, cooling_epochs=cooling) for e in range(epochs)
+    )
+    assert sparsification.total_density(
+        final_drop_rate=final, cooling_epochs=cooling, epochs=epochs, baseline_epochs=baseline
+    ) == pytest.approx(kept / baseline, rel=1e-12, abs=1e-12)
+
+
+@given(RATES, st.integers(2, 10**6))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_ramp_over_the_whole_run_keeps_one_minus_half_the_rate(final: float, epochs: int) -> None:
+    assert sparsification.total_density(final_drop_rate=final, cooling_epochs=epochs, epochs=epochs) == pytest.approx(
+        1 - final / 2, rel=1e-12
+    )
+
+
+@given(RATES, st.integers(2, 100), st.integers(0, 300))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_rate_rises_from_zero_to_the_final_rate(final: float, cooling: int, epoch: int) -> None:
+    assert sparsification.freeze_rate(epoch=0, final_drop_rate=final, cooling_epochs=cooling) == 0.0
+    now, later = (
+        sparsification.freeze_rate(epoch=e, final_drop_rate=final, cooling_epochs=cooling) for e in (epoch, epoch + 1)
+    )
+    assert now <= later <= final
+    assert sparsification.freeze_rate(epoch=cooling - 1, final_drop_rate=final, cooling_epochs=cooling) == final
+
+
+def test_the_papers_tables() -> None:
+    assert sparsification.total_density(
+        final_drop_rate=0.9, cooling_epochs=40, epochs=60, baseline_epochs=40
+    ) == pytest.approx(float(Fraction(3, 5)), rel=1e-15)
+    assert sparsification.total_density(
+        final_drop_rate=0.9, cooling_epochs=80, epochs=100, baseline_epochs=80
+    ) == pytest.approx(0.575, rel=1e-15)
+    assert sparsification.total_density(final_drop_rate=0.9, cooling_epochs=40, epochs=60) == pytest.approx(
+        0.4, rel=1e-15
+    )
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_ends(rate: float) -> None:
+    assert (
+        sparsification.total_density(final_drop_rate=rate, cooling_epochs=2, epochs=1) == 1.0
+    )  # the first epoch is dense
+    assert sparsification.total_density(final_drop_rate=rate, cooling_epochs=2, epochs=2) == 1 - rate / 2
+
+
+BAD_OF_SCHEDULES = [
+    (sparsification.freeze_rate, (-1, 0.5, 2), "epoch"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "name"), BAD_OF_SCHEDULES, ids=lambda x: getattr(x, "__name__", str(x))
+)
+def test_bad_input_names_the_argument_of_schedules(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
+    with refused(name):
+        in_order(function, arguments)
+
+
+# --- Bytes and operations against round trips and counts ---
+
+
+INDEX = ("seed", "kept", "dropped", "bitmap")
+
+
+@given(st.integers(1, 10**12), st.floats(0, 1), st.integers(1, 10**6), st.sampled_from(INDEX), st.integers(1, 64))
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_ratio_is_the_kept_share_plus_the_index(dim: int, share: float, rounds: int, index: str, bits: int) -> None:
+    keep = min(max(round(dim * share), 1), dim)
+    sent = sparsification.communication(dim, keep, rounds=rounds, index=index, value_bits=bits)  # type: ignore[arg-type]
+    assert sent.ratio == pytest.approx((sent.values + sent.index) / sent.dense, rel=1e-15)
+    width = (dim - 1).bit_length()
+    told = {"seed": 128, "kept": keep * width, "dropped": (dim - keep) * width, "bitmap": dim}[index]
+    exact = keep / dim + told / (dim * bits * rounds)
+    rounding = 8 * (rounds + 1) / (dim * bits * rounds)
+    assert abs(sent.ratio - exact) <= (1 + exact) * rounding + 1e-9
+
+
+def test_a_mask_of_each_kind_can_be_read_back() -> None:
+    dim, keep = 300, 40
+    kept = np.sort(np.random.default_rng(1).permutation(dim)[:keep])
+    width = (dim - 1).bit_length()
+    bits = np.array([b == "1" for i in kept for b in f"{i:b}".zfill(width)])
+    message = np.packbits(bits)
+    assert message.nbytes == sparsification.communication(dim, keep, rounds=1, index="kept").index
+    unpacked = np.unpackbits(message)[: keep * width].reshape(keep, width)
+    assert np.array_equal(unpacked @ (1 << np.arange(width)[::-1]), kept)
+
+
+def test_more_rounds_make_the_index_free() -> None:
+    ratios = [
+        sparsification.communication(550_000, 55_000, rounds=rounds, index="kept").ratio
+        for rounds in (1, 10, 100, 10**6)
+    ]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[0] == pytest.approx(0.1 * (1 + 20 / 32), rel=1e-9)
+    assert ratios[-1] == pytest.approx(0.1, rel=1e-5)
+
+
+def test_one_entry_needs_no_index() -> None:
+    assert sparsification.communication(1, 1, rounds=1, index="kept").index == 0
+    assert sparsification.communication(7, 7, rounds=3, index="dropped") == sparsification.Communication(
+        dense=84, values=84, index=0
+    )
+
+
+@given(*(st.integers(1, 50) for _ in range(4)), st.integers(1, 5))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_operations_scale_with_every_size(dim: int, basis: int, samples: int, gradients: int, repeats: int) -> None:
+    found = sparsification.projection_operations(
+        dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients, iterations=repeats
+    )
+    assert found.total == found.power_method + found.projection
+    doubled = sparsification.projection_operations(
+        dim=2 * dim, subspace_dim=2 * basis, anchors=2 * samples, gradient_count=gradients, iterations=repeats
+    )
+    assert (doubled.power_method, doubled.projection) == (8 * found.power_method, 4 * found.projection)
+    once = sparsification.projection_operations(dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients)
+    assert found.power_method == repeats * once.power_method
+
+
+BAD_OF_COSTS = [
+    (sparsification.communication, (0, 1, 1), "dim"),
+    (sparsification.communication, (10, 0, 1), "keep"),
+    (sparsification.communication, (10, 11, 1), "keep"),
+    (sparsification.communication, (10, 1, 1, "zip"), "index"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "name"), BAD_OF_COSTS, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_bad_input_names_the_argument_of_costs(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
+    with refused(name):
+        in_order(function, arguments)

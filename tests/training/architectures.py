@@ -10,6 +10,7 @@ from typing import Any
 import peft
 import torch
 import transformers as hf
+from opacus.validators import ModuleValidator
 from torch import nn
 from torch.nn import functional as F
 
@@ -95,6 +96,22 @@ def bert() -> nn.Module:
     return hf.BertForSequenceClassification(hf.BertConfig(**_BERT))
 
 
+def roberta() -> nn.Module:
+    return hf.RobertaForSequenceClassification(hf.RobertaConfig(**_BERT))
+
+
+def qwen2() -> nn.Module:
+    return hf.Qwen2ForCausalLM(hf.Qwen2Config(**_LLAMA))
+
+
+def biases() -> nn.Module:
+    """BERT of which the biases alone are trained."""
+    model = bert()
+    for name, p in model.named_parameters():
+        p.requires_grad_(name.endswith(".bias"))
+    return model
+
+
 def gpt2() -> nn.Module:
     return hf.GPT2LMHeadModel(hf.GPT2Config(**_GPT2))
 
@@ -124,7 +141,7 @@ TRANSFORMERS: dict[str, Case] = {
     "ELECTRA": Case(lambda: hf.ElectraForSequenceClassification(hf.ElectraConfig(**_BERT, embedding_size=8)), LABELLED, of_class),
     "ALBERT": Case(lambda: hf.AlbertForSequenceClassification(hf.AlbertConfig(
         **_BERT, embedding_size=6, classifier_dropout_prob=0.0)), LABELLED, of_class),
-    "RoBERTa": Case(lambda: hf.RobertaForSequenceClassification(hf.RobertaConfig(**_BERT)), LABELLED, of_class),
+    "RoBERTa": Case(roberta, LABELLED, of_class),
     "DeBERTa v2": Case(lambda: hf.DebertaV2ForSequenceClassification(hf.DebertaV2Config(
         **_BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=4, pooler_hidden_size=8)), LABELLED, of_class),
     "XLNet": Case(lambda: hf.XLNetForSequenceClassification(hf.XLNetConfig(
@@ -143,7 +160,7 @@ TRANSFORMERS: dict[str, Case] = {
         max_position_embeddings=16)), TEXT, of_tokens),
     "Gemma 2": Case(lambda: hf.Gemma2ForCausalLM(hf.Gemma2Config(**_LLAMA, head_dim=4)), TEXT, of_tokens),
     "Llama": Case(llama, TEXT, of_tokens),
-    "Qwen 2": Case(lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**_LLAMA)), TEXT, of_tokens),
+    "Qwen 2": Case(qwen2, TEXT, of_tokens),
     "Mixtral": Case(lambda: hf.MixtralForCausalLM(hf.MixtralConfig(**_LLAMA, num_local_experts=3)), TEXT, of_tokens),
     "Mamba": Case(lambda: hf.MambaForCausalLM(hf.MambaConfig(
         vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, state_size=4, pad_token_id=0)), TEXT, of_tokens),
@@ -155,6 +172,11 @@ TRANSFORMERS: dict[str, Case] = {
         IMAGES, of_class),
     "ConvNeXt": Case(lambda: hf.ConvNextForImageClassification(hf.ConvNextConfig(
         hidden_sizes=[8, 12], depths=[1, 1], num_stages=2, num_labels=3, drop_path_rate=0.0)), IMAGES, of_class),
+    "ResNet after `ModuleValidator.fix`": Case(lambda: ModuleValidator.fix(hf.ResNetForImageClassification(hf.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], layer_type="basic", num_labels=3))), IMAGES, of_class),
+    "MobileNetV2 after `ModuleValidator.fix`": Case(lambda: ModuleValidator.fix(hf.MobileNetV2ForImageClassification(
+        hf.MobileNetV2Config(depth_multiplier=0.25, expand_ratio=2.0, output_stride=8, finegrained_output=False, tf_padding=False,
+        classifier_dropout_prob=0.0, num_labels=3))), IMAGES, of_class),
     "wav2vec 2": Case(lambda: without_mask(hf.Wav2Vec2ForSequenceClassification(hf.Wav2Vec2Config(
         vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, conv_dim=(8, 8),
         conv_kernel=(10, 3), conv_stride=(5, 2), num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, hidden_dropout=0.0,
@@ -187,8 +209,11 @@ def layer_norms() -> Any:
 
 PEFT: dict[str, Case] = {
     "LoRA on BERT": Case(adapted(bert, peft.LoraConfig(task_type="SEQ_CLS", r=2, lora_dropout=0.0)), LABELLED, of_class),
+    "LoRA on RoBERTa": Case(adapted(roberta, peft.LoraConfig(task_type="SEQ_CLS", r=2, lora_dropout=0.0)), LABELLED, of_class),
+    "biases alone, on BERT": Case(biases, LABELLED, of_class),
     "LoRA on GPT-2": Case(adapted(gpt2, peft.LoraConfig(**_TASK, r=2, fan_in_fan_out=True)), TEXT, of_tokens),
     "LoRA": Case(adapted(llama, peft.LoraConfig(**_TASK, **_ATTENTION, r=2)), TEXT, of_tokens),
+    "LoRA on Qwen 2": Case(adapted(qwen2, peft.LoraConfig(**_TASK, **_ATTENTION, r=2)), TEXT, of_tokens),
     "rank-stabilised LoRA, an embedding too": Case(
         adapted(llama, peft.LoraConfig(**_TASK, target_modules=["q_proj", "embed_tokens"], r=2, use_rslora=True)), TEXT, of_tokens),
     "DoRA": Case(adapted(llama, peft.LoraConfig(**_TASK, **_ATTENTION, r=2, use_dora=True)), TEXT, of_tokens),
@@ -211,6 +236,6 @@ PEFT: dict[str, Case] = {
 
 ALL = TRANSFORMERS | PEFT
 IN_SINGLE = frozenset({"BLOOM", "Gemma 2", "Llama", "Qwen 2", "Mixtral", "Mamba", "T5"}) | (
-    PEFT.keys() - {"LoRA on BERT", "LoRA on GPT-2"}
+    PEFT.keys() - {"LoRA on BERT", "LoRA on RoBERTa", "biases alone, on BERT", "LoRA on GPT-2"}
 )
 """Models that compute norms or attention in single precision, whatever their weights are in."""

@@ -7,13 +7,16 @@ import sys
 from pathlib import Path
 
 import torch
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
+from torch import nn
 
 from dptheory.training import engine, runs
 from dptheory.training.data import Images
+from dptheory.training.mechanisms import DpSgd
 from dptheory.training.runs import _prepare, _train
 from tests.training.tiny import tiny_config, tiny_load
 
-CLIP, SIGMA = 1.0, 2.0
+CLIP, SIGMA, VIEWS = 1.0, 2.0, 3
 MECHANISMS = {
     "dp-sgd": {"name": "dp-sgd"},
     "random-sparsification": {"name": "random-sparsification", "drop_rate": 0.5},
@@ -39,6 +42,28 @@ def released_noise(device: torch.device) -> torch.Tensor:
     return torch.cat([r.flatten() for r in (p.grad * run.config.batch_size for p in run.optimizer.params)])
 
 
+def in_views(device: torch.device) -> list[torch.Tensor]:
+    """The weights after some steps on three views of each record, of which every process has its own."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 3)).to(device)
+    records, labels = torch.rand(40, 8).to(device), (torch.arange(40) % 3).to(device)
+    rank, processes = engine.place()
+    private, optimizer = engine.attach(
+        module=DifferentiallyPrivateDistributedDataParallel(model) if processes > 1 else model, mechanism=DpSgd(), views=VIEWS,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.5), sampling_rate=0.5, train_size=40, noise_multiplier=0.1,
+        max_grad_norm=0.1, noise_generator=torch.Generator(device).manual_seed(1),
+    )  # fmt: skip
+    batches = engine.PoissonBatches(train_size=40, sampling_rate=0.5, seed=2)
+    for step in range(4):
+        own = [i for i in batches.batch(step).tolist() if i % processes == rank]
+        rows = torch.stack([records[own].roll(view, 1) for view in range(VIEWS)], 1).flatten(0, 1)
+        optimizer.begin_batch(len(own))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(private(rows), labels[own].repeat_interleave(VIEWS)).backward()
+        optimizer.step()
+    return [p.detach().cpu() for p in model.parameters()]
+
+
 def in_float64(name: str, *, train: bool) -> Images:
     """Of which sums in another order are the same up to 1e-13, and near ties of max pooling fall alike on every processor."""
     images = tiny_load(name, train=train)
@@ -56,6 +81,7 @@ def result(device: torch.device) -> dict:
             found["mask"] = [m.cpu() for m in run.optimizer.mechanism.mask]
         if name == "gep-optimal":
             found["bases"] = [b.cpu() for b in run.optimizer.mechanism.bases]
+    found["views"] = in_views(device)
     secure = few_steps({"name": "random-k", "keep_share": 0.5}, device, secure=True)
     found["secure mask"] = [m.cpu() for m in secure.optimizer.mechanism.mask]
     found["secure weights"] = [p.detach().cpu() for p in secure.model.parameters()]

@@ -365,7 +365,7 @@ def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, t
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; before the first step\n")
     (tmp_path / "checkpoint.pt").touch()
     assert CliRunner().invoke(app, arguments).stderr == (
-        f"interrupted; the same command with --resume goes on from {tmp_path}\n"
+        f"interrupted; the same command with --resume continues from {tmp_path}\n"
     )
 
 
@@ -398,7 +398,11 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = {"places": places, "workers": 1, "device": "cpu", "hours": None, "allow_dirty": False}
     assert asked == [("masking", usual)] and asked_standing == [("masking", places)]
     left = CliRunner().invoke(app, [*STUDY, "--workers", "3", "--hours", "1.5", "--device", "auto", "--allow-dirty"])
-    assert (left.exit_code, left.stdout, left.stderr) == (75, "", "runs are left; the same command goes on\n")
+    assert (left.exit_code, left.stdout, left.stderr) == (
+        75,
+        "",
+        "runs are left; run the same command again to continue\n",
+    )
     asked[1][1].pop("watcher")
     assert asked[1][1] == {"places": places, "workers": 3, "device": "auto", "hours": 1.5, "allow_dirty": True}
     for says in ("failed: x, y\n", "failed: x\n"):
@@ -424,7 +428,11 @@ def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(dptheory.training.studies, "sweep", interrupted)
     found = CliRunner().invoke(app, [*STUDY[:2], "--results", str(tmp_path), "--state", str(tmp_path)])
-    assert (found.exit_code, found.stdout, found.stderr) == (130, "", "interrupted; the same command goes on\n")
+    assert (found.exit_code, found.stdout, found.stderr) == (
+        130,
+        "",
+        "interrupted; run the same command again to continue\n",
+    )
 
 
 def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:

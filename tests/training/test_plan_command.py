@@ -179,7 +179,7 @@ def test_a_stopped_plan_says_how_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(planning, "plan", stopped)
     result = call(*OWN, "--write", "config.toml")
-    assert result.exit_code == 130 and "the same command goes on" in result.stderr
+    assert result.exit_code == 130 and "run the same command again to continue" in result.stderr
     assert not Path("config.toml").exists()
 
 

@@ -102,7 +102,7 @@ class Case:
     counted: Counted | None = None
 
     def built(self, seed: int | None) -> Mechanism:
-        """A new one, whose masks follow from the seed alone: who has the seed can tell them."""
+        """A new one, whose masks follow from the seed alone: anyone with the seed can tell them."""
         return simulated(lambda: self.make(seed))
 
 

@@ -224,7 +224,7 @@ def _adaptive() -> m.AdaptiveClipping:
 
 def _counted_scores(batch: torch.Tensor, canary: torch.Tensor) -> Callable[[int, Noise], tuple[Array, Array]]:
     """Log-likelihood ratio of sum and count; the count is what the clip shows of it."""
-    stds = privacy.counted_noise(noise_multiplier=SIGMA, count_share=_COUNT_SHARE)
+    stds = privacy.clipping.counted_noise(noise_multiplier=SIGMA, count_share=_COUNT_SHARE)
     totals = []
     for samples in (torch.cat([batch, canary[None]]), batch):
         mechanism = _adaptive()

@@ -1,6 +1,7 @@
 """``python -m dptheory.training.benchmarks``: times of mechanisms and calculators side by side, as a table and as JSON.
 
 ``python -m dptheory.training.benchmarks steps``: times and memory of private steps beside plain ones.
+``python -m dptheory.training.benchmarks practice``: ways to fine-tune a small BERT, and views of images.
 ``python -m dptheory.training.benchmarks accountants``: times of accountants, and how far their answers are from the certified ones.
 """
 
@@ -8,15 +9,18 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from dptheory.training.benchmarks._steps import Part
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
@@ -126,24 +130,58 @@ def steps(
     """
     import torch
 
-    from dptheory.files import write_atomically
-    from dptheory.training._machine import device_name, versions
     from dptheory.training.benchmarks import _steps
 
     torch.set_num_threads(threads)
-    warnings.simplefilter("ignore")
     options = _steps.Options(rounds=rounds, threads=threads, data=data)
+    _measure(out, asdict(options), _steps.parts(options), only)
+
+
+@app.command()
+def practice(
+    out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("practice.json"),
+    rounds: Annotated[int, typer.Option(min=1, help="of every comparison")] = 9,
+    only: Annotated[str, typer.Option(help="parts whose name contains this, such as time/, memory/ or views")] = "",
+    threads: Annotated[int, typer.Option(min=1, help="torch threads on the CPU")] = 1,
+) -> None:
+    """Compare ways to fine-tune a small BERT, and views of images with further images: time and memory of a step.
+
+    Needs dptheory\\[architectures] for BERT. Files and interruptions are as for steps.
+    """
+    import torch
+
+    from dptheory.training.benchmarks import _practice
+
+    torch.set_num_threads(threads)
+    options = {"rounds": rounds, "threads": threads}
+    _measure(out, options, _practice.parts(rounds, threads), only, more=_practice.versions())
+
+
+def _measure(
+    out: Path,
+    options: dict[str, Any],
+    parts: Iterable[tuple[str, "Part"]],
+    only: str,
+    more: dict[str, str] | None = None,
+) -> None:
+    """Write a file anew after every part that is not there; of other options, versions or another machine nothing stays."""
+    import torch
+
+    from dptheory.files import write_atomically
+    from dptheory.training._machine import device_name, versions
+
+    warnings.simplefilter("ignore")
     head = {
         "device": device_name(torch.device("cpu")),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "versions": versions(),
-        **asdict(options),
+        "versions": versions() | (more or {}),
+        **options,
     }
     head = json.loads(json.dumps(head))
     found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     measured = found.get("parts", {}) if {name: found.get(name) for name in head} == head else {}
-    wanted = [(name, work) for name, work in _steps.parts(options) if only in name and name not in measured]
+    wanted = [(name, work) for name, work in parts if only in name and name not in measured]
     for name, work in track(wanted, console=Console(stderr=True)):
         measured[name] = work()
         write_atomically(out, json.dumps(head | {"parts": measured}, indent=1) + "\n")

@@ -51,7 +51,7 @@ def build(arm: str, timed: Timed, inputs: Tensor, labels: Tensor) -> Work:
     if arm in _OTHERS:
         return _OTHERS[arm](model, inputs, labels)
     mechanism, mode = _MECHANISMS[arm](model, timed), "hooks" if arm == HOOKS else "factors"
-    return _private(model, mechanism, inputs, labels, mode=mode, secure=arm == SECURE)
+    return _private(model, mechanism, inputs, labels, mode=mode, secure=arm == SECURE, views=timed.views)
 
 
 def _dp_sgd(model: nn.Module, timed: Timed) -> Mechanism:
@@ -93,7 +93,7 @@ _MECHANISMS: dict[str, Callable[[nn.Module, Timed], Mechanism]] = {
 
 
 def _sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
+    return torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=_LEARNING_RATE)
 
 
 def _plain(model: nn.Module, inputs: Tensor, labels: Tensor) -> Work:
@@ -108,22 +108,24 @@ def _plain(model: nn.Module, inputs: Tensor, labels: Tensor) -> Work:
 
 
 def _private(
-    model: nn.Module, mechanism: Mechanism, inputs: Tensor, labels: Tensor, *, mode: str, secure: bool
+    model: nn.Module, mechanism: Mechanism, inputs: Tensor, labels: Tensor, *, mode: str, secure: bool, views: int
 ) -> Work:
+    examples = len(labels) // views
     private, optimizer = attach(
         module=model,
         optimizer=_sgd(model),
         mechanism=mechanism,
         sampling_rate=_RATE,
-        expected_batch_size=len(labels),
+        expected_batch_size=examples,
         noise_multiplier=_SIGMA,
         max_grad_norm=_CLIP,
         grad_sample_mode=mode,
         secure=secure,
+        views=views,
     )
 
     def step() -> None:
-        optimizer.begin_batch(len(labels))
+        optimizer.begin_batch(examples)
         optimizer.zero_grad()
         cross_entropy(private(inputs), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()

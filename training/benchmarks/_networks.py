@@ -1,7 +1,7 @@
 """The networks whose steps are timed, with batches of random numbers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,10 @@ class Timed:
         name: as the page has it.
         build: from a seed to the network.
         shape: of one example.
-        batch: number of examples.
+        batch: number of rows.
         rounds: most rounds, for steps that take seconds.
+        words: of a vocabulary, where the inputs are tokens; 0 for normal numbers.
+        views: rows of an example.
     """
 
     name: str
@@ -30,15 +32,19 @@ class Timed:
     shape: tuple[int, ...]
     batch: int
     rounds: int = 1000
+    words: int = 0
+    views: int = 1
 
     def model(self) -> nn.Module:
         """At its starting weights."""
         return self.build(0)
 
     def examples(self, count: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-        """Normal inputs, and labels that have nothing to do with them."""
+        """Normal inputs or uniform tokens, and labels that have nothing to do with them."""
         generator = torch.Generator().manual_seed(seed)
-        inputs = torch.randn(count, *self.shape, generator=generator)
+        size = (count, *self.shape)
+        drawn = torch.randint(0, self.words, size, generator=generator) if self.words else None
+        inputs = torch.randn(size, generator=generator) if drawn is None else drawn
         return inputs, torch.randint(0, CLASSES, (count,), generator=generator)
 
 
@@ -99,3 +105,12 @@ NETWORKS: dict[str, Timed] = {
         Timed(name="transformer", build=transformer, shape=(32, 16), batch=128, rounds=12),
     )
 }
+
+FEW, SEVERAL, MANY = "32 images", "32 images in 16 views", "512 images"
+_CNN = NETWORKS["small CNN"]
+VIEWS: dict[str, Timed] = {
+    FEW: replace(_CNN, name=FEW, batch=32),
+    SEVERAL: replace(_CNN, name=SEVERAL, batch=512, views=16),
+    MANY: replace(_CNN, name=MANY, batch=512),
+}
+"""The small CNN: both of the last have 480 rows more than the first, views of its images or further ones."""

@@ -23,16 +23,18 @@ from torch.nn.functional import cross_entropy
 from dptheory.errors import ArgumentError
 from dptheory.training import runs
 from dptheory.training.benchmarks import _arms
-from dptheory.training.benchmarks._networks import NETWORKS, Timed
+from dptheory.training.benchmarks._networks import NETWORKS, VIEWS, Timed
+from dptheory.training.benchmarks._text import BY_HAND, TEXT
 from dptheory.training.benchmarks._timing import Work
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GeneratorBatches, PoissonBatches, SecureBatches
 
 # --- How much memory a step takes, asked in a process of its own
 #
-# ``python -m dptheory.training.benchmarks._steps DP-SGD MLP 4096 2`` prints it in MiB: arm, network, batch, threads.
+# ``python -m dptheory.training.benchmarks._steps DP-SGD MLP 4096 2`` prints it in MiB: arm, network, rows of the batch, threads.
 
 
+NAMED = NETWORKS | VIEWS | TEXT | BY_HAND
 _STEPS = 3
 _STATUS = Path("/proc/self/status")
 
@@ -45,7 +47,7 @@ def peak(arm: str, network: str, batch: int, threads: int) -> float:
 
 def beyond_start(arm: str, network: str, batch: int) -> float:
     """The same, of this process."""
-    timed = dataclasses.replace(NETWORKS[network], batch=batch)
+    timed = dataclasses.replace(NAMED[network], batch=batch)
     step = _arms.build(arm, timed, *timed.examples(batch))
     start, _ = resident()
     for _ in range(_STEPS):
@@ -117,7 +119,7 @@ class Options:
 def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterator[tuple[str, Part]]:
     """Names of what is measured, and how: each part may be measured in another session."""
     for name, timed in networks.items():
-        yield f"step/{name}", lambda timed=timed: _measured(lambda: step_times(timed, options.rounds))  # type: ignore[misc]
+        yield f"step/{name}", lambda timed=timed: measured(lambda: step_times(timed, options.rounds))  # type: ignore[misc]
     for arm in MEMORY_ARMS:
         yield (
             f"memory/{arm}",
@@ -126,8 +128,8 @@ def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterato
             },
         )
     for size in options.sizes:
-        yield f"draw/{size}", lambda size=size: _measured(lambda: draw_times(size, options.rounds))  # type: ignore[misc]
-    yield "epoch", lambda: _measured(lambda: epoch_times(options.data, options.rounds))
+        yield f"draw/{size}", lambda size=size: measured(lambda: draw_times(size, options.rounds))  # type: ignore[misc]
+    yield "epoch", lambda: measured(lambda: epoch_times(options.data, options.rounds))
 
 
 def in_turns(
@@ -229,7 +231,7 @@ def epoch_times(data: str, rounds: int) -> dict[str, Any]:
     return {"data": data, "steps": steps, "times": in_turns(works, min(rounds, 5), warm_up=1)}
 
 
-def _measured(work: Part) -> dict[str, Any]:
+def measured(work: Part) -> dict[str, Any]:
     """What is found, and how many processes waited for a processor before and after: above the number of cores it is shared."""
     before = _load()
     found = work()

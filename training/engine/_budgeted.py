@@ -16,6 +16,7 @@ from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOpti
 from dptheory.training.engine._private import make_private
 from dptheory.training.engine._restored import restored_after_errors
 from dptheory.training.mechanisms import Mechanism
+from dptheory.training.per_example import FACTORS
 
 _HALVINGS = 60
 """Of an interval of 69 on the log scale: to the last digit."""
@@ -33,7 +34,7 @@ def make_private_with_epsilon(
     target_delta: float,
     epochs: int,
     max_grad_norm: float,
-    grad_sample_mode: str = "hooks",
+    grad_sample_mode: str = FACTORS,
     loss_reduction: str = "mean",
     noise_generator: torch.Generator | None = None,
     secure: bool = False,

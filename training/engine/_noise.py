@@ -15,14 +15,14 @@ def generator_noise(generator: torch.Generator | None) -> Noise:
     """Gaussian noise N(0, std^2) from a torch generator. Good for measuring, not for releasing a model.
 
     Args:
-        generator: of any device. One number is drawn from it, as a seed: whoever sets the generator back later brings no noise
-            back. None for a seed from the operating system, which ``torch.manual_seed`` does not reach.
+        generator: of any device. One number is drawn from it, as a seed, so that setting the generator back later does not bring
+            noise back. None for a seed from the operating system, which ``torch.manual_seed`` does not reach.
 
     Returns:
         ``noise(like, std)``: independent entries in the shape, type and device of ``like``; zeros where std is 0.
 
     Raises:
-        ValueError: something else than a generator or None.
+        ValueError: neither a generator nor None.
 
     Example: noise of standard deviation 4 in the shape of a tensor; standard deviation 0 gives zeros.
         >>> import torch
@@ -76,7 +76,9 @@ def secure_noise(like: torch.Tensor, std: float) -> torch.Tensor:
     if std == 0:
         return torch.zeros_like(like)
     found = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    for piece in torch.split(found.view(-1), _AT_ONCE):  # in double precision first, which takes room
+    for piece in torch.split(
+        found.view(-1), _AT_ONCE
+    ):  # worked out in double precision, which takes room: not all at once
         piece.copy_(secure_normal(len(piece)) * std)
     return found
 

@@ -300,6 +300,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
                 totals stay as they are.
         """
         samples = self.grad_samples
+        # All checks come before the totals: a loop may try a refused part again, which must not be in them twice.
         self._batch.check(samples.examples)
         params = self.params
         self._edits.check(params)
@@ -310,6 +311,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self._dry is not None:
             self._dry.check()
         if not self._batch.under_way:
+            # One clip for all parts of a batch: noise is scaled by it, and a larger one for some part would exceed the sensitivity.
             self._clip = self._clip_of_a_batch()
             self._begin_step([p.detach() for p in params])
             self.clipped_total, self._nonfinite, self._summed = None, 0, params
@@ -333,7 +335,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         mark_done(params)
         for p in params:
             if p.grad is not None:
-                p.grad = torch.zeros_like(p.grad)  # that of the bare batch
+                p.grad = torch.zeros_like(p.grad)  # it held the gradient of the bare batch, without clip and noise
         if not more_follow:
             self._sums.start_again()
         if self._dry is not None and trial is not None:
@@ -346,7 +348,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
 
         A release that fails leaves the batch out: its last part is in the totals already.
         """
-        with exact_products():
+        with exact_products():  # norms in reduced precision could come out too small, and clips be exceeded
             self.clip_and_accumulate()
             if self._is_last_step_skipped:
                 return False
@@ -403,7 +405,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self.clipped_total is None:
             raise ValueError("step() needs a backward pass since the last zero_grad()")
         cost = self._cost()
-        self.accountant.clear(cost)
+        self.accountant.clear(cost)  # a budget is kept before anything leaves, not found to be exceeded afterwards
+        # Recorded before noise is drawn: a release that fails half-way may have left something, and a step too many is safe.
         self.accountant.record(cost)
         return self.mechanism.release(
             self.clipped_total, noise_multiplier=self.noise_multiplier, clip_norm=self._clip, noise=self._noise

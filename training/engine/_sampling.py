@@ -79,7 +79,8 @@ class SizeLaw:
     def draw(self, words: Words) -> int:
         """A size, by inversion of a number of 127 bits from the end that one more bit picks: also rare sizes come as they must."""
         high, low = (int(word) for word in words(2))
-        uniform = (high << 63 | low >> 1) / 2**128  # in [0, 1/2], rounded once
+        # In [0, 1/2], rounded once. A number near 1 would be rounded to steps of 2^-53, and sizes rarer than that would never come.
+        uniform = (high << 63 | low >> 1) / 2**128
         if low & 1:
             return self.first + len(self.above) - 1 - int(np.searchsorted(self.above, uniform, side="right"))
         return self.first + int(np.searchsorted(self.below, uniform, side="right"))
@@ -127,6 +128,7 @@ def _uniform_subset(count: int, records: int, words: Words) -> NDArray[np.int64]
 def _uniform(count: int, records: int, words: Words) -> NDArray[np.int64]:
     """At most ``count`` numbers below ``records``, each with the same chance: words beyond the last multiple are left out."""
     drawn = words(count)
+    # Without this the first 2^64 mod N records would be a little likelier than the rate that the accountant is told.
     drawn = drawn[drawn <= np.uint64(_WORD - 1 - _WORD % records)]
     return (drawn % np.uint64(records)).astype(np.int64)
 
@@ -160,7 +162,7 @@ class PoissonBatches:
     Args:
         train_size: number of training examples, 1..1e9; a batch costs what it holds.
         sampling_rate: in (0, 1].
-        seed: 0 to 2^64 - 1; who knows it knows the batches, and sampling hides nothing from him.
+        seed: 0 to 2^64 - 1. Anyone who knows it knows the batches, and sampling then hides nothing.
 
     Raises:
         ValueError: an argument outside its range.
@@ -316,7 +318,7 @@ class GeneratorBatches:
 
 
 class Listener(Protocol):
-    """Who must know which batches a loader draws: the optimizer."""
+    """What must know which batches a loader draws: the optimizer."""
 
     def loader_begins(self, *, drawn_ahead: bool) -> None: ...
 
@@ -365,7 +367,7 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
         self._listener.loader_begins(drawn_ahead=self._drawn_ahead)
         for step in range(self.steps):
             while (dry := self._listener.loader_tries()) is not None:
-                yield dry
+                yield dry  # drawn apart from the batches of the run, which are the same without it
             indices = self._batches.batch(step, *self._place).tolist()
             self._listener.loader_drew(len(indices))
             yield indices
@@ -378,12 +380,13 @@ def _order_of_a_pass(train_size: int, seed: int, passes: int) -> NDArray[np.int6
 
 
 def _secure_words(count: int) -> NDArray[np.uint64]:
+    # not NumPy's or torch's generator: what they give later follows from what they gave before, which others may see
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 def _words_of(generator: torch.Generator) -> Words:
     def words(count: int) -> NDArray[np.uint64]:
-        # without these ends torch draws 63 bits
+        # without these ends torch draws 63 bits, and the top half of the words would never come
         drawn = torch.empty(count, dtype=torch.int64).random_(-(2**63), None, generator=generator)
         return drawn.numpy().view(np.uint64)
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from dptheory.privacy import gaussian_epsilon, weighted_mean_sensitivity
+from dptheory.privacy import gaussian_epsilon
+from dptheory.privacy.clipping import weighted_mean_sensitivity
 from dptheory.training._json_lines import JsonLines
 from dptheory.training._machine import versions
 from dptheory.training.studies import code_that_counts

@@ -38,6 +38,7 @@ from dptheory.training.mechanisms import (
 
 SYMMETRIC = "rs.lem3.2: deviations symmetric"
 ISOTROPIC_DEVIATIONS = "rs.kappa: deviations N(0, s^2 I)"
+MANY_ENTRIES = "rs.mask_is_clip: gradients sit in many entries"
 DESCENT = "rs.lem3.3: the lower bounds are the descents"
 _SPLITS = (0.75, 0.25)  # of RS and of RF
 _MASKS = 200
@@ -92,21 +93,31 @@ def kappa_rows(
     )
     sizes, kept = masks @ true**2, masks @ (deviations**2).T
     seed = int(torch.randint(2**31, (), generator=generator))
-    labels, rows, notes = Labels(group="kappa", claims="rs.lem3.3, rs.kappa"), [], []
+    labels, clipped = (
+        Labels(group="kappa", claims="rs.lem3.3, rs.kappa"),
+        Labels(group="kappa", claims="rs.mask_is_clip"),
+    )
+    rows, notes = [], []
     for name, clip_norm in clips(snapshot, settings).items():
+        setting = f"rate {rate:.3g}, {name}"
+        descents = _descents(snapshot, masks, clip_norm)
+        bounds = sparsification.masked_descent(pool, clip_norm=clip_norm, drop_rate=rate)
+        rows += [
+            clipped.mean("exact kappa, lower bound", setting, bounds.lower, descents, relation="at least"),
+            clipped.mean("exact kappa, upper bound", setting, bounds.upper, descents, relation="at most"),
+            clipped.mean("exact kappa, larger clip", setting, bounds.larger_clip, descents, MANY_ENTRIES),
+        ]
         below = float((np.linalg.norm(deviations, axis=1) < _SPLITS[0] * clip_norm).mean())
         if below == 0.0:
             notes.append(
                 f"kappa at {name} is undefined: no deviation of {len(pool)} is shorter than {_SPLITS[0]:g} {name}"
             )
             continue
-        setting = f"rate {rate:.3g}, {name}"
         samples = _definition(float(np.linalg.norm(true)), sizes, kept, clip_norm) / below
         measured = sparsification.kappa(true, clip_norm=clip_norm, drop_rate=rate, deviation=deviations, seed=seed)
         gaussian = sparsification.kappa(
             true, clip_norm=clip_norm, drop_rate=rate, deviation=deviation(snapshot), seed=seed
         )
-        descents = _descents(snapshot, masks, clip_norm)
         # both ends are exact; the value has an error where it comes from a bracket, and where masks were drawn for it
         rows += [
             labels.mean("kappa", setting, measured.value, samples, error=measured.error),

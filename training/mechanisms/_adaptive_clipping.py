@@ -65,7 +65,7 @@ class AdaptiveClipping(Around):
         self._size = _validate.real("expected_batch_size", expected_batch_size, 1e-15, 1e15)
         self._quantile = _validate.real("quantile", quantile, 0.0, 1.0)
         self._rate = _validate.real("clip_rate", clip_rate, 0.0, 10.0, ends="(]")
-        self._share = _validate.real("count_share", count_share, *privacy.COUNT_SHARE)
+        self._share = _validate.real("count_share", count_share, *privacy.clipping.COUNT_SHARE)
         self._moved = torch.zeros(1, dtype=torch.float64)
         self._count: float | None = None
         self._std: float | None = None
@@ -128,8 +128,8 @@ class AdaptiveClipping(Around):
         joint = 1.0 / math.hypot(1.0 / inner.noise_multiplier, 0.5 / stds.count_std)
         return StepCost(joint, selection=inner.selection)
 
-    def _noise(self, noise_multiplier: float) -> privacy.CountedNoise:
-        return privacy.counted_noise(noise_multiplier=noise_multiplier, count_share=self._share)
+    def _noise(self, noise_multiplier: float) -> privacy.clipping.CountedNoise:
+        return privacy.clipping.counted_noise(noise_multiplier=noise_multiplier, count_share=self._share)
 
     def state_dict(self) -> dict[str, Any]:
         return {"moved": float(self._moved), "inner": self._inner.state_dict()}

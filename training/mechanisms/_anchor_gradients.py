@@ -32,7 +32,7 @@ class AnchorGradients:
         labels: int64, shape (m,), 0 to ``classes`` - 1, in place of random ones; nothing about them is protected either.
 
     Raises:
-        ValueError: an argument outside its range, pixels that are no images, or labels that are none of them.
+        ValueError: an argument outside its range, pixels that are not images, or unknown labels.
 
     Source: GEP, section 3.1 (gep.random_labels); true labels: Appendix C (gep.table5).
 

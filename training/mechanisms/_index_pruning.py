@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import SubsetMallows
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
-from dptheory.training.mechanisms._clipping import clipped_sum
+from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
 from dptheory.training.mechanisms._rates import Checked, Schedule
 
 _MIN_GROUP = 2
@@ -64,13 +65,17 @@ def sample_subsets(
 class _GroupedSelection(Mechanism):
     """Clip, sum, choose entries in groups, add noise to what was chosen."""
 
-    def __init__(self, keep_share: Schedule, group_size: int) -> None:
+    def __init__(self, keep_share: Schedule, group_size: int, *, clipping: Clipping = FLAT) -> None:
+        self._clipping = rule(clipping)
         self._keep_share = Checked("keep_share", keep_share)
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
         self._width = self._rows = self._keep = 0
         self.mask: torch.Tensor | None = None
         """The entries of the flattened gradient that left in the last step, bool."""
+
+    def attach(self, module: GradSampleModule) -> None:
+        self._clipping.attach(module)
 
     def begin_step(self, params: Tensors) -> None:
         dim = _validate.integer("number of trainable entries", sum(p.numel() for p in params), _MIN_GROUP)
@@ -79,7 +84,7 @@ class _GroupedSelection(Mechanism):
         self._keep = min(max(round(self._keep_share(self._step) * self._width), 1), self._width - 1)
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm)
+        return clipped_sum(samples, clip_norm, clipping=self._clipping)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         flat = torch.cat([t.flatten() for t in total])
@@ -122,9 +127,10 @@ class IndexPruning(_GroupedSelection):
             moves.
         keep_share: share of entries kept, over the steps, in [0, 1]; at least one and not all of a group.
         group_size: entries of a group, >= 2; the paper has 256. The last group is filled up.
+        clipping: the rule; the choice of entries is from the sum of what it leaves.
 
     Raises:
-        TypeError: ``keep_share`` is no schedule.
+        TypeError: ``keep_share`` is no schedule, or ``clipping`` no rule.
         ValueError: an argument outside its range.
 
     Source: GIP, Algorithm 2 (gip.alg2, gip.alg_a2, gip.thm2).
@@ -144,8 +150,10 @@ class IndexPruning(_GroupedSelection):
 
     title = "gradient index pruning"
 
-    def __init__(self, theta: float | Dispersion, keep_share: Schedule, *, group_size: int = 256) -> None:
-        super().__init__(keep_share, group_size)
+    def __init__(
+        self, theta: float | Dispersion, keep_share: Schedule, *, group_size: int = 256, clipping: Clipping = FLAT
+    ) -> None:
+        super().__init__(keep_share, group_size, clipping=clipping)
         self._theta = theta if callable(theta) else _validate.real("theta", theta, 0.0)
 
     def _choose(self, scores: torch.Tensor, noise: Noise) -> torch.Tensor:
@@ -167,10 +175,10 @@ class TopKOfReleased(_GroupedSelection):
     group.
 
     Args:
-        keep_share, group_size: as for :class:`IndexPruning`.
+        keep_share, group_size, clipping: as for :class:`IndexPruning`.
 
     Raises:
-        TypeError: ``keep_share`` is no schedule.
+        TypeError: ``keep_share`` is no schedule, or ``clipping`` no rule.
         ValueError: an argument outside its range.
 
     Source: new, on GIP, section 4 (gip.alternatives).
@@ -196,10 +204,10 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     Args:
         selection_multiplier: noise multiplier tau of the ranked magnitudes, > 0.
-        keep_share, group_size: as for :class:`IndexPruning`.
+        keep_share, group_size, clipping: as for :class:`IndexPruning`.
 
     Raises:
-        TypeError: ``keep_share`` is no schedule.
+        TypeError: ``keep_share`` is no schedule, or ``clipping`` no rule.
         ValueError: an argument outside its range.
 
     Source: new, on GIP, section 4 (gip.alternatives).
@@ -212,8 +220,10 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     title = "top-k of noisy magnitudes"
 
-    def __init__(self, selection_multiplier: float, keep_share: Schedule, *, group_size: int = 256) -> None:
-        super().__init__(keep_share, group_size)
+    def __init__(
+        self, selection_multiplier: float, keep_share: Schedule, *, group_size: int = 256, clipping: Clipping = FLAT
+    ) -> None:
+        super().__init__(keep_share, group_size, clipping=clipping)
         self._selection = _validate.real("selection_multiplier", selection_multiplier, 0.0, ends="()")
 
     def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip_norm: float, noise: Noise) -> torch.Tensor:

@@ -33,7 +33,7 @@ class Checked:
 
     Raises:
         TypeError: ``schedule`` is not a function.
-        ValueError: a value that is no number in its range.
+        ValueError: a value that is not a number in its range.
 
     Example: a schedule that leaves its range is refused at the step where it does.
         >>> from dptheory.training.mechanisms import Checked

@@ -24,8 +24,9 @@ class Dense(Representation):
 
     Without a sequence (T = 1), with :math:`g = b a^\top`, everything is exact algebra of small matrices:
     :math:`|g|^2 = |b|^2|a|^2`, :math:`|M\odot g|^2 = (b\odot b)^\top M (a\odot a)`, :math:`\langle V, g\rangle = b^\top V a`.
-    With one, norms come from the Gram matrices, :math:`|g|^2 = \sum_{s,t}\langle b_s, b_t\rangle\langle a_s, a_t\rangle`, and
-    masked norms and projections from gradients that are formed in chunks of examples.
+    With one, norms of large weights come from the Gram matrices,
+    :math:`|g|^2 = \sum_{s,t}\langle b_s, b_t\rangle\langle a_s, a_t\rangle`, which a long sequence makes larger than the gradient:
+    norms of small weights, masked norms and projections come from gradients that are formed in chunks of examples.
 
     Args:
         output_gradients: b, shape (n, T, out).
@@ -93,7 +94,9 @@ class Dense(Representation):
         if self.length == 1:
             b, a = self._b[:, 0], self._a[:, 0]
             return square_sums(b) * square_sums(a) if mask is None else self._masked(b, a, mask)
-        return self._gram() if mask is None else self._formed_squares(mask)
+        if mask is None and not small(self.length, self.shape[1], self.shape[2]):
+            return self._gram()
+        return self._formed_squares(mask)
 
     def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         (out, inn), of_b = self.shape[1:], b.square()
@@ -126,8 +129,8 @@ class Dense(Representation):
             found[i] = (gradient if mask is None else gradient * mask).square().sum()
         return found
 
-    def _formed_squares(self, mask: torch.Tensor) -> torch.Tensor:
-        flat = mask.flatten()
+    def _formed_squares(self, mask: torch.Tensor | None) -> torch.Tensor:
+        flat = None if mask is None else mask.flatten()
         parts = [square_sums(as_rows(self.formed(part)), flat) for part in self.chunks()]
         return torch.cat(parts) if parts else self._b.new_zeros(0, dtype=torch.float64)
 

@@ -26,7 +26,7 @@ from dptheory.planning import Candidate, candidates
 from dptheory.training._json_lines import JsonLines, Line
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
-from dptheory.training.planning._evidence_settings import DELTA, SETTINGS, Records, Setting
+from dptheory.training.planning._evidence_settings import DELTA, PUBLISHED, SEEDS, SETTINGS, Records, Setting
 from dptheory.training.planning._judged import accuracy, judged
 from dptheory.training.planning._pilot import Job, Outcome, Problem, pilot, pilot_steps
 from dptheory.training.planning._plan import plan
@@ -40,7 +40,6 @@ Place = tuple[float, float, float, float]
 """In the grid: sampling rate, share of the passes, clip, learning rate times clip."""
 GRID, GRID_SEED, DEFAULT, PLAN = "grid", "grid seed", "default", "plan"
 OWN, SHIPPED, SYNTHETIC = "own", "shipped", "synthetic"
-SEEDS = (0, 1, 2)
 CLIPS = (0.1, 1.0)
 FINALISTS = 4
 _FACTOR = {"stride": math.sqrt(10.0), "rate": 4.0, "share": 4.0}
@@ -211,7 +210,7 @@ def _defaults(setting: Setting, records: Records, name: str, results: JsonLines)
         (line["name"], line["seed"]) for line in results.lines() if (line["kind"], line["setting"]) == (DEFAULT, name)
     }
     for key, build in DEFAULTS.items():
-        missing = [seed for seed in SEEDS if (key, seed) not in done]
+        missing = [seed for seed in setting.seeds if (key, seed) not in done]
         if missing:
             point = build(setting, len(records.private[1]))
             for seed in missing:
@@ -269,7 +268,7 @@ def _plan(
         return
     key = PLAN, name, public
     done = [line for line in results.lines() if (line["kind"], line["setting"], line.get("public")) == key]
-    missing = [seed for seed in SEEDS if seed not in {line["seed"] for line in done}]
+    missing = [seed for seed in setting.seeds if seed not in {line["seed"] for line in done}]
     if not missing:
         return
     if done:
@@ -345,9 +344,11 @@ def main(
 ) -> None:
     """Measure what is missing."""
     torch.set_num_threads(1)
-    for name in only.split(",") if only else SETTINGS:
+    known = {**SETTINGS, **PUBLISHED}
+    for name in only.split(",") if only else known:
         print(name, flush=True)
-        measure(name, SETTINGS[name], JsonLines(out), parts=parts.split(","), public=public.split(","), seconds=seconds)
+        wanted = ["plan"] if name in PUBLISHED else parts.split(",")
+        measure(name, known[name], JsonLines(out), parts=wanted, public=public.split(","), seconds=seconds)
 
 
 if __name__ == "__main__":

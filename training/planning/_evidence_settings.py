@@ -8,6 +8,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import joblib
 import torch
@@ -21,6 +22,7 @@ from dptheory.training.planning._public import Shipped, Synthetic
 Pairs = tuple[Tensor, Tensor]
 DELTA = 1e-5
 _TEST = 5000
+SEEDS = (0, 1, 2)
 _IMAGE = (1, 28, 28)
 
 
@@ -55,6 +57,8 @@ class Setting:
         strides: learning rate times clip, that the grid begins with.
         shipped: what stands in for public records where there are none; None where no set has the shape.
         synthetic: the same, drawn; None where it is not measured.
+        seeds: of the runs of the plan and of the defaults.
+        published: accuracy in per cent that was published for this network, these features and this budget, on all records.
     """
 
     words: str
@@ -66,19 +70,24 @@ class Setting:
     strides: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
     shipped: Shipped | None = None
     synthetic: Synthetic | None = None
+    seeds: tuple[int, ...] = SEEDS
+    published: float | None = None
 
 
 # --- images ---------------------------------------------------------------------------------------------------------------
 
 
-def _images(name: str, *, public: int, private: int) -> tuple[Pairs, Pairs, Pairs]:
+def _images(name: str, *, public: int, private: int | None, tested: int | None = _TEST) -> tuple[Pairs, Pairs, Pairs]:
+    """None: all that there are."""
     train, test = (standardised(load(name=name, train=one)) for one in (True, False))
-    some = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[: public + private]
+    some = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+    if private is not None:
+        some = some[: public + private]
     pixels, labels = train.pixels[some], train.labels[some]
     return (
         (pixels[:public], labels[:public]),
         (pixels[public:], labels[public:]),
-        (test.pixels[:_TEST], test.labels[:_TEST]),
+        (test.pixels[:tested], test.labels[:tested]),
     )
 
 
@@ -104,27 +113,30 @@ def _linear() -> nn.Module:
     return seeded(0, lambda: nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10)))
 
 
-def _excerpt() -> Records:
+def _excerpt(model: Callable[[], nn.Module]) -> Records:
     """All training images of the excerpt are private, its test images public, others of FashionMNIST for the test."""
     private, public = (standardised(load(name="excerpt", train=one)) for one in (True, False))
     whole = standardised(load(name="fashion-mnist", train=False))
     others = slice(len(public), len(public) + _TEST)  # the excerpt's test images are the first of these
     return Records(
-        model=small_tanh_cnn(0),
+        model=model(),
         public=(public.pixels, public.labels),
         private=(private.pixels, private.labels),
         test=(whole.pixels[others], whole.labels[others]),
     )
 
 
-def _scattered(name: str, *, side: int, private: int = 10_000, public: int = 1000) -> Callable[[], Records]:
+def _scattered(
+    name: str, *, side: int, private: int | None = 10_000, public: int = 1000, tested: int | None = _TEST
+) -> Callable[[], Records]:
     """``side``: of the maps, 8 as they are or 4 for the means of four neighbours."""
 
     def build() -> Records:
-        parts = [(_coefficients(x, side), y) for x, y in _images(name, public=public, private=private)]
+        images = _images(name, public=public, private=private, tested=tested)
+        parts = [(_coefficients(x, side), y) for x, y in images]
         known = parts[0][0]
         mean, deviation = known.mean((0, 2, 3), keepdim=True), known.std((0, 2, 3), keepdim=True)  # of public records
-        first, second, third = (((x - mean) / (deviation + 1e-6), y) for x, y in parts)
+        first, second, third = ((x.sub_(mean).div_(deviation + 1e-6), y) for x, y in parts)  # gigabytes: in place
         size = known[0].numel()
         model = seeded(0, lambda: nn.Sequential(nn.Flatten(), nn.Linear(size, 10)))
         return Records(model=model, public=first, private=second, test=third)
@@ -341,11 +353,19 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "excerpt-cnn": Setting(
         words="small CNN on the excerpt of FashionMNIST, as in the README",
-        build=_excerpt,
+        build=partial(_excerpt, _cnn),
         epsilon=3.0,
         max_epochs=20.0,
+        seeds=tuple(range(10)),  # 2,000 private records, at which three seeds tell little
         shipped=Shipped(name="mnist"),
         synthetic=_DRAWN,
+    ),
+    "excerpt-mlp": Setting(
+        words="MLP on the excerpt of FashionMNIST",
+        build=partial(_excerpt, _mlp),
+        epsilon=3.0,
+        max_epochs=20.0,
+        seeds=tuple(range(10)),
     ),
     "mnist-scattering": Setting(
         words="linear model on scattering features of MNIST",
@@ -370,3 +390,23 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 """By name."""
+
+
+def _published(name: str, max_epochs: float, accuracy: float) -> Setting:
+    """Linear models on scattering features of all records, at the passes of Tramer and Boneh (2021, Table 8)."""
+    return Setting(
+        words=f"linear model on scattering features of all of {name}",
+        build=_scattered(name, side=8, private=None, tested=None),
+        epsilon=3.0,
+        max_epochs=max_epochs,
+        seeds=(0, 1, 2, 3, 4),
+        published=accuracy,
+    )
+
+
+PUBLISHED: Mapping[str, Setting] = {
+    "mnist-published": _published("mnist", 40.0, 98.7),
+    "fashion-published": _published("fashion-mnist", 40.0, 89.7),
+    "cifar-published": _published("cifar-10", 60.0, 67.0),
+}
+"""By name; no grid is run in these."""

@@ -233,11 +233,19 @@ def _ranked_by_true_gradients(setting: MechanismSetting, drop_rate: float, cooli
 
 
 def _random_k(
-    setting: MechanismSetting, keep_share: float, start: float = 1.0, schedule: str = "constant"
+    setting: MechanismSetting,
+    keep_share: float,
+    start: float = 1.0,
+    schedule: str = "constant",
+    clipping: Mapping[str, Any] | None = None,
 ) -> Mechanism:
     kept = _validate.real("mechanism.keep_share", keep_share, 1e-9, 1.0)
     share = _share(setting, kept, start, schedule)
-    return mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed)
+    return _clipped(
+        setting,
+        clipping,
+        lambda rule: mechanisms.PosteriorFreeze(lambda step: 1.0 - share(step), setting.seed, clipping=rule),
+    )
 
 
 def _ranked_sparsification(
@@ -316,6 +324,7 @@ def _index_pruning(
     start: float = 1.0,
     schedule: str = "constant",
     group_size: int = 256,
+    clipping: Mapping[str, Any] | None = None,
 ) -> Mechanism:
     """``index_epsilon``: pure epsilon of all indices of the run by basic composition, the same share for every step."""
     budget = _validate.real("mechanism.index_epsilon", index_epsilon, 0.0, 1e6, ends="(]")
@@ -323,13 +332,22 @@ def _index_pruning(
     def theta(dim: int, keep: int, groups: int) -> float:
         return theta_for_budget(epsilon=budget, dim=dim, keep=keep, steps=setting.steps, groups=groups)
 
-    return mechanisms.IndexPruning(theta, _keep(setting, keep_share, start, schedule), group_size=group_size)
+    keep = _keep(setting, keep_share, start, schedule)
+    return _clipped(
+        setting, clipping, lambda rule: mechanisms.IndexPruning(theta, keep, group_size=group_size, clipping=rule)
+    )
 
 
 def _top_k_of_released(
-    setting: MechanismSetting, keep_share: float, start: float = 1.0, schedule: str = "constant", group_size: int = 256
+    setting: MechanismSetting,
+    keep_share: float,
+    start: float = 1.0,
+    schedule: str = "constant",
+    group_size: int = 256,
+    clipping: Mapping[str, Any] | None = None,
 ) -> Mechanism:
-    return mechanisms.TopKOfReleased(_keep(setting, keep_share, start, schedule), group_size)
+    keep = _keep(setting, keep_share, start, schedule)
+    return _clipped(setting, clipping, lambda rule: mechanisms.TopKOfReleased(keep, group_size, clipping=rule))
 
 
 def _noisy_magnitudes(
@@ -339,10 +357,14 @@ def _noisy_magnitudes(
     start: float = 1.0,
     schedule: str = "constant",
     group_size: int = 256,
+    clipping: Mapping[str, Any] | None = None,
 ) -> Mechanism:
     _validate.real("mechanism.selection_multiplier", selection_multiplier, 1e-6, 1e6)
-    return mechanisms.NoisyMagnitudeTopK(
-        selection_multiplier, _keep(setting, keep_share, start, schedule), group_size=group_size
+    keep = _keep(setting, keep_share, start, schedule)
+    return _clipped(
+        setting,
+        clipping,
+        lambda rule: mechanisms.NoisyMagnitudeTopK(selection_multiplier, keep, group_size=group_size, clipping=rule),
     )
 
 

@@ -340,7 +340,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
         The configuration.
 
     Raises:
-        ValueError: a key that is missing or that there is none of, or a value outside its range.
+        ValueError: a missing or unknown key, or a value outside its range.
 
     Example: a configuration as TOML has it; noise or budget must be given.
         >>> from dptheory.training.runs import from_dict

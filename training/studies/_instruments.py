@@ -98,7 +98,7 @@ def read_instrument(name: str, *, file: Path = FILE) -> Instrument:
         The instrument.
 
     Raises:
-        ValueError: no such table, not TOML, or a key or value that there is none of.
+        ValueError: no such table, not TOML, or an unknown key or value.
         OSError: no such file.
 
     Example: the arms of one that comes with the package.

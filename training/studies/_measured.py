@@ -117,7 +117,7 @@ def write_measured(folder: Path, result: Result) -> Path:
 
 
 def committed(folder: Path) -> FindMeasured:
-    """The results that count: those of code that differs from its commit are none."""
+    """The results that count: a result of code that differs from its commit does not."""
     kept = read(path_of(folder))
 
     def found(name: str, seed: int) -> Result | None:
@@ -135,7 +135,7 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
     """The rule of a claim.
 
     Raises:
-        ValueError: it names what there is none of, or says nothing.
+        ValueError: it names something unknown, or has no words.
     """
     only(table, ("instrument", "question", "corrected", "differs", "beside", "reported", "bounds"))
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]

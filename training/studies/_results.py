@@ -179,6 +179,6 @@ def best_accuracy(result: Result) -> float:
 
 
 def has_diverged(epochs: Mapping[str, list[Any]]) -> bool:
-    """Whether the last epoch's loss is no number, or the accuracy after it is below 20 %."""
+    """Whether the last epoch's loss is not a number, or the accuracy after it is below 20 %."""
     loss = epochs["train_loss"][-1]
     return loss is None or not math.isfinite(loss) or epochs["test_accuracy"][-1] < _GUESSING

@@ -159,7 +159,7 @@ def read_contradicted(studies: Mapping[str, Study], home: Path = HOME) -> dict[s
     """What of the theory a study's results contradict, beyond the conditions of its forecast; written after them.
 
     Raises:
-        ValueError: of a study that there is none of, or without words.
+        ValueError: an unknown study, or no words.
     """
     path = home / "answers" / "contradicted.toml"
     found: dict[str, str] = {}

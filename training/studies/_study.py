@@ -111,7 +111,7 @@ class Study:
         """Configuration of one run.
 
         Raises:
-            ValueError: a key that there is none of, or a value outside its range.
+            ValueError: an unknown key, or a value outside its range.
         """
         table: Mapping[str, Any] = self.base
         for changes in (self.arms[arm], phase.changes, phase.per_arm.get(arm, {})):

@@ -41,7 +41,7 @@ class Progress:
 
 
 def committed(study: Study, folder: Path) -> Find:
-    """The results of a study that count: those of code that differs from its commit are none."""
+    """The results of a study that count: a result of code that differs from its commit does not."""
     find, seen = Places(results=folder).find(study), dict[str, Result | None]()
 
     def found(run: PlannedRun) -> Result | None:

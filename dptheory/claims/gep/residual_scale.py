@@ -34,7 +34,7 @@ row = new_row(
     source=Source("gep", "Theorem 3.3 and its proof", (8,)),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="gep/residual_scale.v",
+    kernel="gep.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     proved=True,
 )

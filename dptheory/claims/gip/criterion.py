@@ -127,7 +127,7 @@ row = new_row(
     id="gip.criterion",
     source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
     verdict=Verdict.NOT_SHOWN,
-    kernel="gip/criterion.v",
+    kernel="gip.v",
     kernel_theorems=("reading_is_false",),
     calculators=(
         pruning.zero_update_mse,

@@ -50,7 +50,7 @@ row = new_row(
     id="lf.angle_metric",
     source=Source("lf", "Section 3.3, after Lemma 3.1"),
     verdict=Verdict.CONDITIONAL,
-    kernel="lf/angle_metric.v",
+    kernel="lf.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     proved=True,
 )

@@ -9,7 +9,7 @@ row = new_row(
     id="lf.lem2.1",
     source=Source("lf", "Lemma 2.1"),
     verdict=Verdict.HOLDS,
-    kernel="lf/lem2_1.v",
+    kernel="lf.v",
     kernel_theorems=("printed_holds",),
     proved=True,
 )

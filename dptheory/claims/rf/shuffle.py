@@ -44,7 +44,7 @@ row = new_row(
     id="rf.shuffle",
     source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rf/shuffle.v",
+    kernel="rf.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     proved=True,
 )

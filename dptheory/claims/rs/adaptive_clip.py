@@ -15,7 +15,7 @@ row = new_row(
     source=Source("rs", "new, on Algorithm 1, line 5"),
     ours=True,
     verdict=Verdict.HOLDS,
-    calculators=(privacy.counted_noise,),
+    calculators=(privacy.clipping.counted_noise,),
     proved=True,
 )
 
@@ -30,14 +30,16 @@ def zero_or_one(norm: float) -> float:
     return 0.0 if norm == 0 or norm > 1 else 1.0
 
 
-def released(gradient: float, stds: privacy.CountedNoise, votes: Callable[[float], float]) -> tuple[float, float]:
+def released(
+    gradient: float, stds: privacy.clipping.CountedNoise, votes: Callable[[float], float]
+) -> tuple[float, float]:
     """What a record adds to sum and count, each in units of its noise; one dimension, clip 1."""
     return max(-1.0, min(1.0, gradient)) / stds.gradient_multiplier, votes(abs(gradient)) / stds.count_std
 
 
 def largest_move(sigma: float, share: float, adjacency: str, votes: Callable[[float], float] = vote) -> float:
     """How far one record moves the release, over a grid of gradients."""
-    stds = privacy.counted_noise(noise_multiplier=sigma, count_share=share)
+    stds = privacy.clipping.counted_noise(noise_multiplier=sigma, count_share=share)
     found = [released(gradient, stds, votes) for gradient in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)]
     pairs = itertools.product(found, found if adjacency == "replace-one" else [(0.0, 0.0)])
     return max(math.dist(one, other) for one, other in pairs)
@@ -60,13 +62,13 @@ def _(sigma: float, share: float) -> Sides:
 @row.equal(*itertools.product((0.3, 1.0, 40.0), _SHARES), tolerance=4e-15)
 def _(sigma: float, share: float) -> Sides:
     """the two multipliers combine to that of the step"""
-    stds = privacy.counted_noise(noise_multiplier=sigma, count_share=share)
+    stds = privacy.clipping.counted_noise(noise_multiplier=sigma, count_share=share)
     joint = privacy.combined_multiplier(noise_multipliers=[stds.gradient_multiplier, 2 * stds.count_std])
     return joint, sigma, 1.01 * sigma
 
 
 def _slack(point: dict[str, float], votes: Callable[[float], float]) -> float:
-    stds = privacy.counted_noise(noise_multiplier=1.0, count_share=point["share"])
+    stds = privacy.clipping.counted_noise(noise_multiplier=1.0, count_share=point["share"])
     parts = []
     for name in "gh":
         norm = point[name]

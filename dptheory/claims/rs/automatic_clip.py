@@ -14,7 +14,7 @@ row = new_row(
     source=Source("rs", "new, on Algorithm 1, line 5"),
     ours=True,
     verdict=Verdict.HOLDS,
-    calculators=(privacy.automatic_clip_sensitivity,),
+    calculators=(privacy.clipping.automatic_clip_sensitivity,),
     proved=True,
 )
 
@@ -40,7 +40,7 @@ def largest_move(clip: Fraction, gamma: Fraction, longest: Fraction, adjacency: 
 )
 def _(clip: Fraction, gamma: Fraction, longest: Fraction, adjacency: str) -> Sides:
     """how far a record moves the sum, over a grid of gradients, in fractions"""
-    found = privacy.automatic_clip_sensitivity(
+    found = privacy.clipping.automatic_clip_sensitivity(
         clip_norm=float(clip), gamma=float(gamma), largest_norm=float(longest), adjacency=adjacency
     )
     return found, lambda: largest_move(clip, gamma, longest, adjacency), _OWN[adjacency] * clip
@@ -49,7 +49,7 @@ def _(clip: Fraction, gamma: Fraction, longest: Fraction, adjacency: str) -> Sid
 @row.equal(*itertools.product((Fraction(1, 100), Fraction(5)), ("add-remove", "replace-one")), tolerance=1e-11)
 def _(gamma: Fraction, adjacency: str) -> Sides:
     """approached by long gradients, in fractions"""
-    found = privacy.automatic_clip_sensitivity(clip_norm=2.0, gamma=float(gamma), adjacency=adjacency)
+    found = privacy.clipping.automatic_clip_sensitivity(clip_norm=2.0, gamma=float(gamma), adjacency=adjacency)
     return found, lambda: largest_move(Fraction(2), gamma, Fraction(10**15), adjacency), 1.01 * found
 
 
@@ -63,7 +63,7 @@ def _slack(bound: float, point: dict[str, float]) -> float:
 
 
 def _bound(point: dict[str, float]) -> float:
-    return privacy.automatic_clip_sensitivity(
+    return privacy.clipping.automatic_clip_sensitivity(
         clip_norm=1.0,
         gamma=point["gamma"],
         largest_norm=point["longest"],

@@ -176,7 +176,7 @@ row = new_row(
     ),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rs/cor_c11.v",
+    kernel="rs.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_noise,
     calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),

@@ -9,7 +9,7 @@ row = new_row(
     id="rs.eq63",
     source=Source("rs", "Appendix B.3", (63,)),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs/eq63.v",
+    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     proved=True,
 )

@@ -15,7 +15,7 @@ row = new_row(
     source=Source("rs", "new, on Algorithm 1, line 5"),
     ours=True,
     verdict=Verdict.HOLDS,
-    calculators=(privacy.layer_clip_sensitivity,),
+    calculators=(privacy.clipping.layer_clip_sensitivity,),
     proved=True,
 )
 
@@ -40,7 +40,7 @@ def largest_move(clips: Sequence[float], adjacency: str) -> float:
 )
 def _(clips: tuple[float, ...], adjacency: str) -> Sides:
     """how far a record moves the sum, over a grid of gradients"""
-    found = privacy.layer_clip_sensitivity(layer_clips=clips, adjacency=adjacency)
+    found = privacy.clipping.layer_clip_sensitivity(layer_clips=clips, adjacency=adjacency)
     wrong = _OWN[adjacency] * (max(clips) if len(clips) > 1 else 1.01 * clips[0])
     return found, lambda: largest_move(clips, adjacency), wrong
 
@@ -60,7 +60,7 @@ def _slack(bound: float, point: dict[str, float]) -> float:
 
 def _bound(point: dict[str, float]) -> float:
     clips = [point[f"c{i}"] for i in range(3)]
-    return privacy.layer_clip_sensitivity(
+    return privacy.clipping.layer_clip_sensitivity(
         layer_clips=clips, adjacency="replace-one" if point["replaced"] else "add-remove"
     )
 

@@ -103,7 +103,7 @@ row = new_row(
     source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
     ours=True,
     verdict=Verdict.HOLDS,
-    calculators=(privacy.weighted_mean_sensitivity,),
+    calculators=(privacy.clipping.weighted_mean_sensitivity,),
     proved=True,
 )
 
@@ -121,7 +121,7 @@ row = new_row(
 def _(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> Sides:
     """how far a record moves the sum, over all batches of a grid, in fractions"""
     return (
-        privacy.weighted_mean_sensitivity(
+        privacy.clipping.weighted_mean_sensitivity(
             batch_size=size, clip_norm=float(clip), weight_ratio=float(ratio), adjacency=adjacency
         ),
         lambda: largest_move(size, ratio, clip, adjacency),
@@ -135,7 +135,7 @@ def _(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> Sides:
 def _(size: int, ratio: int, adjacency: str) -> Sides:
     """attained in batches of users' sizes, in fractions"""
     first, second = worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
-    found = privacy.weighted_mean_sensitivity(
+    found = privacy.clipping.weighted_mean_sensitivity(
         batch_size=size, clip_norm=1.0, weight_ratio=float(ratio), adjacency=adjacency
     )
     return found, first - second, _OWN[adjacency]
@@ -149,7 +149,9 @@ def _slack(bound: float, size: int, ratio: float, replaced: int, point: dict[str
 
 def _bound(size: int, ratio: float, replaced: int) -> float:
     adjacency = "replace-one" if replaced else "add-remove"
-    return privacy.weighted_mean_sensitivity(batch_size=size, clip_norm=1.0, weight_ratio=ratio, adjacency=adjacency)
+    return privacy.clipping.weighted_mean_sensitivity(
+        batch_size=size, clip_norm=1.0, weight_ratio=ratio, adjacency=adjacency
+    )
 
 
 def _one_more_slack(size: int, ratio: float, replaced: int, **point: float) -> float:
@@ -182,7 +184,7 @@ def _moved_slack(size: int, ratio: float, replaced: int, **point: float) -> floa
 def _(size: int, ratio: int, adjacency: str, sigma: float, epsilon: float) -> Sides:
     """delta of one step on the whole data, by quadrature"""
     first, second = worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
-    found = privacy.weighted_mean_sensitivity(
+    found = privacy.clipping.weighted_mean_sensitivity(
         batch_size=size, clip_norm=1.0, weight_ratio=float(ratio), adjacency=adjacency
     )
     return (

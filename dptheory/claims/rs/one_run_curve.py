@@ -79,9 +79,9 @@ def _(mu: float) -> Sides:
     return found, lambda: worst_chance(1, 1, 1, lines), 1.01 * found
 
 
-@row.equal(
-    *itertools.product((0.5, 1.0, 2.0), (0.001, 0.05, 0.3, 0.9)), tolerance=0.011
-)  # h^2 / 8 of lines at distance h < 0.3
+# off by d^2 / 2 times the density of the loss over its tail under Q, relative to it: lines are at most 0.5 apart, so d <= 0.25, and
+# that quotient is at most 2.7 in these cases (5.3 at z = 5.1, over mu = 2)
+@row.equal(*itertools.product((0.5, 1.0, 2.0), (0.001, 0.05, 0.3, 0.9)), tolerance=0.085)
 def _(mu: float, right: float) -> Sides:
     """the lines of a Gaussian release lie below its curve, and near it"""
     run = privacy.Composition((privacy.Step(noise_multiplier=1 / mu, sampling_rate=1.0, count=1),))

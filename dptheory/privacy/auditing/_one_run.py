@@ -107,7 +107,7 @@ def one_run_epsilon(
         >>> coins = np.arange(1000) % 2
         >>> found = one_run_epsilon(scores=coins, coins=coins, delta=1e-5)
         >>> found.hits, found.guesses, round(found.epsilon_lower, 3)
-        (126, 126, 3.726)
+        (126, 126, 3.727)
     """
     values = _validate.numbers_and_infinities("scores", _validate.booleans_as_numbers(scores))
     if values.ndim != 1 or not 1 <= values.size <= _MOST_CANARIES:

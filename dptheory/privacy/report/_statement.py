@@ -11,7 +11,7 @@ from typing import Any
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
-from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Part
+from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Part, RandomAllocation
 from dptheory.privacy.report._attack import AttackRisk
 
 NEIGHBOURS = {
@@ -245,6 +245,11 @@ def described(part: Part) -> str:
     """Steps of one kind in words."""
     if isinstance(part, IndexSteps):
         return f"{part.steps} with index sets alone, for given batches ({_index(part)})"
+    if isinstance(part, RandomAllocation):
+        cut = "" if part.stopped_after is None else f", each cut short after {part.stopped_after}"
+        times = "once" if part.participations == 1 else f"{part.participations} times"
+        each = f"epochs of {part.steps_per_epoch} steps, a record taking part {times} in each{cut}"
+        return f"{part.count} {each}, at noise multiplier {part.noise_multiplier:.6g}"
     text = f"{part.count} at noise multiplier {part.noise_multiplier:.6g} and sampling rate {part.sampling_rate:.6g}"
     if isinstance(part, MaskedStep):
         return f"{text}, each behind a fresh secret mask of {part.mask.keep} of {part.mask.dim} entries"
@@ -259,6 +264,8 @@ def _index(part: IndexSteps | JointStep) -> str:
 
 
 def _count(part: Part) -> int:
+    if isinstance(part, RandomAllocation):
+        return part.steps * part.count
     return part.steps if isinstance(part, IndexSteps) else part.count
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from dptheory import privacy
 from dptheory.cli import app
+from dptheory.privacy import gaussian_epsilon
 from dptheory.training import audits, mechanisms
 from dptheory.training._streams import simulation
 from dptheory.training.audits import (
@@ -67,7 +68,9 @@ def test_the_audit_of_dp_sgd_is_strong() -> None:
     (audit,) = (a for a in AUDITS if a.name == "DP-SGD")
     assert result("DP-SGD").epsilon_lower >= 0.8 * audit.claimed
     assert result("random sparsification").epsilon_lower >= 0.8 * audit.claimed
-    assert result("GEP, optimal split").epsilon_lower >= 0.8 * audit.claimed
+    # a quarter of the trials: mu = 1/2 is proved less 2 z sqrt(p (1 - p) / n) / density = .11, z = 4.4 of a rank's level, and the
+    # difference of the two counts has a standard error of .018 in mu: .36 is 1.7 of them below what is expected
+    assert result("GEP, optimal split").epsilon_lower >= gaussian_epsilon(0.36, 1e-5)
 
 
 def test_the_audit_of_the_index_set_is_strong() -> None:

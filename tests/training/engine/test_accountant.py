@@ -1,29 +1,47 @@
-"""The accountant: plain steps by brackets, selections and masks by Renyi curves, budgets to the last step."""
+"""The accountant: its parts, its state, its budget."""
 
 import copy
 import json
 import math
 import pickle
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import privacy
 from dptheory.privacy import ORDERS, FreshMask, Step, subsampled_gaussian_rdp
 from dptheory.privacy.index_sets import joint_rdp
 from dptheory.pruning import SubsetMallows
+from dptheory.training import make_private_with_epsilon
 from dptheory.training import mechanisms as m
+from dptheory.training._streams import simulation
 from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant
 from dptheory.training.mechanisms import StepCost
 from tests.refused import refused
+from tests.training.engine.passes import epoch
 from tests.training.in_a_fork import in_a_fork
 
+# --- The accountant: plain steps by brackets, selections and masks by Renyi curves, budgets to the last step ---
+
+
 RATE, DELTA = 0.05, 1e-5
+
+
 PLAIN = StepCost(1.3)
+
+
 SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.01)))
+
+
 STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.3)))
+
+
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
@@ -340,9 +358,9 @@ def test_releases_besides_the_steps_are_counted() -> None:
 
 
 # --- accountant_state: States of an accountant: what is counted when one is taken over, and which are refused
-
-
 RATE_ACCOUNTANT_STATE = 0.1
+
+
 OTHER = StepCost(2.0)
 
 
@@ -440,3 +458,390 @@ def test_forked_processes_count_steps_of_their_own() -> None:
     for state in (*states, *states, *nested, first.state_dict()):
         first.load_state_dict(state)
     assert (first.steps, first.own_steps, first.states_loaded) == (203, 1, 7)
+
+
+# make_private_with_epsilon: noise that a number of passes needs, the budget that holds, and mechanisms without an
+# answer
+
+
+DELTA_OF_BUDGETED = 1e-5
+
+
+DATA = TensorDataset(torch.ones(40, 6), torch.arange(40) % 2)
+
+
+def private(mechanism: m.Mechanism | None = None, **options):
+    model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2))
+    chosen = {"target_epsilon": 2.0, "target_delta": DELTA_OF_BUDGETED, "epochs": 2, "max_grad_norm": 1.0} | options
+    return make_private_with_epsilon(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        mechanism=mechanism or m.DpSgd(), **chosen,
+    )  # fmt: skip
+
+
+class HalfClip(m.DpSgd):
+    """Noise of sigma C on a sum of sensitivity C / 2."""
+
+    def cost(self, noise_multiplier: float) -> m.StepCost:
+        return m.StepCost(2 * noise_multiplier)
+
+
+NEEDED = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA_OF_BUDGETED, sampling_rate=0.25, steps=8)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sigma"),
+    [
+        (m.DpSgd(), NEEDED),
+        (m.RandomSparsification(m.Constant(0.5), 0), NEEDED),
+        (m.LayerFreezing(m.PosteriorFreeze(m.Constant(0.5), 0), frozen_layers=1, from_step=3), NEEDED),
+        (m.NoisyMagnitudeTopK(30.0, m.Constant(0.5), group_size=4), (NEEDED**-2 - 30.0**-2) ** -0.5),
+        (HalfClip(), NEEDED / 2),
+    ],
+    ids=lambda one: getattr(one, "title", None),
+)
+def test_so_many_passes_spend_the_budget_and_no_step_more(mechanism: m.Mechanism, sigma: float) -> None:
+    made = private(mechanism)
+    assert made[1].noise_multiplier == pytest.approx(sigma, rel=1e-12)
+    for _ in range(2):
+        epoch(made)
+    assert 1.999 < made[1].epsilon(DELTA_OF_BUDGETED) <= 2.0
+    with pytest.raises(BudgetError, match="one more step would exceed epsilon = 2 at delta = 1e-05"):
+        epoch(made)
+    assert made[1].accountant.steps == 8
+
+
+def test_the_masks_of_the_run_are_not_those_of_the_question() -> None:
+    """The first masks of a seeded run are those of the same run by make_private."""
+    with simulation():  # where the seed alone makes them
+        mechanisms = [m.RandomSparsification(m.Constant(0.5), 0) for _ in range(2)]
+    optimizer = private(mechanisms[0])[1]
+    for mechanism in mechanisms:
+        mechanism.begin_step([p.detach() for p in optimizer.params])
+    assert all(torch.equal(a, b) for a, b in zip(mechanisms[0].mask, mechanisms[1].mask, strict=True))
+
+
+def test_a_secure_mask_that_amplifies_leaves_some_of_the_budget() -> None:
+    made = private(m.PosteriorFreeze(m.Constant(0.9), None), secure=True)
+    assert made[1].noise_multiplier == NEEDED
+    epoch(made)
+    assert epoch(made).epsilon(DELTA_OF_BUDGETED) < 1.7
+
+
+def test_a_mechanism_is_free_after_a_call_that_failed() -> None:
+    mechanism = m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=3)
+    with refused("target_epsilon"):
+        private(mechanism, target_epsilon=1e-20, target_delta=1e-30)
+    private(mechanism)
+    with refused("mechanism"):
+        private(mechanism)
+
+
+def test_rate_and_steps_are_the_callers() -> None:
+    optimizer = private(sampling_rate=0.05, expected_batch_size=2.0, epochs=3)[1]
+    needed = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA_OF_BUDGETED, sampling_rate=0.05, steps=60)
+    assert optimizer.noise_multiplier == needed and optimizer.privacy(DELTA_OF_BUDGETED).adjacency == "add-remove"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"target_epsilon": 0.0}, "target_epsilon"),
+        ({"target_delta": 1.0}, "target_delta"),
+        ({"epochs": 0}, "epochs"),
+        (
+            {"target_epsilon": 1e-20, "target_delta": 1e-30},
+            "target_epsilon 8 1e-20",
+        ),
+        ({"mechanism": m.ClippedSgd()}, "mechanism"),
+        ({"mechanism": m.NoisyMagnitudeTopK(1.0, m.Constant(0.5), group_size=4)}, "mechanism"),
+        (
+            {"mechanism": m.IndexPruning(0.1, m.Constant(0.5), group_size=4)},
+            "mechanism",
+        ),
+        ({"max_grad_norm": 0.0}, "max_grad_norm"),
+    ],
+)
+def test_what_has_no_answer_is_refused_and_leaves_the_model_as_it_was(options: dict, says: str) -> None:
+    model = nn.Linear(6, 2)
+    before = (dict(vars(model)), {name: dict(vars(p)) for name, p in model.named_parameters()})
+    arguments = {
+        "mechanism": m.DpSgd(),
+        "target_epsilon": 2.0,
+        "target_delta": DELTA_OF_BUDGETED,
+        "epochs": 2,
+        "max_grad_norm": 1.0,
+    }
+    with refused(*says.split()):
+        make_private_with_epsilon(
+            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+            **(arguments | options),
+        )  # fmt: skip
+    assert (dict(vars(model)), {name: dict(vars(p)) for name, p in model.named_parameters()}) == before
+    assert not model._forward_hooks
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.005, 1e-9), (2000.0, 1e-3), (1e5, 1e-3)])
+def test_budgets_beyond_the_noise_of_the_calculator_are_answered(epsilon: float, delta: float) -> None:
+    """Of full batches, against the closed form; above an epsilon of 1e4 the noise is that of 1e4."""
+    made = private(target_epsilon=epsilon, target_delta=delta, epochs=4, sampling_rate=1.0, expected_batch_size=40.0)
+    wanted = 2.0 / privacy.gaussian_mu(min(epsilon, 1e4), delta)
+    assert not privacy.NOISE[0] <= wanted <= privacy.NOISE[1]
+    assert made[1].noise_multiplier == pytest.approx(
+        wanted, rel=2e-6
+    )  # twice GAP: of the least one, and of the closed form
+    for _ in range(4):
+        epoch(made)
+    assert 0.9999 * min(epsilon, 1e4) < made[1].epsilon(delta) <= epsilon
+    if epsilon <= 1e4:
+        with pytest.raises(BudgetError):
+            epoch(made)
+
+
+# The parts of the accountant, with the accountants noted down instead of asked: what goes where, and every threshold
+
+
+LAW = SubsetMallows(64, 16, theta=0.3)
+
+
+PLAIN_OF_ACCOUNTANT_PARTS, QUIET = StepCost(1.3), StepCost(2.0)
+
+
+SELECTED_OF_ACCOUNTANT_PARTS = StepCost(1.5, selection=(10, LAW))
+
+
+Patch = pytest.MonkeyPatch
+
+
+def below(value: float) -> float:
+    return float(np.nextafter(value, -math.inf))
+
+
+def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
+    """Within its range the amplified one; elsewhere the Gaussian mechanism without amplification."""
+    monkeypatch.setattr(privacy, "epsilon_bounds", lambda **a: SimpleNamespace(upper=("amplified", *a.values())))
+    monkeypatch.setattr(privacy, "gaussian_epsilon", lambda *a: ("plain", *a))
+    _accountant._gaussian.cache_clear()
+    least, most = privacy.NOISE
+    rate, delta, steps = privacy.RATE[0], privacy.DELTA[0], privacy.MAX_STEPS
+
+    def ask(sigma: float = 2.0, steps: int = 9, rate: float = 0.5, delta: float = 1e-3) -> Any:
+        return _accountant._gaussian(sigma, steps, rate, delta)
+
+    assert ask() == ("amplified", 2.0, 0.5, 9, 1e-3)
+    assert ask(most) == ("amplified", most, 0.5, 9, 1e-3) == ask(2 * most)
+    assert ask(least)[:2] == ("amplified", least) and ask(below(least)) == ("plain", 3 / below(least), 1e-3)
+    assert ask(steps=steps)[0] == "amplified" and ask(steps=steps + 1) == ("plain", math.sqrt(steps + 1) / 2, 1e-3)
+    assert ask(rate=rate)[0] == "amplified" and ask(rate=below(rate)) == ("plain", 1.5, 1e-3)
+    assert ask(delta=delta)[0] == "amplified" and ask(delta=below(delta)) == ("plain", 1.5, below(delta))
+    assert ask(1e-100, 1) == ("plain", 1 / 1e-100, 1e-3) and ask(0.5e-100, 1) == math.inf
+    assert ask(0.95e-100, 1) == math.inf
+    _accountant._gaussian.cache_clear()
+
+
+def test_epsilon_is_the_bound_at_any_delta(monkeypatch: Patch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
+    monkeypatch.setattr(_accountant, "_bound", lambda *a: asked.append(a) or 7.0)
+    kept = PrivacyAccountant(RATE)
+    kept.record(PLAIN_OF_ACCOUNTANT_PARTS)
+    kept.limit(epsilon=2.0, delta=DELTA)
+    for delta in (DELTA, 2 * DELTA):
+        assert kept.epsilon(delta) == 7.0 and asked.pop() == (Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1}), RATE, delta)
+
+
+def test_whether_a_step_fits(monkeypatch: Patch) -> None:
+    """By the Renyi curves, or else by the first of some horizons; that one is remembered."""
+    kept = PrivacyAccountant(RATE)
+    kept.limit(epsilon=2.0, delta=DELTA)
+    kept._horizon, kept._block = 3, 2
+    asked: list[int] = []
+    spent = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5})
+    for renyi, limit, tried, left in (
+        (2.0, 0, [], (3, 2)),
+        (2.1, 8, [8], (8, 4)),
+        (2.1, 6, [8, 6], (6, 2)),
+        (2.1, 5, [8, 6, 5], (5, 1)),
+        (2.1, 4, [8, 6, 5], (3, 2)),
+    ):
+        kept._horizon, kept._block = 3, 2
+        asked.clear()
+        monkeypatch.setattr(
+            _accountant, "_renyi_bound", lambda *a, renyi=renyi: renyi if a == (spent, RATE, DELTA) else 0.0
+        )
+
+        def bound(spent: Any, rate: float, delta: float, horizon: int, limit: int = limit) -> float:
+            asked.append(horizon)
+            return 2.0 if horizon <= limit else 2.0001
+
+        monkeypatch.setattr(_accountant, "_bound", bound)
+        assert kept._fits(spent, 2.0, DELTA) == (limit != 4)
+        assert asked == tried and (kept._horizon, kept._block) == left
+
+
+def test_horizons() -> None:
+    kept = PrivacyAccountant(RATE)
+    assert (kept._horizon, kept._block, kept.steps) == (0, 1, 0)
+    assert list(kept._horizons(5)) == [(6, 2), (5, 1)]
+    kept._horizon, kept._block = 5, 8
+    wanted = [(20, 16), (12, 8), (8, 4), (6, 2), (5, 1)]
+    assert list(kept._horizons(5)) == [(5, 8), *wanted]
+    kept._horizon = 4
+    assert list(kept._horizons(5)) == wanted
+    kept._horizon, kept._block = 0, 2**20
+    assert next(kept._horizons(1)) == (2**20, 2**20)
+    kept._block = 2**19
+    assert next(kept._horizons(1)) == (2**20, 2**20)
+
+
+def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
+    kept = PrivacyAccountant(RATE)
+    for change in (
+        lambda: kept.limit(epsilon=1.0, delta=DELTA),
+        lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict()),
+    ):
+        kept._horizon, kept._block = 9, 8
+        kept._afforded, kept._ahead = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 9}), 8
+        change()
+        assert (kept._horizon, kept._block) == (0, 1)
+        assert (kept._afforded, kept._ahead) == (Counter(), 1)
+
+
+def test_what_the_composition_is_asked_near_the_budget(monkeypatch: Patch) -> None:
+    """With twice as many steps of the last cost as fitted before, then with fewer; what fitted is not asked again."""
+    asked: list[int] = []
+
+    def composed(spent: Any, rate: float, delta: float, releases: Any) -> float:
+        assert (rate, delta, spent[QUIET], releases) == (RATE, DELTA, 2, ())
+        asked.append(spent[PLAIN_OF_ACCOUNTANT_PARTS])
+        return 2.0 if spent[PLAIN_OF_ACCOUNTANT_PARTS] <= 9 else 2.0001
+
+    monkeypatch.setattr(_accountant, "composed_epsilon", composed)
+    kept = PrivacyAccountant(RATE)
+    found = [
+        kept._composition_fits(Counter({PLAIN_OF_ACCOUNTANT_PARTS: n, QUIET: 2}), PLAIN_OF_ACCOUNTANT_PARTS, 2.0, DELTA)
+        for n in range(3, 11)
+    ]
+    assert found == [True] * 7 + [False]
+    assert asked == [4, 8, 16, 12, 10, 9, 11, 10]
+
+
+def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(PrivacyAccountant, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
+    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
+    kept = PrivacyAccountant(RATE)
+    kept.clear(PLAIN_OF_ACCOUNTANT_PARTS)
+    assert asked == []
+    kept.limit(epsilon=2.0, delta=DELTA)
+    for cost in (PLAIN_OF_ACCOUNTANT_PARTS, PLAIN_OF_ACCOUNTANT_PARTS, QUIET):
+        kept.record(cost)
+    assert kept.steps == 3
+    kept.clear(QUIET)
+    assert asked == [(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 2, QUIET: 2}), 2.0, DELTA)]
+    with pytest.raises(BudgetError):
+        kept.clear(QUIET)
+
+
+def test_an_account_if_secure_adds_up_what_becomes_alike(monkeypatch: Patch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(_accountant, "_bound", lambda spent, *a: asked.append(dict(spent)) or 1.0)
+    kept = PrivacyAccountant(RATE)
+    for cost, times in ((MASKED, 2), (MASKED.seeded(), 3), (PLAIN_OF_ACCOUNTANT_PARTS, 1)):
+        for _ in range(times):
+            kept.record(cost)
+    kept.epsilon_if_secure(DELTA)
+    assert asked == [{MASKED: 5, PLAIN_OF_ACCOUNTANT_PARTS: 1}]
+
+
+@pytest.mark.parametrize("horizon", [0, 9, 4])
+def test_what_the_joint_bound_is_asked(horizon: int, monkeypatch: Patch) -> None:
+    asked: dict[str, Any] = {}
+
+    def joint(*, delta: float, values: Any, **given: Any) -> float:
+        asked.update(given, delta=delta, values=values(0.25))
+        return 3.5
+
+    monkeypatch.setattr(_accountant, "joint_epsilon", joint)
+    monkeypatch.setattr(_accountant, "_gaussian", lambda *a: a)
+    spent = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 3, SELECTED_OF_ACCOUNTANT_PARTS: 2})
+    assert _accountant._bound(spent, RATE, DELTA, horizon) == 3.5
+    assert asked["delta"] == DELTA and asked["values"] == (1.3, max(5, horizon), RATE, 0.25)
+    assert asked["index_epsilon"] == pytest.approx(2 * 10 * LAW.epsilon(2 * LAW.max_swaps))
+    rho = 2 * 10 * LAW.zcdp(2 * LAW.max_swaps)
+    assert asked["index_zcdp_rho"] == pytest.approx(rho)
+    assert asked["orders"] is ORDERS
+    curve = 3 * subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3) + 2 * joint_rdp(
+        orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10
+    )
+    np.testing.assert_allclose(asked["rdp"], curve)
+    _accountant._bound(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 3}), RATE, DELTA)
+    assert asked["orders"] is None and asked["rdp"] is None and asked["index_epsilon"] == 0.0
+    assert asked["values"] == (1.3, 3, RATE, 0.25)
+
+
+def test_bounds_without_an_accountant(monkeypatch: Patch) -> None:
+    assert _accountant._bound(Counter(), RATE, DELTA) == 0.0
+    bare = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1, StepCost(0.0): 1})
+    assert _accountant._bound(bare, RATE, DELTA) == _accountant._renyi_bound(bare, RATE, DELTA) == math.inf
+    assert _accountant._renyi_bound(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 2}), RATE, DELTA) == math.inf
+    asked: dict[str, Any] = {}
+
+    def joint(*, delta: float, values: Any, **given: Any) -> float:
+        asked.update(given, delta=delta, values=values(0.25))
+        return 4.5
+
+    monkeypatch.setattr(_accountant, "joint_epsilon", joint)
+    assert _accountant._renyi_bound(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 2, QUIET: 1}), RATE, DELTA) == 4.5
+    assert (asked["delta"], asked["values"], asked["index_epsilon"]) == (DELTA, math.inf, 0) and asked[
+        "orders"
+    ] is ORDERS
+    curve = 2 * subsampled_gaussian_rdp(
+        orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3
+    ) + subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=2.0)
+    np.testing.assert_allclose(asked["rdp"], curve)
+
+
+def test_curves() -> None:
+    """None where one accountant knows all: one noise, no mask, no selection."""
+    for costs, known in (
+        ([PLAIN_OF_ACCOUNTANT_PARTS], True),
+        ([PLAIN_OF_ACCOUNTANT_PARTS, QUIET], False),
+        ([SELECTED_OF_ACCOUNTANT_PARTS], False),
+        ([MASKED], False),
+        ([PLAIN_OF_ACCOUNTANT_PARTS, MASKED], False),
+    ):
+        curve = _accountant._joint_curve(Counter(dict.fromkeys(costs, 3)), RATE)
+        assert (curve is None) == known
+    np.testing.assert_allclose(
+        _accountant._joint_curve(Counter({MASKED: 3}), RATE),
+        3 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3),
+    )
+    np.testing.assert_allclose(
+        _accountant._curve(SELECTED_OF_ACCOUNTANT_PARTS, RATE),
+        joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10),
+    )
+    np.testing.assert_allclose(
+        _accountant._curve(PLAIN_OF_ACCOUNTANT_PARTS, RATE),
+        subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3),
+    )
+    assert (
+        _accountant._index_epsilon(PLAIN_OF_ACCOUNTANT_PARTS)
+        == _accountant._index_rho(PLAIN_OF_ACCOUNTANT_PARTS)
+        == 0.0
+    )
+    assert _accountant._index_epsilon(SELECTED_OF_ACCOUNTANT_PARTS) == 10 * LAW.epsilon(32)
+    assert _accountant._index_rho(SELECTED_OF_ACCOUNTANT_PARTS) == 10 * LAW.zcdp(32) and LAW.max_swaps == 16
+
+
+def test_costs_from_plain_values() -> None:
+    kept = PrivacyAccountant(RATE)
+    for cost in (PLAIN_OF_ACCOUNTANT_PARTS, SELECTED_OF_ACCOUNTANT_PARTS, MASKED, MASKED.seeded(), MASKED):
+        kept.record(cost)
+    again = PrivacyAccountant(RATE)
+    again.load_state_dict(kept.state_dict())
+    assert (
+        again._spent
+        == kept._spent
+        == Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1, SELECTED_OF_ACCOUNTANT_PARTS: 1, MASKED: 2, MASKED.seeded(): 1})
+    )

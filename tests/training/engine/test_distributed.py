@@ -49,11 +49,12 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
 
 
 def check(alone: dict, both: list[dict], atol: float) -> None:
-    for name in MECHANISMS:
+    for name in (*MECHANISMS, "views"):
         for one, first, second in zip(alone[name], both[0][name], both[1][name], strict=True):
             assert torch.equal(first, second), name
             torch.testing.assert_close(first, one, atol=atol, rtol=0.0)
             assert first.dtype == torch.float64
+    for name in MECHANISMS:
         assert alone[f"{name} spent"] == both[0][f"{name} spent"] == both[1][f"{name} spent"]
     for kept in ("mask", "bases", "secure mask", "secure weights"):
         assert all(torch.equal(a, b) for a, b in zip(both[0][kept], both[1][kept], strict=True))
@@ -187,15 +188,17 @@ def test_each_process_has_its_share_of_the_examples(rank: int, own: int, monkeyp
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("views", [1, 3])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_dry_steps_of_a_process_wait_for_no_other(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each compares records of its own; only steps that release something sum up."""
+def test_dry_steps_of_a_process_wait_for_no_other(rank: int, views: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each compares records of its own, with all of their views; only steps that release something sum up."""
     group = Group(monkeypatch, rank)
     model = torch.nn.Linear(3, 2)
     private, optimizer, loader = engine.make_private(
         module=DifferentiallyPrivateDistributedDataParallel(model), mechanism=m.DpSgd(), noise_multiplier=1.0,
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0), max_grad_norm=0.5,
-        data_loader=DataLoader(TensorDataset(torch.rand(40, 3)), 20),
+        data_loader=DataLoader(TensorDataset(torch.rand(40, 3)), 20), views=views,
+        augmentation=None if views == 1 else lambda record: (record[0] + 0.1 * torch.rand(3),),
     )  # fmt: skip
     sizes, summed = [], []
     for (rows,) in loader:
@@ -204,7 +207,7 @@ def test_dry_steps_of_a_process_wait_for_no_other(rank: int, monkeypatch: pytest
         optimizer.step()
         sizes.append(len(rows))
         summed.append(len(group.summed))
-    assert sizes[:4] == [10] * 4 and len(sizes) == 6
+    assert sizes[:4] == [10 * views] * 4 and len(sizes) == 6
     assert summed[:4] == [0] * 4 and summed[5] == 2 * summed[4] > 0
     assert optimizer.accountant.steps == 2 and optimizer.privacy(1e-5).records_apart == "compared before the steps 1"
 

@@ -1,23 +1,37 @@
-"""The optimizer: plain DP-SGD agrees with Opacus, masks and virtual batches do what they say, and errors name the remedy."""
+"""The optimizer: what it does at a step, what a state holds, and what is done to gradients between steps."""
 
 import copy
 import itertools
+import math
+import pickle
+import random
+from collections import UserDict, namedtuple
 from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from opacus import PrivacyEngine
+from opacus.schedulers import ExponentialGradClip
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.ao.quantization import FakeQuantize, MovingAverageMinMaxObserver
+from torch.nn.utils.rnn import pack_sequence
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
+from dptheory.training import PrivacyEngine as OurEngine
 from dptheory.training import make_private
+from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
-from dptheory.training.engine import attach
+from dptheory.training.engine import MechanismOptimizer, attach
+from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.mechanisms import (
+    AnchorGradients,
     Constant,
     DpSgd,
+    GepJoint,
     LayerFreezing,
     Mechanism,
     RandomSparsification,
@@ -25,10 +39,16 @@ from dptheory.training.mechanisms import (
 )
 from dptheory.training.mechanisms._layer_freezing import freeze
 from dptheory.training.networks import small_tanh_cnn
-
-N, B = 64, 16
+from tests.refused import refused
+from tests.training.engine.passes import epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+# The optimizer: plain DP-SGD agrees with Opacus, masks and virtual batches do what they say, and errors name the
+# remedy
+
+
+N, B = 64, 16
 
 
 def loader(pixels: torch.Tensor | None = None, seed: int = 3) -> DataLoader:
@@ -367,3 +387,490 @@ def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
         alone = [torch.einsum("n,np->p", (1e-3 / norms).clamp_max(1.0), s) for s in samples]
         for total, expected in zip(totals, alone, strict=True):
             torch.testing.assert_close(total.flatten(), expected, atol=1e-7, rtol=1e-4)
+
+
+# --- The batch of no examples: its form is worked out before the run, whatever the collate function gives ---
+
+
+FIRST, OTHER = (torch.arange(6.0), torch.tensor(1)), (torch.arange(6.0) + 1, torch.tensor(2))
+
+
+Named = namedtuple("Named", "x y")
+
+
+class Encoding(UserDict):
+    """As Hugging Face's: entries are attributes, and ``to`` moves it."""
+
+    def __init__(self, data, lengths):
+        super().__init__(data)
+        self.lengths = lengths
+
+    def __getattr__(self, name):
+        if name == "data" or name not in self.data:
+            raise AttributeError(name)
+        return self.data[name]
+
+    def to(self, device):
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: torch.Tensor
+    words: list
+
+
+class Plain:
+    def __init__(self, x):
+        self.x, self.kind = x, "plain"
+
+
+def empty(collate, chance: float = 0.5):
+    return CollateAlsoNone(collate, FIRST, OTHER, chance=chance)([])
+
+
+def xs(rows) -> torch.Tensor:
+    return torch.stack([row[0] for row in rows])
+
+
+def test_tensors_lists_and_mappings() -> None:
+    x, y = empty(default_collate)
+    assert x.shape == (0, 6) and y.shape == (0,) and y.dtype == torch.int64
+    assert empty(lambda rows: rows) == []
+    assert empty(lambda rows: {"text": ["a"] * len(rows), "one": ["a"], "n": len(rows), "none": None}) == {
+        "text": [], "one": ["a"], "n": 0, "none": None,
+    }  # fmt: skip
+    assert empty(lambda rows: (tuple("a" for _ in rows), 2.5)) == ((), 2.5)
+
+
+def test_kinds_stay_what_they_are() -> None:
+    found = empty(lambda rows: Named(xs(rows), [1]))
+    assert type(found) is Named and found.x.shape == (0, 6) and found.y == [1]
+    found = empty(lambda rows: Encoding({"x": xs(rows)}, [6] * len(rows))).to("cpu")
+    assert type(found) is Encoding and found.x.shape == (0, 6) and found["x"] is found.x and found.lengths == []
+    found = empty(lambda rows: Slotted(xs(rows), ["w"] * len(rows)))
+    assert type(found) is Slotted and found.x.shape == (0, 6) and found.words == []
+    found = empty(lambda rows: [Plain(xs(rows)), {"deep": (xs(rows),)}])
+    assert type(found[0]) is Plain and found[0].x.shape == (0, 6) and found[0].kind == "plain"
+    assert found[1]["deep"][0].shape == (0, 6)
+
+
+def test_sizes_go_on_to_none() -> None:
+    """Examples second, one behind another, pairs of them, offsets; numpy's arrays."""
+    assert empty(lambda rows: xs(rows).T).shape == (6, 0)
+    assert empty(lambda rows: xs(rows).flatten()).shape == (0,)
+    assert empty(lambda rows: torch.ones(len(rows), len(rows), 2)).shape == (0, 0, 2)
+    assert empty(lambda rows: torch.arange(len(rows) + 1)).tolist() == [0]
+    found = empty(lambda rows: np.ones((2, len(rows)), dtype=np.float32))
+    assert found.shape == (2, 0) and found.dtype == np.float32
+
+
+def test_nothing_of_an_example_stays() -> None:
+    """A constant does; what differs between examples is zero."""
+    assert empty(lambda rows: torch.eye(3)).tolist() == torch.eye(3).tolist()
+    assert empty(lambda rows: xs(rows).mean(0)).tolist() == [0.0] * 6
+    assert empty(lambda rows: float(rows[0][0][0])) == 0.0
+    assert empty(lambda rows: int(rows[0][1])) == 0
+
+
+def test_every_empty_batch_is_a_new_one() -> None:
+    collate = CollateAlsoNone(lambda rows: [torch.eye(2)], FIRST, OTHER, chance=0.5)
+    collate([])[0].zero_()
+    assert collate([])[0].any() and collate([FIRST])[0].any()
+
+
+UNKNOWN = {
+    "packed": lambda rows: pack_sequence([row[0] for row in rows]),
+    "joined text": lambda rows: "a" * len(rows),
+    "a generator": lambda rows: (row for row in rows),
+    "nested": lambda rows: torch.nested.nested_tensor([row[0] for row in rows]),
+    "another kind": lambda rows: xs(rows) if len(rows) == 1 else [xs(rows)],
+    "faster than the examples": lambda rows: torch.ones(len(rows) ** 2),
+    "other entries": lambda rows: {f"x{i}": row for i, row in enumerate(rows)},
+    "fails on one": lambda rows: rows[1],
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_told_is_refused_at_once(name: str) -> None:
+    loader = DataLoader(TensorDataset(torch.zeros(20, 6), torch.zeros(20)), 2, collate_fn=UNKNOWN[name])
+    model = nn.Linear(6, 1)
+    with pytest.raises(ValueError, match=r"^data_loader must have a collate_fn"):
+        make_private(
+            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader, mechanism=DpSgd(),
+            noise_multiplier=1.0, max_grad_norm=1.0,
+        )  # fmt: skip
+
+
+def test_what_never_comes_is_not_asked_for() -> None:
+    collate = CollateAlsoNone(UNKNOWN["packed"], FIRST, OTHER, chance=1e-19)
+    assert collate([FIRST]).data.shape == (6,)
+    with pytest.raises(ValueError, match=r"^data_loader must"):
+        collate([])
+
+
+def test_the_runs_own_randomness_is_left_alone() -> None:
+    def augmented(rows):
+        return xs(rows) + torch.rand(6) + random.random() + np.random.random()  # noqa: NPY002
+
+    drawn = []
+    for looked in (False, True):
+        torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        if looked:
+            CollateAlsoNone(augmented, FIRST, OTHER, chance=0.5)
+        drawn.append(augmented([FIRST]))
+    assert torch.equal(*drawn)
+
+
+# --- A forward pass in training that writes to parameters or buffers is refused, and what writes elsewhere is not ---
+
+
+def made(model: nn.Module, features: torch.Tensor | None = None, mechanism=None, **options):
+    data = TensorDataset(torch.randn(40, 5) if features is None else features, torch.arange(40) % 3)
+    return make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), mechanism=mechanism or DpSgd(),
+        data_loader=DataLoader(data, batch_size=20), noise_multiplier=1.0, max_grad_norm=1.0, **options,
+    )  # fmt: skip
+
+
+class Centred(nn.Module):
+    """Takes off a running mean."""
+
+    def __init__(self, replaced: bool) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(5))
+        self.replaced = replaced
+
+    def forward(self, x):
+        if self.training and self.replaced:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        elif self.training:
+            self.mean.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+        return x - self.mean
+
+
+class Clamped(nn.Linear):
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight.clamp_(-1.0, 1.0)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("layer", "name"),
+    [
+        (lambda: Centred(False), "0.mean"),
+        (lambda: Centred(True), "0.mean"),
+        (lambda: FakeQuantize(observer=MovingAverageMinMaxObserver), "0."),
+        (lambda: Clamped(5, 5), "0.weight"),
+    ],
+)
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_a_forward_pass_that_writes_is_refused(layer, name: str, with_gradients: bool) -> None:
+    private, optimizer, _ = made(nn.Sequential(layer(), nn.Linear(5, 3)))
+    with refused("module", name), torch.set_grad_enabled(with_gradients):
+        private(torch.randn(8, 5))
+    assert optimizer.accountant.steps == 0
+
+
+def test_the_layer_may_be_put_into_eval() -> None:
+    model = nn.Sequential(Centred(False), nn.Linear(5, 3))
+    private, optimizer, batches = made(model)
+    model[0].eval()
+    assert epoch((private, optimizer, batches)).accountant.steps == 2
+
+
+def test_evaluation_may_write() -> None:
+    private, _, _ = made(nn.Sequential(Clamped(5, 5), nn.Linear(5, 3)))
+    private.eval()
+    private(torch.randn(8, 5))
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+@pytest.mark.parametrize("trained", [True, False])
+def test_embeddings_that_renormalise_are_refused_at_once(kind, trained: bool) -> None:
+    embedding = kind(7, 5, max_norm=1.0)
+    embedding.weight.requires_grad_(trained)
+    model = nn.Sequential(embedding, nn.Flatten(), nn.Linear(5, 3))
+    with refused("module", kind.__name__, "0", "1.0"):
+        made(model, torch.randint(7, (40, 1)))
+
+
+def test_an_embedding_that_renormalises_later_is_refused_too() -> None:
+    embedding = nn.Embedding(7, 5)
+    private, _, _ = made(nn.Sequential(embedding, nn.Flatten(), nn.Linear(5, 3)), torch.randint(7, (40, 1)))
+    embedding.max_norm = 1.0
+    with refused("module", "1.0"):
+        private(torch.randint(7, (4, 1)))
+
+
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+def test_what_a_run_does_beside_is_no_write(mode: str) -> None:
+    """Steps with momentum, dropout, parts, layers frozen on the way, weights loaded between passes, evaluation."""
+    model = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.GroupNorm(2, 4), nn.Linear(4, 3))
+    private, optimizer, batches = made(
+        model, mechanism=LayerFreezing(DpSgd(), frozen_layers=1, from_step=2), grad_sample_mode=mode
+    )
+    epoch((private, optimizer, batches))
+    kept = {name: value.clone() for name, value in private.state_dict().items()}
+    private.eval()
+    private(torch.randn(8, 5))
+    private.train()
+    private.load_state_dict(kept)
+    with BatchMemoryManager(data_loader=batches, max_physical_batch_size=8, optimizer=optimizer) as small:
+        epoch((private, optimizer, small))
+    assert optimizer.accountant.steps == 4
+
+
+class Changing(nn.Module):
+    """Puts another layer in the place of one of its own."""
+
+    def __init__(self, first: nn.Module, then: nn.Module) -> None:
+        super().__init__()
+        self.part, self._then = first, [then]
+
+    def forward(self, x):
+        self.part = self._then[0]
+        return self.part(x)
+
+
+def test_a_layer_that_is_replaced_is_refused_where_it_holds_something() -> None:
+    with_buffer = Centred(False).eval()
+    private, _, _ = made(nn.Sequential(Changing(nn.Tanh(), nn.ReLU()), nn.Linear(5, 3)))
+    private(torch.randn(8, 5))
+    private, _, _ = made(nn.Sequential(Changing(with_buffer, nn.ReLU()), nn.Linear(5, 3)))
+    with refused("module", "0.part"):
+        private(torch.randn(8, 5))
+
+
+def test_a_layer_that_stands_in_two_places_is_looked_at() -> None:
+    shared = Centred(False)
+    private, _, _ = made(nn.Sequential(nn.Sequential(shared), shared, nn.Linear(5, 3)))
+    with refused("module", "0.0.mean"):
+        private(torch.randn(8, 5))
+
+
+# --- States of an optimizer: those of a run that rests on something else are refused ---
+
+
+DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
+
+
+CALLERS = {"sampling_rate": 0.25, "expected_batch_size": 10.0}
+
+
+def run_of_optimizer_state(secure: bool = False, **options):
+    engine, model = OurEngine(m.DpSgd(), secure_mode=secure), nn.Linear(6, 2)
+    return engine, engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        noise_multiplier=1.0, max_grad_norm=1.0, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "shown"),
+    [
+        ({}, {"secure": True}, (True, False)),
+        ({"secure": True}, {}, (False, True)),
+        ({}, CALLERS, ("'add-remove'", "'zero-out'")),
+        (CALLERS, {}, ("'zero-out'", "'add-remove'")),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_steps_that_rest_on_something_else_are_refused(
+    tmp_path: Path, before: dict, now: dict, shown: tuple, whole: bool
+) -> None:
+    """The report would say of seeded steps that they are secure, and of one adjacency that it is the other."""
+    engine, made = run_of_optimizer_state(**before)
+    epoch(made)
+    engine.save_checkpoint(path=tmp_path / "one.pt", module=made[0], optimizer=made[1])
+    other, again = run_of_optimizer_state(**now)
+    with refused("state", *shown):
+        other.load_checkpoint(path=tmp_path / "one.pt", module=again[0], optimizer=again[1] if whole else None)
+    assert other.accountant.steps == 0
+    same, third = run_of_optimizer_state(**before)
+    same.load_checkpoint(path=tmp_path / "one.pt", module=third[0], optimizer=third[1])
+    assert same.accountant.steps == 4
+
+
+def test_steps_of_another_sampler_are_refused() -> None:
+    """A partition is counted like Poisson batches that hold every example, but is none."""
+
+    def attached(**options) -> MechanismOptimizer:
+        model = nn.Linear(6, 2)
+        return attach(
+            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=1.0,
+            expected_batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, **options,
+        )[1]  # fmt: skip
+
+    parted, poisson = attached(partition=True), attached()
+    parted.accountant.record(m.StepCost(1.0))
+    with refused("state"):
+        poisson.load_state_dict(parted.state_dict())
+
+
+def test_a_run_with_layer_freezing_goes_back_and_trains_all_layers_again() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2))
+    made = make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        mechanism=m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2), noise_multiplier=1.0, max_grad_norm=1.0,
+    )  # fmt: skip
+    start = made[1].state_dict()
+    epoch(made)
+    before = model[0].weight.detach().clone()
+    assert not model[0].weight.requires_grad
+    made[1].load_state_dict(start)
+    epoch(made)
+    assert not torch.equal(model[0].weight, before) and not model[0].weight.requires_grad
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_optimizer_is_not_copied(copied) -> None:
+    """A copy that torch made had its hooks in the class: no private optimizer of the process made a step any more."""
+    made = run_of_optimizer_state()[1]
+    with pytest.raises(TypeError, match=r"^MechanismOptimizer cannot be copied or pickled: take state_dict\(\)$"):
+        copied(made[1])
+    epoch(made)
+    assert made[1].accountant.steps == 4
+    copy.deepcopy(made[1].state_dict())
+
+
+# --- The clip may change from batch to batch: one batch has one, and a step sees whether it is a clip at all ---
+
+
+class Clips(DpSgd):
+    """DP-SGD that notes the clips it is handed, and the noise that it is told of."""
+
+    def __init__(self) -> None:
+        self.parts: list[float] = []
+        self.batches: list[tuple[list[float], float, float]] = []
+
+    def contribute(self, samples, clip_norm):
+        self.parts.append(clip_norm)
+        return super().contribute(samples, clip_norm)
+
+    def release(self, total, *, noise_multiplier, clip_norm, noise):
+        self.released = clip_norm
+        return super().release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
+
+    def end_step(self, released, std: float) -> None:
+        self.batches.append((self.parts, self.released, std))
+        self.parts = []
+
+
+def made_of_clip_schedules(mechanism, model):
+    data = TensorDataset(torch.randn(64, 5), torch.arange(64) % 3)
+    return make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, max_grad_norm=8.0,
+        data_loader=DataLoader(data, batch_size=32, generator=torch.Generator().manual_seed(0)), noise_multiplier=0.5,
+        probe=False,
+    )  # fmt: skip
+
+
+def one_of_clip_schedules(private, optimizer, features, labels) -> None:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(private(features), labels).backward()
+    optimizer.step()
+
+
+def test_a_schedule_that_moves_between_parts_leaves_each_batch_one_clip() -> None:
+    mechanism = Clips()
+    private, optimizer, batches = made_of_clip_schedules(mechanism, nn.Linear(5, 3))
+    schedule = ExponentialGradClip(optimizer, gamma=0.5)
+    with BatchMemoryManager(data_loader=batches, max_physical_batch_size=8, optimizer=optimizer) as small:
+        for part in small:
+            one_of_clip_schedules(private, optimizer, *part)
+            schedule.step()
+    assert len(mechanism.batches) == 2 and all(len(parts) > 2 for parts, _, _ in mechanism.batches)
+    for parts, released, std in mechanism.batches:
+        assert set(parts) == {released} and std == 0.5 * released
+    assert mechanism.batches[0][1] == 8.0 and mechanism.batches[1][1] == 8.0 * 0.5 ** len(mechanism.batches[0][0])
+
+
+@pytest.mark.parametrize("clip", [0, -1.0, 1e-20, math.inf, math.nan, None, [1.0, 1.0], "1"])
+def test_a_step_sees_the_clip_that_it_is_left(clip) -> None:
+    private, optimizer, batches = made_of_clip_schedules(DpSgd(), nn.Linear(5, 3))
+    optimizer.max_grad_norm = clip
+    with refused("max_grad_norm"):
+        one_of_clip_schedules(private, optimizer, *next(iter(batches)))
+    assert optimizer.accountant.steps == 0
+
+
+def test_a_step_sees_whether_the_mechanism_takes_the_clip() -> None:
+    model = nn.Linear(5, 3)
+    anchors = AnchorGradients(model, torch.randn(20, 5), classes=3, seed=0)
+    private, optimizer, batches = made_of_clip_schedules(
+        GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0), model
+    )
+    optimizer.max_grad_norm = 0.4
+    with refused("residual_clip"):
+        one_of_clip_schedules(private, optimizer, *next(iter(batches)))
+
+
+# --- Groups of parameters with settings of their own leave what a mechanism does as it is ---
+
+
+ROWS = 12
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+
+
+def grouped(model: nn.Module) -> list[dict]:
+    """Weights with decay of zero, biases without: in another order than the model's."""
+    named = list(model.named_parameters())
+    return [
+        {"params": [p for name, p in named if "bias" in name]},
+        {"params": [p for name, p in named if "weight" in name], "weight_decay": 0.0},
+    ]
+
+
+def trained(model: nn.Module, params, mechanism: m.Mechanism, sigma: float = 0.0) -> list[torch.Tensor]:
+    """The released gradients after a step."""
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(params, lr=0.1), mechanism=mechanism, sampling_rate=0.1, expected_batch_size=ROWS,
+        noise_multiplier=sigma, max_grad_norm=1.0, noise_generator=torch.Generator().manual_seed(1),
+    )  # fmt: skip
+    features = torch.randn(ROWS, 5, generator=torch.Generator().manual_seed(2))
+    nn.functional.cross_entropy(private(features), torch.arange(ROWS) % 3).backward()
+    optimizer.step()
+    return [p.grad.clone() for p in model.parameters() if p.requires_grad]
+
+
+def gep(model: nn.Module, groups: list[list[int]]) -> m.Gep:
+    pixels = torch.randn(40, 5, generator=torch.Generator().manual_seed(3))
+    anchors = m.AnchorGradients(model, pixels, classes=3, seed=0)
+    return m.Gep(anchors, subspace_dim=6, residual_clip=0.5, groups=groups, seed=0)
+
+
+BUILD = {
+    "gep": lambda model: gep(model, [[0, 1, 2, 3]]),
+    "gep in groups": lambda model: gep(model, [[0, 1], [2, 3]]),
+    "quiet layers": lambda _: m.QuietLayers(quiet=1, from_step=0),
+    "random sparsification": lambda _: m.RandomSparsification(m.Constant(0.5), 0),
+    "layer freezing": lambda _: m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=0),
+}
+
+
+@pytest.mark.parametrize("sigma", [0.0, 2.0])
+@pytest.mark.parametrize("name", BUILD)
+def test_groups_change_nothing(name: str, sigma: float) -> None:
+    released = []
+    for grouping in (nn.Module.parameters, grouped, lambda model: list(model.parameters())[::-1]):
+        model = network()
+        released.append(trained(model, grouping(model), BUILD[name](model), sigma))
+    for other in released[1:]:
+        for a, b in zip(released[0], other, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_quiet_layers_are_the_first_ones() -> None:
+    model = network()
+    loud = trained(model, grouped(model), m.QuietLayers(quiet=1, from_step=0), 1e4)
+    assert [bool(g.abs().max() > 10) for g in loud] == [False, False, True, True]

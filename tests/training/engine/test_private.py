@@ -1,4 +1,4 @@
-"""make_private: whose the rate and the divisor are, what it refuses, what it reports, and that a failure leaves no trace."""
+"""`make_private`, and what it states."""
 
 import copy
 import dataclasses
@@ -27,19 +27,24 @@ from torch.utils.data import (
 
 from dptheory import privacy
 from dptheory._rounding import rounded_up
+from dptheory.privacy import Composition, Step
 from dptheory.training import make_private, mechanisms
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import seeded
 from dptheory.training._streams import simulation
 from dptheory.training.engine import MechanismOptimizer, PrivacyAccountant, attach
-from dptheory.training.mechanisms import _random_sparsification
+from dptheory.training.mechanisms import DpSgd, Mechanism, NoisySgd, _random_sparsification
 from dptheory.training.per_example import HookedModule
 from tests.refused import refused
 from tests.training.engine.passes import epoch
 
-FEATURES, DELTA = 6, 1e-5
-
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
+
+# make_private: whose the rate and the divisor are, what it refuses, what it reports, and that a failure leaves no
+# trace
+
+
+FEATURES, DELTA = 6, 1e-5
 
 
 def data(count: int) -> TensorDataset:
@@ -57,8 +62,6 @@ def private(loader: DataLoader | None = None, model: nn.Module | None = None, **
 
 
 # --- rate, divisor, steps ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("examples", "batch_size"), [(1000, 100), (1001, 100), (1002, 64)])
 def test_the_divisor_does_not_depend_on_the_number_of_examples(examples: int, batch_size: int) -> None:
     _, optimizer, loader = private(DataLoader(data(examples), batch_size))
@@ -187,8 +190,6 @@ def test_uniform_loaders(options: dict) -> None:
 
 
 # --- what is reported -------------------------------------------------------------------------------------------------
-
-
 def test_the_report_of_a_seeded_run_counts_no_mask() -> None:
     """The same steps, as a simulation and securely: DP-SGD's epsilon, and less."""
     most = m.Constant(0.9)
@@ -348,8 +349,6 @@ def test_masks_of_a_secure_run_are_not_in_its_state_and_fresh_after_a_resume() -
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
-
-
 def snapshot(model: nn.Module):
     def plain(value):
         return dict(value) if isinstance(value, dict) else value
@@ -731,3 +730,43 @@ def test_accountant_checks_delta_before_the_first_step() -> None:
         for ask in (PrivacyAccountant(0.1).epsilon, PrivacyAccountant(0.1).epsilon_if_secure):
             with refused("delta"):
                 ask(delta)
+
+
+# --- The privacy statement of an optimizer: what the report says, with the composition that was recorded ---
+
+
+def trained(mechanism: Mechanism, steps: int, **options: object) -> MechanismOptimizer:
+    model = torch.nn.Linear(3, 2)
+    private, optimizer = attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, sampling_rate=0.5,
+        expected_batch_size=10, noise_multiplier=2.0, max_grad_norm=1.0, **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+    for step in range(steps):
+        optimizer.noise_multiplier = 2.0 + step % 2  # a schedule
+        optimizer.begin_batch(5)
+        optimizer.zero_grad()
+        private(torch.rand(5, 3)).sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+def test_a_schedule_of_noise_is_recorded_and_accounted_for_in_one_call() -> None:
+    optimizer = trained(DpSgd(), 4)
+    run = Composition([Step(noise_multiplier=sigma, sampling_rate=0.5, count=2) for sigma in (2.0, 3.0)])
+    assert optimizer.accountant.composition() == run
+    assert optimizer.epsilon(1e-5) == run.epsilon(1e-5).upper
+    found, report = optimizer.statement(1e-5, seeds=("seed 3",)), optimizer.privacy(1e-5)
+    assert (found.epsilon, found.delta, found.steps) == (report.epsilon, report.delta, 4)
+    assert (found.adjacency, found.public, found.secure) == (report.adjacency, report.public, False)
+    assert (found.mechanism, found.epsilon_if_secure) == ("DP-SGD", report.epsilon_if_secure)
+    assert found.attack == run.attack()
+    assert found.randomness == "simulation: seeded; seed 3"
+    assert found.sampler.startswith("Poisson, drawn by the caller") and "0.5" in found.sampler
+    assert any(one.startswith("torch ") for one in found.software)
+
+
+@pytest.mark.parametrize(("mechanism", "steps", "epsilon"), [(DpSgd(), 0, 0.0), (NoisySgd(), 1, math.inf)])
+def test_before_the_first_step_and_without_protection(mechanism: Mechanism, steps: int, epsilon: float) -> None:
+    found = trained(mechanism, steps).statement(1e-5)
+    assert (found.epsilon, found.steps, found.attack) == (epsilon, steps, None)
+    assert ("no privacy guarantee" in found.markdown()) == math.isinf(epsilon)

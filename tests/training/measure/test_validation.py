@@ -1,4 +1,4 @@
-"""Predicted against measured: exact rows hold on real gradients, and a wrong prediction is noticed."""
+"""Validations."""
 
 import dataclasses
 import json
@@ -30,7 +30,12 @@ from dptheory.training.measure._rows import NONE, Labels
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused
 
+# --- Predicted against measured: exact rows hold on real gradients, and a wrong prediction is noticed ---
+
+
 CPU = torch.device("cpu")
+
+
 TINY = ValidateSettings(
     DpSgdSettings(steps=6, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0),
     subspace_dims=(2, 12),
@@ -39,10 +44,20 @@ TINY = ValidateSettings(
     window=2,
     draws=25,
 )
+
+
 GROUPS = {
     "mse": {"noise_energy", "signal_loss", "mse", "clipped_share"},
     "clipping": {"descent", "descent, symmetrised"},
-    "kappa": {"kappa", "kappa, lower end", "kappa, upper end", "descent ratio"},
+    "kappa": {
+        "kappa",
+        "kappa, lower end",
+        "kappa, upper end",
+        "descent ratio",
+        "exact kappa, lower bound",
+        "exact kappa, upper bound",
+        "exact kappa, larger clip",
+    },
     "pruning": {"random_k_mse", "top_k_mse"},
     "ranking": {"captured_energy", "captured_energy_next"},
     "angles": {"cos gamma_BP", "gamma_BP", "cos gamma", "gamma"},
@@ -337,3 +352,27 @@ def test_other_images_are_refused() -> None:
 
 def test_help_shows_an_example() -> None:
     assert "dptheory validate --data excerpt" in call("--help")[1]
+
+
+# --- The settings that a validation has where nobody says otherwise: the same from Python and from the command line
+# ---
+
+
+TRAINING = DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
+
+
+def test_defaults_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def validate(*given: Any) -> None:
+        asked.extend(given)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("dptheory.training.measure.validate", validate)
+    CliRunner().invoke(app, ["validate", "--device", "cpu", "--out", str(tmp_path)])
+    assert asked == ["excerpt", ValidateSettings(TRAINING), torch.device("cpu")]
+    written = ValidateSettings(
+        TRAINING, drop_rate=0.5, keep_shares=(0.01, 0.1, 0.5), subspace_dims=(10, 50, 100), pool=300, anchors=256, window=10,
+        draws=50,
+    )  # fmt: skip
+    assert ValidateSettings(TRAINING) == written

@@ -1,4 +1,4 @@
-"""Mechanisms on fixed gradients: against NumPy formulas to 1e-6, and noise and masks in law."""
+"""Mechanisms on fixed gradients."""
 
 import math
 
@@ -10,15 +10,24 @@ from scipy.stats import binomtest, chisquare, kstest, norm
 from dptheory import embedding as theory
 from dptheory import gradients as gradients_theory
 from dptheory import pruning
+from dptheory.training import mechanisms
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import _inverted, normal, permutation
 from dptheory.training.engine import generator_noise, secure_noise
 from dptheory.training.mechanisms import draw_mask, largest_entries
+from dptheory.training.mechanisms._base import noised
 from dptheory.training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
 from tests.refused import refused
 
+# --- Mechanisms on fixed gradients: against NumPy formulas to 1e-6, and noise and masks in law ---
+
+
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
+
+
 DIM = sum(math.prod(s) for s in SHAPES)
+
+
 CLIP = 1.3
 
 
@@ -524,3 +533,245 @@ def test_schedules() -> None:
     linear, exponential = m.Linear(start=1.0, end=0.2, steps=5), m.Exponential(start=1.0, end=0.25, steps=3)
     assert [round(linear(s), 12) for s in (0, 2, 4, 9)] == [1.0, 0.6, 0.2, 0.2]
     assert [round(exponential(s), 12) for s in (0, 1, 2, 7)] == [1.0, 0.5, 0.25, 0.25]
+
+
+# --- What leaves a step: the total plus the noise that was drawn at the stated scale, masked where there is a mask
+# ---
+
+
+CLIP_OF_BASE, SIGMA = 1.3, 0.7
+
+
+HALF = m.Constant(0.5)
+
+
+TOTAL = [torch.tensor([[1.0, -2.0], [3.0, 4.0]]), torch.tensor([5.0, -6.0, 7.0])]
+
+
+def marked(like: torch.Tensor, std: float) -> torch.Tensor:
+    """Every entry one standard deviation up: shows sign and scale of the noise."""
+    return torch.full_like(like, std)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        m.DpSgd(),
+        m.RandomSparsification(HALF, 0),
+        m.PosteriorFreeze(HALF, None),
+        m.RankedSparsification(HALF, steps_per_epoch=1, seed=0),
+    ],
+    ids=lambda one: one.title,
+)
+def test_the_release_is_the_total_plus_the_noise(mechanism: m.Mechanism) -> None:
+    mechanism.begin_step(TOTAL)
+    mechanism.end_step([torch.ones_like(t) for t in TOTAL], 0.0)  # after it the ranked mechanism has a mask of its own
+    masks = getattr(mechanism, "mask", [torch.ones_like(t) for t in TOTAL])
+    for t, mask, released in zip(
+        TOTAL,
+        masks,
+        mechanism.release(TOTAL, noise_multiplier=SIGMA, clip_norm=CLIP_OF_BASE, noise=marked),
+        strict=True,
+    ):
+        torch.testing.assert_close(released, (t + SIGMA * CLIP_OF_BASE) * mask)
+    if hasattr(mechanism, "mask"):
+        assert sum(int(mask.sum()) for mask in masks) == 4  # of 7
+
+
+def test_a_mechanism_without_state_takes_none() -> None:
+    assert m.DpSgd().state_dict() == {}
+    m.DpSgd().load_state_dict({})
+    with refused("state"):
+        m.DpSgd().load_state_dict({"step": 1})
+
+
+def test_noise_of_a_step_is_a_number() -> None:
+    assert m.StepCost(0.0).noise_multiplier == 0.0 and m.StepCost(math.inf).noise_multiplier == math.inf
+    for bad in (-1e-300, math.nan):
+        with refused("noise_multiplier"):
+            m.StepCost(bad)
+
+
+def test_top_k_without_noise_adds_noise_to_what_it_keeps() -> None:
+    mechanism = m.TopKWithoutNoise(0.5)
+    found = mechanism.release(TOTAL, noise_multiplier=SIGMA, clip_norm=CLIP_OF_BASE, noise=marked)
+    wanted = [torch.tensor([[0.0, 0.0], [0.0, 4.0]]), torch.tensor([5.0, -6.0, 7.0])]
+    for one, kept in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, torch.where(kept != 0, kept + SIGMA * CLIP_OF_BASE, 0.0))
+    assert mechanism.cost(SIGMA).noise_multiplier == 0.0
+
+
+SHAPES_OF_BASE = [(3, 4), (5,), (), (0, 2), (2, 2, 2)]
+
+
+def test_noise_in_one_draw_is_cut_into_pieces_of_its_own() -> None:
+    """Every entry gets another number, in the order of the tensors; the sums stay as they are."""
+    calls = []
+
+    def noise(like: torch.Tensor, std: float) -> torch.Tensor:
+        calls.append((tuple(like.shape), std))
+        return torch.arange(1.0, like.numel() + 1).view(like.shape) * std
+
+    noise.in_one_draw = True  # type: ignore[attr-defined]
+    total = [torch.full(shape, 100.0) for shape in SHAPES_OF_BASE]
+    found = m.DpSgd().release(total, noise_multiplier=2.0, clip_norm=3.0, noise=noise)
+    assert calls == [((26,), 6.0)] and [one.shape for one in found] == [t.shape for t in total]
+    assert torch.cat([one.flatten() for one in found]).tolist() == [100.0 + 6.0 * n for n in range(1, 27)]
+    assert all((t == 100.0).all() for t in total)
+    del calls[:], noise.in_one_draw
+    m.DpSgd().release(total, noise_multiplier=2.0, clip_norm=3.0, noise=noise)
+    assert [shape for shape, _ in calls] == SHAPES_OF_BASE
+
+
+def test_tensors_of_two_types_share_no_draw() -> None:
+    found = noised([torch.zeros(2), torch.zeros(3, dtype=torch.float64)], 1.0, secure_noise)
+    assert [one.dtype for one in found] == [torch.float32, torch.float64] and all((one != 0).all() for one in found)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [m.RandomSparsification(HALF, None), m.RankedSparsification(HALF, steps_per_epoch=3, seed=None)],
+    ids=lambda one: one.title,
+)
+def test_secure_noise_of_all_tensors_is_independent(mechanism) -> None:
+    total = [torch.zeros(40, 50), torch.zeros(1000), torch.zeros(2000)]
+    mechanism.begin_step(total)
+    found = mechanism.release(total, noise_multiplier=2.0, clip_norm=3.0, noise=secure_noise)
+    numbers = (
+        torch.cat([one[kept.bool()] for one, kept in zip(found, mechanism.mask, strict=True)]).double().numpy() / 6.0
+    )
+    # of 5,000 normal numbers in float32 two agree by chance in .2 of a pair on average; six pairs with probability below 1e-7
+    assert len(numbers) >= 2500 and len(np.unique(numbers)) > len(numbers) - 6
+    assert kstest(numbers, "norm").pvalue > 1e-6
+
+
+# --- What breaks the guarantee, step by step: it must break it as it says, or the audits would catch something else
+# ---
+
+
+CLIP_OF_BROKEN, SIGMA_OF_BROKEN = 1.5, 2.0
+
+
+def rows(count: int, dim: int = 6) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(count).standard_normal((count, dim))).float()
+
+
+def clipped_of_broken(values: torch.Tensor) -> torch.Tensor:
+    norms = values.norm(dim=1, keepdim=True)
+    return (values * torch.where(norms > CLIP_OF_BROKEN, CLIP_OF_BROKEN / norms, 1.0)).sum(0)
+
+
+def fixed(like: torch.Tensor, std: float) -> torch.Tensor:
+    """The same noise at every call: 1, 2, ... standard deviations."""
+    return std * torch.arange(1.0, like.numel() + 1).view(like.shape)
+
+
+@pytest.mark.parametrize("parts", [(), (0,), (1,), (3,), (2, 3)])
+def test_division_by_the_drawn_batch_size(parts: tuple[int, ...]) -> None:
+    mechanism = m.BatchSizeDivisor(expected_batch_size=8.0, drop_rate=0.5, seed=4)
+    for _ in range(2):  # counted anew in every step
+        mechanism.begin_step([torch.zeros(6)])
+        found = [mechanism.contribute([rows(count)], CLIP_OF_BROKEN).total[0] for count in parts]
+        total = sum(found, torch.zeros(6))
+        mask = mechanism.mask[0].float()
+        wanted = sum((clipped_of_broken(rows(count) * mask) for count in parts), torch.zeros(6))
+        torch.testing.assert_close(total, wanted)
+        (released,) = mechanism.release(
+            [total], noise_multiplier=SIGMA_OF_BROKEN, clip_norm=CLIP_OF_BROKEN, noise=fixed
+        )
+        torch.testing.assert_close(released, (wanted + fixed(wanted, 3.0)) * mask * 8.0 / max(sum(parts), 1))
+        mechanism.end_step([released], SIGMA_OF_BROKEN * CLIP_OF_BROKEN)
+    assert mechanism.cost(SIGMA_OF_BROKEN).noise_multiplier == 0.0
+
+
+def test_a_velocity_without_noise() -> None:
+    """The sums leave as they are; the next mask is ranked by them with noise."""
+    mechanism = m.UnnoisedVelocity(HALF, steps_per_epoch=1, seed=4)
+    mechanism.begin_step([torch.zeros(6)])
+    total = torch.tensor([9.0, 8.0, 7.0, 0.0, 0.0, 0.0])
+    (released,) = mechanism.release([total], noise_multiplier=SIGMA_OF_BROKEN, clip_norm=CLIP_OF_BROKEN, noise=fixed)
+    assert torch.equal(released, total)
+    mechanism.end_step([released], SIGMA_OF_BROKEN * CLIP_OF_BROKEN)
+    noised = total + fixed(total, 3.0)  # 12, 14, 16, 12, 15, 18
+    assert mechanism.mask[0].tolist() == (noised >= noised.sort().values[3]).tolist()
+    assert mechanism.cost(SIGMA_OF_BROKEN).noise_multiplier == 0.0
+
+
+def test_the_largest_of_the_private_sum() -> None:
+    mechanism = m.TopKWithoutNoise(0.5)
+    samples = rows(4)
+    (total,) = mechanism.contribute([samples], CLIP_OF_BROKEN).total
+    torch.testing.assert_close(total, clipped_of_broken(samples))
+    (released,) = mechanism.release([total], noise_multiplier=SIGMA_OF_BROKEN, clip_norm=CLIP_OF_BROKEN, noise=fixed)
+    kept = total.abs() >= total.abs().sort().values[3]
+    torch.testing.assert_close(released, (total + fixed(total, 3.0)) * kept)
+    assert mechanism.cost(SIGMA_OF_BROKEN).noise_multiplier == 0.0
+    whole = m.TopKWithoutNoise(1.0)
+    assert (
+        whole.release(
+            [total], noise_multiplier=0.0, clip_norm=CLIP_OF_BROKEN, noise=lambda like, std: torch.zeros_like(like)
+        )[0].count_nonzero()
+        == 6
+    )
+
+
+def test_a_rate_is_refused_by_its_name() -> None:
+    for rate in (1.0, 1.05, -0.1):
+        with refused("drop_rate"):
+            m.BatchSizeDivisor(expected_batch_size=8.0, drop_rate=rate, seed=4)
+
+
+# --- Schedules, step by step ---
+
+
+STEPS = range(7)
+
+
+def test_schedules_step_by_step() -> None:
+    assert [mechanisms.Constant(0.3)(step) for step in STEPS] == [0.3] * 7
+    linear = mechanisms.Linear(start=0.9, end=0.1, steps=5)
+    assert [linear(step) for step in STEPS] == pytest.approx([0.9, 0.7, 0.5, 0.3, 0.1, 0.1, 0.1])
+    exponential = mechanisms.Exponential(start=0.8, end=0.05, steps=5)
+    assert [exponential(step) for step in STEPS] == pytest.approx([0.8, 0.4, 0.2, 0.1, 0.05, 0.05, 0.05])
+    cooling = mechanisms.GradualCooling(final_drop_rate=0.6, cooling_epochs=3, steps_per_epoch=2)
+    assert [cooling(step) for step in STEPS] == pytest.approx([0.0, 0.0, 0.3, 0.3, 0.6, 0.6, 0.6])
+
+
+def test_epochs_need_not_be_of_whole_steps() -> None:
+    """Epoch e begins at step round(e n): as floor division where n is whole, and the last step has the final rate."""
+    for whole in (1, 2, 7):
+        by_int, by_float = (
+            mechanisms.GradualCooling(final_drop_rate=0.5, cooling_epochs=30, steps_per_epoch=n)
+            for n in (whole, float(whole))
+        )
+        rates = [min(1, step // whole / 29) * 0.5 for step in range(40 * whole)]
+        assert [by_int(step) for step in range(len(rates))] == rates == [by_float(step) for step in range(len(rates))]
+    for n, epochs in ((20 / 13, 10), (60_000 / 4096, 50), (1.0, 3), (1.01, 200), (math.pi, 40)):
+        cooling = mechanisms.GradualCooling(final_drop_rate=0.8, cooling_epochs=epochs, steps_per_epoch=n)
+        begins = [round(e * n) for e in range(epochs + 1)]
+        wanted = [0.8 * e / (epochs - 1) for e in range(epochs) for _ in range(begins[e], begins[e + 1])]
+        assert [cooling(step) for step in range(begins[-1])] == pytest.approx(wanted, rel=1e-12)
+        assert cooling(begins[-1] - 1) == 0.8
+    for wrong in (0.99, math.nan, math.inf, True):
+        with refused("steps_per_epoch", kind=(TypeError, ValueError)):
+            mechanisms.GradualCooling(final_drop_rate=0.5, cooling_epochs=3, steps_per_epoch=wrong)
+
+
+def test_every_value_of_a_schedule_is_checked() -> None:
+    given = {0: 0.5, 1: 0.0, 2: 1.0, 3: 1.5, 4: -0.5}
+    found = mechanisms.Checked("rate", given.__getitem__)
+    assert [found(step) for step in range(3)] == [0.5, 0.0, 1.0]
+    for step in (3, 4):
+        with refused(f"rate at step {step}"):
+            found(step)
+    with refused("rate at step 0", "0"):
+        mechanisms.Checked("rate", lambda step: 2.0 if step == 0 else 0.5)
+    mechanisms.Checked("rate", lambda step: 0.5 if step == 0 else 2.0)
+    half_open = mechanisms.Checked("rate", given.__getitem__, ends="[)")
+    assert half_open(1) == 0.0
+    with refused("rate at step 2", "2"):
+        half_open(2)
+    with pytest.raises(TypeError):
+        mechanisms.Checked("rate", given.__getitem__, "[)")
+    with refused("rate", kind=TypeError):
+        mechanisms.Checked("rate", 0.5)

@@ -1,11 +1,20 @@
-"""Every representation against the tensors that it stands for."""
+"""Representations of per-example gradients, and what they rest on."""
 
+import logging
+import random
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.utils import _pytree as tree
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from dptheory.training import mechanisms as m
+from dptheory.training.engine import attach
 from dptheory.training.per_example import (
     Convolution,
     Dense,
@@ -17,7 +26,13 @@ from dptheory.training.per_example import (
     as_gradients,
 )
 from dptheory.training.per_example._convolution import Geometry
+from dptheory.training.per_example._factors import added, factors_of, has_factors
+from dptheory.training.per_example._other_values import called_with, places_of
 from tests.refused import refused
+from tests.training import errors_table as t
+
+# --- Every representation against the tensors that it stands for ---
+
 
 N = 5
 
@@ -26,8 +41,8 @@ def draw(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def dense(length: int) -> tuple[Representation, torch.Tensor]:
-    b, a = draw(N, length, 3), draw(N, length, 7)
+def dense(length: int, out: int = 3, wide: int = 7) -> tuple[Representation, torch.Tensor]:
+    b, a = draw(N, length, out), draw(N, length, wide)
     return Dense(b, a), torch.einsum("nto,nti->noi", b, a)
 
 
@@ -36,9 +51,9 @@ def table(length: int, padding: int | None) -> tuple[Representation, torch.Tenso
     indices = torch.randint(6, (N, length), generator=torch.Generator().manual_seed(length))
     wanted = torch.zeros(N, 6, 3, dtype=torch.float64)
     for i in range(N):
-        for t in range(length):
-            if indices[i, t] != padding:
-                wanted[i, indices[i, t]] += b[i, t]
+        for at in range(length):
+            if indices[i, at] != padding:
+                wanted[i, indices[i, at]] += b[i, at]
     return Table(indices, b, rows=6, padding=padding), wanted
 
 
@@ -78,6 +93,7 @@ CASES: dict[str, Callable[[], tuple[Representation, torch.Tensor]]] = {
     "dense": lambda: dense(1),
     "dense on a sequence": lambda: dense(4),
     "dense on a long sequence": lambda: dense(40),
+    "dense on a sequence, with a large weight": lambda: dense(2, 31, 30),
     "dense twice": lambda: joined(lambda: dense(3)),
     "embedding": lambda: table(1, None),
     "embedding of a sequence with padding": lambda: table(9, 2),
@@ -91,6 +107,8 @@ CASES: dict[str, Callable[[], tuple[Representation, torch.Tensor]]] = {
     "mixed": mixed,
     **{f"convolution {i}": (lambda i=i: convolution(i)) for i in range(len(CONVOLUTIONS))},
 }
+
+
 CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
@@ -228,15 +246,38 @@ def test_all_parameters_together() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-23, 1.0, 1e18, 1e25])
-@pytest.mark.parametrize("length", [1, 3])
-def test_square_norms_over_the_range_of_single_precision(scale: float, length: int) -> None:
+@pytest.mark.parametrize(("length", "out", "wide"), [(1, 3, 7), (3, 3, 7), (3, 31, 30)])
+def test_square_norms_over_the_range_of_single_precision(scale: float, length: int, out: int, wide: int) -> None:
     """A norm that is lost to the ends of the range would leave a gradient unclipped."""
-    b, a = draw(N, length, 3).float() * scale, draw(N, length, 7).float() / scale
-    mask = torch.rand(3, 7, generator=torch.Generator().manual_seed(0)) > 0.5
+    b, a = draw(N, length, out).float() * scale, draw(N, length, wide).float() / scale
+    mask = torch.rand(out, wide, generator=torch.Generator().manual_seed(0)) > 0.5
     wanted = torch.einsum("nto,nti->noi", b.double(), a.double())
-    for kept, factor in ((None, torch.ones(3, 7)), (mask, mask)):
+    for kept, factor in ((None, torch.ones(out, wide)), (mask, mask)):
         found = Dense(b, a).square_norms(kept)
         torch.testing.assert_close(found, (wanted * factor).square().sum((1, 2)), rtol=1e-5, atol=0.0)
+
+
+class _Largest(TorchDispatchMode):
+    """The entries of the largest tensor that is made."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        made = [one.numel() for one in tree.tree_leaves(found) if isinstance(one, torch.Tensor)]
+        self.entries = max(self.entries, *made, 0)
+        return found
+
+
+@pytest.mark.parametrize(("out", "wide"), [(2, 3), (100, 90)])
+def test_norms_take_no_more_memory_than_factors_and_gradients(out: int, wide: int) -> None:
+    """The trial before the first step asks for them before a weight is settled; views make sequences long."""
+    length = 256
+    b, a = draw(N, length, out), draw(N, length, wide)
+    with _Largest() as made:
+        found = Dense(b, a).square_norms()
+    close(found, torch.einsum("nto,nti->noi", b, a).square().sum((1, 2)))
+    assert made.entries <= N * max(length * max(out, wide), out * wide)
 
 
 @pytest.mark.parametrize("value", [1.0, 1.1, 0.3])
@@ -255,3 +296,221 @@ def test_square_norms_of_long_rows(size: int, value: float) -> None:
     ):
         for kept in (None, mask) if mask is not None else ():
             assert float(one.square_norms(kept)[0]) == pytest.approx(wanted, rel=1e-5)
+
+
+# --- Which layers have factors, and that their weights are out of the graph only where nothing looks at them ---
+
+
+ROWS = 5
+
+
+def attached(model: nn.Module):
+    return attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=0.1,
+        expected_batch_size=ROWS, noise_multiplier=1.0, max_grad_norm=1.0,
+    )  # fmt: skip
+
+
+def step(private: nn.Module, optimizer, x: torch.Tensor) -> list[torch.Tensor | None]:
+    """What a backward pass leaves in p.grad."""
+    optimizer.begin_batch(len(x))
+    optimizer.zero_grad(set_to_none=True)
+    private(x).square().sum(1).mean().backward()
+    left = [None if p.grad is None else p.grad.clone() for p in optimizer.params]
+    optimizer.step()
+    return left
+
+
+def test_weights_are_out_of_the_graph_once_their_gradients_were_compared() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
+    private, optimizer = attached(model)
+    x = torch.randn(ROWS, 3)
+    assert all(gradient is not None for gradient in step(private, optimizer, x))
+    for _ in range(2):
+        first, bias, last = step(private, optimizer, x)
+        assert first is None and last is None and bias is not None
+        assert all(p.requires_grad for p in model.parameters())
+    assert optimizer.accountant.steps == 3
+
+
+def test_a_forward_pass_that_fails_leaves_the_weights_trained() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    private, optimizer = attached(model)
+    step(private, optimizer, torch.randn(ROWS, 3))
+    with pytest.raises(RuntimeError):
+        private(torch.randn(ROWS, 7))
+    assert all(p.requires_grad for p in model.parameters())
+    step(private, optimizer, torch.randn(ROWS, 3))
+    assert optimizer.accountant.steps == 2
+
+
+def test_a_weight_used_outside_of_its_layer_is_still_refused() -> None:
+    """Once the engine has looked for such weights: it tries two and three examples."""
+
+    class Outside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weight = self.inner.weight if len(x) == ROWS else self.inner.weight.detach()
+            return nn.functional.linear(self.inner(x), weight)
+
+    private, optimizer = attached(Outside())
+    with pytest.raises(ValueError, match=r"inner\.weight"):
+        step(private, optimizer, torch.randn(ROWS, 3))
+    assert optimizer.accountant.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "has"),
+    [
+        (nn.Linear(2, 3), True), (nn.Conv2d(1, 2, 3), True), (nn.Embedding(4, 2), True),
+        (nn.Conv2d(1, 2, 3, padding_mode="circular"), False), (nn.Embedding(4, 2, sparse=True), False), (nn.LayerNorm(3), False),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), False), (type("Own", (nn.Linear,), {})(2, 3), False),
+    ],
+)  # fmt: skip
+def test_layers_with_factors(layer: nn.Module, has: bool) -> None:
+    assert has_factors(layer) is has
+
+
+def test_an_input_without_examples_is_refused() -> None:
+    for layer, x in ((nn.Linear(2, 3), torch.randn(2)), (nn.Conv1d(1, 2, 1), torch.randn(1, 4))):
+        with pytest.raises(ValueError, match="no dimension for the examples"):
+            factors_of(layer, x, layer(x).detach(), rows=1)
+
+
+def test_calls_add_up_and_rows_that_took_no_part_are_zero() -> None:
+    layer = nn.Linear(2, 3)
+    x, b = torch.randn(ROWS, 2), torch.randn(ROWS, 3)
+    whole = factors_of(layer, x, b, rows=ROWS)
+    part = factors_of(layer, x[:2], b[:2], rows=ROWS)
+    for p in (layer.weight, layer.bias):
+        found: Representation = added(whole[p], part[p])
+        wanted = whole[p].detach().clone()
+        wanted[:2] += part[p].detach()[:2]
+        assert len(part[p]) == ROWS and not part[p][2:].any()
+        torch.testing.assert_close(found.detach(), wanted)
+        torch.testing.assert_close(added(found, Formed(wanted)).detach(), 2 * wanted)
+
+
+# --- A module called with other values has its own parameters afterwards, also where layers share them ---
+
+
+class Shared(nn.Module):
+    """One layer under two names, and a weight that another layer has, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = self.again = nn.Linear(3, 3)
+        self.tied = nn.Linear(3, 3, bias=False)
+        self.tied.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.tied(self.again(self.first(x)))
+
+
+def test_values_are_everywhere_and_gone_afterwards() -> None:
+    model, x = Shared(), torch.randn(2, 3)
+    weight, bias = model.first.weight, model.first.bias
+    doubled = called_with(model, {weight: 2 * weight.detach(), bias: 0 * bias.detach()}, (x,), {})
+    torch.testing.assert_close(doubled, 8 * (x @ weight.T @ weight.T @ weight.T))
+    assert set(places_of(model)) == {"first.weight", "first.bias", "tied.weight"}
+    assert model.first.weight is weight and model.again.weight is weight and model.tied.weight is weight
+
+
+# --- Two and three rows before the first step: which layers' rows are examples, and that nothing of it stays ---
+
+
+def tried(build: Callable[[], nn.Module], batch: tuple[torch.Tensor, ...], loss=t.cross_entropy, **options):
+    """A private model after the backward pass of a batch."""
+    torch.manual_seed(0)
+    made = t.private_loop(build(), batch, **options)
+    (rows,) = made[2]
+    made[1].zero_grad()
+    loss(made[0], *rows).backward()
+    return made
+
+
+BY_HOOKS = ["one row for all", "one row for all, twice", "packed sequences", "DPLSTM", "a call for each frame", "checkpoint", "GRUCell",
+            "reentrant checkpoint", "weight_norm", "several outputs", "EmbeddingBag, offsets", "attention, mask"]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+@pytest.mark.parametrize("name", BY_HOOKS)
+def test_hooks_do_what_hooks_can(name: str, mode: str) -> None:
+    private, *_ = tried(*t.RIGHT[name], grad_sample_mode=mode)
+    assert private.passes.alone == {}
+
+
+def test_only_what_no_hook_reaches_takes_a_pass_of_the_network(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "dptheory.training"):
+        private, optimizer, _ = tried(*t.RIGHT["one row that must stay one"])
+        assert set(private.passes.alone.values()) == {"a.weight"}
+        held = {name: type(p.grad_sample) for name, p in private._module.named_parameters()}
+        assert held["a.weight"] is torch.Tensor and issubclass(held["b.weight"], Representation)
+        optimizer.step()
+        t.one_step((private, optimizer, _))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1 and said[0].startswith("a.weight has") and "one row" in said[0]
+
+
+def test_nothing_of_it_stays() -> None:
+    """Random numbers, gradients, and what the optimizer knows are as without it."""
+
+    def after(*, tries: bool) -> tuple[list, list[torch.Tensor]]:
+        torch.manual_seed(5)
+        random.seed(5)
+        np.random.seed(5)  # noqa: NPY002
+        model = nn.Sequential(t.Linear(6, 8), nn.Dropout(0.5), t.Linear(8, 3))
+        private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
+        private._tried = not tries
+        optimizer.begin_batch(len(t.X))
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        loss = F.cross_entropy(private(t.X), t.Y)
+        left = [p.grad.clone() for p in model.parameters()]
+        assert all(p.grad_sample is None for p in model.parameters())
+        loss.backward()
+        numbers = [torch.rand(1).item(), random.random(), np.random.rand()]  # noqa: NPY002
+        return numbers, [*left, *(torch.as_tensor(p.grad_sample.detach()) for p in model.parameters())]
+
+    (numbers, found), (others, wanted) = after(tries=True), after(tries=False)
+    assert numbers == others
+    assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def test_it_comes_again_where_something_is_unfrozen_and_not_before() -> None:
+    model = t.Model(lambda s, x: s.b(F.linear(x, s.a.weight)), a=t.Linear(6, 6, bias=False), b=t.Linear(6, 3))
+    calls: list[int] = []
+    model.b.register_forward_pre_hook(lambda _, given: calls.append(len(given[0])))
+    made = t.private_loop(model, (t.X, t.Y))
+    model.a.requires_grad_(False)
+    t.one_step(made)
+    t.one_step(made)
+    assert calls == [2, 3, 8, 8] and made[0].passes.alone == {}
+    model.a.requires_grad_(True)
+    t.one_step(made)
+    assert calls[4:9] == [2, 3, 2, 3, 8] and set(made[0].passes.alone.values()) == {"a.weight"}
+
+
+def test_a_model_that_takes_batches_of_one_size_alone_trains_by_its_hooks() -> None:
+    def run(s, x: torch.Tensor) -> torch.Tensor:
+        return s.a(x.view(8, 6))
+
+    made = tried(lambda: t.Model(run, a=t.Linear(6, 3)), (t.X, t.Y))
+    made[1].step()
+    assert made[0].passes.alone == {} and made[1].accountant.steps == 1
+
+
+def test_of_an_empty_batch_nothing_is_tried_and_the_next_one_is() -> None:
+    build, _, loss = t.RIGHT["one row for all"]
+    torch.manual_seed(0)
+    private, optimizer, _ = t.private_loop(build(), (t.FRAMES, t.Y))
+    for rows in (0, 8, 0, 1):
+        optimizer.begin_batch(rows)
+        optimizer.zero_grad()
+        loss(private, t.FRAMES[:rows], t.Y[:rows]).backward()
+        assert private._tried == (rows > 0) or rows == 0
+        optimizer.step()
+    assert optimizer.accountant.steps == 4

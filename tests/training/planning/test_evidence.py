@@ -15,13 +15,12 @@ from dptheory.training._randomness import seeded
 from dptheory.training.planning import Effort, Point, _evidence, plan
 from dptheory.training.planning._evidence import (
     DEFAULTS,
-    SEEDS,
     measure,
     point_of,
     priced,
     private_accuracy,
 )
-from dptheory.training.planning._evidence_settings import DELTA, Records, Setting
+from dptheory.training.planning._evidence_settings import DELTA, SEEDS, Records, Setting
 
 
 def _tiny() -> Records:

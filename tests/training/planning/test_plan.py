@@ -1,6 +1,9 @@
-"""``plan`` on small problems: what is fixed, whom it serves, who runs the pilots, and what is refused."""
+"""Plans: choice, journal, public records, private tuning."""
 
+import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +11,23 @@ import torch
 from opacus.layers import DPMultiheadAttention
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 import dptheory.training
+from dptheory.planning import candidates
 from dptheory.privacy import epsilon_bounds
-from dptheory.training.planning import _workers, plan
-from tests.training.planning.small import BUDGET, Here, labelled, linear, planned, public
+from dptheory.privacy.samplers import selection_epsilon_upper_bound
+from dptheory.training.planning import Choice, MethodGain, Range, Shipped, Synthetic, _workers, plan
+from dptheory.training.planning._journal import Journal
+from dptheory.training.planning._pilot import Job, Outcome, Score
+from dptheory.training.planning._point import Schedule
+from dptheory.training.planning._private_tuning import noise_of_tuned_runs
+from dptheory.training.planning._public import public_records, refuse_private, tensors
+from tests.refused import refused as refused_of_journal
+from tests.refused import refused as refused_of_public
+from tests.training.planning.small import BUDGET, SCHEDULES_AND_AVERAGES, Here, labelled, linear, planned, point, public
+
+# --- `plan` on small problems: what is fixed, whom it serves, who runs the pilots, and what is refused ---
 
 
 def chosen(choice: Any) -> object:
@@ -189,3 +203,273 @@ def test_arguments_out_of_range_are_refused(start: str, value: Any) -> None:
 
 def test_it_is_the_packages_own() -> None:
     assert dptheory.training.plan is plan and BUDGET["epsilon"] == 3.0
+
+
+# --- The choice: its code trains for as many steps as it says, within the budget, and what it prints ---
+
+
+BUDGET_OF_CHOICE: dict[str, Any] = {"num_examples": 60, "epsilon": 3.0, "delta": 1e-5}
+
+
+(PRICED,) = candidates(**BUDGET_OF_CHOICE, max_epochs=2, batch_size=12, epochs=2)
+
+
+def choice(**more: Any) -> Choice:
+    plain = {
+        "batch_size": PRICED.batch_size, "epochs": PRICED.epochs, "steps": PRICED.steps,
+        "noise_multiplier": PRICED.noise_multiplier, "clip_norm": 1.0, "learning_rate": 0.5, "momentum": 0.5,
+        "schedule": "constant", "average": 0.0, "metric": "accuracy", "expected": Range(0.5, 0.75),
+    }  # fmt: skip
+    return Choice(**BUDGET_OF_CHOICE, **plain | more)
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+def run(code: str, model: nn.Module, features: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
+    names: dict[str, Any] = {"model": model, "private": TensorDataset(features, labels)}
+    exec(compile(code, "choice", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(("schedule", "average"), SCHEDULES_AND_AVERAGES)
+def test_the_code_takes_exactly_the_steps_and_keeps_the_budget(schedule: Schedule, average: float) -> None:
+    one, model = choice(schedule=schedule, average=average), linear()
+    names = run(one.code(), model, *labelled())
+    assert names["taken"] == names["optimizer"].accountant.steps == one.steps == 10
+    assert names["optimizer"].epsilon(one.delta) <= one.epsilon
+    if schedule != "constant":
+        assert names["sgd"].param_groups[0]["lr"] == pytest.approx(0.0, abs=1e-12)
+    if average:
+        mean = names["mean"]
+        assert int(mean.n_averaged) == round(average * one.steps)
+        assert not torch.equal(mean.module.weight, model.weight)  # type: ignore[arg-type]
+
+
+def test_the_code_serves_attention_and_a_frozen_part() -> None:
+    from opacus.layers import DPMultiheadAttention
+
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(5, 6).requires_grad_(False)
+            self.attention = DPMultiheadAttention(6, 2, batch_first=True)
+            self.last = nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen = self.first(x)[:, None]
+            found: torch.Tensor = self.last(self.attention(seen, seen, seen)[0][:, 0])
+            return found
+
+    one, model = choice(average=0.5), Attending()
+    before = model.first.weight.clone()
+    names = run(one.code(), model, *labelled())
+    assert names["taken"] == one.steps
+    assert torch.equal(model.first.weight, before) and torch.equal(names["mean"].module.first.weight, before)
+    assert not torch.equal(names["mean"].module.last.weight, model.last.weight)
+
+
+def test_what_is_printed() -> None:
+    gain = MethodGain(
+        method="layer freezing", setting="half", gain=Range(-0.02, 0.01), learning_rate=0.1, why="it may", claim="lf.x"
+    )
+    one = choice(
+        schedule="cosine", average=0.2, as_good={"learning rate": Range(0.25, 1.0)}, costs={"epochs x 4": 0.125},
+        methods=(gain,), pilots=17, public="60 public records",
+    )  # fmt: skip
+    text = " ".join(str(one).split())
+    for part in (
+        "2 epochs (10 steps)", "batches of 12", "falling to 0 (cosine)", "momentum 0.5", "the last 20% of the steps",
+        "epsilon 3 at delta 1e-05 for 60 records", "0.500 to 0.750", "17 pilots on 60 public records",
+        "learning rate 0.25 to 1", "epochs x 4 -0.125", "Layer freezing (half): -0.020 to +0.010", "no difference seen", "[lf.x]",
+    ):  # fmt: skip
+        assert part in text, part
+    assert max(map(len, str(one).splitlines())) <= 100
+    assert "falling" not in str(choice()) and "averaged" not in str(choice())
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.01, 0.02, "worth trying"), (-0.02, 0.0, "not worth its cost"), (-0.1, 0.1, "no difference seen")],
+)
+def test_the_verdict_of_a_method(low: float, high: float, verdict: str) -> None:
+    gain = MethodGain(method="m", setting="s", gain=Range(low, high), learning_rate=1.0, why="w", claim="c")
+    assert gain.verdict == verdict
+
+
+# --- The journal: a plan that was killed goes on with the pilots it has, and its choice is the same ---
+
+
+JOB = Job(point=point(), most_steps=5, batch_size=64, fold=0, seed=1)
+
+
+OUTCOME = Outcome(
+    scores={0.0: Score(aside=0.5, seen=0.75, guide=0.25), 0.2: Score(aside=float("nan"), seen=1.0, guide=float("nan"))},
+    seconds=0.25,
+)
+
+
+def chosen_of_journal(choice: Choice) -> object:
+    return choice.point, choice.expected, choice.as_good, choice.costs, choice.methods
+
+
+@pytest.mark.parametrize("cut", [0, 9], ids=["whole lines", "the last line cut off"])
+def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int) -> None:
+    journal, whole = tmp_path / "pilots.jsonl", Here()
+    wanted = planned(executor=whole)
+    with pytest.raises(KeyboardInterrupt):
+        planned(executor=Here(most=20), journal=journal)
+    text = journal.read_text("utf-8")
+    journal.write_text(text[: len(text) - cut], "utf-8")
+    rest = Here()
+    found = planned(executor=rest, journal=journal)
+    assert chosen_of_journal(found) == chosen_of_journal(wanted)
+    noted = [line for line in text.splitlines()[1:] if line]
+    assert 0 < len(noted) <= 20
+    assert rest.done == whole.done - len(noted) + (cut > 0)
+    last = Here()
+    assert chosen_of_journal(planned(executor=last, journal=journal)) == chosen_of_journal(wanted)
+    assert last.done == 0, "nothing is left"
+
+
+@pytest.mark.parametrize("change", ["seed", "metric", "frozen"])
+def test_a_journal_of_another_plan_is_begun_anew(tmp_path: Path, change: str) -> None:
+    journal, whole, other, model = tmp_path / "pilots.jsonl", Here(), Here(), linear()
+    planned(journal=journal, executor=whole)
+    if change == "frozen":
+        model.bias.requires_grad_(False)  # type: ignore[union-attr]
+    more = {"seed": {"seed": 1}, "metric": {"metric": lambda outputs, labels: 0.5}, "frozen": {}}[change]
+    planned(model, journal=journal, executor=other, **more)
+    assert other.done >= whole.done / 2, "pilots are made anew"
+
+
+def test_what_ended_is_known_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "pilots.jsonl"
+    Journal(path, "setup").add(JOB, OUTCOME)
+    found = Journal(path, "setup").known(JOB)
+    assert found is not None and found.seconds == 0.25
+    assert found.scores[0.0] == OUTCOME.scores[0.0]
+    assert found.scores[0.2].seen == 1.0 and found.scores[0.2].aside != found.scores[0.2].aside
+    assert Journal(path, "setup").known(Job(**vars(JOB) | {"seed": 2})) is None
+    assert Journal(path, "another").known(JOB) is None
+
+
+def test_another_file_is_not_written_over(tmp_path: Path) -> None:
+    for text in ("some notes\n", json.dumps({"a": 1}) + "\n"):
+        path = tmp_path / "notes"
+        path.write_text(text)
+        with refused_of_journal("journal"):
+            Journal(path, "setup")
+        assert path.read_text() == text
+
+
+def test_without_a_file_nothing_is_kept() -> None:
+    journal = Journal(None, "setup")
+    journal.add(JOB, OUTCOME)
+    assert journal.known(JOB) is None
+
+
+# --- Public records: of a data set, shipped or made up; too few, others than pairs, and private ones are refused ---
+
+
+class Pairs(Dataset[Any]):
+    """Pairs, one by one."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.rows[place]
+
+
+def test_pairs_and_tensors_are_the_same_records() -> None:
+    features, labels = labelled()
+    pairs = Pairs([(row, int(label)) for row, label in zip(features, labels, strict=True)])
+    assert all(torch.equal(a, b) for a, b in zip(tensors("public", pairs), (features, labels), strict=True))
+    mixed = public_records(pairs, seed=0)
+    assert not torch.equal(mixed[0], features)
+    assert torch.equal(mixed[0].sort(0).values, features.sort(0).values)
+    assert torch.equal(mixed[1], (mixed[0][:, 0] > 0).long()), "each with its own label"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        public(49),
+        Pairs([torch.zeros(3)] * 60),
+        Pairs([(torch.zeros(3), 0)] * 59 + [(torch.zeros(4), 0)]),
+        Pairs([("a word", 0)] * 60),
+        iter([1]),
+    ],
+    ids=["49", "no pairs", "shapes", "words", "no length"],
+)
+def test_other_records_are_refused(data: Any) -> None:
+    with refused_of_public("public"):
+        public_records(data, seed=0)
+
+
+def test_private_records_among_the_public_ones_are_refused() -> None:
+    features, _ = labelled()
+    others = torch.randn(100, 5, generator=torch.Generator().manual_seed(9))
+    refuse_private(features, TensorDataset(others, torch.zeros(100)))
+    others[70] = features[3]
+    with refused_of_public("public", "1"):
+        refuse_private(features, TensorDataset(others, torch.zeros(100)))
+
+
+def test_shipped_records_are_a_draw_of_test_images() -> None:
+    pixels, labels = public_records(Shipped(name="excerpt", count=60), seed=0)
+    assert pixels.shape == (60, 1, 28, 28) and labels.shape == (60,)
+    assert not torch.equal(pixels, public_records(Shipped(name="excerpt", count=60), seed=1)[0])
+
+
+def test_synthetic_records_have_shape_scale_and_classes_that_can_be_told_apart() -> None:
+    features, labels = Synthetic(shape=(2, 4), classes=3, scale=5.0, count=600).records(seed=0)
+    assert features.shape == (600, 2, 4) and labels.bincount().tolist() == [200, 200, 200]
+    assert float(features.square().mean().sqrt()) == pytest.approx(5.0, rel=1e-5)
+    means = torch.stack([features[labels == k].mean(0) for k in range(3)])
+    nearest = torch.cdist(features.flatten(1), means.flatten(1)).argmin(1)
+    assert float((nearest == labels).double().mean()) > 0.5, "a third by guessing"
+
+
+@pytest.mark.parametrize("arguments", [{"name": "none"}, {"name": "excerpt", "count": 49}])
+def test_shipped_arguments(arguments: dict[str, Any]) -> None:
+    with refused_of_public(list(arguments)[-1]):
+        Shipped(**arguments)
+
+
+@pytest.mark.parametrize(("name", "value"), [("shape", (0,)), ("classes", 1), ("scale", 0.0), ("count", 49)])
+def test_synthetic_arguments(name: str, value: Any) -> None:
+    with refused_of_public(name):
+        Synthetic(**{"shape": (3,), "classes": 2, name: value})
+
+
+# The noise of runs of which the best is published: it keeps the budget by the bound of random stopping, and hardly
+# more
+
+
+RUN = {"sampling_rate": 0.1, "steps": 100, "delta": 1e-5}
+
+
+def test_the_best_of_such_runs_keeps_the_budget_and_less_noise_would_not() -> None:
+    found = noise_of_tuned_runs(epsilon=3.0, noise_multiplier=1.0, mean_runs=5, **RUN)  # type: ignore[arg-type]
+    assert found is not None and found > 1.0
+
+    def spent(noise_multiplier: float) -> float:
+        return selection_epsilon_upper_bound(noise_multiplier=noise_multiplier, mean_runs=5, **RUN)  # type: ignore[arg-type]
+
+    assert spent(found) <= 3.0 < spent(0.99 * found)
+
+
+def test_a_budget_that_no_noise_keeps() -> None:
+    assert noise_of_tuned_runs(epsilon=1e-6, noise_multiplier=500.0, **RUN) is None  # type: ignore[arg-type]
+
+
+def test_noise_that_already_suffices_stays() -> None:
+    assert noise_of_tuned_runs(epsilon=3.0, noise_multiplier=50.0, **RUN) == pytest.approx(50.0)  # type: ignore[arg-type]

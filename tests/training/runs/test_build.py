@@ -103,7 +103,8 @@ def test_arguments_and_defaults() -> None:
         _, *parameters = inspect.signature(builder).parameters.values()
         found[name] = {p.name: None if p.default is p.empty else p.default for p in parameters}
     clipped = {name for name, taken in found.items() if "clipping" in taken and taken.pop("clipping") is None}
-    assert clipped == {"dp-sgd", "random-sparsification", "posterior-freeze", "ranked-sparsification", "layer-freezing"}
+    masks = {"random-sparsification", "posterior-freeze", "random-k", "ranked-sparsification"}
+    assert clipped == masks | {"dp-sgd", "layer-freezing", "index-pruning", "top-k-of-released", "noisy-magnitudes"}
     assert found == DEFAULTS
     assert isinstance(runs.build_mechanism(setting(), {}), m.DpSgd)  # also where no name is given
 
@@ -291,8 +292,12 @@ def clipped_run(clipping: Any, **mechanism: Any) -> Any:
         {"name": "dp-sgd"},
         {"name": "random-sparsification", "drop_rate": 0.5},
         {"name": "posterior-freeze", "drop_rate": 0.5},
+        {"name": "random-k", "keep_share": 0.5},
         {"name": "ranked-sparsification", "drop_rate": 0.5},
         {"name": "layer-freezing", "after": 0.25},
+        {"name": "index-pruning", "keep_share": 0.2, "index_epsilon": 0.5},
+        {"name": "top-k-of-released", "keep_share": 0.2},
+        {"name": "noisy-magnitudes", "keep_share": 0.2, "selection_multiplier": 20.0},
     ],
     ids=lambda one: one["name"],
 )
@@ -311,7 +316,9 @@ def test_runs_clip_by_another_rule(clipping: dict[str, Any], mechanism: dict[str
     for one in (run, plain):
         runs.one_step(one)
         runs.one_step(one)
-    assert run.optimizer.epsilon(1e-5) == plain.optimizer.epsilon(1e-5)
+    assert run.optimizer.epsilon(1e-5) == pytest.approx(
+        plain.optimizer.epsilon(1e-5), rel=1e-9
+    )  # roots of sums of squares
     weights, others = (torch.cat([p.detach().flatten() for p in one.model.parameters()]) for one in (run, plain))
     assert not torch.equal(weights, others)
     if clipping["name"] == "adaptive":
@@ -334,3 +341,10 @@ def test_runs_clip_by_another_rule(clipping: dict[str, Any], mechanism: dict[str
 def test_clipping_is_a_table_of_a_rule(clipping: Any, name: str) -> None:
     with pytest.raises(ValueError, match=rf"^(mechanism\.)?{name} must"):
         clipped_run(clipping)
+
+
+@pytest.mark.parametrize("name", ["gep", "gep-optimal", "gep-joint", "biased-gep", "noisy-sgd"])
+def test_what_clips_otherwise_has_no_rule(name: str) -> None:
+    """GEP clips coordinates and residuals, each by one norm of its own."""
+    with refused("mechanism.clipping"):
+        clipped_run({"name": "by-layer"}, name=name)

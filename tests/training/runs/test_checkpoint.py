@@ -1,4 +1,4 @@
-"""States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up."""
+"""States on disk."""
 
 import errno
 import json
@@ -7,14 +7,26 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from dptheory.privacy import Step
 from dptheory.training import runs
+from dptheory.training._last_weights import LastWeights, first_averaged
 from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
+from tests.refused import refused
 from tests.training.tiny import tiny_config, tiny_load
 
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+
+# --- States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up ---
+
+
 CPU = torch.device("cpu")
+
+
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
+
+
 MECHANISMS = {
     "dp-sgd": {"name": "dp-sgd"},
     "random-sparsification": {"name": "random-sparsification", "drop_rate": 0.5},
@@ -34,8 +46,6 @@ MECHANISMS = {
     "quiet": {"name": "quiet-layers", "after": 0.5},
     "noisy-sparsification": {"name": "noisy-sparsification", "drop_rate": 0.5},
 }
-
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
 
 @pytest.fixture(autouse=True)
@@ -306,3 +316,79 @@ def test_a_run_goes_on_with_the_releases_that_it_counted(tmp_path: Path) -> None
     again = start(tiny_config())
     _checkpoint.restore(again, tmp_path)
     assert len(again.optimizer.accountant.releases) == 1
+
+
+# The mean of the last weights, kept while a network trains: what goes in, what a state brings back, and what stays
+
+
+@pytest.mark.parametrize(
+    ("steps", "average", "first"), [(10, 0.2, 8), (10, 1.0, 0), (10, 1e-9, 9), (13, 0.5, 7), (1, 0.5, 0)]
+)
+def test_the_first_step_of_the_average(steps: int, average: float, first: int) -> None:
+    assert first_averaged(steps, average) == first
+
+
+def network() -> nn.Module:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    return model
+
+
+def moved(model: nn.Module, mean: LastWeights, values: list[float]) -> None:
+    for value in values:
+        nn.init.constant_(model[1].weight, value)  # type: ignore[index]
+        mean.take()
+
+
+def test_the_mean_stands_in_for_the_weights_meanwhile() -> None:
+    model = network()
+    mean = LastWeights(model)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with mean.inside():
+        assert all(torch.equal(before[name], value) for name, value in model.state_dict().items()), "no mean yet"
+    moved(model, mean, [1.0, 2.0, 6.0])
+    with pytest.raises(KeyError), mean.inside():
+        assert model[1].weight.tolist() == [[3.0, 3.0]]  # type: ignore[index]
+        raise KeyError
+    assert model[1].weight.tolist() == [[6.0, 6.0]]  # type: ignore[index]
+    copy = mean.of(model)
+    assert copy[1].weight.tolist() == [[3.0, 3.0]]  # type: ignore[index]
+    assert torch.equal(copy[0].weight, before["0.weight"]), "what is frozen is not averaged"  # type: ignore[index]
+
+
+def test_the_exponential_average_by_its_weights() -> None:
+    """One number after the other counts half as much as the next; and next to 1 it is the plain mean."""
+    model, values = network(), [1.0, 2.0, 6.0]
+    mean = LastWeights(model, decay=0.5)
+    moved(model, mean, values[:1])
+    assert mean.of(model)[1].weight.tolist() == [[1.0, 1.0]]  # type: ignore[index]
+    moved(model, mean, values[1:])
+    wanted = (0.25 * 1.0 + 0.5 * 2.0 + 6.0) / 1.75
+    assert mean.of(model)[1].weight.flatten().tolist() == pytest.approx([wanted] * 2, rel=3 * 2**-23)  # type: ignore[index]
+    slow = LastWeights(model, decay=1.0 - 1e-12)
+    moved(model, slow, values)
+    assert slow.of(model)[1].weight.flatten().tolist() == pytest.approx([3.0] * 2, rel=3 * 2**-23)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_a_state_goes_on_bit_for_bit(decay: float) -> None:
+    model, values = network(), [0.1, 0.7, -0.3, 0.9]
+    whole = LastWeights(model, decay=decay)
+    moved(model, whole, values)
+    first = LastWeights(model, decay=decay)
+    moved(model, first, values[:2])
+    state = {"count": first.count, "weights": {k: v.clone() for k, v in first.state_dict()["weights"].items()}}
+    second = LastWeights(model, decay=decay)
+    second.load_state_dict(state)
+    moved(model, second, values[2:])
+    assert second.count == whole.count == 4
+    assert torch.equal(second.of(model)[1].weight, whole.of(model)[1].weight)  # type: ignore[index]
+
+
+def test_a_state_of_another_network_is_refused() -> None:
+    model, other = network(), nn.Linear(3, 1)
+    mean = LastWeights(other)
+    mean.take()
+    with refused("state"):
+        LastWeights(model).load_state_dict(mean.state_dict())
+    LastWeights(model).load_state_dict(LastWeights(other).state_dict())  # none yet: of any

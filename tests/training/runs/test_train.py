@@ -284,7 +284,7 @@ def test_signals_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
         tmp_path / "said", Path(__file__).parents[1] / "interrupted.py", ["25", name, *command]
     ).finish()
     assert code == 130, said
-    assert "interrupted; the same command with --resume goes on from" in said and "Traceback" not in said
+    assert "interrupted; the same command with --resume continues from" in said and "Traceback" not in said
     assert torch.load(tmp_path / STATE, weights_only=True)["step"] == 25
     monkeypatch.undo()
     done = CliRunner().invoke(app, [*command, "--resume"])

@@ -21,10 +21,11 @@ Law = Callable[[float], LatticeMasses | None]
 
 def hockey_stick(_: float) -> tuple[Kernel, float]:
     """(1 - exp(-x))+, and where it begins; the same for every tilt."""
-    return _positive_part, 0.0
+    return positive_part, 0.0
 
 
-def _positive_part(over: Array) -> Array:
+def positive_part(over: Array) -> Array:
+    """(1 - exp(-x))+."""
     return np.asarray(-np.expm1(-np.maximum(over, 0.0)))
 
 
@@ -47,7 +48,7 @@ def least_epsilon(
     tilt, epsilon = tilt_for(fine, steps, math.log(delta)), math.inf
     for _ in range(_ROUNDS):
         before = epsilon
-        epsilon = min(epsilon, _least(tilted_sum(fine, steps, tilt), allowed, *kernel(tilt)) * (1 + 1e-9))
+        epsilon = min(epsilon, least(tilted_sum(fine, steps, tilt), allowed, *kernel(tilt)) * (1 + 1e-9))
         if epsilon == 0.0 or before - epsilon <= 1e-5 * epsilon:
             break
         tilt = _tilt_at(fine, epsilon / steps, tilt)
@@ -89,7 +90,7 @@ def attained_epsilon(law: Law, span: float, steps: int, delta: float) -> float:
         return 0.0
     tilt, epsilon = tilt_for(fine, steps, math.log(delta)), 0.0
     for _ in range(_ROUNDS):
-        found = _highest(tilted_sum(fine, steps, tilt), delta * (1 + _MARGIN)) * (1 - 1e-9)
+        found = highest(tilted_sum(fine, steps, tilt), delta * (1 + _MARGIN)) * (1 - 1e-9)
         before, epsilon = epsilon, max(epsilon, found)
         if found == 0.0 or epsilon - before <= 1e-5 * epsilon:
             break
@@ -97,14 +98,14 @@ def attained_epsilon(law: Law, span: float, steps: int, delta: float) -> float:
     return epsilon
 
 
-def _highest(total: TiltedSum, delta: float) -> float:
+def highest(total: TiltedSum, delta: float) -> float:
     """Where the lower bound of delta crosses ``delta``, sought from the tilt's place: far below it the error is magnified."""
 
     def excess(epsilon: float) -> float:
-        value, wrong = total.expectation(_positive_part, 0.0, epsilon)
+        value, wrong = total.expectation(positive_part, 0.0, epsilon)
         return math.log(max(value - wrong, 1e-300)) - math.log(delta)
 
-    low = high = max(total.law.spacing * (total.low + total.tilted.size / 2), 0.0)
+    low = high = max(total.spacing * (total.low + total.tilted.size / 2), 0.0)
     step = 0.25 / total.tilt
     if excess(high) >= 0.0:
         while excess(high) >= 0.0:
@@ -126,14 +127,16 @@ def _fine(law: Law, span: float, steps: int, delta: float) -> LatticeMasses | No
     return law(max(2 * reach, span) / points)
 
 
-def _least(total: TiltedSum, delta: float, kernel: Kernel, start: float) -> float:
+def least(total: TiltedSum, delta: float, kernel: Kernel, start: float) -> float:
+    """Where the upper bound of the kernel's expectation crosses ``delta``; inf where that is beyond 10^6."""
+
     def excess(epsilon: float) -> float:
         bound = sum(total.expectation(kernel, start, epsilon))
         return math.log(min(max(bound, 1e-300), 1e300)) - math.log(delta)
 
     if excess(0.0) <= 0.0:
         return 0.0
-    low, high = 0.0, max(total.law.spacing * (total.low + total.tilted.size / 2), total.law.spacing)
+    low, high = 0.0, max(total.spacing * (total.low + total.tilted.size / 2), total.spacing)
     while excess(high) > 0.0:
         low, high = high, 1.2 * high + 1 / total.tilt
         if high > 1e6:

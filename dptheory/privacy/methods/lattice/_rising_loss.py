@@ -54,9 +54,9 @@ class RisingLoss:
             below = scipy.special.logsumexp(scipy.special.log_ndtr(z[:, None] - self.means) + np.log(self.by_p), axis=1)
         return float(z[max(int(np.argmax(below > _BELOW)) - 1, 0)]), float(z[int(np.argmax(above <= log_above))])
 
-    def cells(self, log_above: float) -> "LossCells":
+    def cells(self, log_above: float, number: int = _CELLS) -> "LossCells":
         """Its outputs but for the largest, of probability exp(log_above), in cells."""
-        edges = np.linspace(*self.outputs(log_above), _CELLS + 1)
+        edges = np.linspace(*self.outputs(log_above), number + 1)
         by_p, by_q = (self._probabilities(weights, edges) for weights in (self.by_p, self.by_q))
         by_p[0] += float(
             self.by_p @ scipy.special.ndtr(edges[0] - self.means)

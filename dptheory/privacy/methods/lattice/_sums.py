@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy
@@ -54,6 +55,37 @@ class LatticeMasses:
         return top + math.log(total), mean, float(weights @ (losses - mean) ** 2) / total
 
 
+class Cumulants(Protocol):
+    """A law on a lattice as far as tilts and windows ask."""
+
+    @property
+    def spacing(self) -> float:
+        """Of the lattice."""
+
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """log M, and mean and variance of the tilted law."""
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeSum:
+    """The sum of independent losses on one lattice: of each law its number."""
+
+    pieces: tuple[tuple[LatticeMasses, int], ...]
+
+    @property
+    def spacing(self) -> float:
+        return self.pieces[0][0].spacing
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.pieces)
+
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        of_each = np.array([law.cumulants(tilt) for law, _ in self.pieces])
+        log_moment, mean, variance = np.array([count for _, count in self.pieces], dtype=np.float64) @ of_each
+        return float(log_moment), float(mean), float(variance)
+
+
 Kernel = Callable[[Array], Array]
 """g as a function of S - epsilon: >= 0, 0 below some place, growing at most linearly."""
 
@@ -62,7 +94,7 @@ Kernel = Callable[[Array], Array]
 class TiltedSum:
     """Law of the sum of ``count`` losses, tilted; ``wrapped``: bound of the tilted mass outside the window."""
 
-    law: LatticeMasses
+    spacing: float
     count: int
     tilt: float
     log_moment: float  # of all losses
@@ -72,7 +104,7 @@ class TiltedSum:
 
     def expectation(self, kernel: Kernel, start: float, epsilon: float) -> tuple[float, float]:
         """E[kernel(S - epsilon)], and by how much it may be wrong; the kernel is 0 below ``start``."""
-        h = self.law.spacing
+        h = self.spacing
         # a point more below the kernel's beginning: its place may be rounded either way
         first = max(math.floor((epsilon + start) / h) - 1 - self.low, 0)
         last = max(min(math.ceil((epsilon + start + _REACH / self.tilt) / h) + 1 - self.low, self.tilted.size), first)
@@ -101,7 +133,7 @@ def power(law: LatticeMasses, count: int) -> LatticeMasses:
     return LatticeMasses(law.spacing, count * law.low, total)
 
 
-def tilt_for(law: LatticeMasses, count: int, log_level: float) -> float:
+def tilt_for(law: Cumulants, count: int, log_level: float) -> float:
     """The tilt at which Chernoff's bound of P(S >= its tilted mean) is about exp(log_level)."""
 
     def nats(tilt: float) -> float:
@@ -117,7 +149,7 @@ def tilt_for(law: LatticeMasses, count: int, log_level: float) -> float:
     return high
 
 
-def radius(law: LatticeMasses, count: int, tilt: float) -> float:
+def radius(law: Cumulants, count: int, tilt: float) -> float:
     """How far from its mean the tilted sum has all but exp(-36) of its mass, by Chernoff's bound."""
     log_moment, mean, variance = law.cumulants(tilt)
     farthest = 0.0
@@ -131,22 +163,30 @@ def radius(law: LatticeMasses, count: int, tilt: float) -> float:
 
 
 def tilted_sum(law: LatticeMasses, count: int, tilt: float) -> TiltedSum:
-    """The sum of ``count`` losses by a periodic convolution on a window that holds all but exp(-36) of the tilted mass."""
-    log_moment, mean, _ = law.cumulants(tilt)
-    reach = radius(law, count, tilt)
-    length = scipy.fft.next_fast_len(2 * math.ceil(reach / law.spacing) + 3, real=True)
-    with np.errstate(divide="ignore"):
-        tilted = np.exp(np.log(law.masses) + tilt * law.losses - log_moment)
-    whole = round(mean / law.spacing)  # counted from the mean, so that phases stay small
-    folded = np.bincount((law.low + np.arange(tilted.size) - whole) % length, weights=tilted, minlength=length)
-    power = scipy.fft.irfft(scipy.fft.rfft(folded) ** count, n=length)
-    low = round(count * (mean / law.spacing - whole)) - length // 2
+    """The sum of ``count`` losses that are alike: :func:`tilted_sum_of`."""
+    return tilted_sum_of(LatticeSum(((law, count),)), tilt)
+
+
+def tilted_sum_of(total: LatticeSum, tilt: float) -> TiltedSum:
+    """A sum by a periodic convolution on a window that holds all but exp(-36) of the tilted mass."""
+    h, reach = total.spacing, radius(total, 1, tilt)
+    length = scipy.fft.next_fast_len(2 * math.ceil(reach / h) + 3, real=True)
+    transform, start, rest = np.ones(length // 2 + 1, dtype=np.complex128), 0, 0.0
+    for law, count in total.pieces:
+        log_moment, mean, _ = law.cumulants(tilt)
+        with np.errstate(divide="ignore"):
+            tilted = np.exp(np.log(law.masses) + tilt * law.losses - log_moment)
+        whole = round(mean / h)  # counted from the mean, so that phases stay small
+        folded = np.bincount((law.low + np.arange(tilted.size) - whole) % length, weights=tilted, minlength=length)
+        transform *= scipy.fft.rfft(folded) ** count
+        start, rest = start + count * whole, rest + count * (mean / h - whole)
+    low = round(rest) - length // 2
     return TiltedSum(
-        law=law,
-        count=count,
+        spacing=h,
+        count=total.count,
         tilt=tilt,
-        log_moment=count * log_moment,
-        low=count * whole + low,
-        tilted=np.maximum(np.roll(power, -(low % length)), 0.0),
+        log_moment=total.cumulants(tilt)[0],
+        low=start + low,
+        tilted=np.maximum(np.roll(scipy.fft.irfft(transform, n=length), -(low % length)), 0.0),
         wrapped=math.exp(_LOG_WRAPPED),
     )

@@ -17,6 +17,7 @@ _NOISE, _RATE, _STEPS = (0.025, 1000.0), 1e-8, 1_000_000
 """Where the line is tried; elsewhere it is slow to find that it cannot. From half of the least noise of a batch of a fixed size."""
 MOST_KINDS = 16
 """Steps of more kinds are binned, once towards more privacy and once towards less."""
+_ALIKE = 1.0001 + 1e-12
 _NARROW = 1e-5
 """Relative width of a bracket of delta at which no other method is asked."""
 
@@ -59,10 +60,10 @@ def _bracket(steps: Steps, direction: Direction, delta: float) -> Bracket:
 
 
 @functools.lru_cache(maxsize=64)
-def bins(steps: Steps, *, upper: bool) -> Steps:
-    """At most ``MOST_KINDS`` kinds: each step with no more noise and no lower rate than it has, or the other way round."""
-    found, width = steps, 1e-3
-    while len(found) > MOST_KINDS:
+def bins(steps: Steps, *, upper: bool, most: int = MOST_KINDS) -> Steps:
+    """At most so many kinds: each step with no more noise and no lower rate than it has, or the other way round."""
+    found, width = steps, 1e-4
+    while len(found) > most:
         groups: dict[tuple[int, int], list[Step]] = {}
         for step in steps:
             key = math.floor(math.log(step.noise_multiplier) / width), math.floor(math.log(step.sampling_rate) / width)
@@ -78,6 +79,15 @@ def bins(steps: Steps, *, upper: bool) -> Steps:
         )
         width *= 2
     return found
+
+
+def nearly_alike(steps: Steps) -> bool:
+    """Whether the bins, if any, are so narrow that they move epsilon by a few 1e-4 of itself at most."""
+    less, more = bins(steps, upper=False), bins(steps, upper=True)
+    return all(
+        one.noise_multiplier <= other.noise_multiplier * _ALIKE and other.sampling_rate <= one.sampling_rate * _ALIKE
+        for one, other in zip(less, more, strict=True)
+    )
 
 
 def direction_delta(steps: Steps, *, epsilon: float, direction: Direction) -> tuple[float, float]:

@@ -118,7 +118,7 @@ class Line:
 
 
 _MOST_SMOOTHING = 1000.0
-"""Beyond it the bound of what smoothing changes is no number."""
+"""Beyond it the bound of what smoothing changes is not a number."""
 
 
 @dataclass(frozen=True)

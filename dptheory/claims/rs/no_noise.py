@@ -1,0 +1,106 @@
+"""rs.no_noise: for which laws a mask helps a step of clipped SGD without noise."""
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptheory import gradients, sparsification
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+
+Array = NDArray[np.float64]
+
+row = new_row(
+    id="rs.no_noise",
+    source=Source("rs", "new, on section 7"),
+    ours=True,
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clip, sparsification.isotropic_kappa),
+    proved=True,
+)
+
+
+def _masks(dim: int, keep: int) -> Array:
+    return np.array([[float(j in kept) for j in range(dim)] for kept in itertools.combinations(range(dim), keep)])
+
+
+def decrease(rows: Array, true: Array, clip: float, masks: Array) -> float:
+    """U^2 / M of batches of one example: 2 G times the largest decrease of a step on a quadratic of curvature G."""
+    clipped = gradients.clip((masks[:, None, :] * rows).reshape(-1, rows.shape[1]), clip_norm=clip)
+    return float((clipped @ true).mean()) ** 2 / float((clipped**2).sum(axis=1).mean())
+
+
+def _alone(d: float, keep: float, tilt: float, clip: float, share: float = 1.0) -> float:
+    """Item 1: ``share`` of x |w|^2 less what a mask has, over |w|^2."""
+    dim, kept = round(d), min(round(keep), round(d) - 1)
+    true = np.arange(1, dim + 1) ** -tilt * (1 + 0.5 * np.sin(2 * np.arange(dim)))
+    size = float(true @ true)
+    found = decrease(true[None, :], true, clip * math.sqrt(size), _masks(dim, kept))
+    return (share * kept / dim * size - found) / size
+
+
+def _less(**point: float) -> float:
+    return _alone(**point, share=0.9)
+
+
+row.inequality(
+    {
+        "d": Range(2, 6, integer=True),
+        "keep": Range(1, 5, integer=True),
+        "tilt": Range(0, 2),
+        "clip": Range(0.1, 3, log=True),
+    },
+    wrong=_less,
+    tolerance=1e-9,
+    name="without deviations a mask leaves at most the share of entries that it keeps",
+)(_alone)
+
+
+_SIGNS = np.array([[1, 1, 1, 1], [1, 1, 1, -1], [1, -1, 1, 1], [-1, -1, 1, -1]], dtype=float)
+
+
+@row.equal(*((clip, scale) for clip in (0.3, 1.0, 2.5, 4.0) for scale in (1.0, 3.0)), tolerance=1e-12)
+def _(clip: float, scale: float) -> Sides:
+    """flat gradients of several lengths: x times the larger clip's decrease, every mask in turn"""
+    rows = _SIGNS * np.array([1.0, scale, 1.0, 2.0])[:, None]
+    true, whole = np.array([1.0, 0.5, 1.0, 0.2]), np.ones((1, 4))
+    return (
+        0.5 * decrease(rows, true, clip * math.sqrt(2), whole),
+        lambda: decrease(rows, true, clip, _masks(4, 2)),
+        0.5 * decrease(rows, true, clip * 2, whole) * 1.01,
+    )
+
+
+@row.equal((0.9,), (1.5,), kind=Kind.COUNTEREXAMPLE)
+def _(clip: float) -> Sides:
+    """a flat, symmetric law in two entries, gradient 1 and deviations +-1.5: a mask helps the clip 0.9 and not 1.5"""
+    rows, true = np.array([[2.5, 2.5], [-0.5, -0.5]]), np.ones(2)
+    plain, masked = (decrease(rows, true, clip, masks) for masks in (np.ones((1, 2)), _masks(2, 1)))
+    return clip < 1, masked > plain, masked < plain
+
+
+@row.equal((21.0, 220.0), (1.0, 1000.0), kind=Kind.COUNTEREXAMPLE)
+def _(pull: float, push: float) -> Sides:
+    """no bound over all symmetric laws: gradients (w, +-b) gain (w^2 + b^2) / (4 w^2)"""
+    rows, true = np.array([[pull, push], [pull, -push]]), np.array([pull, 0.0])
+    gain = decrease(rows, true, 1.0, _masks(2, 1)) / decrease(rows, true, 1.0, np.ones((1, 2)))
+    stated = (pull**2 + push**2) / (4 * pull**2)
+    return True, math.isclose(gain, stated, rel_tol=1e-9), math.isclose(gain, 1.1 * stated, rel_tol=1e-9)
+
+
+@row.equal(
+    *(
+        (dim, keep, pull, spread)
+        for dim, keep in ((2, 1), (10, 1), (10, 9), (1000, 300), (10**6, 500_000))
+        for pull, spread in ((1.0, 0.7), (1.0, 1.0), (0.1, 3.0))
+    )
+)
+def _(dim: int, keep: int, pull: float, spread: float) -> Sides:
+    """isotropic deviations, hard clipping: kappa*^2 is below x (1 + r / (6 k - 1)), and that below 1, up to a million entries"""
+    x = keep / dim
+    exact = sparsification.isotropic_kappa(
+        grad_norm=pull, dim=dim, clip_norm=1e-9, drop_rate=1 - x, deviation=spread / math.sqrt(dim)
+    )
+    top = x * (1 + (1 - x) / (6 * keep - 1))
+    return True, exact**2 <= top * (1 + 1e-8) and top < 1, exact**2 <= 0.9 * top

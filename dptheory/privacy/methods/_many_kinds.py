@@ -1,0 +1,84 @@
+"""Poisson steps of many kinds, a run with a schedule of noise or rates, as a method: the losses of all kinds on one lattice.
+
+The saddle line's cost grows with the kinds, so that it bins them, once towards more privacy and once towards less: 16 bins of a
+schedule by which the noise falls to a third are 14 % of epsilon apart. Here every kind has its own law, spread from above and
+contracted from below, and the sum is formed by one transform: proofs/privacy/random_allocation.md, steps 6 and 8.
+"""
+
+import functools
+import math
+
+from dptheory.privacy._bounds import LATTICE, MAX_STEPS, NOISE, RATE, Direction, Unresolved
+from dptheory.privacy._parts import Parts, Step, Steps
+from dptheory.privacy.methods._method import Bracket
+from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
+from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
+from dptheory.privacy.methods.random_allocation._total import Total
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, bins, nearly_alike
+
+_CELLS = 2**12
+_MOST = 128
+"""More kinds than these are binned: each takes some hundredths of a second."""
+_LEFT_OUT = 1e-8
+"""Share of delta that is left out in all steps."""
+_NARROW = 1e-2
+"""Relative width at which no other method is asked."""
+_GUESS, _LEAST, _PASSES = 1e-6, 1e-300, 3
+
+
+class ManyKinds:
+    """Steps of more kinds than the saddle line tells apart."""
+
+    name = LATTICE
+
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        steps = tuple(part for part in parts if isinstance(part, Step))
+        return (
+            MOST_KINDS < len(parts) == len(steps)
+            and all(
+                part.count <= MAX_STEPS
+                and NOISE[0] / 2 <= part.noise_multiplier <= NOISE[1]
+                and part.sampling_rate >= RATE[0]
+                for part in steps
+            )
+            and not nearly_alike(steps)
+        )
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        lower, upper = 0.0, 1.0
+        about = _GUESS
+        try:
+            for _ in range(_PASSES):
+                upper = min(upper, _total(steps, direction, about, True).upper_delta(epsilon))
+                if upper >= about / 100 or upper < _LEAST:
+                    break
+                about = _power_of_ten(upper)
+            lower = _total(steps, direction, about, False).lower_delta(epsilon)
+        except Unresolved:
+            pass
+        return Bracket(lower, upper, upper - lower <= _NARROW * upper)
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        lower, upper, about = 0.0, math.inf, _power_of_ten(delta)
+        try:
+            upper = _total(steps, direction, about, True).upper_epsilon(delta)
+            lower = _total(steps, direction, about, False).lower_epsilon(delta)
+        except Unresolved:
+            pass
+        return Bracket(lower, upper, upper - lower <= _NARROW * upper)
+
+
+def _power_of_ten(delta: float) -> float:
+    """At most delta, so that a lattice serves for many."""
+    return 10.0 ** math.floor(math.log10(delta) + 1e-9)
+
+
+@functools.lru_cache(maxsize=8)
+def _total(steps: Steps, direction: Direction, about: float, above: bool) -> Total:
+    kinds = bins(steps, upper=above, most=_MOST)
+    budget = _LEFT_OUT * about / sum(step.count for step in kinds)
+    parts: list[tuple[PartLoss, int]] = []
+    for step in kinds:
+        loss = sampled_loss(step.noise_multiplier, step.sampling_rate, direction)
+        parts.append((StepLoss(loss.cells(math.log(budget), _CELLS), budget), step.count))
+    return Total(tuple(parts), about)

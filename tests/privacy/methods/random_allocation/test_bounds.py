@@ -1,0 +1,322 @@
+"""Random allocation: bounds against published and exact numbers, simulation, ball arithmetic, and each other."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy
+
+from dptheory.errors import ArgumentError
+from dptheory.privacy import (
+    Composition,
+    FixedSizeStep,
+    IndexSteps,
+    RandomAllocation,
+    Step,
+    delta_bounds,
+    epsilon_bounds,
+    gaussian_epsilon,
+    least_noise_multiplier,
+    max_steps,
+    privacy_statement,
+    read_composition,
+)
+from dptheory.pruning import SubsetMallows
+
+SETTING: dict[str, Any] = {"sampling": "random allocation", "delta": 1e-5}
+FIFTY: dict[str, Any] = {**SETTING, "noise_multiplier": 1.0, "steps_per_epoch": 50}
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "direction", "value"),
+    [
+        (1.0, 50, 20, "remove", 3.640907),
+        (1.0, 50, 20, "add", 3.341314),
+        (2.0, 8, 40, "remove", 5.334600),
+        (2.0, 8, 40, "add", 5.277537),
+    ],
+)
+def test_what_a_plain_transform_gives(noise: float, steps: int, epochs: int, direction: str, value: float) -> None:
+    """Numbers of the review, by others' code and to six digits."""
+    found = epsilon_bounds(
+        **SETTING, noise_multiplier=noise, steps_per_epoch=steps, steps=steps * epochs, direction=direction
+    )
+    assert found.lower - 1e-6 <= value <= found.upper + 1e-6
+    assert found.upper - found.lower <= 2e-4 * value
+    assert found.method == "random allocation"
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "delta"),
+    [
+        (0.5, 2, 1, 1e-5),
+        (0.5, 100, 1000, 1e-5),
+        (0.5, 10_000, 30, 1e-5),
+        (1.0, 10_000, 1000, 1e-5),
+        (1.0, 50, 20, 1e-15),
+        (1.0, 50, 20, 0.1),
+        (5.0, 2, 1000, 1e-8),
+        (20.0, 10_000, 1000, 1e-5),
+        (20.0, 3, 1, 1e-5),
+    ],
+)
+def test_brackets_are_narrow_over_the_range(noise: float, steps: int, epochs: int, delta: float) -> None:
+    for direction in ("remove", "add"):
+        found = epsilon_bounds(
+            sampling="random allocation",
+            noise_multiplier=noise,
+            steps_per_epoch=steps,
+            steps=steps * epochs,
+            delta=delta,
+            direction=direction,
+        )
+        assert 0.0 < found.upper - found.lower <= max(1e-3 * found.lower, 1e-6)
+
+
+def test_delta_is_that_of_epsilon() -> None:
+    found = epsilon_bounds(**FIFTY, steps=1000)
+    asked = {name: value for name, value in FIFTY.items() if name != "delta"}
+    below = delta_bounds(**asked, steps=1000, epsilon=found.upper)
+    assert below.upper <= 1e-5 * (1 + 1e-6)
+    assert delta_bounds(**asked, steps=1000, epsilon=found.lower).lower >= 1e-5 * (1 - 1e-6)
+
+
+def test_epochs_that_are_cut_short() -> None:
+    """More than what came before, less than a whole epoch; cut short after its only step, or whole: nothing special."""
+    values = [epsilon_bounds(**FIFTY, steps=steps) for steps in (1000, 1010, 1040, 1050)]
+    for less, more in itertools.pairwise(values):
+        assert less.lower < more.upper and less.upper < more.upper
+    one = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=50, count=1)
+    last = Composition([RandomAllocation(noise_multiplier=1.0, steps_per_epoch=50, count=1, stopped_after=1)])
+    sampled = Composition(
+        [Step(noise_multiplier=1.0, sampling_rate=1 / 50, count=1)]
+    )  # one step: a sample at rate 1 / 50
+    for direction in ("remove", "add"):
+        exact = sampled.epsilon(1e-5, direction=direction)
+        found = last.epsilon(1e-5, direction=direction)
+        assert found.lower <= exact.upper and exact.lower <= found.upper
+    whole = Composition([RandomAllocation(noise_multiplier=1.0, steps_per_epoch=50, count=1, stopped_after=50)])
+    assert whole.epsilon(1e-5).upper == Composition([one]).epsilon(1e-5).upper
+    two = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=50, count=1, participations=2, stopped_after=20)
+    assert Composition([two]).epsilon(1e-5).upper <= epsilon_bounds(**FIFTY, steps=50, participations=2).upper
+
+
+@pytest.mark.parametrize("participations", [2, 3, 9])
+def test_several_participations(participations: int) -> None:
+    """Both ends hold, near each other; more participations cost more; all of them are Gaussian steps."""
+    setting: dict[str, Any] = {**SETTING, "noise_multiplier": 2.0, "steps_per_epoch": 50, "steps": 500}
+    found = epsilon_bounds(**setting, participations=participations)
+    fewer = epsilon_bounds(**setting, participations=participations - 1)
+    assert found.lower <= found.upper <= 1.1 * found.lower
+    assert fewer.upper < found.upper and fewer.lower < found.lower
+    assert found.method.endswith("blocks")
+
+
+def test_two_participations_of_three_steps_enclose_the_exact_divergence() -> None:
+    """delta = E (S - gamma)+ with S = (x1 x2 + x1 x3 + x2 x3) / 3: two numbers on a grid, the third by hand."""
+    shift, z = 0.7, np.linspace(-9.0, 10.0, 1201)
+    weights = np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    x = np.exp(shift * z - shift * shift / 2)
+    sums, products = np.add.outer(x, x), np.multiply.outer(x, x)
+    run = Composition([RandomAllocation(noise_multiplier=1 / shift, steps_per_epoch=3, participations=2, count=1)])
+    for epsilon in (0.1, 1.0, 2.0):
+        strike = (3 * math.exp(epsilon) - products) / sums
+        positive = np.maximum(strike, 1e-300)
+        d = -np.log(positive) / shift
+        value = scipy.special.ndtr(d + shift / 2) - positive * scipy.special.ndtr(d - shift / 2)
+        value = np.where(strike > 0.0, value, 1.0 - strike)
+        truth = float((np.multiply.outer(weights, weights) * sums / 3 * value).sum())
+        found = run.delta(epsilon, direction="remove")
+        assert found.lower <= truth <= found.upper
+
+
+def test_one_replaced_record_of_two_steps_encloses_the_exact_divergence() -> None:
+    """Opposite vectors: E_0 (mean of e^{s z_i} - gamma mean of e^{-s z_i})+ e^{-s^2 / 2}, on a grid of both outputs."""
+    shift, z = 0.8, np.linspace(-9.0, 9.0, 4001)
+    weights = np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    run = Composition(
+        [RandomAllocation(noise_multiplier=1 / shift, steps_per_epoch=2, count=1)], adjacency="replace-one"
+    )
+    up, down = np.exp(shift * z - shift**2 / 2), np.exp(-shift * z - shift**2 / 2)
+    for epsilon in (0.0, 1.0, 3.0):
+        one = (up - math.exp(epsilon) * down) / 2
+        truth = float(weights @ np.maximum(np.add.outer(one, one), 0.0) @ weights)
+        found = run.delta(epsilon)
+        assert found.lower <= truth + 1e-6 and truth <= found.upper + 1e-6  # the kink: z[1]^2 of its mass
+
+
+def test_adaptive_vectors_gain_nothing_under_replacement() -> None:
+    """Step 2 of the page: of two steps, vectors of the second that depend on the first output never beat opposite ones."""
+    rng = np.random.default_rng(0)
+    shift, z = 1.0, np.linspace(-8.0, 8.0, 641)
+    weights = np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+
+    def ratio(vector: Any) -> Any:
+        return np.exp(vector * z - np.square(vector) / 2)
+
+    for _ in range(40):
+        gamma = math.exp(rng.uniform(-1.5, 1.5))
+        best = np.add.outer(ratio(shift) - gamma * ratio(-shift), ratio(shift) - gamma * ratio(-shift)) / 2
+        most = float(weights @ np.maximum(best, 0.0) @ weights)
+        first = rng.uniform(-shift, shift, 2)
+        second = np.where(z[:, None] > rng.normal(), rng.uniform(-shift, shift, 2), rng.uniform(-shift, shift, 2))
+        p = (ratio(first[0])[:, None] + np.exp(np.outer(second[:, 0], z) - np.square(second[:, :1]) / 2)) / 2
+        q = (ratio(first[1])[:, None] + np.exp(np.outer(second[:, 1], z) - np.square(second[:, 1:]) / 2)) / 2
+        assert float(weights @ np.maximum(p - gamma * q, 0.0) @ weights) <= most + 1e-6
+
+
+def test_a_simulation_of_ten_epochs() -> None:
+    """delta as the mean of (1 - e^(epsilon - L))+ over outputs drawn with a larger vector, weighted; 5 deviations."""
+    shift, steps, epochs, samples = 1.0, 8, 10, 200_000
+    run = Composition([RandomAllocation(noise_multiplier=1.0, steps_per_epoch=steps, count=epochs)])
+    epsilon = run.epsilon(1e-2, direction="remove").upper
+    rng, drawn = np.random.default_rng(1), shift * 1.15
+    loss, log_weight = np.zeros(samples), np.zeros(samples)
+    for _ in range(epochs):
+        y = rng.standard_normal((samples, steps))
+        y[:, 0] += drawn  # the steps are alike: the record takes part in the first
+        with_, as_drawn = (np.exp(m * y - m * m / 2).mean(axis=1) for m in (shift, drawn))
+        loss += np.log(with_)
+        log_weight += np.log(with_ / as_drawn)
+    terms = np.exp(log_weight) * np.maximum(-np.expm1(epsilon - loss), 0.0)
+    error = float(terms.std()) / math.sqrt(samples)
+    assert 5 * error < 0.1 * terms.mean()
+    found = run.delta(epsilon, direction="remove")
+    assert found.lower - 5 * error <= terms.mean() <= found.upper + 5 * error
+
+
+def test_ball_arithmetic_of_one_epoch() -> None:
+    """t = 2: an integral over one number of the other's call, enclosed by python-flint."""
+    flint = pytest.importorskip("flint")
+    acb, arb = flint.acb, flint.arb
+    flint.ctx.prec = 100
+    shift, epsilon = 1.0, 2.5
+    gamma = arb(epsilon).exp()
+
+    def normal(x: Any) -> Any:
+        return (-(-x / acb(2).sqrt()).erf() + 1) / 2
+
+    def integrand(z: Any, _: Any) -> Any:
+        strike = 2 * gamma - (shift * z - shift * shift / 2).exp()
+        d = -strike.log() / shift
+        value = normal(d + shift / 2) - strike * normal(d - shift / 2)
+        return value * (-z * z / 2).exp() / acb(2 * arb.pi()).sqrt()
+
+    kink = ((2 * gamma).log() + shift * shift / 2) / shift
+    cut = 1e-9
+    end = kink - cut
+    body = acb.integral(integrand, acb(-14), acb(end)).real
+    upper_tail = normal(acb(shift - kink)).real + (1 - 2 * gamma) * normal(acb(-kink)).real  # x + 1 - 2 gamma beyond
+    total = (body + upper_tail) / 2
+    slack = cut + 1e-40  # the sliver, where a call is at most 1 and a density below 1 / 2; outputs below -14
+    low, high = float(total.lower()), float(total.upper()) + slack
+    run = Composition([RandomAllocation(noise_multiplier=1.0, steps_per_epoch=2, count=1)])
+    found = run.delta(epsilon, direction="remove")
+    assert found.lower <= high and low <= found.upper
+    assert found.upper - found.lower <= 1e-4 * low
+
+
+def test_one_step_an_epoch_is_a_gaussian_release() -> None:
+    found = epsilon_bounds(**SETTING, noise_multiplier=4.0, steps_per_epoch=1, steps=10)
+    assert found.method == "Gaussian"
+    assert found.lower <= gaussian_epsilon(math.sqrt(10) / 4, 1e-5) <= found.upper
+
+
+def test_many_steps_an_epoch_come_near_poisson_samples() -> None:
+    """A record takes part once, not once on average: a little less is spent, the less so the more steps an epoch has."""
+    gaps = []
+    for steps in (20, 200, 2000):
+        epochs = epsilon_bounds(**SETTING, noise_multiplier=1.0, steps_per_epoch=steps, steps=30 * steps)
+        poisson = epsilon_bounds(noise_multiplier=1.0, sampling_rate=1 / steps, steps=30 * steps, delta=1e-5)
+        gaps.append(poisson.lower / epochs.upper - 1)
+    assert gaps[0] > gaps[1] > gaps[2] > 0.0 and gaps[2] < 0.02
+
+
+def test_one_record_replaced() -> None:
+    """At least what removing costs, at most removing and adding; neither end is that of the other."""
+    found = epsilon_bounds(**FIFTY, steps=1000, adjacency="replace-one")
+    removed = epsilon_bounds(**FIFTY, steps=1000)
+    assert removed.lower <= found.lower <= found.upper <= 2.5 * removed.upper
+    assert found.method == "Gaussian, remove, then add"
+    exact = Composition(
+        [RandomAllocation(noise_multiplier=8.0, steps_per_epoch=4, participations=4, count=5)], adjacency="replace-one"
+    ).epsilon(1e-5)
+    assert exact.lower <= gaussian_epsilon(2 * math.sqrt(20) / 8, 1e-5) <= exact.upper
+
+
+def test_beside_other_steps() -> None:
+    """An epoch and Gaussian releases of other records' noise: more than either, less than both added up."""
+    epochs = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=20, count=5)
+    beside = Step(noise_multiplier=4.0, sampling_rate=1.0, count=2)
+    both, one, other = (Composition(parts).epsilon(1e-5) for parts in ([epochs, beside], [epochs], [beside]))
+    assert max(one.upper, other.upper) < both.lower <= both.upper < one.lower + other.lower
+    assert both.upper - both.lower <= 1e-3 * both.lower
+    tiny = Composition([epochs, Step(noise_multiplier=1000.0, sampling_rate=1.0, count=1)]).epsilon(1e-5)
+    assert one.lower <= tiny.upper and tiny.lower <= one.upper * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.1, 2e3])
+def test_outside_the_range_of_the_lattice_closed_forms_hold(noise: float) -> None:
+    found = Composition([RandomAllocation(noise_multiplier=noise, steps_per_epoch=10, count=2)]).epsilon(1e-5)
+    assert found.method == "Gaussian" and 0.0 < found.lower <= found.upper < math.inf
+    assert found.upper == pytest.approx(gaussian_epsilon(math.sqrt(2) / noise, 1e-5), rel=1e-6)
+
+
+def test_budgets() -> None:
+    sigma = least_noise_multiplier(epsilon=3.0, **SETTING, steps_per_epoch=10, steps=50)
+    run: dict[str, Any] = {**SETTING, "steps_per_epoch": 10}
+    assert epsilon_bounds(**run, noise_multiplier=sigma, steps=50).upper <= 3.0
+    assert epsilon_bounds(**run, noise_multiplier=0.998 * sigma, steps=50).upper > 3.0
+    steps = max_steps(epsilon=3.0, noise_multiplier=2.0, **run)
+    assert epsilon_bounds(**run, noise_multiplier=2.0, steps=steps).upper <= 3.0
+    assert epsilon_bounds(**run, noise_multiplier=2.0, steps=steps + 1).upper > 3.0
+    # a record takes part for sure: no delta covers that it does not
+    assert (
+        least_noise_multiplier(epsilon=1.0, sampling="random allocation", delta=0.9, steps_per_epoch=10, steps=10)
+        > 0.05
+    )
+
+
+def test_attack_statement_and_file(tmp_path: Any) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("[[random_allocation]]\nnoise_multiplier = 2.0\nsteps_per_epoch = 8\ncount = 4\n", encoding="utf-8")
+    run = read_composition(file)
+    assert run == Composition([RandomAllocation(noise_multiplier=2.0, steps_per_epoch=8, count=4)])
+    found = run.tradeoff(0.05)
+    assert found.upper - found.lower < 1e-3
+    statement = privacy_statement(composition=run, delta=1e-5, sampler="random allocation")
+    assert statement.steps == 32 and statement.epsilon == run.epsilon(1e-5).upper
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        ({"sampling_rate": 0.1}, "sampling_rate"),
+        ({"steps_per_epoch": None}, "steps_per_epoch"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch"),
+        ({"participations": 51}, "participations"),
+        ({"participations": 0}, "participations"),
+        ({"sampling": "poisson"}, "steps_per_epoch"),
+        ({"sampling": "poisson", "steps_per_epoch": None}, "sampling_rate"),
+        ({"sampling": "poisson", "steps_per_epoch": None, "sampling_rate": 0.1, "participations": 1}, "participations"),
+        ({"certified": True}, "certified"),
+        ({"noise_multiplier": 0.01}, "noise_multiplier"),
+    ],
+)
+def test_what_does_not_go_together(change: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        epsilon_bounds(**{**FIFTY, "steps": 100, **change})
+    assert refused.value.argument == argument
+
+
+def test_other_parts_stand_apart() -> None:
+    epochs = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=20, count=5)
+    for other in (
+        FixedSizeStep(noise_multiplier=1.0, sampling_rate=0.1, count=1),
+        IndexSteps(steps=1, mechanism=SubsetMallows(8, 2, theta=0.1)),
+    ):
+        with pytest.raises(ArgumentError) as refused:
+            Composition([epochs, other])
+        assert refused.value.argument == "parts"

@@ -1,0 +1,836 @@
+"""Privacy of index sets: budgets, comparison, and the joint release."""
+
+import functools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta as beta_law
+
+from dptheory import privacy, pruning, sparsification
+from dptheory.claims.rf import sigmas
+from dptheory.privacy import FreshMask, IndexSteps, subsampled_gaussian_rdp
+from dptheory.privacy.index_sets import (
+    IndexAccountings,
+    IndexChoice,
+    LatticeLoss,
+    compare_index_accountings,
+    composed,
+    joint_rdp,
+    loss_law,
+    run_epsilon,
+    theta_for_delta_budget,
+    theta_for_joint_budget,
+)
+from dptheory.privacy.index_sets._budgets import largest_theta
+from dptheory.privacy.methods import _log_sum, references
+from dptheory.privacy.methods.lattice import _loss as _lattice_loss
+from dptheory.privacy.methods.references import IndexPRV
+from dptheory.pruning import SubsetMallows
+from tests.named import by_name
+from tests.refused import refused
+
+# --- Privacy of the index mechanism against enumeration, direct convolution, mpmath and other accountants ---
+
+
+def _direct(law: LatticeLoss, count: int) -> tuple[int, np.ndarray]:
+    total = np.ones(1)
+    for _ in range(count):
+        total = np.convolve(total, np.exp(law.log_pmf))
+    return count * law.low, total
+
+
+@given(st.integers(2, 60), st.floats(0, 1), st.floats(0, 1), st.integers(1, 10**4))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_law_is_a_privacy_loss(dim: int, share: float, near: float, ten_thousandths: int) -> None:
+    keep = min(max(round(dim * share), 1), dim - 1)
+    model = SubsetMallows(dim, keep, theta=-math.log(Fraction(ten_thousandths, 10**4 + 1)))
+    m = max(1, round(near * model.max_swaps))
+    law = loss_law(mechanism=model, distance=2 * m)
+    p = np.exp(law.log_pmf)
+    j = law.low + np.arange(p.size)
+    assert p.sum() == pytest.approx(1, rel=1e-12)
+    assert abs(j).max() <= m
+    # the loss of the swapped pair is minus this one: P(j) = e^(2 theta j) P(-j)
+    mirrored = np.array([p[-i - law.low] if 0 <= -i - law.low < p.size else 0.0 for i in j])
+    assert p == pytest.approx(np.exp(law.spacing * j) * mirrored, rel=1e-9, abs=1e-90)
+    for order in (1.01, 2.0, 40.0):
+        assert 0 <= law.renyi(order=order) <= order * model.zcdp(2 * m) * (1 + 1e-9)
+    assert law.epsilon(delta=0.0) == pytest.approx(model.epsilon(2 * m))
+    assert law.delta(epsilon=model.epsilon(2 * m)) == 0
+
+
+@pytest.mark.parametrize("theta", [1e-9, 1e-4, 0.1])
+def test_a_renyi_curve_is_that_of_its_orders(theta: float) -> None:
+    """Orders that do not fit into one block, those of small divergences among them."""
+    law = loss_law(mechanism=SubsetMallows(4_000, 1_500, theta=theta))
+    orders = np.array([1.001, *range(2, 400)])
+    assert law.log_pmf.size * orders.size > 2 * _log_sum._BLOCK
+    alone = [law.renyi(order=float(order)) for order in orders]
+    assert _lattice_loss.renyi_curve(law, orders) == pytest.approx(alone, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep", "theta", "count"), [(6, 3, 0.05, 4000), (40, 10, 0.02, 900), (40, 30, 2.0, 1000)]
+)
+def test_fourier_against_direct_convolution(dim: int, keep: int, theta: float, count: int) -> None:
+    law = loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
+    low, pmf = _direct(law, count)
+    losses = law.spacing * (low + np.arange(pmf.size))
+    for epsilon in (0.0, 0.3, 2.0, 10.0, 30.0, 0.3 * law.spacing * law.top * count):
+        far = losses > epsilon
+        expected = float(pmf[far] @ -np.expm1(epsilon - losses[far]))
+        if expected > 1e-280:
+            assert law.delta(epsilon=epsilon, count=count) == pytest.approx(expected, rel=1e-9)
+            if 1e-200 < expected < 0.99:
+                assert law.epsilon(delta=expected, count=count) == pytest.approx(epsilon, rel=1e-8, abs=1e-8)
+
+
+def test_tiny_delta_against_mpmath() -> None:
+    import mpmath
+
+    dim, keep, count, theta = 8, 2, 300, 0.03
+    law = loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
+    with mpmath.workdps(60):
+        w = mpmath.exp(2 * mpmath.mpf(theta))
+        single: dict[int, mpmath.mpf] = {}
+        for x in range(3):
+            for y in range(3 - x):
+                weight = math.comb(2, x) * math.comb(2, y) * math.comb(4, 2 - x - y) * w**x
+                single[x - y] = single.get(x - y, mpmath.mpf(0)) + weight
+        total = [mpmath.mpf(1)]
+        one = [single[j] / sum(single.values()) for j in range(-2, 3)]
+        for _ in range(count):
+            grown = [mpmath.mpf(0)] * (len(total) + 4)
+            for i, p in enumerate(total):
+                for k, q in enumerate(one):
+                    grown[i + k] += p * q
+            total = grown
+        for epsilon in (2.0, 4.0, 7.0):
+            exact = sum(
+                p * (1 - mpmath.exp(epsilon - 2 * mpmath.mpf(theta) * (s - 2 * count)))
+                for s, p in enumerate(total)
+                if 2 * theta * (s - 2 * count) > epsilon
+            )
+            assert law.delta(epsilon=epsilon, count=count) == pytest.approx(float(exact), rel=1e-10)
+    assert law.delta(epsilon=7.0, count=count) < 1e-12
+
+
+@pytest.mark.parametrize(("dim", "keep", "theta"), [(10**6, 10**5, 1e-4), (10**6, 5 * 10**5, 1e-3), (10**6, 1, 3.0)])
+def test_a_million_entries(dim: int, keep: int, theta: float) -> None:
+    model = SubsetMallows(dim, keep, theta=theta)
+    law = loss_law(mechanism=model)
+    distance = 2 * model.max_swaps
+    epsilon = law.epsilon(delta=1e-15, count=10)
+    assert (
+        0
+        < epsilon
+        <= min(10 * model.epsilon(distance), privacy.zcdp_epsilon(zcdp_rho=10 * model.zcdp(distance), delta=1e-15))
+    )
+    assert law.delta(epsilon=epsilon, count=10) == pytest.approx(1e-15, rel=1e-6)
+    assert law.renyi(order=2.0) <= 2 * model.zcdp(distance) * (1 + 1e-12)
+
+
+def test_rare_losses_never_lower_epsilon() -> None:
+    # losses rarer than e^-200 take no part in the sum: delta and epsilon are then bounds from above
+    law = loss_law(mechanism=SubsetMallows(1000, 500, theta=0.01))
+    losses = law.spacing * (law.low + np.arange(law.log_pmf.size))
+    for delta in (1e-43, 1e-50, 1e-80, 1e-90, 1e-200):
+        epsilon = law.epsilon(delta=delta)
+        far = losses > epsilon
+        spent = float(np.exp(law.log_pmf[far]) @ -np.expm1(epsilon - losses[far]))
+        assert spent <= delta * (1 + 1e-9)
+    assert law.epsilon(delta=1e-200) == law.spacing * law.top
+    assert law.epsilon(delta=1e-80) == pytest.approx(5.7984875, rel=1e-7)
+    assert law.delta(epsilon=9.0) > 0
+
+
+DELTAS = (0.5, 1e-3, 1e-10, 1e-14, 1e-20, 1e-80, 1e-150, 1e-200, 1e-300)
+
+
+@pytest.mark.parametrize(
+    ("law", "count"),
+    [
+        (loss_law(mechanism=SubsetMallows(10, 3, theta=0.3)), 1),
+        (loss_law(mechanism=SubsetMallows(10, 3, theta=0.3)), 100),
+        (loss_law(mechanism=SubsetMallows(40, 10, theta=0.02)), 900),
+        (loss_law(mechanism=SubsetMallows(10, 3, theta=0.3)), 10**10),
+        (LatticeLoss(spacing=0.6, low=-3, log_pmf=np.full(7, -math.log(7.0)), top=3), 100),
+    ],
+)
+def test_an_epsilon_keeps_its_delta(law: LatticeLoss, count: int) -> None:
+    """Next to the largest loss too, where delta falls by its whole size from one number to the next; and it is not wasteful."""
+    largest = law.spacing * law.top * count
+    for delta in DELTAS:
+        found = law.epsilon(delta=delta, count=count)
+        assert 0.0 <= found <= largest
+        assert law.delta(epsilon=found, count=count) <= delta
+        less = found - 1e-12 * largest
+        assert less <= 0.0 or law.delta(epsilon=less, count=count) > delta
+
+
+def test_nearly_all_of_delta_is_asked() -> None:
+    """The logarithm of delta is smaller than the rounding of 10^4 cumulants."""
+    law = loss_law(mechanism=SubsetMallows(46, 16, theta=0.3))
+    delta = 1 - 1e-12
+    found = law.epsilon(delta=delta, count=10**4)
+    assert law.delta(epsilon=found, count=10**4) <= delta < law.delta(epsilon=0.999 * found, count=10**4)
+
+
+def test_a_wide_sum_near_its_largest() -> None:
+    """The mean loss is .757 of the largest: epsilon lies there, not at the largest, to which the search doubled."""
+    law = loss_law(mechanism=SubsetMallows(40, 30, theta=2.0))
+    count = 10**11
+    found = law.epsilon(delta=1e-5, count=count)
+    assert law.delta(epsilon=found, count=count) <= 1e-5
+    assert 0.75 < found / (law.spacing * law.top * count) < 0.76
+
+
+@pytest.mark.parametrize("theta", [0.3, 40.0, 150.0, 250.0])
+@pytest.mark.parametrize("order", [1 + 1e-9, 1 + 1e-7, 1.001, 2.0])
+def test_renyi_near_order_one(theta: float, order: float) -> None:
+    import mpmath
+
+    with mpmath.workdps(300):
+        up = mpmath.exp(2 * mpmath.mpf(theta))
+        moment = (up**order + up ** (1 - mpmath.mpf(order))) / (1 + up)
+        exact = float(mpmath.log(moment) / (mpmath.mpf(order) - 1))
+    assert loss_law(mechanism=SubsetMallows(2, 1, theta=theta)).renyi(order=order) == pytest.approx(exact, rel=1e-7)
+
+
+def test_ends_of_the_range() -> None:
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=0.0)).delta(epsilon=0.0, count=10**9) == 0
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=0.0)).epsilon(delta=1e-9, count=10**9) == 0
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=0.0)).renyi(order=3.0) == 0
+    never = loss_law(mechanism=SubsetMallows(10, 3, theta=math.inf))
+    assert never.delta(epsilon=5.0) == 1 and never.epsilon(delta=0.1) == math.inf and never.renyi(order=2.0) == math.inf
+    huge = loss_law(mechanism=SubsetMallows(10, 3, theta=400.0))
+    assert huge.epsilon(delta=1e-5) == pytest.approx(2400, rel=1e-3)
+    assert loss_law(mechanism=SubsetMallows(10, 3, theta=1.0)).renyi(order=math.inf) == 6.0
+    assert (
+        SubsetMallows(10, 3, theta=math.inf).zcdp(0) == 0 and SubsetMallows(10, 3, theta=math.inf).zcdp(2) == math.inf
+    )
+    assert privacy.epsilon_from_rdp(orders=[2.0, 3.0], rdp=[1.0, math.inf], delta=1e-5) == privacy.epsilon_from_rdp(
+        orders=[2.0], rdp=[1.0], delta=1e-5
+    )
+    assert privacy.epsilon_from_rdp(orders=[3.0], rdp=[math.inf], delta=1e-5) == math.inf
+    strong = theta_for_delta_budget(epsilon=1e5, delta=1e-5, dim=4, keep=2)
+    assert strong >= 1e5 / 4 and loss_law(mechanism=SubsetMallows(4, 2, theta=strong)).delta(epsilon=1e5) <= 1e-5
+    assert loss_law(mechanism=SubsetMallows(256, 26, theta=1e-11)).renyi(order=2.0) == pytest.approx(
+        1.90539e-21, rel=1e-5
+    )
+
+
+def test_exact_is_the_best_accounting() -> None:
+    small, zcdp = (  # a delta below what the sum leaves out
+        theta_for_delta_budget(epsilon=1.0, delta=1e-100, dim=256, keep=26, steps=875, groups=10_547, method=method)
+        for method in ("exact", "zcdp")
+    )
+    assert small >= zcdp
+    for epsilon, steps in ((0.1, 1), (1.0, 30), (4.0, 3000)):
+        basic, zcdp, exact = (
+            theta_for_delta_budget(epsilon=epsilon, delta=1e-5, dim=256, keep=26, steps=steps, groups=10, method=m)
+            for m in ("basic", "zcdp", "exact")
+        )
+        assert exact >= max(basic, zcdp) * (1 - 1e-6)
+        law = loss_law(mechanism=SubsetMallows(256, 26, theta=exact))
+        assert (
+            law.delta(epsilon=epsilon, count=steps * 10) <= 1e-5 < law.delta(epsilon=epsilon * 0.9999, count=steps * 10)
+        )
+
+
+def test_composed_sums_to_one() -> None:
+    _, log_pmf = composed(loss=loss_law(mechanism=SubsetMallows(256, 26, theta=1e-3)), count=10**5)
+    assert np.exp(log_pmf).sum() == pytest.approx(1, abs=1e-9)
+
+
+def test_zcdp_conversion_is_monotone_and_inverted() -> None:
+    for delta in (1e-15, 1e-5, 0.3):
+        values = [privacy.zcdp_epsilon(zcdp_rho=float(rho), delta=delta) for rho in np.logspace(-6, 3, 30)]
+        assert (np.diff(values) >= 0).all()
+        for epsilon in (1e-3, 1.0, 50.0):
+            assert privacy.zcdp_epsilon(
+                zcdp_rho=privacy.zcdp_budget(epsilon=epsilon, delta=delta), delta=delta
+            ) == pytest.approx(epsilon, rel=1e-6)
+    assert privacy.zcdp_epsilon(zcdp_rho=0.0, delta=1e-5) == 0
+    assert 0 < privacy.zcdp_epsilon(zcdp_rho=1e-320, delta=5e-324) < 1e-150
+    assert privacy.zcdp_budget(epsilon=1e-300, delta=1e-300) == 0  # underflows
+    assert privacy.zcdp_epsilon(zcdp_rho=1e12, delta=math.nextafter(1.0, 0.0)) <= 1e12
+
+
+def test_prv_accountant_agrees_with_the_exact_sum() -> None:
+    accountant = pytest.importorskip("prv_accountant")
+    model, releases = SubsetMallows(256, 26, theta=1e-4), 10**5
+    variable = IndexPRV(mechanism=model, releases=releases)
+    found = accountant.PRVAccountant(prvs=[variable], eps_error=0.02, delta_error=1e-8, max_self_compositions=[1])
+    low, middle, high = found.compute_epsilon(1e-5, [1])
+    exact = loss_law(mechanism=model).epsilon(delta=1e-5, count=releases)
+    assert low - variable.error <= exact <= high
+    assert exact <= middle + 1e-3 and middle - exact < variable.error + 1e-3
+
+
+def test_prv_is_the_loss_moved_up() -> None:
+    model = SubsetMallows(6, 3, theta=0.1)
+    variable = IndexPRV(mechanism=model, releases=3)
+    low, pmf = _direct(loss_law(mechanism=model), 3)
+    assert variable.cdf(0.2 * (low + np.arange(pmf.size) + 1)) == pytest.approx(np.cumsum(pmf), abs=1e-12)
+    assert variable.mean() == pytest.approx(0.2 * (pmf @ (low + np.arange(pmf.size))) + 0.1)
+    t = np.linspace(-4, 4, 80_001)
+    assert float(variable.pdf(t).sum() * (t[1] - t[0])) == pytest.approx(1, abs=1e-3)
+    assert variable.probability(-9, 9) == pytest.approx(1) and variable.pm_inf == 0
+    assert variable.rdp(2.0) == pytest.approx(3 * loss_law(mechanism=model).renyi(order=2.0) + 0.2)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1), distance=0), ("distance", "2..6")),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1), distance=3), ("distance",)),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).delta(epsilon=-1.0), ("epsilon",)),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).delta(epsilon=1.0, count=0), ("count",)),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).epsilon(delta=1.0), ("delta",)),
+        (lambda: loss_law(mechanism=SubsetMallows(8, 3, theta=0.1)).renyi(order=1.0), ("order",)),
+        (
+            lambda: theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=8, keep=3, method="best"),
+            ("method",),
+        ),  # type: ignore[arg-type]
+        (lambda: theta_for_delta_budget(epsilon=0.0, delta=1e-5, dim=8, keep=3), ("epsilon",)),
+        (lambda: theta_for_delta_budget(epsilon=1.0, delta=0.0, dim=8, keep=3), ("delta",)),
+        (lambda: privacy.index_sets.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-5, dim=8, keep=8), ("keep",)),
+        (lambda: privacy.epsilon_from_rdp(orders=[1.0], rdp=[0.1], delta=1e-5), ("orders",)),
+        (lambda: privacy.epsilon_from_rdp(orders=[2.0, 3.0], rdp=[0.1], delta=1e-5), ("orders and rdp",)),
+        (lambda: privacy.epsilon_from_rdp(orders=[2.0], rdp=[-0.1], delta=1e-5), ("rdp",)),
+        (lambda: privacy.zcdp_epsilon(zcdp_rho=-1.0, delta=1e-5), ("zcdp_rho",)),
+        (lambda: privacy.zcdp_budget(epsilon=1.0, delta=1.5), ("delta",)),
+        (lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.0), releases=1), ("mechanism",)),
+        (lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.1), releases=0), ("releases",)),
+        (lambda: SubsetMallows(8, 3, theta=0.1).zcdp(3), ("distance",)),
+    ],
+)
+def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]
+    with refused(*says):
+        call()
+
+
+@pytest.mark.parametrize("power", [0.75, 1.0, 1.25, 1.5, 2.0, 3.0])
+def test_rounding_hardly_moves_the_largest_theta(power: float) -> None:
+    """What the last digits decide, which differ between machines, is less than a billionth of the answer."""
+    found = []
+    for seed in range(20):
+        last_digits = np.random.default_rng(seed)
+
+        def spent(theta: float, digits: np.random.Generator = last_digits) -> float:
+            return 1e4 * theta**power * (1.0 + 1e-13 * digits.uniform(-1.0, 1.0))
+
+        found.append(largest_theta(spent, 1.0, 1e-9))
+        assert spent(found[-1]) <= 1.0 + 2e-13
+    assert max(found) <= min(found) * (1.0 + 1e-9)
+    assert max(found) == pytest.approx(1e4 ** (-1 / power), rel=1e-9)
+
+
+# Budgets of index sets: every documented argument ends, no answer is below basic composition, brackets are tight
+
+
+PAPER: dict[str, Any] = {
+    "dim": 256,
+    "keep": 26,
+    "sampling_rate": 4096 / 45_000,
+    "noise_multiplier": 10.0,
+    "steps": 875,
+    "groups": 10_547,
+}
+
+
+def test_a_delta_that_covers_joining_affords_every_dispersion() -> None:
+    assert (
+        theta_for_joint_budget(epsilon=3.0, delta=1e-5, dim=20, keep=5, sampling_rate=0.0, noise_multiplier=1.0)
+        == math.inf
+    )
+    assert (
+        theta_for_joint_budget(
+            epsilon=3.0, delta=1e-5, dim=20, keep=5, sampling_rate=1e-7, noise_multiplier=1.0, steps=99
+        )
+        == math.inf
+    )
+    assert (
+        theta_for_joint_budget(
+            epsilon=3.0, delta=1e-5, dim=20, keep=5, sampling_rate=1e-7, noise_multiplier=1.0, steps=101
+        )
+        < math.inf
+    )
+    sure = [IndexSteps(steps=99, mechanism=SubsetMallows(20, 5, theta=math.inf))]
+    assert run_epsilon(releases=sure, sampling_rate=1e-7, noise_multiplier=1.0, delta=1e-5) == 0.0
+    assert run_epsilon(releases=sure, sampling_rate=1e-3, noise_multiplier=1.0, delta=1e-5) == math.inf
+
+
+def test_a_delta_below_what_doubles_hold() -> None:
+    basic = pruning.theta_for_budget(epsilon=1.0, dim=20, keep=5, steps=2, groups=3)
+    assert (
+        privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3) >= basic
+    )
+    assert (
+        privacy.index_sets.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3)
+        > 0
+    )
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5) >= 0.1
+    assert (
+        theta_for_joint_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5, sampling_rate=1.0, noise_multiplier=1e3) > 0
+    )
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=1e-9, delta=math.nextafter(1.0, 0.0), dim=2, keep=1) > 1
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=5e-324, delta=1e-5, dim=256, keep=26) > 1e-7
+
+
+@pytest.mark.parametrize("exponent", [9, 10, 11, 12])
+def test_very_many_releases(exponent: int) -> None:
+    count = 10**exponent
+    found = privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=count)
+    reference = privacy.index_sets.theta_for_delta_budget(
+        epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=10**7
+    )  # by the Fourier transform
+    assert found * math.sqrt(count) == pytest.approx(reference * math.sqrt(1e7), rel=1e-4)
+    law = privacy.index_sets.loss_law(mechanism=SubsetMallows(256, 26, theta=found))
+    assert law.delta(epsilon=1.0, count=count) <= 1e-5 and law.epsilon(delta=1e-5, count=count) == pytest.approx(
+        1.0, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.0199, 0.0195, 0.019, 0.01, 1e-4, 1e-9])
+def test_small_joint_budgets_do_not_collapse(epsilon: float) -> None:
+    theta = theta_for_joint_budget(
+        epsilon=epsilon,
+        delta=1e-5,
+        dim=256,
+        keep=26,
+        sampling_rate=1.0,
+        noise_multiplier=math.inf,
+        steps=10,
+        groups=100,
+    )
+    assert theta >= pruning.theta_for_budget(epsilon=epsilon, dim=256, keep=26, steps=10, groups=100)
+    assert privacy.index_sets.loss_law(mechanism=SubsetMallows(256, 26, theta=theta)).epsilon(
+        delta=1e-5, count=1000
+    ) <= epsilon * (1 + 1e-6)
+    assert theta >= (1 - 1e-5) * privacy.index_sets.theta_for_delta_budget(
+        epsilon=epsilon, delta=1e-5, dim=256, keep=26, steps=10, groups=100
+    )
+
+
+def test_joint_budgets_of_the_paper() -> None:
+    with refused("epsilon", "1.0133"):
+        theta_for_joint_budget(epsilon=1.01, delta=1e-5, **PAPER)
+    thetas = [theta_for_joint_budget(epsilon=epsilon, delta=1e-5, **PAPER) for epsilon in (1.02, 1.05, 1.12)]
+    assert thetas == sorted(thetas) and thetas[0] > 5e-8 and thetas[2] > 3e-5
+    for epsilon, theta in zip((1.02, 1.05, 1.12), thetas, strict=True):
+        run = [IndexSteps(steps=875, mechanism=SubsetMallows(256, 26, theta=theta), groups=10_547)]
+        spent = run_epsilon(releases=run, sampling_rate=PAPER["sampling_rate"], noise_multiplier=10.0, delta=1e-5)
+        assert spent == pytest.approx(
+            epsilon, rel=0.004
+        )  # run_epsilon accounts for the index sets by zCDP, theta exactly
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "most"),
+    [(10.0, 4096 / 45_000, 875, 1.0238), (1.0, 0.02, 1000, 3.911), (0.6, 0.01, 2000, 9.985), (1.0, 0.005, 1, 0.0835)],
+)
+def test_weak_index_sets_cost_what_the_values_cost(sigma: float, rate: float, steps: int, most: float) -> None:
+    theta = 0.01 / (steps * 10_547 * 52) if steps == 875 else 1e-12
+    run = [IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta=theta), groups=10_547)]
+    found = run_epsilon(releases=run, sampling_rate=rate, noise_multiplier=sigma, delta=1e-5)
+    values = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5)
+    assert values.lower <= found <= most
+
+
+def test_dispersions_that_change() -> None:
+    models = [SubsetMallows(256, keep, theta=1e-6) for keep in (200, 100, 26)]
+    parts = [IndexSteps(steps=100, mechanism=model, groups=50) for model in models]
+    epsilons = [p.epsilon for p in parts]
+    assert epsilons == pytest.approx([100 * 50 * 1e-6 * s for s in (112, 200, 52)])
+    assert [p.zcdp_rho for p in parts] == pytest.approx([e * 1e-6 for e in epsilons])
+    split = run_epsilon(releases=[*parts, *parts], sampling_rate=0.1, noise_multiplier=4.0, delta=1e-5)
+    whole = run_epsilon(
+        releases=[IndexSteps(steps=200, mechanism=model, groups=50) for model in models],
+        sampling_rate=0.1,
+        noise_multiplier=4.0,
+        delta=1e-5,
+    )
+    assert split == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.05, 0.2, 50.0, 2000.0, math.inf])
+@pytest.mark.parametrize("steps", [1, 1000, 10**8])
+def test_values_have_an_epsilon_at_every_noise(sigma: float, steps: int) -> None:
+    found = privacy.index_sets.values_epsilon(delta=1e-5, sampling_rate=0.01, noise_multiplier=sigma, steps=steps)
+    shift = math.sqrt(steps) / sigma
+    assert 0 <= found <= privacy.gaussian_epsilon(shift, 1e-5)
+
+
+def test_the_gain_of_a_dispersion_and_back() -> None:
+    for dim, keep in ((2, 1), (256, 26), (10**6, 10**5)):
+        for gain in (1e-12, 0.3, 0.9):
+            theta = pruning.theta_for_retained_gain(retained_gain=gain, dim=dim, keep=keep)
+            assert SubsetMallows(dim, keep, theta=theta).retained_gain() == pytest.approx(gain, rel=1e-9)
+    assert pruning.theta_for_retained_gain(retained_gain=0.0, dim=4, keep=2) == 0.0
+    assert pruning.theta_for_retained_gain(retained_gain=1.0, dim=4, keep=2) == math.inf
+    assert 0 <= pruning.theta_for_retained_gain(retained_gain=5e-324, dim=256, keep=26) < 1e-300
+    theta = privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-5, dim=256, keep=26, steps=875, groups=100)
+    gain = SubsetMallows(256, 26, theta=theta).retained_gain()
+    assert privacy.index_sets.epsilon_for_retained_gain(
+        retained_gain=gain, delta=1e-5, dim=256, keep=26, steps=875, groups=100
+    ) == pytest.approx(1.0, rel=1e-5)
+    assert privacy.index_sets.epsilon_for_retained_gain(retained_gain=0.0, delta=1e-5, dim=256, keep=26) == 0.0
+    assert privacy.index_sets.epsilon_for_retained_gain(retained_gain=1.0, delta=1e-5, dim=256, keep=26) == math.inf
+
+
+@pytest.mark.parametrize(("epsilon", "steps"), [(1e-9, 50), (1e-3, 1000)])
+def test_a_small_budget_is_refused(epsilon: float, steps: int) -> None:
+    with refused("epsilon", "1000"):
+        privacy.least_noise_multiplier(epsilon=epsilon, delta=1e-5, sampling_rate=0.02, steps=steps)
+
+
+RUNS = [(1.0, 0.02, 1000, 1e-5), (10.0, 0.01, 1000, 1e-5), (4.0, 0.1, 300, 1e-7)]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_brackets_are_as_tight_as_promised(run: tuple[float, float, int, float]) -> None:
+    *asked, delta = run
+    found = privacy.epsilon_bounds(**by_name("noise_multiplier sampling_rate steps delta", run))  # type: ignore[arg-type]
+    width = 1e-6 * max(1.0, found.estimate)
+    low, high = found.lower - width, found.upper + width  # the inversion here is the less exact of the two
+    assert sigmas.worst_delta(*asked, low) >= delta >= sigmas.worst_delta(*asked, high)  # type: ignore[arg-type]
+    assert found.upper - found.lower <= width
+    assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12) and found.method == "saddle line"
+    both = references.cross_check(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
+    for low, high in (both.prv, both.pld):
+        assert sigmas.worst_delta(*asked, low) >= delta >= sigmas.worst_delta(*asked, high)  # type: ignore[arg-type]
+    assert both.prv[1] - both.prv[0] <= 1.3e-3 * max(1.0, found.estimate)
+    assert both.pld[1] <= found.upper * 1.005 and both.pld[0] >= 0.7 * found.lower  # its lower bound is a coarse one
+    assert both.rdp == privacy.rdp_epsilon(**by_name("noise_multiplier sampling_rate steps delta", run))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("run", [(1.0, 0.02, 1000, 1e-5), (4.0, 0.1, 300, 1e-7), (10.0, 4096 / 45_000, 875, 1e-5)])
+def test_renyi_epsilon_is_that_of_the_best_whole_order(run: tuple[float, float, int, float]) -> None:
+    sigma, rate, steps, delta = run
+    orders = range(2, 64)
+    curve = steps * privacy.subsampled_gaussian_rdp(orders=orders, sampling_rate=rate, noise_multiplier=sigma)
+    found = privacy.rdp_epsilon(**by_name("noise_multiplier sampling_rate steps delta", run))
+    assert 0.995 * privacy.epsilon_from_rdp(orders=list(orders), rdp=curve, delta=delta) <= found
+    assert found <= privacy.epsilon_from_rdp(orders=list(orders), rdp=curve, delta=delta) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("hits_with", "hits_without"), [(1000, 0), (900, 100), (700, 300)])
+@pytest.mark.parametrize("method", privacy.auditing.AUDIT_METHODS)
+def test_every_number_of_an_audit(hits_with: int, hits_without: int, method: str) -> None:
+    first, second = (np.where(np.arange(1000) < hits, 1.0, 0.0) for hits in (hits_with, hits_without))
+    found = privacy.auditing.audit(scores_with=first, scores_without=second, delta=1e-5, confidence=0.98, method=method)
+    level = 0.75 * 0.02 / 4
+    low = float(beta_law.ppf(level, hits_with, 1000 - hits_with + 1))
+    high = float(beta_law.isf(level, hits_without + 1, 1000 - hits_without))
+    assert found.likelier_rate == pytest.approx(low, rel=1e-9) and found.other_rate == pytest.approx(high, rel=1e-9)
+    assert (found.event, found.likelier, found.threshold) in {("above", "with", 0.5), ("below", "without", 0.5)}
+    assert (found.method, found.confidence, found.trials) == (method, 0.98, (1000, 1000))
+    if method == "events":
+        assert found.epsilon_lower == pytest.approx(math.log((low - 1e-5) / high), rel=1e-9)
+    else:
+        from statistics import NormalDist
+
+        mu = NormalDist().inv_cdf(low) - NormalDist().inv_cdf(high)
+        assert found.epsilon_lower == pytest.approx(privacy.gaussian_epsilon(mu, 1e-5), rel=1e-7)
+
+
+def test_the_largest_bound_of_an_audit_takes_no_memory() -> None:
+    for method in privacy.auditing.AUDIT_METHODS:
+        perfect = privacy.auditing.audit(
+            scores_with=np.ones(101), scores_without=np.zeros(101), delta=1e-5, method=method
+        ).epsilon_lower
+        assert privacy.auditing.largest_bound(scores=101, delta=1e-5, method=method) == perfect
+        assert privacy.auditing.largest_bound(scores=2**31, delta=1e-5, method=method) < math.inf
+    assert privacy.auditing.largest_bound(scores=2**31, delta=1e-5) == pytest.approx(
+        math.log(2**31 / -math.log(0.75 * 0.01 / 4)), rel=1e-4
+    )
+
+
+def test_index_prv_numbers() -> None:
+    variable = IndexPRV(mechanism=SubsetMallows(6, 3, theta=0.1), releases=7)
+    assert (variable.error, variable.releases, variable.pm_inf) == (0.2, 7, 0.0)
+
+
+def test_size_of_the_batch_alone() -> None:
+    laws = [[math.comb(n, b) / 2**n for b in range(12)] for n in (11, 10)]
+    both = (sum(max(p - math.e * q, 0.0) for p, q in zip(*pair, strict=True)) for pair in (laws, laws[::-1]))
+    assert privacy.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=0.5, shift=0.0) == pytest.approx(
+        max(both), rel=1e-12
+    )
+
+
+def test_masks_of_nearly_all_and_of_nothing() -> None:
+    assert (
+        sparsification.sparse_captured_energy(keep_share=0.999999999999, snr=0.0, nonzero_share=0.1) == 0.999999999999
+    )
+    assert sparsification.sparse_captured_energy(keep_share=5e-324, snr=0.0, nonzero_share=0.1) == 5e-324
+    for share in (1e-300, 1e-9, 0.5, math.nextafter(0.5, 1), 1 - 1e-12):
+        found = sparsification.sparse_captured_energy(keep_share=share, snr=0.5, nonzero_share=0.01)
+        assert share <= found <= 1
+    # the two forms of the threshold meet
+    low, high = (
+        sparsification.sparse_captured_energy(keep_share=x, snr=0.5, nonzero_share=0.1)
+        for x in (0.5, math.nextafter(0.5, 1))
+    )
+    assert low == pytest.approx(high, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: IndexPRV(mechanism=SubsetMallows(8, 3, theta=0.1), releases=10**13),
+            ("releases", "1..1000000000000"),
+        ),
+        (lambda: pruning.released_top_k_mse(4, 2, sigma_g=1.0, noise_std=-1.0), ("noise_std",)),
+        (lambda: pruning.released_top_k_mse(4, 2, sigma_g=1.0, noise_std=1e-80), ("noise_std", "0")),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=-1.0
+            ),
+            ("noise_multiplier",),
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=1, sigma_g=1e-70, clip_norm=1e70, noise_multiplier=1.0
+            ),
+            ("noise_multiplier",),
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1e-60, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            ("zcdp_rho",),
+        ),
+        (
+            lambda: privacy.combined_multiplier(noise_multipliers=np.ma.array([1.0, 2.0], mask=[0, 1])),
+            ("noise_multipliers",),
+        ),
+        (
+            lambda: privacy.epsilon_from_rdp(orders=[2.0, 3.0], rdp=np.ma.array([2.0, 3.0], mask=[0, 1]), delta=1e-5),
+            ("rdp",),
+        ),
+        (lambda: privacy.average_sensitivity(batch_size=1, clip_norm=1e308), ("clip_norm",)),
+        (lambda: privacy.auditing.largest_bound(scores=10**30, delta=1e-5), ("scores",)),
+        (lambda: privacy.auditing.largest_bound(scores=2, delta=1e-5), ("scores", "10")),
+        (
+            lambda: privacy.index_sets.theta_for_delta_budget(
+                epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=10**12, groups=10
+            ),
+            ("steps * groups",),
+        ),
+        (
+            lambda: privacy.index_sets.epsilon_for_retained_gain(retained_gain=1.5, delta=1e-5, dim=8, keep=3),
+            ("retained_gain",),
+        ),
+        (
+            lambda: privacy.index_sets.epsilon_for_retained_gain(retained_gain=0.5, delta=1e-5, dim=8, keep=3, steps=0),
+            ("steps",),
+        ),
+        (lambda: pruning.theta_for_retained_gain(retained_gain=0.5, dim=8, keep=8), ("keep",)),
+        (lambda: IndexSteps(steps=0, mechanism=SubsetMallows(8, 3, theta=0.1)), ("steps",)),
+        (lambda: run_epsilon(releases=[], sampling_rate=0.1, noise_multiplier=1.0, delta=1e-5), ("releases",)),
+        (
+            lambda: privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda d: 1.0, index_epsilon=0.1, rdp=[1.0]),
+            ("orders and rdp",),
+        ),
+        (
+            lambda: privacy.index_sets.values_epsilon(delta=1e-5, sampling_rate=0.1, noise_multiplier=0.0, steps=1),
+            ("noise_multiplier",),
+        ),
+    ],
+)
+def test_bad_input_is_named_of_budgets(call, says) -> None:  # type: ignore[no-untyped-def]
+    with refused(*says):
+        call()
+
+
+# --- One index budget under each accounting: each part against the calculator that the ledger checks ---
+
+
+_SAMPLE = {"sampling_rate": 1.0, "noise_multiplier": 4.0}
+
+
+_HALF = {"sampling_rate": 0.5, "noise_multiplier": 4.0}
+
+
+@functools.cache  # mutants of the comparison ask for the same again
+def _expected(dim: int, keep: int, steps: int, groups: int, sampling_rate: float | None) -> IndexAccountings:
+    run = {"dim": dim, "keep": keep, "steps": steps, "groups": groups}
+
+    def choice(theta: float) -> IndexChoice:
+        return IndexChoice(theta=theta, retained_gain=pruning.SubsetMallows(dim, keep, theta=theta).retained_gain())
+
+    thetas = {
+        method: privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=1e-5, **run, method=method)  # type: ignore[arg-type]
+        for method in ("basic", "zcdp", "exact")
+    }
+    assert thetas["basic"] <= thetas["exact"] and thetas["zcdp"] <= thetas["exact"]
+    alone = joint = None
+    if sampling_rate is not None:
+        sample = {"sampling_rate": sampling_rate, "noise_multiplier": 4.0}
+        rdp = steps * privacy.subsampled_gaussian_rdp(orders=privacy.ORDERS, **sample)
+        alone = privacy.epsilon_from_rdp(orders=privacy.ORDERS, rdp=rdp, delta=1e-5)
+        joint = choice(privacy.index_sets.theta_for_joint_budget(epsilon=alone + 1.0, delta=1e-5, **run, **sample))  # type: ignore[arg-type]
+    return IndexAccountings(
+        basic=choice(thetas["basic"]),
+        zcdp=choice(thetas["zcdp"]),
+        exact=choice(thetas["exact"]),
+        joint=joint,
+        values_epsilon=alone,
+        least_retained_gain=pruning.least_retained_gain(dim, keep, groups=groups),
+    )
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep", "steps", "groups", "sample"),
+    [(8, 3, 1, 1, {}), (8, 3, 2, 3, _SAMPLE), (8, 3, 1, 2, _HALF), (20_000, 2, 2, 3, _SAMPLE)],
+)
+def test_every_field(dim: int, keep: int, steps: int, groups: int, sample: dict[str, float]) -> None:
+    run = {"dim": dim, "keep": keep, "steps": steps, "groups": groups}
+    found = compare_index_accountings(epsilon=1.0, delta=1e-5, **run, **sample)  # type: ignore[arg-type]
+    assert found == _expected(*run.values(), sample.get("sampling_rate"))  # type: ignore[arg-type]
+
+
+def test_steps_and_groups_are_one_where_not_given() -> None:
+    run = {"epsilon": 1.0, "delta": 1e-5, "dim": 8, "keep": 3}
+    assert compare_index_accountings(**run) == compare_index_accountings(**run, steps=1, groups=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("half", [{"sampling_rate": 0.5}, {"noise_multiplier": 4.0}])
+def test_a_sample_has_a_rate_and_a_noise(half: dict[str, float]) -> None:
+    with refused("sampling_rate and noise_multiplier"):
+        compare_index_accountings(epsilon=1.0, delta=1e-5, dim=8, keep=3, **half)  # type: ignore[arg-type]
+
+
+def test_too_little_noise_is_named_and_not_the_budget_that_it_breaks() -> None:
+    with refused("noise_multiplier", "1e+06", "5e-324"):
+        compare_index_accountings(epsilon=1.0, delta=1e-5, dim=8, keep=3, sampling_rate=0.5, noise_multiplier=5e-324)
+
+
+# --- Index and values of one sample, and fresh masks, against dp-accounting and limits ---
+
+
+ORDERS = [2, 3, 8, 64]
+
+
+@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (1.0, 2.0), (0.3, 0.5), (1e-4, 20.0), (0.0, 1.0)])
+def test_values_against_dp_accounting(rate: float, sigma: float) -> None:
+    dp_accounting = pytest.importorskip("dp_accounting")
+    event = dp_accounting.SelfComposedDpEvent(
+        dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma)), 100
+    )
+    theirs = dp_accounting.rdp.RdpAccountant(privacy.ORDERS).compose(event).get_epsilon(1e-5)
+    curve = subsampled_gaussian_rdp(orders=privacy.ORDERS, sampling_rate=rate, noise_multiplier=sigma)
+    assert privacy.epsilon_from_rdp(orders=privacy.ORDERS, rdp=100 * curve, delta=1e-5) == pytest.approx(
+        theirs, rel=1e-6, abs=1e-9
+    )
+
+
+def test_limits_of_the_joint_curve() -> None:
+    model = SubsetMallows(40, 10, theta=0.01)
+    values = subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0)
+    assert joint_rdp(
+        orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0, mechanism=SubsetMallows(40, 10, theta=0.0), groups=7
+    ) == pytest.approx(values)
+    assert (
+        joint_rdp(orders=ORDERS, sampling_rate=0.1, noise_multiplier=2.0, mechanism=model, groups=7)
+        <= values + 7 * model.epsilon(20)
+    ).all()
+    assert joint_rdp(orders=ORDERS, sampling_rate=1.0, noise_multiplier=2.0, mechanism=model) == pytest.approx(
+        [a / 8 + _index(model, a) for a in ORDERS], rel=1e-12
+    )
+    small = joint_rdp(orders=[2], sampling_rate=1e-9, noise_multiplier=math.inf, mechanism=model)[0]
+    assert small == pytest.approx(1e-18 * math.expm1(_index(model, 2)), rel=1e-9)  # no cancellation
+    assert joint_rdp(orders=[2], sampling_rate=0.5, noise_multiplier=1e-3, mechanism=model)[0] > 1e5
+    assert np.isinf(subsampled_gaussian_rdp(orders=[9000], sampling_rate=0.5, noise_multiplier=1e-160)).all()
+    # moments that overflow, with weights of 0
+    assert np.isinf(subsampled_gaussian_rdp(orders=[2, 9000], sampling_rate=1.0, noise_multiplier=1e-160)).all()
+    assert (subsampled_gaussian_rdp(orders=[2, 9000], sampling_rate=0.0, noise_multiplier=1e-160) == 0).all()
+    unmasked = SubsetMallows(4, 2, theta=math.inf)
+    assert (
+        np.isinf(joint_rdp(orders=[2, 5], sampling_rate=1.0, noise_multiplier=1.0, mechanism=unmasked)).all()
+        and (joint_rdp(orders=[2, 5], sampling_rate=0.0, noise_multiplier=1.0, mechanism=unmasked) == 0).all()
+    )
+
+
+def _index(model: SubsetMallows, order: int) -> float:
+    from dptheory.privacy.index_sets import loss_law
+
+    return loss_law(mechanism=model).renyi(order=order)
+
+
+def test_fresh_mask_limits() -> None:
+    base = subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=0.2, noise_multiplier=1.0)
+    assert FreshMask(dim=10, keep=10).rdp(orders=ORDERS, sampling_rate=0.2, noise_multiplier=1.0) == pytest.approx(base)
+    assert FreshMask(dim=10, keep=0).rdp(orders=ORDERS, sampling_rate=0.2, noise_multiplier=1.0) == pytest.approx(
+        0 * base
+    )
+    assert FreshMask(dim=100, keep=10).rdp(
+        orders=ORDERS, sampling_rate=0.2, noise_multiplier=1.0, steps=7
+    ) == pytest.approx(7 * FreshMask(dim=10, keep=1).rdp(orders=ORDERS, sampling_rate=0.2, noise_multiplier=1.0))
+    assert (FreshMask(dim=10, keep=3).rdp(orders=ORDERS, sampling_rate=0.2, noise_multiplier=1.0) <= base).all()
+    strong = FreshMask(dim=10, keep=1).rdp(orders=[64], sampling_rate=1.0, noise_multiplier=0.05)[0]
+    assert strong == pytest.approx(64 / 2 / 0.05**2 + math.log(0.1) / 63)
+    thin = FreshMask(dim=10**9, keep=1).rdp(orders=[2], sampling_rate=1.0, noise_multiplier=1.0)[0]
+    assert thin == pytest.approx(math.log1p(1e-9 * math.expm1(1.0)), rel=1e-12)  # no cancellation
+    tiny = FreshMask(dim=10, keep=1).rdp(orders=[2], sampling_rate=1e-9, noise_multiplier=1.0)[0]
+    assert tiny == pytest.approx(0.1 * 1e-18 * math.expm1(1.0), rel=1e-9)
+    assert [name for name in vars(FreshMask) if not name.startswith("_")] == ["rdp"]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: subsampled_gaussian_rdp(orders=[1], sampling_rate=0.1, noise_multiplier=1.0),
+            "orders 1",
+        ),
+        (
+            lambda: subsampled_gaussian_rdp(
+                orders=[2], sampling_rate=0.1, noise_multiplier=1.0, adjacency="replace-one", direction="add"
+            ),
+            "direction 'worst' 'replace-one'",
+        ),
+        (
+            lambda: joint_rdp(
+                orders=[2.5], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, theta=0.1)
+            ),
+            "orders",
+        ),
+        (lambda: subsampled_gaussian_rdp(orders=[], sampling_rate=0.1, noise_multiplier=1.0), "orders"),
+        (lambda: subsampled_gaussian_rdp(orders=[2], sampling_rate=1.1, noise_multiplier=1.0), "sampling_rate"),
+        (lambda: subsampled_gaussian_rdp(orders=[2], sampling_rate=0.1, noise_multiplier=0.0), "noise_multiplier"),
+        (
+            lambda: joint_rdp(
+                orders=[2], sampling_rate=0.1, noise_multiplier=1.0, mechanism=SubsetMallows(4, 2, theta=0.1), groups=0
+            ),
+            "groups",
+        ),
+        (lambda: FreshMask(dim=4, keep=5), "keep"),
+        (lambda: FreshMask(dim=0, keep=0), "dim"),
+        (lambda: FreshMask(dim=4, keep=2).rdp(orders=[2], sampling_rate=0.1, noise_multiplier=1.0, steps=0), "steps"),
+        (
+            lambda: privacy.index_sets.theta_for_joint_budget(
+                epsilon=0.1, delta=1e-5, dim=8, keep=2, sampling_rate=0.5, noise_multiplier=1.0, steps=100
+            ),
+            "epsilon",
+        ),
+        (
+            lambda: privacy.index_sets.theta_for_joint_budget(
+                epsilon=-0.1, delta=1e-5, dim=8, keep=2, sampling_rate=0.5, noise_multiplier=1.0
+            ),
+            "epsilon",
+        ),
+    ],
+)
+def test_bad_input_is_named_of_joint(call, says) -> None:  # type: ignore[no-untyped-def]
+    with refused(*says.split()):
+        call()

@@ -1,0 +1,680 @@
+"""Pruned gradients: their error, the index mechanism, private selection."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import chisquare, nchypergeom_fisher, norm
+from typer.testing import CliRunner
+
+from dptheory import pruning
+from dptheory.claims.gip import _finite
+from dptheory.cli import app
+from dptheory.pruning import (
+    PruningComparison,
+    SubsetMallows,
+    compare_methods,
+    random_k_mse,
+    selection_gain_bound,
+    top_k_energy,
+    top_k_mse,
+)
+from dptheory.pruning._selection import _most_gain
+from tests.named import in_order
+from tests.refused import refused
+
+# --- The calculators of pruned gradients against high precision, brute force and their own laws ---
+
+
+DIMS = st.integers(2, 10**9)
+
+
+SHARES = st.floats(0, 1)
+
+
+def _keep(dim: int, share: float) -> int:
+    return min(max(round(dim * share), 1), dim - 1)
+
+
+def _reference_shares(dim: int, keep: int) -> tuple[float, float]:
+    """E[H(U)] and E[1 - H(U)], integrated over the threshold itself by 480 Gauss points.
+
+    The integrand has 40 digits, since the first loses 18 of them to cancellation; the rule is good to 1e-12.
+    """
+    from scipy.special import gammainccinv
+    from scipy.stats import beta
+
+    quantiles = (min(1 - 1e-300, beta.isf(1e-40, keep, dim - keep)), beta.ppf(1e-40, keep, dim - keep))
+    low, high = (float(np.sqrt(2 * gammainccinv(0.5, q))) for q in quantiles)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    edges = np.linspace(low, high, 41)[:, None]
+    points = (edges[1:] + edges[:-1]) / 2 + np.diff(edges, axis=0) / 2 * nodes
+    lengths = np.diff(edges, axis=0) / 2 * weights
+    lost = kept = mpmath.mpf(0)
+    with mpmath.workdps(40):
+        alpha, other = mpmath.mpf(dim - keep), mpmath.mpf(keep)
+        log_beta = mpmath.log(mpmath.beta(alpha, other))
+        for point, length in zip(points.flat, lengths.flat, strict=True):
+            a = mpmath.mpf(float(point))
+            u, v, density = mpmath.erf(a / mpmath.sqrt(2)), mpmath.erfc(a / mpmath.sqrt(2)), mpmath.npdf(a)
+            law = mpmath.exp((alpha - 1) * mpmath.log(u) + (other - 1) * mpmath.log(v) - log_beta)
+            mass = float(length) * law * 2 * density
+            lost += mass * (u - 2 * a * density)
+            kept += mass * (v + 2 * a * density)
+    return float(lost), float(kept)
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep"),
+    [(2, 1), (3, 2), (10, 1), (10, 9), (100, 10), (1000, 999), (10**4, 5000), (10**6, 3), (10**6, 10**6 - 2)]
+    + [(10**9, keep) for keep in (1, 10**8, 9 * 10**8, 10**9 - 7, 10**9 - 1)],
+)
+def test_top_k_has_nine_digits(dim: int, keep: int) -> None:
+    lost, kept = _reference_shares(dim, keep)
+    assert abs(float(pruning.top_k_mse(dim, keep, sigma_g=1.0)) / dim / lost - 1) < 1e-9
+    assert abs(float(pruning.top_k_energy(dim, keep, sigma_g=1.0)) / dim / kept - 1) < 1e-9
+
+
+def test_two_entries() -> None:
+    assert float(pruning.top_k_mse(2, 1, sigma_g=1.0)) == pytest.approx(1 - 2 / math.pi, rel=1e-14)
+
+
+def test_smallest_of_dim_is_known_for_keep_dim_minus_one() -> None:
+    # min of two squares again, now as the energy lost by keeping 1 of 2, scaled by sigma_g^2
+    assert float(pruning.top_k_mse(2, 1, sigma_g=3.0)) == pytest.approx(9 * (1 - 2 / math.pi), rel=1e-14)
+
+
+@given(DIMS, SHARES)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_order_of_the_methods(dim: int, share: float) -> None:
+    keep = _keep(dim, share)
+    exact, asymptotic = (float(pruning.top_k_mse(dim, keep, sigma_g=1.0, method=m)) for m in ("exact", "asymptotic"))
+    assert 0 <= asymptotic <= exact * (1 + 1e-12) <= float(pruning.random_k_mse(dim, keep, sigma_g=1.0)) * (1 + 2e-12)
+
+
+@given(st.integers(2, 10**6), SHARES, st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_scaling_laws(dim: int, share: float, sigma_g: float, factor: float) -> None:
+    keep = _keep(dim, share)
+    for function in (pruning.top_k_mse, pruning.random_k_mse, pruning.top_k_energy):
+        assert float(function(dim, keep, sigma_g=factor * sigma_g)) == pytest.approx(
+            factor**2 * float(function(dim, keep, sigma_g=sigma_g)), rel=1e-12
+        )
+    assert float(pruning.expected_norm(dim, sigma_g=factor * sigma_g)) == pytest.approx(
+        factor * float(pruning.expected_norm(dim, sigma_g=sigma_g)), rel=1e-12
+    )
+    assert pruning.beta(clip_norm=factor, keep=1, dim=3, theta=0.5) == pytest.approx(
+        factor**2 * pruning.beta(clip_norm=1.0, keep=1, dim=3, theta=0.5), rel=1e-12
+    )
+
+
+@given(st.integers(3, 10**6), SHARES)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_more_kept_means_less_lost(dim: int, share: float) -> None:
+    keep = min(_keep(dim, share), dim - 2)
+    assert float(pruning.top_k_mse(dim, keep + 1, sigma_g=1.0)) < float(pruning.top_k_mse(dim, keep, sigma_g=1.0))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 17, 10**9])
+def test_keeping_everything_loses_nothing(dim: int) -> None:
+    for method in ("exact", "asymptotic"):
+        assert float(pruning.top_k_mse(dim, dim, sigma_g=2.0, method=method)) == 0.0
+        assert float(pruning.top_k_energy(dim, dim, sigma_g=2.0, method=method)) == 4.0 * dim
+    assert float(pruning.random_k_mse(dim, dim, sigma_g=2.0)) == 0.0
+
+
+@pytest.mark.parametrize(("dim", "keep"), [(2, 1), (10, 3), (256, 26)])
+def test_limits_in_theta(dim: int, keep: int) -> None:
+    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=1.0)) for theta in (0.0, math.inf))
+    assert none == pytest.approx(float(pruning.random_k_mse(dim, keep, sigma_g=1.0)), rel=1e-14)
+    assert full == pytest.approx(float(pruning.top_k_mse(dim, keep, sigma_g=1.0)), rel=1e-14)
+    assert pruning.beta(clip_norm=2.0, keep=keep, dim=dim, theta=0.0) == pytest.approx(4.0, rel=1e-14)
+
+
+def test_sigma_broadcasts_and_zero_sigma_gives_zero() -> None:
+    sigma = np.array([[0.0, 1.0], [2.0, 3.0]])
+    for value in (
+        pruning.top_k_mse(10, 3, sigma_g=sigma),
+        pruning.perturbed_top_k_mse(10, 3, theta=0.1, sigma_g=sigma),
+    ):
+        assert value.shape == (2, 2)
+        assert value[0, 0] == 0.0
+        assert value[1, 1] == pytest.approx(9 * value[0, 1])
+    assert pruning.noise_mse(keep=3, clip_norm=sigma, noise_multiplier=2.0).tolist() == [[0.0, 12.0], [48.0, 108.0]]
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=9), st.data())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_mask_keeps_exactly_the_largest(values: list[int], data: st.DataObject) -> None:
+    keep = data.draw(st.integers(0, len(values)))
+    mask = pruning.top_k_mask(values, keep=keep)
+    assert mask.sum() == keep
+    best = max(sum(values[j] ** 2 for j in chosen) for chosen in itertools.combinations(range(len(values)), keep))
+    assert int(np.square(values) @ mask) == best
+
+
+def test_mask_breaks_ties_by_index_in_every_row() -> None:
+    mask = pruning.top_k_mask([[1.0, -1.0, 1.0], [0.0, 2.0, 0.0]], keep=2)
+    assert mask.tolist() == [[True, True, False], [True, True, False]]
+
+
+def test_cosine_of_given_norms() -> None:
+    assert (
+        pruning.pruned_cosine(grad_norm=2.0, retained_norm=1.0, keep=5, noise_std=0.0) == 0.5
+    )  # no noise: what is left is the retained share
+    assert pruning.pruned_cosine(grad_norm=2.0, retained_norm=0.0, keep=5, noise_std=1.0) == 0.0
+    everything = pruning.pruned_cosine(grad_norm=3.0, retained_norm=3.0, keep=100, noise_std=1.0)
+    assert everything == pytest.approx(3 / math.sqrt(100 + 9), rel=0.01)
+
+
+@given(st.integers(2, 10**6), SHARES)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_break_even_gain_solves_its_equation(dim: int, share: float) -> None:
+    keep = _keep(dim, share)
+    needed = pruning.least_retained_gain(dim, keep)
+    top, random = (pruning.cosine_ratio(dim, keep, theta=theta) for theta in (math.inf, 0.0))
+    assert random + needed * (top - random) == pytest.approx(1.0, rel=1e-8)
+
+
+def test_the_papers_landmarks() -> None:
+    gains = [pruning.least_retained_gain(10**6, keep, method="asymptotic") for keep in range(1000, 10**6, 1000)]
+    assert min(gains) == pytest.approx(0.478, abs=5e-4)
+    assert (int(np.argmin(gains)) + 1) / 1000 == pytest.approx(0.65, abs=0.01)
+    assert pruning.least_retained_gain(10**6, 18_500, method="asymptotic") > 1
+    assert pruning.least_retained_gain(10**6, 18_700, method="asymptotic") < 1
+
+
+def test_numpy_integers_are_as_good_as_python_integers() -> None:
+    for kind in (np.int32, np.uint8, np.int64, np.uint64):
+        assert pruning.retained_gain(kind(200), kind(20), theta=0.1) == pruning.retained_gain(200, 20, theta=0.1)
+        assert pruning.cosine_ratio(kind(200), kind(20), theta=0.1) == pruning.cosine_ratio(200, 20, theta=0.1)
+        assert float(pruning.top_k_mse(kind(200), kind(20), sigma_g=1.0)) == float(
+            pruning.top_k_mse(200, 20, sigma_g=1.0)
+        )
+    assert pruning.retained_gain(np.int32(10**6), np.int32(5 * 10**5), theta=1e-7) == pytest.approx(5e-8, rel=1e-5)
+
+
+def test_groups_count_for_the_noise_and_not_for_the_gain() -> None:
+    assert pruning.cosine_ratio(256, 26, theta=0.5, groups=10_547) == pytest.approx(0.4484, abs=1e-4)
+    assert pruning.cosine_ratio(256, 26, theta=0.5) == pytest.approx(0.4446, abs=1e-4)
+    assert pruning.least_retained_gain(256, 26, groups=10_547) == pytest.approx(0.6402, abs=1e-4)
+
+
+def test_extremes_of_scale_stay_finite() -> None:
+    for sigma_g in (1e-70, 1e70):
+        for value in (
+            pruning.top_k_mse(10**9, 1, sigma_g=sigma_g),
+            pruning.noise_mse(keep=10**9, clip_norm=sigma_g, noise_multiplier=sigma_g),
+        ):
+            assert np.isfinite(value) and value > 0
+    assert float(pruning.noise_mse(keep=0, clip_norm=1e70, noise_multiplier=1e70)) == 0.0
+
+
+def test_keep_close_to_dim() -> None:
+    dim = 10**9
+    assert float(pruning.top_k_mse(dim, dim - 1, sigma_g=1.0, method="asymptotic")) <= float(
+        pruning.top_k_mse(dim, dim - 1, sigma_g=1.0)
+    )
+    assert pruning.least_retained_gain(dim, dim - 1, method="asymptotic") == pytest.approx(0.5, rel=1e-9)
+
+
+NAN, INF = math.nan, math.inf
+
+
+BAD = [
+    (pruning.top_k_mse, (10, 1, True), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, np.datetime64("2020-01-01")), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, [[1.0], [1.0, 2.0]]), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, np.ma.masked_array([1.0, 2.0], [True, False])), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, None), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 1.0, None), "method"),
+    (pruning.retained_gain, (10, 1, [0.5]), "theta"),
+    (pruning.top_k_mse, (0, 1, 1.0), "dim"),
+    (pruning.top_k_mse, (10, 0, 1.0), "keep"),
+    (pruning.top_k_mse, (10, 11, 1.0), "keep"),
+    (pruning.top_k_mse, (10, 2.5, 1.0), "keep"),
+    (pruning.top_k_mse, (10, True, 1.0), "keep"),
+    (pruning.top_k_mse, (10**9 + 1, 1, 1.0), "dim"),
+    (pruning.top_k_mse, (10, 1, [1.0, INF]), "sigma_g"),
+    (pruning.top_k_mse, (10, 1, 1.0, "fast"), "method"),
+    (pruning.top_k_mse, (10, 10, 1.0, "fast"), "method"),
+    (pruning.top_k_energy, (10, 0, 1.0), "keep"),
+    (pruning.random_k_mse, (10, 0, 1.0), "keep"),
+    (pruning.retained_gain, (10, 10, 1.0), "keep"),
+    (pruning.retained_gain, (1, 1, 1.0), "dim"),
+    (pruning.retained_gain, (10**8, 1, 1.0), "dim"),
+    (pruning.perturbed_top_k_mse, (10, 1, 1.0, 1.0, "printed"), "method"),
+    (pruning.beta, (10, 10, 1.0, 1.0), "keep"),
+    (pruning.pruned_cosine, (1.0, 2.0, 1, 1.0), "retained_norm"),
+    (pruning.pruned_cosine, (1.0, 1.0, 1, INF), "noise_std"),
+    (pruning.cosine_ratio, (10, 10, 1.0), "keep"),
+    (pruning.cosine_ratio, (10, 1, 1.0, "fast"), "method"),
+    (pruning.least_retained_gain, (10, 1, "exact", 10**9), "groups"),
+    (pruning.least_retained_gain, (10, 10), "keep"),
+    (pruning.least_retained_gain, (1, 1), "dim"),
+    (pruning.least_retained_gain, (10, 1, "fast"), "method"),
+    (pruning.top_k_mask, ([1.0, NAN], 1), "gradient"),
+    (pruning.top_k_mask, ([1.0, 2.0], 3), "keep"),
+    (pruning.top_k_mask, (1.0, 1), "gradient"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
+    with refused(name):
+        in_order(function, arguments)
+
+
+# --- The index mechanism against enumeration in fractions, and its sampler against its law ---
+
+
+def _fraction_law(dim: int, keep: int, weight: Fraction) -> list[Fraction]:
+    terms = [
+        math.comb(keep, i) * math.comb(dim - keep, i) * weight ** (2 * i) for i in range(min(keep, dim - keep) + 1)
+    ]
+    return [t / sum(terms) for t in terms]
+
+
+@given(st.integers(2, 40), st.floats(0, 1), st.integers(1, 10**6))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_law_and_gain_against_fractions(dim: int, share: float, thousandths: int) -> None:
+    keep = min(max(round(dim * share), 1), dim - 1)
+    weight = Fraction(thousandths, 10**6)
+    theta = -math.log(weight)
+    law = _fraction_law(dim, keep, weight)
+    model = SubsetMallows(dim, keep, theta=theta)
+    assert model.swap_pmf() == pytest.approx([float(p) for p in law], rel=1e-11)
+    mean = sum(i * p for i, p in enumerate(law))
+    assert model.mean_swaps() == pytest.approx(float(mean), rel=1e-11)
+    assert model.retained_gain() == pytest.approx(float(1 - mean * dim / (keep * (dim - keep))), rel=1e-11, abs=1e-15)
+
+
+@pytest.mark.parametrize("theta", [1e-15, 1e-11, 1e-6, 1e-2])
+@pytest.mark.parametrize(("dim", "keep"), [(2, 1), (256, 26), (256, 128), (300, 299)])
+def test_small_theta_keeps_all_digits(dim: int, keep: int, theta: float) -> None:
+    import mpmath
+
+    with mpmath.workdps(60):
+        weights = [
+            mpmath.mpf(math.comb(keep, i) * math.comb(dim - keep, i)) * mpmath.exp(-2 * i * mpmath.mpf(theta))
+            for i in range(min(keep, dim - keep) + 1)
+        ]
+        mean = sum(i * w for i, w in enumerate(weights)) / sum(weights)
+        expected = 1 - mean * dim / mpmath.mpf(keep * (dim - keep))
+        assert abs(SubsetMallows(dim, keep, theta=theta).retained_gain() / expected - 1) < 1e-12
+
+
+@pytest.mark.parametrize(("dim", "keep", "theta"), [(10**7, 10**6, 1e-9), (10**7, 5 * 10**6, 0.3), (10**7, 1, 5.0)])
+def test_ten_million_entries(dim: int, keep: int, theta: float) -> None:
+    model = SubsetMallows(dim, keep, theta=theta)
+    log_pmf = model.swap_log_pmf()
+    assert np.isfinite(log_pmf).all()
+    assert np.exp(log_pmf).sum() == pytest.approx(1.0, rel=1e-9)
+    assert 0 < model.retained_gain() <= 1
+    if theta < 1e-6:
+        assert model.retained_gain() == pytest.approx(2 * theta * keep * (dim - keep) / dim**2, rel=1e-4)
+
+
+def test_agrees_with_scipy_where_scipy_can() -> None:
+    for dim, keep, theta in [(256, 26, 0.3), (1000, 500, 0.01), (50, 49, 1.0)]:
+        ours = SubsetMallows(dim, keep, theta=theta)
+        assert ours.mean_swaps() == pytest.approx(
+            nchypergeom_fisher(dim, dim - keep, keep, math.exp(-2 * theta)).mean(), rel=1e-9
+        )
+
+
+def test_where_the_law_degenerates() -> None:
+    for theta in (800.0, 1e6, 1e300, math.inf):
+        model = SubsetMallows(256, 26, theta=theta)
+        assert model.retained_gain() == 1.0
+        assert model.swap_pmf()[0] == 1.0
+        assert model.mean_swaps() == pytest.approx(0.0, abs=1e-300)
+    uniform = SubsetMallows(256, 26, theta=0.0)
+    assert uniform.retained_gain() == 0.0
+    assert uniform.mean_swaps() == pytest.approx(26 * 230 / 256, rel=1e-12)
+
+
+@pytest.mark.parametrize(("dim", "keep"), [(4, 2), (6, 2), (7, 5), (8, 4)])
+@pytest.mark.parametrize("weight", [Fraction(1), Fraction(1, 2), Fraction(1, 10)])
+def test_sampler_follows_the_enumerated_law(dim: int, keep: int, weight: Fraction) -> None:
+    law = _finite.mallows(_finite.subsets(dim, keep)[0], weight)
+    draws = 60_000
+    reference = np.tile(np.arange(dim) < keep, (draws, 1))
+    theta = -math.log(weight)
+    drawn = SubsetMallows(dim, keep, theta=theta).sample(reference, np.random.default_rng(7))
+    codes = drawn @ (1 << np.arange(dim))
+    counts = [np.count_nonzero(codes == int(np.asarray(s) @ (1 << np.arange(dim)))) for s in law]
+    assert sum(counts) == draws
+    expected = np.array([float(p) for p in law.values()]) * draws
+    common = expected >= 5
+    pooled = [*np.asarray(counts)[common], np.asarray(counts)[~common].sum()]
+    pooled_expected = [*expected[common], expected[~common].sum()]
+    if pooled_expected[-1] == 0:
+        pooled, pooled_expected = pooled[:-1], pooled_expected[:-1]
+    assert chisquare(pooled, pooled_expected).pvalue > 6e-7
+    wrong = np.array([float(p) for p in _finite.mallows(_finite.subsets(dim, keep)[0], weight / 2).values()]) * draws
+    assert chisquare(counts, wrong).pvalue < 6e-7, "the test can fail"
+
+
+def test_sampler_is_reproducible_and_keeps_the_size() -> None:
+    reference = np.tile(np.arange(64) < 9, (3, 5, 1))
+    model = SubsetMallows(64, 9, theta=0.1)
+    first, second = (model.sample(reference, np.random.default_rng(3)) for _ in range(2))
+    assert (first == second).all()
+    assert first.shape == reference.shape
+    assert (first.sum(axis=-1) == 9).all()
+    assert (model.sample(reference, np.random.default_rng(4)) != first).any()
+    assert (SubsetMallows(64, 9, theta=math.inf).sample(reference, np.random.default_rng(0)) == reference).all()
+
+
+def test_budget_is_spent_exactly() -> None:
+    theta = pruning.theta_for_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
+    assert theta * pruning.index_sensitivity(256, 26) * 2500 * 10_547 == pytest.approx(0.01, rel=1e-14)
+
+
+def test_budget_at_the_papers_setting() -> None:
+    bought = pruning.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
+    narrow = {"dim": np.int16(256), "keep": np.int8(26), "steps": np.int16(2500), "groups": np.int32(10_547)}
+    assert pruning.index_budget(epsilon=0.01, **narrow) == bought  # type: ignore[arg-type]
+    assert 1e-12 < bought.theta < 1e-11
+    assert bought.retained_gain < 1e-11
+    assert bought.total_variation < 1e-7
+
+
+def test_tiny_budgets_keep_a_positive_bound() -> None:
+    for epsilon in (1e-300, 1e-200, 1e-100):
+        assert pruning.index_budget(epsilon=epsilon, dim=256, keep=26).total_variation > 0
+
+
+def test_budget_bound_never_exceeds_its_pure_form() -> None:
+    for epsilon in (1e-6, 0.1, 1.0, 10.0, 100.0):
+        bound = pruning.index_budget(epsilon=epsilon, dim=4, keep=2).total_variation
+        assert 0 < bound <= math.tanh(epsilon / 4)
+
+
+def test_epsilon_of_a_pair() -> None:
+    model = SubsetMallows(10, 3, theta=0.25)
+    assert [model.epsilon(m) for m in (0, 2, 6)] == [0.0, 0.5, 1.5]
+    assert SubsetMallows(10, 3, theta=math.inf).epsilon(0) == 0.0
+    assert SubsetMallows(10, 3, theta=math.inf).epsilon(2) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "distance"), [(40.0, 1), (700.0, 10**18), (1e-10, 52), (1.0, 52), (36.0, 1), (1e6, 7)]
+)
+def test_the_chance_of_a_budget_keeps_it(epsilon: float, distance: int) -> None:
+    found = pruning.randomized_response_probability(epsilon=epsilon, distance=distance)
+    assert pruning.randomized_response_epsilon(probability=found, distance=distance) <= epsilon
+    larger = math.nextafter(found, 2.0)  # and hardly one above it does
+    assert pruning.randomized_response_epsilon(probability=math.nextafter(larger, 1.0), distance=distance) > epsilon
+
+
+def test_randomized_response_is_mallows_in_budget() -> None:
+    theta = pruning.mallows_theta(0.7)
+    assert pruning.randomized_response_epsilon(probability=0.7, distance=6) == pytest.approx(
+        SubsetMallows(10, 3, theta=theta).epsilon(6), rel=1e-14
+    )
+    assert pruning.mallows_theta(0.5) == 0.0
+    assert pruning.mallows_theta(1.0) == math.inf
+    assert pruning.randomized_response_epsilon(probability=0.0, distance=1) == math.inf
+    assert pruning.randomized_response_epsilon(probability=0.0, distance=0) == 0.0
+    assert pruning.randomized_response_probability(epsilon=0.0, distance=3) == 0.5
+
+
+_ROWS = np.tile(np.arange(4) < 2, (3, 1))
+
+
+BAD_OF_MALLOWS = [
+    (lambda: SubsetMallows(1, 1, theta=0.1), "dim"),
+    (lambda: SubsetMallows(10**7 + 1, 1, theta=0.1), "dim"),
+    (lambda: SubsetMallows(4, 0, theta=0.1), "keep"),
+    (lambda: SubsetMallows(4, 4, theta=0.1), "keep"),
+    (lambda: SubsetMallows(4, 2, theta=-1.0), "theta"),
+    (lambda: SubsetMallows(4, 2, theta="a"), "theta"),  # type: ignore[arg-type]
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(3), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(6), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(-2), "distance"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS[:, :3], np.random.default_rng()), "reference"),
+    (lambda: SubsetMallows(4, 1, theta=0.1).sample(_ROWS, np.random.default_rng()), "reference"),
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS.astype(int), np.random.default_rng()), "reference"),
+    (lambda: pruning.theta_for_budget(epsilon=0.0, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.theta_for_budget(epsilon=math.inf, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=4), "keep"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=0), "steps"),
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=10**400), "steps"),
+    (lambda: pruning.theta_for_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: pruning.index_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
+    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
+    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, groups=0), "groups"),
+    (lambda: pruning.index_budget(epsilon=-1.0, dim=4, keep=2), "epsilon"),
+    (lambda: pruning.index_sensitivity(4, 5), "keep"),
+    (lambda: pruning.index_sensitivity(0, 0), "dim"),
+    (lambda: pruning.groups_of(dim=10, group_size=0), "group_size"),
+    (lambda: pruning.groups_of(dim=10, group_size=3), "group_size"),
+    (lambda: pruning.groups_of(dim=0, group_size=3), "dim"),
+    (lambda: pruning.randomized_response_epsilon(probability=1.5, distance=1), "probability"),
+    (lambda: pruning.randomized_response_epsilon(probability=0.5, distance=-1), "distance"),
+    (lambda: pruning.randomized_response_probability(epsilon=-1.0, distance=1), "epsilon"),
+    (lambda: pruning.randomized_response_probability(epsilon=1.0, distance=0), "distance"),
+    (lambda: pruning.mallows_theta(0.4), "probability"),
+]
+
+
+@pytest.mark.parametrize(("call", "name"), BAD_OF_MALLOWS)
+def test_bad_input_names_the_argument_of_mallows(call, name) -> None:  # type: ignore[no-untyped-def]
+    with refused(name):
+        call()
+
+
+def test_groups_of_a_gradient() -> None:
+    assert pruning.groups_of(dim=2_700_032, group_size=256) == 10_547
+
+
+# --- Private selections: limits, order, quadrature and the command line ---
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("ratio", [0.01, 0.4, 2.0, 30.0])
+def test_noisy_magnitudes_by_quadrature(share: float, ratio: float) -> None:
+    from scipy.optimize import brentq
+
+    def part(t: float, weight: float) -> float:
+        def integrand(x: float) -> float:
+            return float(2 * norm.pdf(x) * (x * x - 1 if weight else 1) * norm.sf((t - x) / ratio))
+
+        cuts = sorted({min(max(t + c * ratio, 0.0), 12.0) for c in (-4, -1, 0, 1, 4)})
+        return float(quad(integrand, 0, 12, points=cuts, limit=300, epsabs=1e-13)[0])
+
+    t = brentq(lambda t: part(t, 0) - share, -12 * ratio - 1, 12 + 12 * ratio, xtol=1e-13)
+    a = norm.isf(share / 2)
+    assert pruning.magnitude_gain(keep_share=share, noise_ratio=ratio) == pytest.approx(
+        part(t, 1) / (2 * a * norm.pdf(a)), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("gain", [pruning.magnitude_gain, pruning.gumbel_gain])
+def test_gain_falls_with_the_noise(gain) -> None:  # type: ignore[no-untyped-def]
+    assert gain(keep_share=0.1, noise_ratio=0.0) == 1
+    values = [gain(keep_share=0.1, noise_ratio=float(s)) for s in np.logspace(-4, 6, 30)]
+    assert (np.diff(values) <= 1e-12).all() and 0 < values[-1] < 1e-5 and values[0] > 0.999
+
+
+def test_released_gain() -> None:
+    assert pruning.released_gain(sigma_g=1.0, noise_std=0.0) == 1
+    assert pruning.released_gain(sigma_g=3.0, noise_std=4.0) == pytest.approx(9 / 25)
+    random = 90 + 10 * 4.0
+    assert pruning.released_top_k_mse(100, 10, sigma_g=1.0, noise_std=2.0) > random
+    assert pruning.released_top_k_mse(100, 10, sigma_g=3.0, noise_std=2.0) < 9 * 90 + 10 * 4.0
+    assert pruning.released_top_k_mse(100, 10, sigma_g=2.0, noise_std=2.0) == pytest.approx(400)
+
+
+def test_noise_of_next_to_nothing_costs_no_gain() -> None:
+    """Ratios below 1e-70 were refused by the name of an argument that the function does not have."""
+    gains = pruning.selection_gains(
+        zcdp_rho=1e-70, dim=256, keep=26, groups=10, sigma_g=1e70, clip_norm=1e-70, noise_multiplier=0.0
+    )
+    assert (gains.magnitude, gains.gumbel, gains.released) == (1.0, 1.0, 1.0) and 0.0 < gains.mallows < 1e-30
+
+
+def test_crossing_with_the_mallows_mechanism() -> None:
+    rho, dim, keep, groups, k = 1e-6, 1000, 100, 50, 0.1
+    a, z = norm.isf(k / 2), norm.isf(k)
+    norm_ratio = math.sqrt(k * math.pi / 2) * (1 - k) * 2 * a * norm.pdf(a) / norm.pdf(z)
+    gains = pruning.selection_gains(
+        zcdp_rho=rho,
+        dim=dim,
+        keep=keep,
+        groups=groups,
+        sigma_g=norm_ratio / math.sqrt(dim * groups),
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+    )
+    assert gains.magnitude == pytest.approx(gains.mallows, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: pruning.magnitude_noise(0.0), "zcdp_rho"),
+        (lambda: pruning.gumbel_rate(zcdp_rho=1.0, keep=0), "keep"),
+        (lambda: pruning.magnitude_gain(keep_share=0.0, noise_ratio=1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(keep_share=1e-300, noise_ratio=1.0), "keep_share"),
+        (lambda: pruning.gumbel_gain(keep_share=0.5, noise_ratio=-1.0), "noise_ratio"),
+        (lambda: pruning.released_gain(sigma_g=0.0, noise_std=1.0), "sigma_g"),
+        (lambda: pruning.released_top_k_mse(4, 5, sigma_g=1.0, noise_std=1.0), "keep"),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=2, groups=0, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "groups",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=1.0, dim=4, keep=4, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "keep",
+        ),
+        (
+            lambda: pruning.selection_gains(
+                zcdp_rho=-1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
+            ),
+            "zcdp_rho",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]
+    with refused(says):
+        call()
+
+
+def test_command() -> None:
+    run = CliRunner().invoke
+    common = [
+        "privacy",
+        "index",
+        "--dim",
+        "64",
+        "--keep",
+        "6",
+        "--epsilon",
+        "1",
+        "--steps",
+        "10",
+        "--groups",
+        "3",
+        "--json",
+    ]
+    plain = json.loads(run(app, common).output)
+    assert plain["theta, basic composition"] < plain["theta, exact composition"]
+    joint = json.loads(run(app, [*common, "--sampling-rate", "0.1", "--noise-multiplier", "4"]).output)
+    assert joint["theta, values and indices of one sample (RDP)"] > joint["theta, exact composition"]
+    assert run(app, [*common, "--sampling-rate", "0.1"]).exit_code == 2
+
+
+_GAINS = {"zcdp_rho": 0.1, "dim": 1000, "keep": 200, "groups": 10, "clip_norm": 10.0, "noise_multiplier": 0.0}
+
+
+def test_the_noise_that_is_too_large_is_the_one_named() -> None:
+    with refused("zcdp_rho", "1e+09", "0.1", "2.23607e+09"):
+        pruning.selection_gains(**_GAINS, sigma_g=1e-7)  # type: ignore[arg-type]
+    with refused("groups", "1..1000000000000"):
+        pruning.selection_gains(**_GAINS | {"groups": 10**400}, sigma_g=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.999, 0.99999])
+def test_next_to_no_noise_costs_no_gain(share: float) -> None:
+    for gain in (pruning.magnitude_gain, pruning.gumbel_gain):
+        assert gain(keep_share=share, noise_ratio=1e-70) == pytest.approx(1.0, abs=1e-15 / (1 - share))
+
+
+def test_one_entry_of_a_billion_keeps_the_largest_noise() -> None:
+    """(noise^2 - 1) (E max x^2 - 1) on top of random-k; the difference of two errors of 1e9 lost seven digits of it."""
+    dim = 10**9
+    found = pruning.released_top_k_mse(dim, 1, sigma_g=1.0, noise_std=1e6) - (dim - 1 + 1e12)
+    largest = 1.0 + found / (1e12 - 1.0)  # E max x^2
+    assert largest == pytest.approx(float(pruning.top_k_energy(dim, 1, sigma_g=1.0)), rel=1e-12)
+
+
+# --- What any private selection can retain: limits, order, scale
+def _bound(rho: float, *, dim: int = 256, keep: int = 26, ratio: float = 0.3, clip_norm: float = 1.0) -> float:
+    return selection_gain_bound(
+        zcdp_rho=rho, dim=dim, keep=keep, groups=7, sigma_g=ratio * clip_norm, clip_norm=clip_norm
+    )
+
+
+def test_bound_rises_from_nothing_to_all() -> None:
+    for dim, keep in ((2, 1), (256, 1), (256, 26), (256, 255), (10**9, 1), (10**9, 10**9 - 1)):
+        bounds = [_bound(float(rho), dim=dim, keep=keep) for rho in np.logspace(-70, 70, 29)]
+        assert (np.diff(bounds) >= 0).all() and bounds[-1] == 1, (dim, keep)
+        assert 0 < bounds[0] < 1e-20, (dim, keep)
+
+
+def test_bound_is_at_most_the_root_of_the_information() -> None:
+    for dim, keep in ((256, 1), (256, 26), (256, 128), (256, 240)):
+        gain = float(random_k_mse(dim, keep, sigma_g=1.0) - top_k_mse(dim, keep, sigma_g=1.0)) / dim
+        for rho in (1e-20, 1e-3, 0.1, 1.0):
+            nats = rho * (0.3 * math.sqrt(1 - 2 / math.pi) + 1 / math.sqrt(7 * dim)) ** 2
+            assert _bound(rho, dim=dim, keep=keep) <= math.sqrt(nats) / gain * (1 + 1e-9), (dim, keep, rho)
+
+
+def test_bound_depends_on_the_ratio_alone() -> None:
+    assert _bound(0.1) == pytest.approx(_bound(0.1, clip_norm=1e-60), rel=1e-12)
+
+
+def test_one_entry_kept_of_many() -> None:
+    """What top-k gains is not the difference of two mean squared errors of the size of the group."""
+    dim = 10**9
+    for nats in (1e-20, 1e-9):
+        rho = nats / (math.sqrt(1 - 2 / math.pi) * 0.3 + 1 / math.sqrt(7 * dim)) ** 2
+        gain = float(top_k_energy(dim, 1, sigma_g=1.0) - 1) / dim
+        assert _bound(rho, dim=dim, keep=1) == pytest.approx(_most_gain(1 / dim, nats) / gain, rel=1e-11, abs=0)
+
+
+# --- Methods side by side: each number against the formula that the ledger checks ---
+
+
+@pytest.mark.parametrize(("dim", "keep"), [(10, 3), (2_700_000, 270_000)])
+@pytest.mark.parametrize(("sigma_g", "noise_std"), [(1.0, 1.0), (0.5, 2.0), (3.0, 0.25)])
+def test_every_field(dim: int, keep: int, sigma_g: float, noise_std: float) -> None:
+    pruned = float(pruning.top_k_mse(dim, keep, sigma_g=sigma_g))
+    assert compare_methods(dim, keep, sigma_g=sigma_g, noise_std=noise_std) == PruningComparison(
+        dp_sgd_mse=dim * noise_std**2,
+        zero_update_mse=dim * sigma_g**2,
+        random_k_mse=(dim - keep) * sigma_g**2 + keep * noise_std**2,
+        top_k_mse=pruned + keep * noise_std**2,
+        top_k_pruning_mse=pruned,
+        least_retained_gain=pruning.least_retained_gain(dim, keep),
+    )
+
+
+def test_without_noise_only_pruning_is_left() -> None:
+    found = compare_methods(100, 10, noise_std=0.0)
+    assert found.dp_sgd_mse == 0.0 and found.top_k_mse == found.top_k_pruning_mse
+    assert compare_methods(100, 10) == compare_methods(100, 10, sigma_g=1.0, noise_std=1.0)

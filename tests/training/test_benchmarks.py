@@ -1,0 +1,493 @@
+"""Benchmarks: settings, honest counting, timing, and what is left out."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import itertools
+import json
+import logging
+import math
+import os
+import resource
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+from dptheory.training import runs
+from dptheory.training.benchmarks import _accountants, _arms, _calculators, _mechanisms, _networks, _steps
+from dptheory.training.benchmarks.__main__ import app
+from dptheory.training.benchmarks._accountants import (
+    TOOLS,
+    Answer,
+    Certified,
+    Outcome,
+    Setting,
+    Worker,
+    draw,
+    excess,
+    summaries,
+)
+from dptheory.training.benchmarks._timing import Case, compare
+from dptheory.training.networks import mlp
+from dptheory.training.runs import _prepare, _train, from_dict
+from tests.refused import refused
+from tests.said import says
+from tests.training.tiny import tiny_load
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Optimal order")
+
+# --- The benchmarks run, and count right; with `--slow`, memory stays bounded. No test asks how long anything takes
+# ---
+
+
+CPU = torch.device("cpu")
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleeper(self, *seconds: float) -> Callable[[], None]:
+        """Work that takes the times in turn."""
+        waits = itertools.cycle(seconds)
+
+        def work() -> None:
+            self.now += next(waits)
+
+        return work
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("dptheory.training.benchmarks._timing.time", clock)
+    return clock
+
+
+def test_ratio_of_known_times(clock: Clock) -> None:
+    found = compare(Case("half", clock.sleeper(1.0), clock.sleeper(2.0), target=0.5), 3)
+    assert (found.seconds, found.against_seconds, found.ratio, found.repetitions) == (1.0, 2.0, 0.5, 3)
+    assert found.met and not dataclasses.replace(found, target=0.499).met
+    part = compare(Case("part", clock.sleeper(1.0), clock.sleeper(1.0), 0.2, against_times=10), 3)
+    assert (part.ratio, part.against_seconds) == (0.1, 10.0)
+
+
+def test_the_first_round_does_not_count_and_the_median_does(clock: Clock) -> None:
+    case = Case("first", clock.sleeper(100.0, 1.0, 2.0, 9.0), clock.sleeper(1.0), target=1.0)
+    assert compare(case, 3).ratio == 2.0
+    waited = compare(Case("device", clock.sleeper(1.0), clock.sleeper(1.0), 1.0), 3, finish=clock.sleeper(0.0, 3.0))
+    assert waited.seconds == 4.0  # what the device still had to do belongs to the work
+
+
+def test_long_work_is_done_less_often(clock: Clock) -> None:
+    assert compare(Case("long", clock.sleeper(1.0), clock.sleeper(1.0), 1.0, rounds=2), 15).repetitions == 2
+    assert compare(Case("long", clock.sleeper(1.0), clock.sleeper(1.0), 1.0, rounds=20), 15).repetitions == 15
+
+
+def test_command_line(tmp_path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    def sleep(device: torch.device) -> Case:
+        return Case("sleep", clock.sleeper(1.0), clock.sleeper(10.0), 0.5)
+
+    monkeypatch.setattr(_mechanisms, "CASES", (sleep,))
+    monkeypatch.setattr(_calculators, "CASES", (sleep,))
+    done = CliRunner().invoke(app, ["--repetitions", "2", "--out", str(tmp_path / "b.json"), "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    written = json.loads((tmp_path / "b.json").read_text())
+    assert [found["met"] for found in written["comparisons"]] == [True, True]
+    assert set(written["versions"]) == {"python", "torch", "opacus"}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        partial(_calculators.kappa, dim=30),
+        partial(_calculators.best_rate, dim=15),
+        *(build for build in _calculators.CASES if build not in (_calculators.kappa, _calculators.best_rate)),
+    ],
+)
+def test_calculators_can_be_timed(build) -> None:
+    build(CPU).work()
+
+
+@pytest.mark.slow
+def test_memory_depends_on_the_physical_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WRN-16-4, a logical batch of 96 in physical ones of 16: after two of them the peak stays where it is."""
+    monkeypatch.setattr(_prepare, "load", tiny_load)
+    table = {
+        "data": "cifar-10", "model": "wrn-16-4", "epochs": 1, "batch_size": 96, "physical_batch_size": 16,
+        "max_grad_norm": 1.0, "noise_multiplier": 1.0,
+        "mechanism": {"name": "index-pruning", "keep_share": 0.1, "index_epsilon": 0.01},
+    }  # fmt: skip
+    run = runs.prepare(from_dict(table), CPU)
+    peaks = []
+    backward = _train._backward
+
+    def watched(run: runs.Run, part: torch.Tensor) -> float:
+        loss = backward(run, part)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+        return loss
+
+    monkeypatch.setattr(_train, "_backward", watched)
+    _train.one_step(run)
+    assert len(peaks) >= 4 and peaks[-1] < 12
+    assert peaks[-1] - peaks[1] < 0.25
+
+
+# --- The benchmark of steps runs on tiny networks and counts right; no test asks how long anything takes ---
+
+
+SMALL = {name: dataclasses.replace(one, batch=3) for name, one in _networks.NETWORKS.items()}
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(clock, "process_time", lambda: 10 * clock.now, raising=False)
+    monkeypatch.setattr("dptheory.training.benchmarks._steps.time", clock)
+    return clock
+
+
+def test_medians_and_least_times_in_turns(ticking: Clock) -> None:
+    order: list[str] = []
+    slow, fast = ticking.sleeper(100.0, 8.0, 2.0, 4.0), ticking.sleeper(50.0, 1.0)
+    works = {"slow": lambda: (order.append("s"), slow()), "fast": lambda: (order.append("f"), fast())}
+    found = _steps.in_turns(works, 3, warm_up=1)
+    assert order == ["s", "f"] * 4
+    slow_times = {"median": 4.0, "least": 2.0, "processor_median": 40.0, "processor_least": 20.0, "rounds": 3}
+    assert found["slow"] == slow_times
+    assert (found["fast"]["median"], found["fast"]["least"]) == (1.0, 1.0)  # of 1, 50, 1: the first is left out
+
+
+def test_no_round_is_begun_after_the_limit(ticking: Clock) -> None:
+    assert _steps.in_turns({"one": ticking.sleeper(2.0)}, 10, warm_up=1, limit=5.0)["one"]["rounds"] == 2
+    assert _steps.in_turns({"one": ticking.sleeper(9.0)}, 10, warm_up=1, limit=5.0)["one"]["rounds"] == 1
+
+
+@pytest.mark.parametrize("name", ["linear", "MLP", "small CNN", "transformer"])
+def test_every_arm_makes_a_step(name: str) -> None:
+    """But JAX-Privacy's where it is not installed, and half of one layer."""
+    found = _steps.step_times(dataclasses.replace(SMALL[name], batch=4), 1)
+    jax = importlib.util.find_spec("jax_privacy") is not None and name in ("linear", "MLP")
+    wanted = {arm for arm in _arms.ARMS if (jax or arm != _arms.JAX) and (name != "linear" or arm != _arms.FROZEN)}
+    assert set(found["times"]) == wanted and set(found["skipped"]) == set(_arms.ARMS) - wanted
+    assert all(one["rounds"] == 1 for one in found["times"].values())
+
+
+def test_steps_change_weights_by_the_released_gradients() -> None:
+    """Without noise and with a clip that nothing reaches, every arm of DP-SGD is plain SGD."""
+    timed = dataclasses.replace(SMALL["MLP"], batch=5)
+    inputs, labels = timed.examples(5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_arms, "_SIGMA", 0.0)
+        patch.setattr(_arms, "_CLIP", 1e6)
+        moved = {}
+        for arm in (_arms.PLAIN, _arms.DP_SGD, _arms.HOOKS, _arms.OPACUS, _arms.GHOST):
+            model = mlp(3)
+            patch.setattr(_networks.Timed, "model", lambda self, model=model: model)
+            _arms.build(arm, timed, inputs, labels)()
+            moved[arm] = torch.cat([p.detach().flatten() for p in model.parameters()])
+    start = torch.cat([p.detach().flatten() for p in mlp(3).parameters()])
+    step = moved[_arms.PLAIN] - start
+    assert step.norm() > 0
+    ulp = torch.finfo(torch.float32).eps * start.abs().max()  # of a weight, to which the step is added
+    for found in moved.values():
+        assert (found - moved[_arms.PLAIN]).abs().max() <= 2 * ulp
+
+
+def test_memory_beyond_the_start() -> None:
+    """A process of its own: per-sample gradients of 256 examples by hooks are 199 MiB, which the factors never hold."""
+    hooks, factors = (_steps.peak(arm, "MLP", 256, 1) for arm in (_arms.HOOKS, _arms.DP_SGD))
+    formed = 4 * 256 * sum(p.numel() for p in mlp(0).parameters()) / 2**20
+    assert hooks > formed > 2 * factors
+
+
+def test_an_epoch_and_a_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_prepare, "load", tiny_load)
+    monkeypatch.setattr(_steps, "EPOCH_BATCH", 60)
+    epoch = _steps.epoch_times("excerpt", 1)
+    assert epoch["steps"] == 2 and set(epoch["times"]) == {"run", _arms.PLAIN}
+    draw = _steps.draw_times(1000, 2)["times"]
+    assert [one["rounds"] for one in draw.values()] == [2] * 4 and "Opacus" in draw
+
+
+def test_a_transformer_keeps_examples_apart() -> None:
+    model = _networks.transformer(0)
+    inputs = torch.randn(3, 32, 16)
+    alone = torch.cat([model(one[None]) for one in inputs])
+    torch.testing.assert_close(model(inputs), alone)
+    assert len([one for one in model.modules() if isinstance(one, nn.Linear)]) == 2 * 6 + 2
+
+
+def test_a_stopped_run_goes_on_and_other_options_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "found.json"
+
+    def run(answer: int, names: tuple[str, ...], *options: str) -> dict[str, Any]:
+        monkeypatch.setattr(_steps, "parts", lambda _: ((name, lambda: {"answer": answer}) for name in names))
+        threads = str(torch.get_num_threads())
+        done = CliRunner().invoke(app, ["steps", "--out", str(out), "--threads", threads, *options])
+        assert done.exit_code == 0, done.output
+        return json.loads(out.read_text())  # type: ignore[no-any-return]
+
+    assert run(1, ("draw/1", "epoch"), "--only", "draw")["parts"] == {"draw/1": {"answer": 1}}
+    found = run(2, ("draw/1", "epoch"))
+    assert found["parts"] == {"draw/1": {"answer": 1}, "epoch": {"answer": 2}}
+    assert found["rounds"] == 15 and {"torch", "opacus"} <= set(found["versions"])
+    assert run(3, ("epoch",), "--rounds", "4")["parts"] == {"epoch": {"answer": 3}}
+
+
+def test_options() -> None:
+    assert len(list(_steps.parts(_steps.Options(rounds=1, threads=1)))) == 5 + len(_steps.MEMORY_ARMS) + 3 + 1
+    with refused("data", "'nothing'"):
+        _steps.Options(rounds=1, threads=1, data="nothing")
+
+
+# The accountants' benchmark: settings with a certified value, tools that answer what they are asked, and honest
+# counting
+
+
+EASY = Certified(  # epsilon is that of another program, in balls of 96 bits
+    setting=Setting(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5),
+    lower=3.899087994199775,
+    upper=3.899087994200032,
+)
+
+
+def answer(upper: float | None, quantity: str = "epsilon", seconds: float = 1.0, tool: str = "a") -> Answer:
+    return Answer(number=0, tool=tool, quantity=quantity, lower=None, upper=upper, seconds=seconds, refused="")  # type: ignore[arg-type]
+
+
+def test_settings_are_drawn_over_the_core_and_certified() -> None:
+    first, again = next(draw(1, 3)), list(draw(1, 3))
+    assert [first] == again
+    one = first
+    assert 0.4 <= one.setting.noise_multiplier <= 20 and 1e-4 <= one.setting.sampling_rate <= 1
+    assert 100 <= one.setting.steps <= 1e6 and 1e-15 <= one.setting.delta <= 0.1
+    assert 0 < one.lower < one.upper <= 1000 and one.upper - one.lower < 1e-9 * one.upper
+
+
+def test_every_tool_knows_the_easy_setting() -> None:
+    found = {name: tool.epsilon(setting=EASY.setting) for name, tool in TOOLS.items()}
+    assert {name for name, (_, upper) in found.items() if not EASY.lower - 1e-9 <= upper < 1.15 * EASY.upper} == set()
+    assert {name for name, (lower, _) in found.items() if lower is not None} == {"dptheory", "prv-accountant"}
+    assert all(lower is None or lower <= EASY.upper for lower, _ in found.values())
+
+
+def noise_is_wrong(names: list[str]) -> dict[str, float]:
+    found = {
+        name: ask(setting=EASY.setting, epsilon=EASY.upper)[1]
+        for name in names
+        if (ask := TOOLS[name].noise_multiplier) is not None
+    }
+    return {name: sigma for name, sigma in found.items() if not 1 - 1e-9 <= sigma < 1.15}
+
+
+def test_noise_for_the_easy_setting() -> None:
+    assert noise_is_wrong(["dptheory", "Opacus RDP"]) == {}
+
+
+@pytest.mark.slow
+def test_noise_for_the_easy_setting_by_tools_that_take_longer() -> None:
+    assert noise_is_wrong(list(TOOLS)) == {}
+
+
+def test_our_renyi_epsilon_is_never_above_opacus() -> None:
+    rng, above = np.random.default_rng(5), []
+    for _ in range(12):
+        setting = Setting(
+            noise_multiplier=float(np.exp(rng.uniform(math.log(0.4), math.log(20)))),
+            sampling_rate=float(10 ** rng.uniform(-4, 0)),
+            steps=round(10 ** rng.uniform(2, 6)),
+            delta=float(10 ** rng.uniform(-15, -1)),
+        )
+        ours, theirs = (TOOLS[name].epsilon(setting=setting)[1] for name in ("dptheory RDP", "Opacus RDP"))
+        if not ours <= max(theirs, 0.0) * (1 + 1e-9):
+            above.append((setting, ours, theirs))
+    assert above == []
+
+
+def test_distance_from_the_truth() -> None:
+    assert excess(answer(EASY.upper * 1.5), [EASY]) == pytest.approx(0.5, rel=1e-9)
+    small = Certified(setting=EASY.setting, lower=0.1, upper=0.1)
+    assert excess(answer(0.3), [small]) == pytest.approx(0.2)  # absolute below 1
+    assert excess(answer(1.25, "noise_multiplier"), [EASY]) == 0.25
+    assert math.isnan(excess(answer(None), [EASY]))
+
+
+def test_refusals_and_answers_below_the_truth_are_counted() -> None:
+    uppers = (EASY.upper * 1.1, EASY.upper * 1.3, EASY.lower * 0.99, None)
+    found = summaries([answer(upper, seconds=k) for k, upper in enumerate(uppers)] + [answer(1.0, tool="b")], [EASY])
+    assert [(one.tool, one.answered, one.refused, one.below) for one in found] == [("a", 3, 1, 1), ("b", 1, 0, 1)]
+    assert found[0].seconds == 1.0
+    assert found[0].excess == pytest.approx(0.1, rel=1e-6) and found[0].worst == pytest.approx(0.3, rel=1e-6)
+
+
+class Here:
+    """A worker without a process."""
+
+    def __init__(self, warm_up: Callable[[], None]) -> None:
+        warm_up()
+
+    def __enter__(self) -> "Here":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to end."""
+
+    def call(self, function: Callable[..., object], arguments: dict[str, object], limit: float) -> Outcome:
+        return Outcome(function(**arguments), limit / 2)
+
+
+def test_command_line_of_accountants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two settings and two tools."""
+    monkeypatch.setattr(_accountants, "Worker", Here)
+    monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS[name] for name in ("dptheory RDP", "dptheory")})
+    monkeypatch.setattr(_accountants, "draw", lambda count, seed, known=(): iter([EASY] * count))
+    options = ["--count", "2", "--noise-count", "1", "--limit", "8", "--out", str(tmp_path / "found.json")]
+    try:
+        done = CliRunner().invoke(app, ["accountants", *options])
+    finally:
+        logging.disable(logging.NOTSET)
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["seed"] == 0 and found["limit"] == 8 and {"opacus", "python-flint"} <= set(found["versions"])
+    assert [one["setting"]["steps"] for one in found["settings"]] == [1000, 1000]
+    assert [(one["number"], one["tool"], one["quantity"], one["seconds"]) for one in found["answers"]] == [
+        (0, "dptheory RDP", "epsilon", 4.0),
+        (0, "dptheory", "epsilon", 4.0),
+        (0, "dptheory", "noise_multiplier", 4.0),
+        (1, "dptheory RDP", "epsilon", 4.0),
+        (1, "dptheory", "epsilon", 4.0),
+    ]
+    loose, tight, noise, *_ = (one["upper"] for one in found["answers"])
+    assert EASY.upper < loose < 1.15 * EASY.upper and EASY.upper < tight < EASY.upper + 1e-9
+    assert 1.0 < noise < 1 + 1e-6
+
+
+def test_a_stopped_run_goes_on_and_other_options_begin_anew_of_accountants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "found.json"
+    monkeypatch.setattr(_accountants, "Worker", Here)
+
+    def run(name: str, *options: str) -> dict[str, list[dict[str, object]]]:
+        monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS["dptheory"]})
+        monkeypatch.setattr(_accountants, "_warm_up", lambda name: None)
+        try:
+            done = CliRunner().invoke(app, ["accountants", "--noise-count", "0", "--out", str(out), *options])
+        finally:
+            logging.disable(logging.NOTSET)
+        assert done.exit_code == 0, done.output
+        return json.loads(out.read_text())  # type: ignore[no-any-return]
+
+    run("first", "--count", "2")
+    found = run("second", "--count", "3")
+    assert [(one["number"], one["tool"]) for one in found["answers"]] == [(0, "first"), (1, "first"), (2, "second")]
+    assert [Setting(**one["setting"]) for one in found["settings"]] == [one.setting for one in draw(3, 0)]  # type: ignore[arg-type]
+    found = run("third", "--count", "1", "--limit", "7")
+    assert [(one["number"], one["tool"]) for one in found["answers"]] == [(0, "third")]
+
+
+def test_infinity_is_no_answer() -> None:
+    class Stub:
+        def call(self, *_: object) -> Outcome:
+            return Outcome((None, math.inf), 0.1)
+
+    found = _accountants._answer(Stub(), 0, "dptheory", "epsilon", EASY, 1.0)  # type: ignore[arg-type]
+    assert (found.upper, found.refused) == (None, "inf")
+
+
+PROOFS = Path(__file__).parents[2] / "proofs"
+
+
+def committed() -> tuple[list[Certified], list[Answer]]:
+    found = json.loads((PROOFS / "figures" / "accountant_benchmark.json").read_text(encoding="utf-8"))
+    settings = [Certified(**{**one, "setting": Setting(**one["setting"])}) for one in found["settings"]]
+    return settings, [Answer(**one) for one in found["answers"]]
+
+
+def times_of(tool: str, quantity: str, answers: list[Answer]) -> float:
+    """The median over settings of our time over the tool's."""
+    seconds = {
+        (one.tool, one.number): one.seconds for one in answers if one.quantity == quantity and one.upper is not None
+    }
+    return float(np.median([seconds["dptheory", n] / spent for (name, n), spent in seconds.items() if name == tool]))
+
+
+def test_the_page_says_what_the_committed_benchmark_measured() -> None:
+    """A row per tool and question; where it fails, it shows the rows that the page has to have."""
+    settings, answers = committed()
+    rows = [
+        f"| {one.tool} | {one.quantity} | {one.answered} | {one.refused} | {one.below} | {one.seconds:.3f} "
+        f"| {times_of(one.tool, one.quantity, answers):.2g} | {one.excess:.0e} | {one.worst:.0e} |"
+        for one in summaries(answers, settings)
+    ]
+    page = (PROOFS / "privacy" / "saddle_line.md").read_text(encoding="utf-8")
+    assert [row for row in rows if row not in page] == [], "\n".join(rows)
+    assert says(page, len(settings))
+
+
+def test_what_the_readme_says_of_the_benchmark() -> None:
+    settings, answers = committed()
+    found = {(one.tool, one.quantity): one for one in summaries(answers, settings)}
+    ours, pld = found["dptheory", "epsilon"], found["dp-accounting PLD 1e-3", "epsilon"]
+    assert len(settings) == 50 and ours.answered == 50 and ours.below == 0 and ours.worst < 1.1e-10
+    assert ours.seconds < pld.seconds and 1000 * ours.excess < pld.excess
+    assert found["dptheory", "noise_multiplier"].worst <= 1e-6
+
+
+# --- Calls in a process of their own: what comes back, what does not in time, and what breaks
+def nothing() -> None:
+    """A warm-up."""
+
+
+def double(number: float) -> float:
+    return 2 * number
+
+
+def fail(number: float) -> None:
+    raise OverflowError(f"{number} is\ntoo large")
+
+
+def spin() -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
+def hang(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def die(code: int) -> None:
+    os._exit(code)
+
+
+def test_what_becomes_of_a_call() -> None:
+    with Worker(nothing) as worker:
+        answer = worker.call(double, {"number": 4.0}, 60.0)
+        assert (answer.value, answer.refused) == (8.0, "") and 0 <= answer.seconds < 60
+        assert worker.call(fail, {"number": 1.0}, 60.0).refused == "OverflowError: 1.0 is too large"
+        assert worker.call(spin, {}, 0.2) == Outcome(None, 0.2, "no answer in 0.2 s")
+        assert worker.call(double, {"number": 3.0}, 60.0).value == 6.0
+        # what does not listen is ended, and another process answers
+        asleep = worker.call(hang, {"seconds": 600.0}, 0.01)
+        assert asleep == Outcome(None, 0.01, "no answer in 1 s on the clock")
+        assert worker.call(double, {"number": 1.0}, 60.0).value == 2.0
+        assert worker.call(die, {"code": 3}, 60.0).refused == "the process died"
+        assert worker.call(double, {"number": 2.0}, 60.0).value == 4.0
+        process = worker._process
+        assert process is not None and process.is_alive()
+    assert not process.is_alive()
