@@ -196,7 +196,7 @@ def audit(
 
 
 def _guesses(canaries: int, epsilon: float, confidence: float) -> int:
-    """Fixed by the claim, before the run: what proves most at moderate epsilons; at least twice what refutes the claim if all are right.
+    """Fixed by the claim, before the run: what proves most at moderate epsilons, and no less than can refute it.
 
     r right guesses of r refute epsilon where p^r < 1 - confidence, p = e^epsilon / (1 + e^epsilon). There -log p is at least
     1 / (1 + e^epsilon).
