@@ -253,7 +253,7 @@ def test_audit(answer: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 _OWN = """
 import torch
-records = [(torch.randn(4), i % 3) for i in range(40)]
+records = [(torch.randn(4), i % 3) for i in range(100)]
 def data():
     return records
 def train(data):

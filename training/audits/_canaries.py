@@ -49,7 +49,7 @@ def made(data: Any, canaries: int, access: str, rng: np.random.Generator) -> Dat
     layer that is dense are then orthogonal, too, as long as there are no more canaries than entries.
 
     Raises:
-        ValueError: records that are no pairs of a tensor of floats and a whole label.
+        ValueError: records that are no pairs of a tensor of floats and a whole label, or fewer than the wrong labels asked for.
     """
     size = length("data", data)
     rows = [data[int(i)] for i in rng.choice(size, min(size, _LOOKED_AT), replace=False)]
@@ -58,10 +58,14 @@ def made(data: Any, canaries: int, access: str, rng: np.random.Generator) -> Dat
     classes = max(int(label) for _, label in rows) + 1
     if access == "gradients":
         longest = max(_LEAST_LENGTH, *(float(torch.linalg.vector_norm(features)) for features, _ in rows))
-        return Records([_spike(*rows[i % len(rows)], i, longest, classes, rng) for i in range(canaries)])
+        kinds = [rows[i % len(rows)] for i in range(canaries)]
+        return Records([_spike(row[0], row[1], i, longest, classes, rng) for i, row in enumerate(kinds)])
     if classes < 2:
         raise ArgumentError("data", "have at least two labels, so that a record can be given a wrong one", data)
-    chosen = rng.choice(size, canaries, replace=canaries > size)
+    if canaries > size:
+        # the same record twice, with coins of its own each time: a guess would not tell which of both was in
+        raise ArgumentError("canaries", f"be at most the number of records, {size}, or a Dataset of your own", canaries)
+    chosen = rng.choice(size, canaries, replace=False)
     wrong = []
     for i in chosen:
         features, label = data[int(i)]
@@ -83,7 +87,8 @@ def _require_pair(row: Any) -> None:
             "canaries", "be a Dataset where records are no pairs of a tensor of floats and a whole label", row
         )
     try:
-        _validate.integer("canaries", row[1].item() if isinstance(row[1], torch.Tensor) else row[1], 0)
+        label: Any = row[1].item() if isinstance(row[1], torch.Tensor) else row[1]
+        _validate.integer("canaries", label, 0)
     except (ValueError, RuntimeError):
         raise ArgumentError("canaries", "be a Dataset where labels are no whole numbers >= 0", row[1]) from None
 

@@ -239,6 +239,7 @@ def _number(value: Any) -> float:
 def _copied(plain: nn.Module) -> nn.Module:
     """Without the hooks of Opacus, and in evaluation mode: no dropout, no statistics of a batch."""
     other = copy.deepcopy(plain)
+    vars(other).pop("autograd_grad_sample_hooks", None)  # by which Opacus knows a model that has its hooks
     for module in other.modules():
         module._forward_hooks.clear()
         module._backward_hooks.clear()
