@@ -46,10 +46,10 @@ def made(data: Any, canaries: int, access: str, rng: np.random.Generator) -> Dat
     """So many canaries: records with another label, or, where gradients are seen, inputs that are orthogonal to each other.
 
     An input of the second kind is 0 but for one entry, as large as the largest input is long, at least 10. The gradients of a first
-    layer that is dense are then orthogonal, too, as long as there are no more canaries than entries.
+    layer that is dense are then orthogonal, too, as long as there are no more canaries than entries; the next ones are their opposites.
 
     Raises:
-        ValueError: records that are no pairs of a tensor of floats and a whole label, or fewer than the wrong labels asked for.
+        ValueError: records that are no pairs of a tensor of floats and a whole label, or more canaries than can differ.
     """
     size = length("data", data)
     rows = [data[int(i)] for i in rng.choice(size, min(size, _LOOKED_AT), replace=False)]
@@ -58,6 +58,11 @@ def made(data: Any, canaries: int, access: str, rng: np.random.Generator) -> Dat
     classes = max(int(label) for _, label in rows) + 1
     if access == "gradients":
         longest = max(_LEAST_LENGTH, *(float(torch.linalg.vector_norm(features)) for features, _ in rows))
+        most = 2 * min(row[0].numel() for row in rows)
+        if canaries > most:  # the same inputs again
+            raise ArgumentError(
+                "canaries", f"be at most two for each entry of an input, {most}, or a Dataset of your own", canaries
+            )
         kinds = [rows[i % len(rows)] for i in range(canaries)]
         return Records([_spike(row[0], row[1], i, longest, classes, rng) for i, row in enumerate(kinds)])
     if classes < 2:

@@ -97,7 +97,8 @@ def audit(
         epsilon: what the loop claims for one record more or less, >= 0.
         delta: in (0, 1).
         canaries: a Dataset; or how many are to be made, 5 to 1e6: records with a wrong label, or, for "gradients", inputs that are
-            orthogonal to each other. No more than there are records, where they get a wrong label.
+            orthogonal to each other. At most one for each record with a wrong label; at most two for each entry of an input, of which
+            the second half are opposites of the first.
         confidence: in (0, 1).
         score: of what ``train`` returned (each model, if they are several) and a record, a number: the larger, the likelier it was in.
             None for minus the loss, or for the released gradients along that of the record.
