@@ -113,7 +113,7 @@ def audit(
     Raises:
         ValueError: an argument outside its range, canaries that cannot be made of such records, or a loop that returns something else.
 
-    Example: a loop that ignores its data is never accused.
+    Example: a loop that ignores its data.
         >>> import torch
         >>> from dptheory.training import audit
         >>> data = [(torch.randn(4), i % 3) for i in range(100)]
