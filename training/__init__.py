@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dptheory.training.audits import audit as audit
     from dptheory.training.engine import PrivacyEngine as PrivacyEngine
     from dptheory.training.engine import check_rows_apart as check_rows_apart
     from dptheory.training.engine import make_private as make_private
@@ -22,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from dptheory.training import planning
 
         return planning.plan
+    if name == "audit":
+        from dptheory.training import audits
+
+        return audits.audit
     raise AttributeError(f"module 'dptheory.training' has no attribute {name!r}")

@@ -11,6 +11,7 @@ import typer
 from dptheory._rounding import rounded_up
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.errors import ArgumentError
+from dptheory.training._audit_command import audit as audit
 from dptheory.training._measure_commands import OPTIONS
 from dptheory.training._measure_commands import instrument as instrument
 from dptheory.training._measure_commands import probe as probe
@@ -159,22 +160,6 @@ def answers(
         written = studies.write_answers(results, out, page)
         for state, count in sorted(written.items()):
             typer.echo(f"{count} {state}")
-
-
-def audit(
-    seed: Annotated[int, typer.Option(min=0, help="of the data, the batches and the noise")] = 0,
-    long: Annotated[bool, typer.Option("--long", help="ten seeds, long attacks, torchrun: about ten minutes")] = False,
-) -> None:
-    """Train every mechanism, and test whether sampling, noise, masks and the reported epsilon are as stated.
-
-    Exits with code 1 if a statement is rejected. A true statement is rejected with probability 1e-6.
-
-    Example: [bold]dptheory audit[/bold]
-    """
-    from dptheory.training.audits import report
-
-    if not report(seed, long, typer.echo):
-        raise typer.Exit(1)
 
 
 def _require_a_step(done: "Run") -> None:

@@ -77,7 +77,18 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "out": Path("dptheory/claims/answers.json"),
         "page": Path("proofs/results.md"),
     },
-    commands.audit: {"seed": 0, "long": False},
+    commands.audit: {
+        "of": None,
+        "data": None,
+        "epsilon": None,
+        "delta": None,
+        "canaries": 1000,
+        "confidence": 0.95,
+        "access": "model",
+        "stated": None,
+        "seed": None,
+        "long": False,
+    },
 }
 LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
 """Printed as it is: not taken for markup, and not broken into lines."""
@@ -238,6 +249,49 @@ def test_audit(answer: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None
     assert call("audit", "--seed", "4", "--long") == (code, "a line\n")
     assert asked == [(0, False), (4, True)] and type(asked[0][1]) is bool
     assert call("audit", "--seed", "-1")[0] == 2
+
+
+_OWN = """
+import torch
+records = [(torch.randn(4), i % 3) for i in range(100)]
+def data():
+    return records
+def train(data):
+    return torch.nn.Linear(4, 3)
+def by_heart(data):
+    class Told(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.known = {tuple(x.tolist()) + (int(y),) for x, y in (data[i] for i in range(len(data)))}
+            self.one = torch.nn.Parameter(torch.zeros(1))
+        def forward(self, rows):
+            hits = [[float((*x.tolist(), y) in self.known) for y in range(3)] for x in rows]
+            return 10 * torch.tensor(hits) + self.one
+    return Told()
+"""
+
+
+@pytest.mark.parametrize(("loop", "code", "said"), [("train", 0, "stands"), ("by_heart", 1, "is false")])
+def test_audit_of_a_loop_in_a_file(loop: str, code: int, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "myloop.py"
+    file.write_text(_OWN)
+    options = ("--data", f"{file}:data", "--epsilon", "0.5", "--delta", "1e-5", "--canaries", "100", "--seed", "0")
+    found, text = call("audit", "--of", f"{file}:{loop}", *options)
+    assert found == code and said in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--epsilon", "1"), "epsilon"),
+        (("--of", "nothing.py:train"), "data"),
+        (("--of", "nothing.py:train", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5"), "of"),
+        (("--of", "train", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5"), "of"),
+    ],
+)
+def test_audit_of_a_loop_refuses(arguments: tuple[str, ...], named: str) -> None:
+    code, text = call("audit", *arguments)
+    assert code == 2 and named in text
 
 
 def ended(**changes: Any) -> SimpleNamespace:

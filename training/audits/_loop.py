@@ -1,0 +1,230 @@
+"""``audit``: whether the epsilon that any training loop claims can be, from one run, and what is wrong where it cannot."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from dptheory import _validate
+from dptheory.errors import ArgumentError
+from dptheory.privacy.auditing import OneRunResult, one_run_epsilon
+from dptheory.training.audits import _canaries, _released
+from dptheory.training.audits._diagnosis import Stated, diagnosis
+from dptheory.training.audits._findings import Finding
+from dptheory.training.audits._released import Steps
+from dptheory.training.engine import check_rows_apart
+
+ACCESSES = ("model", "gradients")
+_STREAM = 0x617564
+_ROWS = 16
+"""Records of the batch in which they have to be apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopAudit:
+    """What an audit of one run of a loop says; ``print`` it.
+
+    Attributes:
+        epsilon: what was claimed.
+        delta: its delta.
+        epsilon_lower: proved, at the confidence: epsilon is at least this.
+        proof: the guesses that prove it, and by which bound.
+        findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be asked:
+            not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold say what is wrong.
+
+    Example: nothing was guessed.
+        >>> from dptheory.privacy.auditing import OneRunResult
+        >>> from dptheory.training.audits import LoopAudit
+        >>> proof = OneRunResult(epsilon_lower=0.0, method="events", hits=50, guesses=100, canaries=1000, confidence=0.95)
+        >>> print(LoopAudit(epsilon=4.0, delta=1e-5, epsilon_lower=0.0, proof=proof, findings=()))
+        epsilon 4 at delta 1e-05 stands: at least 0.00 is proved, at confidence 0.95
+        50 of 100 guesses of 1000 canaries are right (events)
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_lower: float
+    proof: OneRunResult
+    findings: tuple[Finding, ...]
+
+    @property
+    def stands(self) -> bool:
+        """The claim is not refuted; that it is true is never shown."""
+        return self.epsilon_lower <= self.epsilon
+
+    def __str__(self) -> str:
+        verdict = "stands" if self.stands else "is false"
+        proof = self.proof
+        lines = [
+            f"epsilon {self.epsilon:g} at delta {self.delta:g} {verdict}: at least {self.epsilon_lower:.2f} is proved, "
+            f"at confidence {proof.confidence:g}",
+            f"{proof.hits} of {proof.guesses} guesses of {proof.canaries} canaries are right ({proof.method})",
+        ]
+        for one in self.findings:
+            if not one.passed:
+                lines.append(f"wrong: {one.name} is {one.measured:.3g} of what was stated, must hold: {one.statement}")
+        return "\n".join(lines)
+
+
+def audit(
+    train: Callable[[Any], Any],
+    data: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    canaries: Any = 1000,
+    confidence: float = 0.95,
+    score: Callable[[Any, Any], Any] | None = None,
+    access: str = "model",
+    stated: Stated | None = None,
+    seed: int | None = None,
+    tell: Callable[[str, int, int], None] | None = None,
+) -> LoopAudit:
+    """Train once on the data and on canaries that coins put in, guess the coins from what the loop releases, and see what that proves.
+
+    Whatever the loop is, a true claim is refuted with probability 1 - confidence at most: the bound holds for every mechanism.
+    With ``stated``, it is that for DP-SGD at these settings with an unknown scale of the noise, which proves more. Which of both it is
+    is decided by what is handed in, before the run, and so is the number of guesses, which grows with the claim: to refute epsilon some
+    3 e^epsilon of them have to be right at confidence .95, so that a claim of 4 needs 500 canaries or more, one of 6 a few thousand.
+
+    Args:
+        train: the loop; called once, with a Dataset: ``data`` and behind it the canaries that were drawn. It returns the model, a list
+            of models that it releases, or, where ``access`` is "gradients", :class:`Steps`.
+        data: a Dataset with a length; pairs of a tensor and a whole label, unless ``canaries`` and ``score`` are given.
+        epsilon: what the loop claims for one record more or less, >= 0.
+        delta: in (0, 1).
+        canaries: a Dataset; or how many are to be made, 5 to 1e6: records with a wrong label, or, for "gradients", inputs that are
+            orthogonal to each other. At most one for each record with a wrong label; at most two for each entry of an input, of which
+            the second half are opposites of the first.
+        confidence: in (0, 1).
+        score: of what ``train`` returned (each model, if they are several) and a record, a number: the larger, the likelier it was in.
+            None for minus the loss, or for the released gradients along that of the record.
+        access: what ``train`` returns, "model" (or models) or "gradients".
+        stated: the settings that the claim was computed from; with "gradients" alone. They bring the findings.
+        seed: of coins and canaries, 0 to 10^18; None for one that nobody knows.
+        tell: called with a word for what is done, how much of it, and of how much.
+
+    Returns:
+        The verdict, the bound and the findings.
+
+    Raises:
+        ValueError: an argument outside its range, canaries that cannot be made of such records, or a loop that returns something else.
+
+    Example: a loop that ignores its data.
+        >>> import torch
+        >>> from dptheory.training import audit
+        >>> data = [(torch.randn(4), i % 3) for i in range(100)]
+        >>> result = audit(lambda data: torch.nn.Linear(4, 3), data, canaries=100, epsilon=0.5, delta=1e-5, seed=0)
+        >>> result.stands
+        True
+    """
+    _validate.calls("train", train)
+    size = _canaries.length("data", data)
+    epsilon = _validate.real("epsilon", epsilon, 0.0, 1e4)
+    delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+    confidence = _validate.real("confidence", confidence, 0.0, 1.0, ends="()")
+    access = _validate.choice("access", access, ACCESSES)
+    if score is not None:
+        _validate.calls("score", score)
+    if stated is not None:
+        _validate.instance("stated", stated, Stated)
+        if access != "gradients" or score is not None:
+            raise ArgumentError(
+                "stated", "be left out where no gradients are seen, or with a score of your own", stated
+            )
+    if seed is not None:
+        seed = _validate.integer("seed", seed, 0, 10**18)
+    report = tell or (lambda what, done, of: None)
+    # a stream of its own: a loop that seeds NumPy with the same number draws other numbers than the coins
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    number = hasattr(canaries, "__index__")
+    if number:
+        canaries = _validate.integer("canaries", canaries, 5, _canaries.MOST)
+    chosen = _canaries.made(data, canaries, access, rng) if number else canaries
+    count = _canaries.length("canaries", chosen)
+    if count < 5:
+        raise ArgumentError("canaries", "be at least 5", canaries)
+    coins = rng.random(count) < 0.5  # fair, and seen by nobody but through the data
+
+    report("training", 0, 1)
+    released = train(_canaries.with_drawn(data, chosen, coins))
+    report("training", 1, 1)
+    findings: tuple[Finding, ...] = ()
+    composition = None
+    if access == "gradients":
+        if not isinstance(released, Steps) or len(released) == 0:
+            raise ArgumentError("train", "return Steps with at least one step", released)
+        if score is not None:
+            scores = np.array([float(score(released, chosen[i])) for i in range(count)])
+        else:
+            found = _released.seen(
+                released,
+                chosen,
+                unit=1.0 if stated is None else stated.max_grad_norm / stated.batch_size,
+                noise=1.0 if stated is None else stated.noise_multiplier,
+                share=0.05 if stated is None else stated.sampling_rate / 2.0,
+                done=lambda done: report("looking at steps", done, len(released)),
+            )
+            scores = found.along.sum(axis=0)
+            if stated is not None:
+                scores = _released.likelihood(found, stated.sampling_rate)
+                composition = stated.composition(len(released))
+                findings = diagnosis(released, stated, found.along, coins)
+        model = released.model
+    else:
+        models = list(released) if isinstance(released, Sequence) else [released]
+        if not models or not (score is not None or all(isinstance(one, nn.Module) for one in models)):
+            raise ArgumentError("train", "return the model, or a list of models", released)
+        scores = _released.model_scores(models, chosen, score)
+        model = models[-1]
+    report("proving", 0, 1)
+    proof = one_run_epsilon(
+        scores=scores,
+        coins=coins,
+        delta=delta,
+        confidence=confidence,
+        guesses=_guesses(count, epsilon, confidence),
+        composition=composition,
+    )
+    report("proving", 1, 1)
+    if isinstance(model, nn.Module):
+        findings += _apart(model, data, min(size, _ROWS))
+    return LoopAudit(epsilon=epsilon, delta=delta, epsilon_lower=proof.epsilon_lower, proof=proof, findings=findings)
+
+
+def _guesses(canaries: int, epsilon: float, confidence: float) -> int:
+    """Fixed by the claim, before the run: what proves most at moderate epsilons, and no less than can refute it.
+
+    r right guesses of r refute epsilon where p^r < 1 - confidence, p = e^epsilon / (1 + e^epsilon). There -log p is at least
+    1 / (1 + e^epsilon).
+    """
+    usual = 2 * round(2 * math.sqrt(canaries))
+    refuting = 2 * math.ceil(-math.log1p(-confidence) * (1.0 + math.exp(min(epsilon, 20.0))))
+    least = max(1, math.ceil(-math.log2(1.0 - confidence)))
+    return max(least, min(canaries, 10**5, max(usual, refuting)))
+
+
+def _apart(model: nn.Module, data: Any, rows: int) -> tuple[Finding, ...]:
+    """Whether the model keeps the records of a batch apart; nothing where that cannot be asked of it.
+
+    The layer is not named: the loss here is not the user's, so that what `check_rows_apart` says of the loss would mislead.
+    """
+    plain = getattr(model, "_module", model)
+    try:
+        batch = next(_released.records_of([data[i] for i in range(rows)]))
+    except ValueError:
+        return ()
+    if rows < 2:
+        return ()
+    name, statement = "records of a batch", "no record changes another one's gradient in the model's own layers"
+    try:
+        other = _released._copied(plain).train()
+        check_rows_apart(other, batch, lambda one, pair: _released.loss_of(one, *pair).mean())
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        if isinstance(error, ArgumentError) or not str(error).startswith("records must stay apart"):
+            return ()  # it could not be compared, which says nothing
+        return (Finding(name, statement, 0.0, 1.0, passed=False),)
+    return (Finding(name, statement, 1.0, 1.0, passed=True),)
