@@ -123,7 +123,10 @@ COARSE = {
         "rs.kappa_error",
         "rows: mean square of (value - exact) / standard error over 300 draws",
     ): 0.12,  # an error bar: its coverage
-    ("rs.one_run_curve", "the lines of a Gaussian release lie below its curve, and near it"): 0.085,  # how near the lines come
+    (
+        "rs.one_run_curve",
+        "the lines of a Gaussian release lie below its curve, and near it",
+    ): 0.085,  # how near the lines come
     ("rs.larger_clip", "the same by trying rates, 2,000 and 100,000 entries: share kept"): 0.04,
 }
 """What can be told no finer; other checks of the same fields are."""
