@@ -1,7 +1,8 @@
 """``dptheory audit``: the library's own mechanisms, or with ``--of`` any loop."""
 
-import importlib.util
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.errors import ArgumentError
+from dptheory.training._user_files import executed, place_of
 
 
 def audit(
@@ -86,10 +88,12 @@ def _loop(
 
     from dptheory.training.audits import audit as audit_loop
 
-    train, records = _named("of", of), _named("data", data)
+    # what is in one file shares its module: the file is executed once
+    execute = functools.cache(lambda path: executed(path, module_name=f"dptheory_own_{path.stem}"))
+    train, records = _named("of", of, execute), _named("data", data, execute)
     if not hasattr(records, "__getitem__") and callable(records):
         records = records()
-    settings = None if stated is None else _named("stated", stated)
+    settings = None if stated is None else _named("stated", stated, execute)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         tasks: dict[str, Any] = {}
 
@@ -114,29 +118,12 @@ def _loop(
     return result.stands
 
 
-def _named(argument: str, place: str) -> Any:
-    """What a Python file calls by this name; a file is run once, and may import its neighbours."""
-    file, _, name = place.rpartition(":")
-    path = Path(file)
-    if path.suffix != ".py" or not name.isidentifier():
-        raise ArgumentError(argument, "be a Python file and a name in it, as myloop.py:train", place)
-    if not path.is_file():
-        raise ArgumentError(argument, "be in a file that exists", place, then=f": there is no file {file}")
-    known = f"dptheory_own_{path.resolve().stem}"
-    module = sys.modules.get(known)
-    if module is None or getattr(module, "__file__", None) != str(path.resolve()):
-        spec = importlib.util.spec_from_file_location(known, path.resolve())
-        assert spec is not None and spec.loader is not None  # of a file that ends in .py
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[known] = module
-        sys.path.insert(0, str(path.resolve().parent))
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            del sys.modules[known]
-            raise ValueError(
-                f"{path} must be Python that can be imported, got {type(error).__name__}: {error}"
-            ) from error
+def _named(argument: str, place: str, execute: Callable[[Path], Any]) -> Any:
+    path, name = place_of(argument, place, example="myloop.py:train")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # a loop may import its neighbours when it runs
+    module = execute(path.resolve())
     if not hasattr(module, name):
-        raise ArgumentError(argument, f"be a name in {file}", place)
+        raise ArgumentError(argument, f"be a name in {path}", place)
     return getattr(module, name)

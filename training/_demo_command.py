@@ -103,7 +103,6 @@ def _leak() -> str:
     from dptheory.training import make_private, mechanisms
     from dptheory.training._randomness import seeded
 
-    logging.getLogger("dptheory.training").setLevel(logging.ERROR)  # that the loop is tried stands in the text
     draws = torch.Generator().manual_seed(0)
     data = TensorDataset(torch.randn(512, 20, generator=draws), torch.randint(2, (512,), generator=draws))
     model = seeded(0, lambda: nn.Linear(20, 2))
@@ -117,6 +116,9 @@ def _leak() -> str:
         max_grad_norm=1.0,
     )
     said = "nothing: the leak was not seen"
+    log = logging.getLogger("dptheory.training")
+    before = log.level
+    log.setLevel(logging.ERROR)  # that the loop is tried stands in the text
     try:
         for features, labels in loader:
             optimizer.zero_grad()
@@ -124,6 +126,8 @@ def _leak() -> str:
             optimizer.step()
     except ValueError as error:
         said = str(error)
+    finally:
+        log.setLevel(before)
     return "\n".join(
         [
             "   CrossEntropyLoss(weight=[1, 20]) divides by the batch's sum of weights, so one record moves the gradients of all "

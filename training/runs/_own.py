@@ -1,9 +1,6 @@
 """A network and records of the user's own: a function in a Python file, and arrays in an .npz file."""
 
-import importlib.util
-import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptheory import _validate
-from dptheory.errors import ArgumentError
 from dptheory.training._randomness import seeded
+from dptheory.training._user_files import executed, place_of
 
 _MODULE = "dptheory_own_network"
 _FEATURES, _LABELS = "features", "labels"
@@ -57,13 +54,10 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
         Linear(in_features=3, out_features=2, bias=True)
     """
     _validate.instance("model", model, str)
-    file, _, function = model.rpartition(":")
-    path = Path(file)
-    if path.suffix != ".py" or not function.isidentifier():
-        raise ArgumentError("model", "be a Python file and a function of it, as mynetwork.py:build", model)
-    if not path.is_file():
-        raise ArgumentError("model", "be of a file that exists", model, then=f": there is no file {file}")
-    build = _function(path, function)
+    path, function = place_of("model", model, example="mynetwork.py:build")
+    build = getattr(executed(path, module_name=_MODULE), function, None)
+    if not callable(build):
+        raise ValueError(f"{path} must have a function {function}, got none of that name")
     try:
         network = seeded(seed, build)
     except Exception as error:
@@ -73,25 +67,6 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise ValueError(f"{model} must give an nn.Module, got {_validate.shown(network)}")
     return network.train()
-
-
-def _function(path: Path, function: str) -> Callable[[], Any]:
-    spec = importlib.util.spec_from_file_location(_MODULE, path)
-    assert spec is not None and spec.loader is not None  # of a file that ends in .py
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)  # for the files beside it
-    sys.modules[_MODULE] = module  # as dataclasses and pickle look their module up
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ValueError(f"{path} must be Python that can be imported, got {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(folder)
-    found = getattr(module, function, None)
-    if not callable(found):
-        raise ValueError(f"{path} must have a function {function}, got none of that name")
-    return found  # type: ignore[no-any-return]
 
 
 def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor]:
