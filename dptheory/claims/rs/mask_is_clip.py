@@ -64,14 +64,18 @@ def _outside(**point: float) -> float:
     return _inside(**point, narrow=0.2)
 
 
+_SMALL = {
+    "dim": Range(2, 7, integer=True),
+    "keep": Range(1, 6, integer=True),
+    "tilt": Range(0, 2),
+    "push": Range(0, 2),
+    "clip": Range(0.1, 3, log=True),
+}
+"""Where every mask can be tried in turn."""
+
+
 row.inequality(
-    {
-        "dim": Range(2, 7, integer=True),
-        "keep": Range(1, 6, integer=True),
-        "tilt": Range(0, 2),
-        "push": Range(0, 2),
-        "clip": Range(0.1, 3, log=True),
-    },
+    _SMALL,
     wrong=_outside,
     tolerance=1e-9,
     name="kappa* lies within its bounds, every mask in turn",
@@ -96,13 +100,7 @@ def _nearer(**point: float) -> float:
 
 
 row.inequality(
-    {
-        "dim": Range(2, 7, integer=True),
-        "keep": Range(1, 6, integer=True),
-        "tilt": Range(0, 2),
-        "push": Range(0, 2),
-        "clip": Range(0.1, 3, log=True),
-    },
+    _SMALL,
     wrong=_nearer,
     tolerance=1e-9,
     name="the masked step is the step of the larger clip but for the root of the variance, every mask in turn",

@@ -13,14 +13,12 @@ from dptheory.privacy._parts import Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
-from dptheory.privacy.methods.random_allocation._total import Total
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, bins, nearly_alike
 
 _CELLS = 2**12
 _MOST = 128
 """More kinds than these are binned: each takes some hundredths of a second."""
-_LEFT_OUT = 1e-8
-"""Share of delta that is left out in all steps."""
 _NARROW = 1e-2
 """Relative width at which no other method is asked."""
 _GUESS, _LEAST, _PASSES = 1e-6, 1e-300, 3
@@ -52,14 +50,14 @@ class ManyKinds:
                 upper = min(upper, _total(steps, direction, about, True).upper_delta(epsilon))
                 if upper >= about / 100 or upper < _LEAST:
                     break
-                about = _power_of_ten(upper)
+                about = power_of_ten(upper)
             lower = _total(steps, direction, about, False).lower_delta(epsilon)
         except Unresolved:
             pass
         return Bracket(lower, upper, upper - lower <= _NARROW * upper)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
-        lower, upper, about = 0.0, math.inf, _power_of_ten(delta)
+        lower, upper, about = 0.0, math.inf, power_of_ten(delta)
         try:
             upper = _total(steps, direction, about, True).upper_epsilon(delta)
             lower = _total(steps, direction, about, False).lower_epsilon(delta)
@@ -68,15 +66,10 @@ class ManyKinds:
         return Bracket(lower, upper, upper - lower <= _NARROW * upper)
 
 
-def _power_of_ten(delta: float) -> float:
-    """At most delta, so that a lattice serves for many."""
-    return 10.0 ** math.floor(math.log10(delta) + 1e-9)
-
-
 @functools.lru_cache(maxsize=8)
 def _total(steps: Steps, direction: Direction, about: float, above: bool) -> Total:
     kinds = bins(steps, upper=above, most=_MOST)
-    budget = _LEFT_OUT * about / sum(step.count for step in kinds)
+    budget = LEFT_OUT * about / sum(step.count for step in kinds)
     parts: list[tuple[PartLoss, int]] = []
     for step in kinds:
         loss = sampled_loss(step.noise_multiplier, step.sampling_rate, direction)

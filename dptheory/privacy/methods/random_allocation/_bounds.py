@@ -17,10 +17,8 @@ from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss, epoch_loss
 from dptheory.privacy.methods.random_allocation._ratio import epoch_law
-from dptheory.privacy.methods.random_allocation._total import Total
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
 
-_LEFT_OUT = 1e-8
-"""Share of delta that is left out in all steps."""
 _LEAST_NOISE = 0.2
 """With less the lattice has hundreds of octaves, and epochs give themselves away."""
 _MOST_COUNTED = 8
@@ -94,14 +92,14 @@ def _summed(part: object) -> Steps:
 
 def _upper_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
     try:
-        return _total(parts, direction, _rounded(delta), True).upper_epsilon(delta)
+        return _total(parts, direction, power_of_ten(delta), True).upper_epsilon(delta)
     except Unresolved:
         return math.inf
 
 
 def _lower_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
     try:
-        return _total(parts, direction, _rounded(delta), False).lower_epsilon(delta)
+        return _total(parts, direction, power_of_ten(delta), False).lower_epsilon(delta)
     except Unresolved:
         return 0.0
 
@@ -111,7 +109,7 @@ def _delta(parts: Parts, direction: Direction, epsilon: float, *, above: bool) -
     best, about = 1.0 if above else 0.0, _GUESS
     try:
         for _ in range(_PASSES):
-            total = _total(parts, direction, _rounded(about), above)
+            total = _total(parts, direction, power_of_ten(about), above)
             best = min(best, total.upper_delta(epsilon)) if above else max(best, total.lower_delta(epsilon))
             if best >= about / 100 or best < _LEAST_ABOUT:
                 break
@@ -144,11 +142,6 @@ def _replaced_delta(parts: Parts, epsilon: float) -> float:
     return best
 
 
-def _rounded(delta: float) -> float:
-    """A power of ten at most delta, so that a lattice serves for many."""
-    return 10.0 ** math.floor(math.log10(delta) + 1e-9)
-
-
 @functools.lru_cache(maxsize=32)
 def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
     """All parts for the bounds of one side; from below those that are not served are left out, as if they were not released.
@@ -160,7 +153,7 @@ def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Tot
     steps = sum(part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in served)
     found: list[tuple[PartLoss, int]] = []
     for part in served:
-        losses = _losses(part, direction, _LEFT_OUT * about / steps, above) if _counted(part) else ()
+        losses = _losses(part, direction, LEFT_OUT * about / steps, above) if _counted(part) else ()
         if not losses and above:
             raise Unresolved("noise or counts that no lattice serves")
         found += losses

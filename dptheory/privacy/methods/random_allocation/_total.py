@@ -17,6 +17,8 @@ _MOST = 2**18
 _MARGIN = 1e-9
 """Relative, on delta: what else is rounded."""
 _ROUNDS = 3
+LEFT_OUT = 1e-8
+"""Share of delta that is left out in all steps."""
 _LEAST_TILT, _RATIO, _TILTS = 1e-3, 1.15, 128
 
 
@@ -159,6 +161,11 @@ class _Tilts:
 
 def _tilt(place: int) -> float:
     return _LEAST_TILT * _RATIO**place
+
+
+def power_of_ten(delta: float) -> float:
+    """The largest at most delta, so that a lattice serves for many."""
+    return 10.0 ** math.floor(math.log10(delta) + 1e-9)
 
 
 def _root(excess: Callable[[float], float], *, up: bool) -> float:
