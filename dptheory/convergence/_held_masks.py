@@ -3,17 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._power_sums import changing_sums
 from dptheory.convergence._terms import DescentBound
 
 # --- The arguments of the bounds for masks that are held through epochs, and what an epoch is sure to gain
-
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

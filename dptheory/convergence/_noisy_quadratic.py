@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 
-Array = NDArray[np.float64]
 Schedule = Literal["constant", "linear", "cosine"]
 Responses = tuple[Array, Array]
 """The mean of the weights from a unit start, and their variance under unit noise."""

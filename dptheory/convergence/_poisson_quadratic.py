@@ -5,12 +5,11 @@ the variance ((1 - q) / B) mean (h_i w - c_i)^2: it changes with w, also where a
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.convergence import _ranges as ranges
 
-Array = NDArray[np.float64]
 _LARGEST = 1e35
 
 

@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dptheory._arrays import Array
 
 
 def power_sums(gap: float, count: int) -> tuple[float, float]:

@@ -5,12 +5,11 @@ variance V_j in entry j. The mask m keeps each entry with probability x = 1 - ra
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 _MAX_ENTRIES = 10**8  # of the array of moments
 _LARGEST = 1e70

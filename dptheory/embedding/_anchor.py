@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
 from dptheory._alike import run_around
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 _ORTHONORMAL = 1e-8
 _ROUNDING = 1e-9

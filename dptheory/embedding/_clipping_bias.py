@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.embedding import _sizes
 from dptheory.gradients import clip as clip_rows
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,10 @@
 """Bases of several groups of parameters: what they cost, and how many vectors each group gets."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 
 
@@ -37,7 +38,7 @@ def grouping_cost_ratio(group_sizes: ArrayLike, *, subspace_dims: ArrayLike) -> 
     return float((k @ p) / (k.sum() * p.sum()))
 
 
-def square_root_allocation(group_sizes: ArrayLike, *, subspace_dim: int) -> NDArray[np.float64]:
+def square_root_allocation(group_sizes: ArrayLike, *, subspace_dim: int) -> Array:
     r"""GEP's shares k_g = k sqrt(p_g) / sum_h sqrt(p_h), before rounding.
 
     They minimise sum_g p_g / k_g under sum_g k_g = k, the residual energy if that of each group is c p_g / k_g with one c;
@@ -68,7 +69,7 @@ def square_root_allocation(group_sizes: ArrayLike, *, subspace_dim: int) -> NDAr
     return np.asarray(shares)
 
 
-def _sizes(sizes: ArrayLike) -> NDArray[np.float64]:
+def _sizes(sizes: ArrayLike) -> Array:
     p = _validate.finite("group_sizes", sizes)
     if p.ndim != 1 or p.size == 0 or not ((p >= 1) & (p <= 1e12)).all():
         raise ArgumentError("group_sizes", "be a row of numbers in [1, 1e12]", sizes)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dptheory._arrays import Array
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(56)

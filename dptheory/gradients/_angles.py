@@ -8,11 +8,10 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import _angle_law
 from dptheory.gradients._snr_slope import slope
-
-Array = NDArray[np.float64]
 
 _SMALLEST = 1e-300  # angle, in radians
 

@@ -9,13 +9,11 @@ import math
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import _angle_law
-
-Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _WIDTHS = 9.0  # exp(-81 / 2) of the density of phi and less is left out

@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate, _vectors
 from dptheory._alike import run_around
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import all_masks, kept_entries, random_masks, symmetric_clip_lower_bound
 from dptheory.sparsification._mask_average import Bracket, Shares, descent, mean_descent
 from dptheory.sparsification._tradeoff import relative_bound
-
-Array = NDArray[np.float64]
 
 # --- kappa without a split of the clipping norm: its largest value, from norms alone
 

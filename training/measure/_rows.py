@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory.training.measure._settings import ProbeSettings, ValidateSettings
 
-Array = NDArray[np.float64]
 Relation = Literal["equal", "at least", "at most"]
 
 NONE = "none"

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from dptheory import embedding, freezing, gradients, sparsification
+from dptheory._arrays import Array
 from dptheory.training.engine import generator_noise
 from dptheory.training.measure._gradient import measure_gradient
 from dptheory.training.measure._linear_attack import attack_errors, constraint_vector
-from dptheory.training.measure._rows import NONE, Array, Labels, Row
+from dptheory.training.measure._rows import NONE, Labels, Row
 from dptheory.training.measure._settings import MeasureSettings, ValidateSettings
 from dptheory.training.measure._snapshot import Snapshot
 from dptheory.training.mechanisms import (

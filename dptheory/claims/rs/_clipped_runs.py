@@ -5,11 +5,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import convergence
+from dptheory._arrays import Array
 
-Array = NDArray[np.float64]
 _BOTH, _ONE = np.ones((1, 2)), np.eye(2)
 
 

@@ -1,5 +1,3 @@
-"""rs.clipped_masks: the printed algorithm, its clipping, held and tightened masks, momentum and noise together."""
-
 import math
 from typing import Any
 
@@ -14,10 +12,8 @@ from dptheory.claims.rs.held_steps import Wave
 row = new_row(
     id="rs.clipped_masks",
     source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.clipped_mask_bound, convergence.allocated_mask_bound),
-    proved=True,
 )
 
 # gap, gamma, mu, epochs, n, G, C, sigma, dim, B, last drop rate, p, z, bias
