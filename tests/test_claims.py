@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck, _search
+from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck, SearchCheck, _search
 from dptheory.claims import Claim, Source, Verdict
 from dptheory.claims._registry import ledger_key
 from tests.every import every
@@ -186,7 +186,7 @@ def test_own_results_say_so() -> None:
 
 def test_a_search_travels_to_another_process() -> None:
     """Its sides are found there by the claim: a lambda does not travel."""
-    (check,) = [one for one in claims.get("rs.fixed_rate").checks if isinstance(one, checks.SearchCheck)][:1]
+    (check,) = [one for one in claims.get("rs.fixed_rate").checks if isinstance(one, SearchCheck)][:1]
     point = {name: one.value(0.3) for name, one in check.box.items()}
     for side in (check.slack, check.wrong):
         assert pickle.loads(pickle.dumps(side))(**point) == side(**point)
