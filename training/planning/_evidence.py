@@ -223,7 +223,8 @@ class _Counting(Executor):
     """
 
     def __init__(self, inner: ProcessPoolExecutor | ThreadPoolExecutor) -> None:
-        self._inner, self._max_workers = inner, inner._max_workers
+        self._inner = inner
+        self._max_workers: int = inner._max_workers  # type: ignore[union-attr]
         self.examples = 0.0
         self.seconds = 0.0
 
