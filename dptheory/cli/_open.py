@@ -7,7 +7,6 @@ import webbrowser
 from pathlib import Path
 
 import typer
-from math_core import LatexToMathML
 
 from dptheory.claims import Claim, page_markdown
 from dptheory.files import write_atomically
@@ -51,7 +50,7 @@ def page_html(title: str, markdown: str, folder: Path) -> str:
     try:
         from markdown_it import MarkdownIt
 
-        from dptheory.cli._open import mathml
+        from dptheory.cli._mathml import mathml
     except ImportError:
         raise ValueError("--open needs the extra docs: pip install 'dptheory[docs]'") from None
     formulas: list[str] = []
@@ -68,33 +67,3 @@ def page_html(title: str, markdown: str, folder: Path) -> str:
     body = MarkdownIt("commonmark").enable("table").render(text)
     body = re.sub("\ue000(\\d+)\ue001", lambda found: formulas[int(found[1])], body)
     return _PAGE.format(title=html.escape(title), base=folder.as_uri(), body=body)
-
-
-# --- Formulas as MathML, for the page in the browser and for the site; needs the extra ``docs``
-
-
-_CONVERTER = LatexToMathML(macros={"cr": r"\\", "tag": r"\qquad(#1)"}, fancy_error=False)
-
-
-_CLOSING_BASE = re.compile(r"(<(?:msup|msub|msubsup)>)<mo( [^>]*minsize[^>]*)>([^<]*)</mo>")
-"""A large bracket that carries an exponent: browsers take it for the opening one, and draw it low and small."""
-
-
-def mathml(latex: str, *, display: bool) -> str:
-    """MathML of a formula of a page; what one formula defines is forgotten before the next.
-
-    Args:
-        latex: the formula without its dollar signs.
-        display: on lines of its own.
-
-    Returns:
-        A ``<math>`` element.
-
-    Raises:
-        ValueError: a formula that the converter does not know.
-    """
-    try:
-        found: str = _CONVERTER.convert_with_local_state(latex.strip(), displaystyle=display)
-    except Exception as error:
-        raise ValueError(f"formula {latex!r}: {error}") from error
-    return _CLOSING_BASE.sub(r'\1<mrow><mo form="postfix"\2>\3</mo></mrow>', found)

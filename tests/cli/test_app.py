@@ -682,7 +682,7 @@ def test_without_a_browser_the_file_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_pages_or_library_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "math_core", None)
-    monkeypatch.delitem(sys.modules, "dptheory.cli._open", raising=False)
+    monkeypatch.delitem(sys.modules, "dptheory.cli._mathml", raising=False)
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert (done.exit_code, done.stderr) == (2, "Error: --open needs the extra docs: pip install 'dptheory[docs]'\n")
     monkeypatch.setattr(_prose, "page_folders", lambda: (tmp_path,))
@@ -702,7 +702,7 @@ def test_no_page_is_left_with_a_raw_formula() -> None:
 
 def test_a_large_closing_bracket_with_an_exponent_is_drawn_as_closing() -> None:
     pytest.importorskip("math_core", reason="needs the extra docs")
-    from dptheory.cli._open import mathml
+    from dptheory.cli._mathml import mathml
 
     found = mathml(r"\big(a+b\big)^2", display=False)
     assert '<msup><mrow><mo form="postfix" minsize="1.2em" maxsize="1.2em">)</mo></mrow><mn>2</mn></msup>' in found
