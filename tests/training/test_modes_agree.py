@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
-from dptheory.training.engine import attach
+from tests.training import sgd
 
 N, CLASSES, STEPS, CLIP = 9, 3, 3, 0.1
 TOKENS = torch.randint(11, (N, 4), generator=torch.Generator().manual_seed(3))
@@ -137,10 +137,9 @@ def trained(base: nn.Module, x: torch.Tensor, number: int, mode: str, dtype: tor
         mechanism = list(mechanisms(model, dtype))[number]
         if isinstance(mechanism, m.LayerFreezing) and sum(p.requires_grad for p in model.parameters()) < 3:
             return None
-        private, optimizer = attach(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), 0.5), mechanism=mechanism, sampling_rate=0.1,
-            expected_batch_size=N, noise_multiplier=0.3, max_grad_norm=CLIP, grad_sample_mode=mode,
-            noise_generator=torch.Generator().manual_seed(0),
+        private, optimizer = sgd.attach(
+            model, lr=0.5, mechanism=mechanism, sampling_rate=0.1, expected_batch_size=N, noise_multiplier=0.3,
+            max_grad_norm=CLIP, grad_sample_mode=mode, noise_generator=torch.Generator().manual_seed(0),
         )  # fmt: skip
     found = []
     for step in range(STEPS):
@@ -192,10 +191,9 @@ def test_rows_that_are_not_finite_count_as_zero_and_are_counted() -> None:
             for mode in ("hooks", "factors"):
                 torch.manual_seed(1)
                 model = build().double()
-                private, optimizer = attach(
-                    module=model, optimizer=torch.optim.SGD(model.parameters(), 0.5),
-                    mechanism=m.RandomSparsification(m.Constant(0.5), 0),
-                    sampling_rate=0.1, expected_batch_size=N, noise_multiplier=0.0, max_grad_norm=CLIP, grad_sample_mode=mode,
+                private, optimizer = sgd.attach(
+                    model, lr=0.5, mechanism=m.RandomSparsification(m.Constant(0.5), 0), sampling_rate=0.1,
+                    expected_batch_size=N, noise_multiplier=0.0, max_grad_norm=CLIP, grad_sample_mode=mode,
                 )  # fmt: skip
                 optimizer.begin_batch(N)
                 F.cross_entropy(private(spoilt), torch.arange(N) % CLASSES).backward()

@@ -21,13 +21,13 @@ from dptheory.training._randomness import own_generator
 from dptheory.training._streams import simulation
 from dptheory.training.audits import _attacks, _board, _cases, _measure, _suite
 from dptheory.training.data import Images
-from dptheory.training.engine import attach
 from dptheory.training.measure import ValidateSettings
 from dptheory.training.mechanisms import Contribution, clipped_sum, sample_norms
 from dptheory.training.mechanisms._clipping import weighted_sum
 from dptheory.training.runs import DpSgdSettings, accuracy, sampling_rate
 from tests.named import by_name
 from tests.refused import refused
+from tests.training import sgd
 
 # --- The documented range of every number that training takes: both ends, and what lies just outside ---
 
@@ -93,13 +93,7 @@ def made(name: str, **named: Any) -> Make:
     def make(value: Any) -> object:
         model = nn.Linear(2, 1)
         given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0} | named | {name: value}
-        return engine.make_private(
-            module=model,
-            optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
-            data_loader=DataLoader(TensorDataset(PIXELS), 1),
-            mechanism=m.DpSgd(),
-            **given,
-        )
+        return sgd.make_private(model, DataLoader(TensorDataset(PIXELS), 1), lr=1.0, **given)
 
     return make
 
@@ -108,9 +102,7 @@ def attached(name: str, **named: Any) -> Make:
     def make(value: Any) -> object:
         model = nn.Linear(2, 1)
         given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "sampling_rate": 0.5} | named | {name: value}
-        return engine.attach(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), **given
-        )
+        return sgd.attach(model, lr=1.0, **given)
 
     return make
 
@@ -454,10 +446,7 @@ class Uneven(m.DpSgd):
 @pytest.mark.parametrize("in_release", [False, True])
 def test_a_mechanism_that_forgets_a_tensor(in_release: bool) -> None:
     model = nn.Linear(3, 2)
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=Uneven(in_release),
-        sampling_rate=0.5, train_size=8, noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    private, optimizer = sgd.attach(model, lr=1.0, mechanism=Uneven(in_release), sampling_rate=0.5, train_size=8)
     optimizer.begin_batch()
     with pytest.raises(ValueError, match="zip"):
         for more in (True, False):

@@ -13,7 +13,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import privacy
-from dptheory.training import make_private
 from dptheory.training import mechanisms as m
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
@@ -26,6 +25,7 @@ from dptheory.training.runs import DpSgdSettings, _checkpoint
 from dptheory.training.runs import _prepare as prepare_of
 from dptheory.training.runs import _train as run_of
 from tests.refused import refused
+from tests.training import sgd
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -214,11 +214,8 @@ def test_numbers_that_json_lacks() -> None:
 def made(loader: DataLoader | None = None, **options: Any) -> Any:
     model = nn.Linear(3, 2)
     given = {"mechanism": m.DpSgd(), "noise_multiplier": 1.5, "max_grad_norm": 0.7} | options
-    return make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        data_loader=DataLoader(TensorDataset(torch.zeros(20, 3)), 5) if loader is None else loader,
-        **given,
+    return sgd.make_private(
+        model, DataLoader(TensorDataset(torch.zeros(20, 3)), 5) if loader is None else loader, **given
     )
 
 

@@ -25,7 +25,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.errors import ArgumentError
-from dptheory.training import PrivacyEngine, _machine, _randomness, _streams, make_private
+from dptheory.training import PrivacyEngine, _machine, _randomness, _streams
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import normal, own_generator, permutation, secure_normal, seeded
 from dptheory.training._streams import BATCHES, NOISE, Stream, derived, digest, on_cpu, seed_stream, simulation
@@ -40,6 +40,7 @@ from dptheory.training.engine import (
 )
 from dptheory.training.engine._sampling import SizeLaw, poisson_subset, size_law
 from tests.refused import refused
+from tests.training import sgd
 from tests.training.in_a_fork import in_a_fork
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -725,9 +726,8 @@ def test_streams_of_one_seed_share_no_words(
     sizes = (FEATURES, 4, 2) if own == {_MASKS} else (FEATURES, 2)  # two layers, of which one may freeze
     model = nn.Sequential(*(nn.Linear(*pair) for pair in itertools.pairwise(sizes)))
     first, second = (torch.Generator().manual_seed(SEED) for _ in range(2))
-    private, optimizer, loader = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, noise_multiplier=1.0,
-        max_grad_norm=1.0, data_loader=DataLoader(DATA, ROWS // 4, generator=first),
+    private, optimizer, loader = sgd.make_private(
+        model, DataLoader(DATA, ROWS // 4, generator=first), mechanism=mechanism,
         noise_generator=first if shared else second, probe=False,
     )  # fmt: skip
     for features, names in loader:

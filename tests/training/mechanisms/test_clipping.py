@@ -18,6 +18,7 @@ from dptheory.training._streams import simulation
 from dptheory.training.engine import attach
 from dptheory.training.mechanisms import Clipping, clipped_sum
 from dptheory.training.per_example import _squares
+from tests.training import sgd
 
 # --- Norms and clipped sums of per-sample gradients, a few rows at a time or all at once ---
 
@@ -369,10 +370,7 @@ def test_the_share_of_a_frozen_layer_goes_to_the_others() -> None:
 def test_a_parametrized_layer_is_one() -> None:
     model = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)), nn.Linear(4, 2))
     rule = m.LayerClipping([1.0, 1.0])
-    attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(clipping=rule),
-        sampling_rate=0.5, expected_batch_size=1.0, noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    sgd.attach(model, mechanism=m.DpSgd(clipping=rule), sampling_rate=0.5, expected_batch_size=1.0)
     assert [len(group) for group in rule.groups(5)] == [3, 2]
 
 
@@ -541,10 +539,9 @@ def run(steps: int, state: dict[str, Any] | None = None, parts: int = 1) -> tupl
     torch.manual_seed(0)
     model, x, y = nn.Linear(3, 2), 5 * torch.randn(40, 3), torch.arange(40) % 2
     mechanism = adaptive(m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=10**6)) if parts < 0 else adaptive()
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.05), mechanism=mechanism, sampling_rate=0.25,
-        expected_batch_size=10.0, noise_multiplier=SIGMA, max_grad_norm=CLIP_OF_ADAPTIVE_CLIPPING,
-        noise_generator=torch.Generator().manual_seed(3),
+    private, optimizer = sgd.attach(
+        model, lr=0.05, mechanism=mechanism, sampling_rate=0.25, expected_batch_size=10.0, noise_multiplier=SIGMA,
+        max_grad_norm=CLIP_OF_ADAPTIVE_CLIPPING, noise_generator=torch.Generator().manual_seed(3),
     )  # fmt: skip
     if state is not None:
         optimizer.load_state_dict(state["optimizer"])
