@@ -33,14 +33,8 @@ from tests.refused import refused
 
 
 ENTRY = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 6))
-
-
 SIZE = st.floats(1e-3, 1e3)
-
-
 ANGLE = st.floats(0, math.pi, allow_subnormal=False)
-
-
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 
 
@@ -334,10 +328,7 @@ def test_in_one_dimension_the_angle_is_said_as_it_was_given() -> None:
 
 
 POSITIVE = st.floats(1e-3, 1e3)
-
-
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
-
 
 PLAIN: dict[str, Any] = {
     "decrease": 2.0,
@@ -678,8 +669,6 @@ def test_where_the_least_is_sharp_the_run_is_one_step() -> None:
 
 
 _STEP = {"frozen_layers": 1, "clip_norm": 1.0, "noise_multiplier": 1.5, "batch_size": 256}
-
-
 _DESCENT = {"objective_gap": 2.0, "learning_rate": 0.1, "steps": 100, "smoothness": 3.0}
 
 

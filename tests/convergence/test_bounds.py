@@ -707,7 +707,6 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]]] = [
     (convergence.fresh_mask_moments, GOOD_FRESH | {"steps": 10**4}, "learning_rate", (5.0,)),
 ]
 
-
 EPOCHS = {"objective_gap": 1.0, "learning_rate": 0.01, "epochs": 5, "steps_per_epoch": 2, "smoothness": 1.0}
 NOISY: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (convergence.dpsgd_bound, GOOD_DPSGD | {"noise_multiplier": 1.0}),

@@ -20,17 +20,9 @@ from tests.refused import refused
 
 
 DIMS = st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)).map(lambda x: (max(x), min(x)))
-
-
 CLIPS = st.floats(1e-3, 1e3)
-
-
 MUS = st.floats(1e-2, 1e2)
-
-
 SHARES = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-60)
-
-
 quick = settings(max_examples=80, deadline=None, derandomize=True)
 
 
@@ -334,8 +326,6 @@ def test_presets_are_those_of_section_4_and_of_the_example() -> None:
 
 # --- bad input --------------------------------------------------------------------------------------------------------
 NAN, INF = math.nan, math.inf
-
-
 W, R = [[1.0, 2.0]], [[0.5]]
 
 
@@ -343,14 +333,8 @@ W, R = [[1.0, 2.0]], [[0.5]]
 
 
 LOG_DELTAS = st.floats(-600, -0.01)
-
-
 SHARES_OF_CALIBRATION = st.floats(-9, 0).map(lambda u: 10.0**u)
-
-
 STEPS = st.integers(1, 10**9)
-
-
 ADJACENCIES = st.sampled_from(["add-remove", "replace-one"])
 
 
@@ -468,8 +452,6 @@ def test_sampling_everybody_changes_nothing() -> None:
 
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
-
-
 SIZE = st.floats(1e-3, 1e3)
 
 
@@ -649,7 +631,6 @@ def test_most_steps() -> None:
 GOOD = {
     'dim': 100, 'subspace_dim': 5, 'train_size': 50, 'smoothness': 1.0, 'initial_distance': 1.0, 'mu': 1.0, 'residual_clip': 0.1,
 }  # fmt: skip
-
 
 PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "delta": 1e-5}
 

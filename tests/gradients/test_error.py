@@ -289,8 +289,6 @@ def test_average_over_masks_uses_every_norm() -> None:
 
 
 NAN, INF = math.nan, math.inf
-
-
 GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip_norm=1.0, noise_multiplier=1.0, batch_size=10, drop_rate=0.5)
 
 

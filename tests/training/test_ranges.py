@@ -33,32 +33,14 @@ from tests.training import sgd
 
 
 Make = Callable[[Any], object]
-
-
 HALF = m.Constant(0.5)
-
-
 SGD = DpSgdSettings(steps=13, batch_size=5, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=1.0, seed=0)
-
-
 SETTINGS = ValidateSettings(SGD)
-
-
 RUN = runs.RunConfig(data="excerpt", model="small-cnn", epochs=1, batch_size=1, max_grad_norm=1.0, noise_multiplier=1.0)
-
-
 GRADIENTS = measure.MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0)
-
-
 LAYER = nn.Linear(2, 1)
-
-
 PIXELS = torch.zeros(3, 2)
-
-
 MOST = 10**9
-
-
 SEEDS = (0, 2**63 - 1)
 
 
@@ -350,8 +332,6 @@ def test_noise_and_normals_of_a_range() -> None:
 
 
 TWO = [torch.ones(4), torch.ones(2)]
-
-
 SAMPLES = [torch.ones(3, 4), torch.ones(3, 2)]
 
 

@@ -28,14 +28,8 @@ from tests.refused import refused
 
 
 CLIP, SIGMA, DELTA, SEED, TRIALS = 1.3, 2.0, 1e-5, 3, 60
-
-
 STD = SIGMA * CLIP
-
-
 HALF = m.Constant(0.5)
-
-
 AUDITS = {audit.name: audit for audit in audits.step_audits()}
 
 
@@ -55,8 +49,6 @@ def axis(dim: int, place: int, size: float = CLIP) -> np.ndarray:
 
 
 SELECTION = np.tile(np.r_[np.full(4, 1.3), np.ones(4)] / 5, (5, 1))
-
-
 FLIP = np.r_[np.zeros(4), np.full(4, CLIP / 2)]
 
 
@@ -129,8 +121,6 @@ def seeded_mask(generator: torch.Generator, dim: int = 20) -> np.ndarray:
 
 
 ONE = gaussian_epsilon(1 / SIGMA, DELTA)
-
-
 TWO = gaussian_epsilon(math.sqrt(2) / SIGMA, DELTA)
 
 
@@ -337,11 +327,7 @@ def test_an_audit_is_run_at_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PLAN = _suite.plan(0)
-
-
 MADE = on_layers(PLAN)
-
-
 UNIT = 2.0**-24
 
 
@@ -400,8 +386,6 @@ def test_biases_weigh_in_the_norm(share: float) -> None:
 
 
 RECORDS, RATE = 5, 0.4
-
-
 DRAWN = [np.array(batch, dtype=np.int64) for batch in ([0, 3], [], [3, 3, 4], [0, 1, 3, 4], [2, 3], [0, 3], [3])]
 
 

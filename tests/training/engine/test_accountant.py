@@ -31,17 +31,9 @@ from tests.training.in_a_fork import in_a_fork
 
 
 RATE, DELTA = 0.05, 1e-5
-
-
 PLAIN = StepCost(1.3)
-
-
 SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.01)))
-
-
 STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.3)))
-
-
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
@@ -359,8 +351,6 @@ def test_releases_besides_the_steps_are_counted() -> None:
 
 # --- accountant_state: States of an accountant: what is counted when one is taken over, and which are refused
 RATE_ACCOUNTANT_STATE = 0.1
-
-
 OTHER = StepCost(2.0)
 
 
@@ -465,8 +455,6 @@ def test_forked_processes_count_steps_of_their_own() -> None:
 
 
 DELTA_OF_BUDGETED = 1e-5
-
-
 DATA = TensorDataset(torch.ones(40, 6), torch.arange(40) % 2)
 
 
@@ -602,14 +590,8 @@ def test_budgets_beyond_the_noise_of_the_calculator_are_answered(epsilon: float,
 
 
 LAW = SubsetMallows(64, 16, theta=0.3)
-
-
 PLAIN_OF_ACCOUNTANT_PARTS, QUIET = StepCost(1.3), StepCost(2.0)
-
-
 SELECTED_OF_ACCOUNTANT_PARTS = StepCost(1.5, selection=(10, LAW))
-
-
 Patch = pytest.MonkeyPatch
 
 

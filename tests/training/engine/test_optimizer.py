@@ -378,8 +378,6 @@ def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
 
 
 FIRST, OTHER = (torch.arange(6.0), torch.tensor(1)), (torch.arange(6.0) + 1, torch.tensor(2))
-
-
 Named = namedtuple("Named", "x y")
 
 
@@ -638,8 +636,6 @@ def test_a_layer_that_stands_in_two_places_is_looked_at() -> None:
 
 
 DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
-
-
 CALLERS = {"sampling_rate": 0.25, "expected_batch_size": 10.0}
 
 

@@ -50,7 +50,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
 N, RATE, STEPS = 200, 0.15, 3000
 
-
 KINDS = [
     PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
     SecureBatches(train_size=N, sampling_rate=RATE),
@@ -407,14 +406,8 @@ def test_a_batch_costs_what_it_holds() -> None:
 
 
 ROWS, FEATURES, SEED = 64, 40, 7  # so many entries that no mask comes twice by chance
-
-
 DATA = TensorDataset(torch.randn(ROWS, FEATURES, generator=torch.Generator().manual_seed(0)), torch.arange(ROWS))
-
-
 PARTS = ["all", "no optimizer", "by hand", "accountant"]
-
-
 STARTED = {name: torch.Generator().manual_seed(SEED).get_state() for name in ("noise", "batches")}
 
 
@@ -652,8 +645,6 @@ def test_a_head_on_another_frozen_body_shares_nothing(differs: str) -> None:
 
 # --- streams of one seed ----------------------------------------------------------------------------------------------
 _WORDS = 4096
-
-
 _SOURCES = ("normal", "rand", "randn", "randperm", "randint")
 
 
@@ -698,8 +689,6 @@ def gep() -> m.Mechanism:
 
 
 _NOISE, _BATCHES, _ORDER = "_noise.normal", "_sampling.random_", "dataloader.random_"
-
-
 _MASKS, _RANKING, _LABELS = "_randomness.random_", "_randomness.randn", "_anchor_gradients.randint"
 
 
@@ -802,7 +791,6 @@ def test_a_fork_draws_its_own_numbers(drawn_before: bool, simulated: bool) -> No
 
 
 SHAPE = torch.zeros(4)
-
 
 DRAWS: dict[str, Callable[[], Callable[[], list[float]]]] = {
     "noise": lambda: _noise(torch.Generator().manual_seed(1)),

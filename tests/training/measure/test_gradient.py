@@ -48,8 +48,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 DIM = 8192
-
-
 LAYERS = {"first": slice(0, 2000), "second": slice(2000, DIM)}
 
 
@@ -411,14 +409,8 @@ def test_rows_that_are_no_multiples_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 ROOT = Path(__file__).parents[3]
-
-
 RESULTS = {line["run"]: line for line in JsonLines(ROOT / measuring.RESULTS).lines()}
-
-
 _BATCH = 4
-
-
 _ROUNDING = 1 + 1e-5
 """Of six digits, twice."""
 
@@ -585,7 +577,6 @@ MASKS = arms(
     ranked_without_noise={"frozen": histogram(30, 0, 10)},
 )
 
-
 LAYERS_OF_QUANTITIES = arms(
     freezing={
         "signals": [
@@ -604,13 +595,11 @@ LAYERS_OF_QUANTITIES = arms(
     },
 )
 
-
 INDEX = arms(
     dp_sgd={"cosines": [{"cosine": 0.4}, {"cosine": 0.2}], "entries": [{"ks_distance": 0.1}, {"ks_distance": 0.3}]},
     random_k={"cosines": [{"cosine": 0.3}, {"cosine": 0.1}]},
     index_pruning={"cosines": [{"cosine": 0.5}, {"cosine": 0.45}]},
 )
-
 
 GEP = arms(
     gep={
@@ -625,16 +614,13 @@ GEP = arms(
     }
 )
 
-
 CLIPS = arms(
     a={"alignment": [{"clipped_angle": 0.2, "unclipped_angle": 0.5}, {"clipped_angle": 0.2, "unclipped_angle": None}]},
     b={"alignment": [{"clipped_angle": 0.6, "unclipped_angle": 0.5}]},
     c={"alignment": [{"clipped_angle": 3.0, "unclipped_angle": None}]},
 )
 
-
 INVERSION = arms(untrained={"inversion": [{"mse": [9.0, 0.1, 0.2, 0.3]}]})
-
 
 NOISE = arms(
     small_cnn={"noise": [{"gradient_norm": 0.5, "noise_norm": 1.0}]},
@@ -642,7 +628,6 @@ NOISE = arms(
     wrn_16_4={"noise": [{"gradient_norm": 0.4, "noise_norm": 2.0}]},
     wrn_16_4_of_gip={"noise": [{"gradient_norm": 0.1, "noise_norm": 8.0}]},
 )
-
 
 WANTED = {
     "signal_loss_rise": (MASKS, 0.05),
@@ -752,30 +737,14 @@ def test_angles() -> None:
 
 
 DIM_OF_GRADIENT_LAWS, DRAWS, SIGMA, CLIP = 700, 9, 1.5, 0.4
-
-
 RATIOS = (0.1, 0.003, 1.0, 0.5)
-
-
 KEEPS = (70, 2, 700, 350)
-
-
 G = np.random.default_rng(8).standard_t(4, DIM_OF_GRADIENT_LAWS) * 0.3
-
-
 ENERGY = float(np.sum(G**2))
-
-
 SETTINGS = MeasureSettings(RATIOS, draws=DRAWS, noise_multiplier=SIGMA, max_grad_norm=CLIP)
-
-
 STD = SIGMA * CLIP
-
-
 WHOLE = ("ks_distance", "excess_kurtosis", "noise_mse", "cosine_dp_sgd")
 """Of all entries."""
-
-
 Expected = tuple[str, float, int, float, float, float, str]
 
 

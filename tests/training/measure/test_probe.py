@@ -50,8 +50,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-shares", "0.01,0.5", "--draws", "4"]
-
-
 CPU = torch.device("cpu")
 
 
@@ -259,9 +257,7 @@ FIT = Fit(
     snr=0.0625,
 )
 
-
 ENTRIES = {"group": "entries", "claims": "gip.assumption1", "keep": 4, "assumption": GAUSSIAN}
-
 
 ROWS = (
     Row(quantity="ks_distance", predicted=0.1, measured=0.3456, standard_error=0.05, **ENTRIES),
@@ -297,7 +293,6 @@ ROWS = (
         standard_error=0.0,
     ),
 )
-
 
 GRADIENT = np.array([1.5, -2.0, 0.0, 0.25], np.float32)
 

@@ -35,7 +35,6 @@ from tests.refused import refused
 
 CPU = torch.device("cpu")
 
-
 TINY = ValidateSettings(
     DpSgdSettings(steps=6, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0),
     subspace_dims=(2, 12),
@@ -44,7 +43,6 @@ TINY = ValidateSettings(
     window=2,
     draws=25,
 )
-
 
 GROUPS = {
     "mse": {"noise_energy", "signal_loss", "mse", "clipped_share"},

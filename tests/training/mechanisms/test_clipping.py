@@ -174,11 +174,7 @@ def test_no_record_moves_a_sum_by_more_than_the_clip(kind: torch.dtype) -> None:
 
 
 SIZES, CLIP, GAMMA = (4, 3, 5), 1.3, 0.4
-
-
 SHARES = [1.0, 2.0, 3.0]
-
-
 HALF = m.Constant(0.5)
 
 
@@ -405,8 +401,6 @@ def test_a_rule_is_one(build: Callable[[object], object]) -> None:
 
 
 CLIP_OF_ADAPTIVE_CLIPPING, SIGMA, SHARE = 1.5, 2.0, 0.36
-
-
 ROWS = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [0.6, 0.8]])
 """Norms 5, 0.5, 0 and 1."""
 

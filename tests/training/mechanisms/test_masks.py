@@ -138,8 +138,6 @@ def test_every_fresh_mask_costs_what_it_keeps() -> None:
 
 
 PARAMS_OF_RANKED = [torch.zeros(2, 3), torch.zeros(4)]
-
-
 STD = 2.5
 
 

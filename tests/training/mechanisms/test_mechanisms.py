@@ -23,11 +23,7 @@ from tests.refused import refused
 
 
 SHAPES = [(3, 4), (5,), (2, 2, 2)]
-
-
 DIM = sum(math.prod(s) for s in SHAPES)
-
-
 CLIP = 1.3
 
 
@@ -540,11 +536,7 @@ def test_schedules() -> None:
 
 
 CLIP_OF_BASE, SIGMA = 1.3, 0.7
-
-
 HALF = m.Constant(0.5)
-
-
 TOTAL = [torch.tensor([[1.0, -2.0], [3.0, 4.0]]), torch.tensor([5.0, -6.0, 7.0])]
 
 

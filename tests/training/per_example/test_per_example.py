@@ -107,7 +107,6 @@ CASES: dict[str, Callable[[], tuple[Representation, torch.Tensor]]] = {
     **{f"convolution {i}": (lambda i=i: convolution(i)) for i in range(len(CONVOLUTIONS))},
 }
 
-
 CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 

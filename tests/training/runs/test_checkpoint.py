@@ -22,10 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 CPU = torch.device("cpu")
-
-
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
-
 
 MECHANISMS = {
     "dp-sgd": {"name": "dp-sgd"},

@@ -42,17 +42,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 FOLDER = Path(dptheory.training.__file__).parent
-
-
 SHIPPED = _config.shipped_runs(FOLDER)
-
-
 PLAIN = Path("configs/fashion_mnist/dp_sgd")
-
-
 PRUNED = {"name": "index-pruning", "keep_share": 0.5, "index_epsilon": 1.0}
-
-
 GEP = {"name": "gep", "subspace_dim": 20, "residual_clip": 1.0, "anchors": 20}
 
 
@@ -291,8 +283,6 @@ def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.Monkey
 
 
 EXAMPLES = {"cifar-10": 50_000, "fashion-mnist": 60_000, "mnist": 60_000}
-
-
 PRUNING = [p for p in SHIPPED if read_config(p).mechanism["name"] == "index-pruning"]
 
 
@@ -457,7 +447,6 @@ def test_optimizers() -> None:
 
 CONFIGS = Path(dptheory.training.__file__).parent / "configs"
 
-
 KEYS = {
     "epsilon": "epsilon", "delta": "delta", "batch_size": "batch_size", "epochs": "epochs", "clip_norm": "max_grad_norm",
     "noise_multiplier": "noise_multiplier", "learning_rate": "optimizer.learning_rate", "momentum": "optimizer.momentum",
@@ -467,14 +456,10 @@ KEYS = {
     "frozen_layers": "mechanism.frozen_layers",
 }  # fmt: skip
 """Field of a setting: key of a configuration."""
-
-
 DATA = {"CIFAR10": "cifar-10", "MNIST": "mnist", "FashionMNIST": "fashion-mnist", "FMNIST": "fashion-mnist"}
-
 
 MODELS = {"WRN-16-4": "wrn-16-4", "ResNet20": "resnet20", "DP-CNN": "dp-cnn", "DP-CNN/S": "small-cnn",
           "End-to-end CNN": "dp-cnn", "Adjusted End-to-end CNN": "dp-cnn"}  # fmt: skip
-
 
 PLAIN_OF_PAPER_CONFIGS = (
     "residual_clip",
@@ -486,25 +471,12 @@ PLAIN_OF_PAPER_CONFIGS = (
     "subspace_dims",
 )
 """Fields of mechanisms that DP-SGD does without."""
-
-
 GEP_OF_PAPER_CONFIGS = {"mechanism.name": "gep", "optimizer.name": "sgd"}
-
-
 GIP = {"mechanism.name": "index-pruning", "mechanism.schedule": "linear", "optimizer.name": "sgd"}
-
-
 LF = {"mechanism.name": "layer-freezing"}
-
-
 RF = {"mechanism.name": "random-sparsification", "mechanism.refreshes_per_epoch": 1}
-
-
 GP = {"mechanism.name": "dp-sgd", "optimizer.name": "sgd"}
-
-
 Expected = tuple[str, dict[str, Any], tuple[str, ...]]
-
 
 PAPER_CONFIGS: dict[str, Expected] = {
     # file: (setting, words, fields that its head says to differ or that its mechanism does without)
@@ -535,13 +507,11 @@ PAPER_CONFIGS: dict[str, Expected] = {
     ),
 }
 
-
 ROWS_OF_RS = {
     "cifar10/rs_dp_cnn_eps1": ("CIFAR10", "DP-CNN", 1), "cifar10/rs_dp_cnn_eps3": ("CIFAR10", "DP-CNN", 3),
     "fashion_mnist/rs_dp_cnn_s_eps1": ("FMNIST", "DP-CNN/S", 1), "fashion_mnist/rs_dp_cnn_s_eps3": ("FMNIST", "DP-CNN/S", 3),
 }  # fmt: skip
 """RS, Table 2, which prints data set, network and epsilon alone."""
-
 
 STUDIES: dict[str, tuple[Expected, str]] = {
     # file: (as above, arm)

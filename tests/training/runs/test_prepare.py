@@ -25,11 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 CPU = torch.device("cpu")
-
-
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
-
-
 GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
 
 

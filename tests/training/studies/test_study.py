@@ -423,14 +423,8 @@ def test_the_winner_is_one_of_those_named() -> None:
 
 
 RNG = np.random.default_rng(3)
-
-
 LUCK = dict(enumerate(RNG.normal(0.0, 0.02, 100)))
-
-
 OWN = {arm: dict(enumerate(RNG.normal(0.0, 0.005, 100))) for arm in ("plain", "masked", "twin")}
-
-
 MEAN = {"plain": 0.6, "masked": 0.63, "twin": 0.601}
 
 
@@ -544,7 +538,6 @@ def test_none_while_a_run_is_missing(missing: str) -> None:
 
 
 STUDIES = read_studies()
-
 
 BESIDE = (
     'beside = """\nat a thousand times the index budget GIP is the same run in 12 of the 16 seeds: what is asked of both is '
@@ -706,8 +699,6 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
 
 
 RNG_OF_STATISTICS = np.random.default_rng(0)
-
-
 ONE, OTHER = RNG_OF_STATISTICS.normal(0.4, 1, 16), RNG_OF_STATISTICS.normal(0, 1, 16)
 
 

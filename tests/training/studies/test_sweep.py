@@ -42,19 +42,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 HERE = Path(__file__).parent
-
-
 ROOT = HERE.parents[2]
-
-
 STUDIES = sorted((ROOT / "training" / "configs" / "studies").glob("*.toml"))
-
-
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 2}
-
-
 WORDS = {"title": "Tiny", "question": "Does it work?", "forecast": "Yes.", "cost": "Seconds."}
-
 
 TABLE = {
     **WORDS,
@@ -78,7 +69,6 @@ TABLE = {
         {"phases": ["again"], "arm": "winner", "against": "dp-sgd"},
     ],
 }  # fmt: skip
-
 
 TWO_ARMS = {
     "phases": {"final": {"arms": ["dp-sgd", "sparse"], "seeds": {"count": 8}}},
@@ -677,8 +667,6 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 RUNS = plans.plan(study_of_progress(), lambda run: None).runs
-
-
 LONG = "an error that says [bold]very much[/bold] " * 5
 
 
