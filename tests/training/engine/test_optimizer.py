@@ -641,7 +641,10 @@ CALLERS = {"sampling_rate": 0.25, "expected_batch_size": 10.0}
 
 def run_of_optimizer_state(secure: bool = False, **options):
     engine, model = OurEngine(m.DpSgd(), secure_mode=secure), nn.Linear(6, 2)
-    return engine, sgd.make_private(model, DataLoader(DATA, 10), **options)
+    return engine, engine.make_private(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
+        noise_multiplier=1.0, max_grad_norm=1.0, **options,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

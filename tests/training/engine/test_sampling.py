@@ -217,19 +217,6 @@ def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too(
     assert list(itertools.islice(sampler, 2)) == [[1, 2], [1, 3]] and len(heard.events) == 34  # no batches of the run
 
 
-def test_bad_input() -> None:
-    for call, says in (
-        (lambda: PoissonBatches(train_size=0, sampling_rate=0.5, seed=0), 'train_size'), (lambda: PoissonBatches(train_size=3,
-        sampling_rate=0.0, seed=0), 'sampling_rate'),
-        (lambda: SecureBatches(train_size=3, sampling_rate=1.5), 'sampling_rate'), (lambda: PoissonBatches(train_size=3,
-        sampling_rate=0.5, seed=-1), 'seed'),
-        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(-1), 'step'),
-        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 2, 2), 'part'),
-    ):  # fmt: skip
-        with refused(says):
-            call()
-
-
 # --- poisson_subset: Poisson samples by size and subset: the table against exact chances, every subset of few records, and single words
 UNIT = 2.0**-53
 

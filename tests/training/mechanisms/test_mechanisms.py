@@ -459,15 +459,10 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
             ("drop_rate", "25"),
         ),
         (lambda: m.RandomSparsification(m.Constant(0.5), -1), ("seed", "0")),
-        (lambda: m.Constant(1.5), ("value",)),
-        (lambda: m.GradualCooling(final_drop_rate=0.5, cooling_epochs=1, steps_per_epoch=3), ("cooling_epochs",)),
-        (lambda: m.IndexPruning(-1.0, m.Constant(0.5)), ("theta",)),
-        (lambda: m.IndexPruning(1.0, m.Constant(0.5), group_size=1), ("group_size",)),
         (
             lambda: step(m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 1]], seed=0), gradients()),
             ("groups", "3"),
         ),
-        (lambda: gep(m.Gep, residual_clip=0.0), ("residual_clip",)),
         (lambda: gep(m.GepJoint, residual_clip=2.0).check_clip(1.0), ("residual_clip", "1")),
         (
             lambda: m.LayerFreezing(gep(m.GepJoint, residual_clip=2.0), frozen_layers=1, from_step=1).check_clip(1.0),
@@ -490,9 +485,6 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
         ),
         (lambda: m.IndexPruning(1.0, lambda _: 1.5), ("keep_share at step 0", "0")),
         (lambda: m.RandomSparsification(m.Constant(0.5), 2**64), ("seed",)),
-        (lambda: m.BatchSizeDivisor(expected_batch_size=-1.0, drop_rate=0.5, seed=0), ("expected_batch_size",)),
-        (lambda: m.TopKWithoutNoise(math.nan), ("keep_share",)),
-        (lambda: m.NoisyMagnitudeTopK(0.0, m.Constant(0.5)), ("selection_multiplier",)),
     ],
 )
 def test_bad_input(call, says: str) -> None:
@@ -705,12 +697,6 @@ def test_the_largest_of_the_private_sum() -> None:
         )[0].count_nonzero()
         == 6
     )
-
-
-def test_a_rate_is_refused_by_its_name() -> None:
-    for rate in (1.0, 1.05, -0.1):
-        with refused("drop_rate"):
-            m.BatchSizeDivisor(expected_batch_size=8.0, drop_rate=rate, seed=4)
 
 
 # --- Schedules, step by step ---
