@@ -87,7 +87,9 @@ def refused_ends(function: Callable[..., Any], one: Call, others: Mapping[str, C
     told = followed(function, others) if one.cost != "slow" else {}
     for argument, valid in one.made().items():
         for value in ends(told.get(argument, ""), valid):
-            error = outcome(function, one.made() | {argument: value}).error  # not put to use: the largest may take hours
+            error = outcome(
+                function, one.made() | {argument: value}
+            ).error  # not put to use: the largest may take hours
             if isinstance(error, ArgumentError) and error.argument == argument:
                 yield f"{argument}={value!r}, documented {told[argument]!r}: {error!r}"
 

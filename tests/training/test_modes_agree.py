@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
 from tests.training import sgd
+from tests.training.stand_ins import Anchors
 
 N, CLASSES, STEPS, CLIP = 9, 3, 3, 0.1
 TOKENS = torch.randint(11, (N, 4), generator=torch.Generator().manual_seed(3))
@@ -88,21 +89,10 @@ def frozen(model: nn.Sequential) -> nn.Module:
     return model
 
 
-class Anchors:
+def anchors(shapes: list[torch.Size], dtype: torch.dtype) -> Anchors:
     """Seven gradients that do not depend on the weights."""
-
-    def __init__(self, shapes: list[torch.Size], dtype: torch.dtype) -> None:
-        generator = torch.Generator().manual_seed(4)
-        self._gradients = [torch.randn(7, *shape, generator=generator, dtype=dtype) for shape in shapes]
-
-    def __call__(self) -> list[torch.Tensor]:
-        return self._gradients
-
-    def state_dict(self) -> dict:
-        return {}
-
-    def load_state_dict(self, state: dict) -> None:
-        pass
+    generator = torch.Generator().manual_seed(4)
+    return Anchors(*(torch.randn(7, *shape, generator=generator, dtype=dtype) for shape in shapes))
 
 
 def mechanisms(model: nn.Module, dtype: torch.dtype) -> Iterator[m.Mechanism]:
@@ -123,7 +113,7 @@ def mechanisms(model: nn.Module, dtype: torch.dtype) -> Iterator[m.Mechanism]:
     shapes = [p.shape for p in model.parameters() if p.requires_grad]
     for kind in (m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep):
         groups = [list(range(len(shapes)))]
-        yield kind(Anchors(shapes, dtype), subspace_dim=3, residual_clip=0.05, groups=groups, seed=0)
+        yield kind(anchors(shapes, dtype), subspace_dim=3, residual_clip=0.05, groups=groups, seed=0)
 
 
 COUNT = 16

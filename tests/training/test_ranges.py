@@ -25,9 +25,9 @@ from dptheory.training.measure import ValidateSettings
 from dptheory.training.mechanisms import Contribution, clipped_sum, sample_norms
 from dptheory.training.mechanisms._clipping import weighted_sum
 from dptheory.training.runs import DpSgdSettings, accuracy, sampling_rate
-from tests.named import by_name
 from tests.refused import refused
 from tests.training import sgd
+from tests.training.stand_ins import Anchors
 
 # --- The documented range of every number that training takes: both ends, and what lies just outside ---
 
@@ -48,27 +48,6 @@ def changed(whole: Any, name: str) -> Make:
     return lambda value: dataclasses.replace(whole, **{name: value})
 
 
-class Anchors:
-    def __call__(self) -> list[torch.Tensor]:
-        return [torch.ones(2, 2)]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
-def gep(place: int) -> Make:
-    given: list[Any] = [1, 1.0, [[0]], 0, 1]
-    return lambda value: m.Gep(
-        **by_name(
-            "anchor_gradients subspace_dim residual_clip groups seed iterations",
-            (Anchors(), *given[:place], value, *given[place + 1 :]),
-        )
-    )
-
-
 def made(name: str, **named: Any) -> Make:
     """``make_private`` with one argument changed."""
 
@@ -76,15 +55,6 @@ def made(name: str, **named: Any) -> Make:
         model = nn.Linear(2, 1)
         given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0} | named | {name: value}
         return sgd.make_private(model, DataLoader(TensorDataset(PIXELS), 1), lr=1.0, **given)
-
-    return make
-
-
-def attached(name: str, **named: Any) -> Make:
-    def make(value: Any) -> object:
-        model = nn.Linear(2, 1)
-        given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "sampling_rate": 0.5} | named | {name: value}
-        return sgd.attach(model, lr=1.0, **given)
 
     return make
 
@@ -149,7 +119,7 @@ REALS: list[tuple[str, Make, float, float, str]] = [
     ("RankedSparsification.drop_rate", lambda v: m.RankedSparsification(lambda step: v, steps_per_epoch=1, seed=0),
      0.0, 1.0, "[)"),
     ("IndexPruning.keep_share", lambda v: m.IndexPruning(0.2, lambda step: v), 0.0, 1.0, "[]"),
-    ("GepJoint.residual_clip", lambda v: m.GepJoint(Anchors(), subspace_dim=1, residual_clip=v, groups=[[0]],
+    ("GepJoint.residual_clip", lambda v: m.GepJoint(Anchors(torch.ones(2, 2)), subspace_dim=1, residual_clip=v, groups=[[0]],
     seed=0).check_clip(0.7), 1e-15, 0.7, "[]"),
     ("PrivacyAccountant.limit.epsilon", lambda v: engine.PrivacyAccountant(0.5).limit(epsilon=v, delta=0.1), 0.0, math.inf, "()"),
     ("PrivacyAccountant.limit.delta", lambda v: engine.PrivacyAccountant(0.5).limit(epsilon=1.0, delta=v), *DELTA, "[]"),
@@ -254,10 +224,6 @@ TWO = [torch.ones(4), torch.ones(2)]
 SAMPLES = [torch.ones(3, 4), torch.ones(3, 2)]
 
 
-def quiet(like: torch.Tensor, std: float) -> torch.Tensor:
-    return torch.zeros_like(like)
-
-
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -270,7 +236,9 @@ def test_totals_of_other_parameters(mechanism: m.Mechanism) -> None:
     mechanism.begin_step(TWO)
     for wrong in (TWO[:1], [*TWO, torch.ones(1)]):
         with pytest.raises(ValueError, match="zip"):
-            mechanism.release(wrong, noise_multiplier=1.0, clip_norm=1.0, noise=quiet)
+            mechanism.release(
+                wrong, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like)
+            )
 
 
 def test_releases_of_other_parameters() -> None:
@@ -302,22 +270,12 @@ def test_samples_and_masks() -> None:
 
 
 def test_embeddings_of_other_parameters() -> None:
-    class Anchors:
-        def __call__(self) -> list[torch.Tensor]:
-            return [torch.eye(4), torch.ones(4, 2)]
-
-        def state_dict(self) -> dict:
-            return {}
-
-        def load_state_dict(self, state: dict) -> None:
-            pass
-
-    gep = m.Gep(Anchors(), subspace_dim=2, residual_clip=1.0, groups=[[0], [1]], seed=0)
+    gep = m.Gep(Anchors(torch.eye(4), torch.ones(4, 2)), subspace_dim=2, residual_clip=1.0, groups=[[0], [1]], seed=0)
     gep.begin_step(TWO)
     total = gep.contribute(SAMPLES, 1.0).total
     for wrong in (total[:2], [*total, torch.ones(1)]):
         with pytest.raises(ValueError, match="zip"):
-            gep.release(wrong, noise_multiplier=1.0, clip_norm=1.0, noise=quiet)
+            gep.release(wrong, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
 
 
 def test_images_without_labels() -> None:

@@ -23,6 +23,7 @@ from dptheory.training.audits._layers import Layers, on_layers
 from dptheory.training.engine import PrivacyAccountant
 from dptheory.training.mechanisms import Noise, StepCost, power_iteration
 from tests.refused import refused
+from tests.training.stand_ins import Anchors
 
 # --- The audits of one step: every claim, and the scores of a few trials, against a direct computation ---
 
@@ -182,17 +183,6 @@ def test_two_epochs_of_a_ranking() -> None:
     check("ranked sparsification, two epochs", TWO, True, "gaussian", 1500, SELECTION, FLIP, world)
 
 
-class Anchors:
-    def __call__(self) -> list[torch.Tensor]:
-        return [torch.from_numpy(batch(9)).float()]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
 @pytest.mark.parametrize("name", ["GEP as published", "GEP, optimal split", "GEP, joint clipping", "B-GEP"])
 def test_embeddings(name: str) -> None:
     kind = {
@@ -210,7 +200,12 @@ def test_embeddings(name: str) -> None:
         "B-GEP": (CLIP, STD, math.inf),
     }[name]
     basis = (
-        power_iteration(Anchors()()[0], dim=3, iterations=1, generator=torch.Generator().manual_seed(SEED))
+        power_iteration(
+            Anchors(torch.from_numpy(batch(9)).float())()[0],
+            dim=3,
+            iterations=1,
+            generator=torch.Generator().manual_seed(SEED),
+        )
         .double()
         .numpy()
     )
@@ -220,7 +215,11 @@ def test_embeddings(name: str) -> None:
     canary = size * basis[0] + rest
 
     def world(rows: np.ndarray, without: np.ndarray, draws: Draws) -> np.ndarray:
-        mechanism = simulated(lambda: kind(Anchors(), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED))
+        mechanism = simulated(
+            lambda: kind(
+                Anchors(torch.from_numpy(batch(9)).float()), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED
+            )
+        )
         mechanism.begin_step([torch.zeros(20)])
         total = mechanism.contribute([torch.from_numpy(rows).float()], CLIP).total
         noise = draws.torch()

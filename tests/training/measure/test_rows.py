@@ -24,6 +24,7 @@ from dptheory.training.measure._rows import Labels
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
 from tests.named import by_name
+from tests.training.stand_ins import Anchors
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3
@@ -624,17 +625,6 @@ def test_projection() -> None:
     same(_validation_rows.projection_rows(SNAPSHOT, SETTINGS, seeded()), expected, 1e-4)
 
 
-class Anchors:
-    def __call__(self) -> list[torch.Tensor]:
-        return [SNAPSHOT.anchors]
-
-    def state_dict(self) -> dict:
-        return {}
-
-    def load_state_dict(self, state: dict) -> None:
-        pass
-
-
 def test_embedding() -> None:
     generator, batch = seeded(), SNAPSHOT.batch.double().numpy()
     k, residual = 7, 0.2 * CLIP  # the upper middle one of 2, 5, 7 and 9
@@ -649,7 +639,7 @@ def test_embedding() -> None:
         ("joint", m.GepJoint),
         ("embedding_only", m.BiasedGep),
     ):
-        mechanism = kind(Anchors(), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
+        mechanism = kind(Anchors(SNAPSHOT.anchors), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
         mechanism.begin_step([torch.zeros(DIM)])
         total = mechanism.contribute([SNAPSHOT.batch], CLIP).total
         basis = mechanism.bases[0].double().numpy()

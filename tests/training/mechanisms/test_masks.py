@@ -24,14 +24,17 @@ from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccou
 from dptheory.training.mechanisms import StepCost, draw_mask, largest_entries
 from dptheory.training.mechanisms._index_pruning import sample_subsets
 from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
-from dptheory.training.runs import RunConfig, _prepare, from_dict, prepare
+from dptheory.training.runs import RunConfig, from_dict, prepare
 from dptheory.training.runs._train import one_step
 from dptheory.training.studies import Study, read_study
 from tests.refused import refused
 from tests.training import sgd
-from tests.training.tiny import TRAIN, tiny_config, tiny_load
+from tests.training.tiny import TRAIN, tiny_config
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # Random masks: how many entries they keep, how long they last, and that a resumed simulation alone has the same ones
 
@@ -479,11 +482,6 @@ def test_all_else_is_the_inner_mechanisms() -> None:
 
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def released_of_ablations(run: runs.Run) -> list[torch.Tensor]:

@@ -18,6 +18,7 @@ from dptheory.training.mechanisms import draw_mask, largest_entries
 from dptheory.training.mechanisms._base import noised
 from dptheory.training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
 from tests.refused import refused
+from tests.training.stand_ins import Anchors
 
 # --- Mechanisms on fixed gradients: against NumPy formulas to 1e-6, and noise and masks in law ---
 
@@ -249,24 +250,18 @@ def test_top_k_of_what_is_released_and_of_noisy_magnitudes() -> None:
     assert np.count_nonzero(step(noisy, gradients(), 0.5, generator_noise(None))) == 8
 
 
-class Anchors:
-    """Fixed anchor gradients."""
-
-    def __call__(self):
-        return gradients(n=12, seed=9)
-
-    def state_dict(self):
-        return {}
-
-    def load_state_dict(self, state):
-        pass
-
-
 GROUPS = [[0, 1], [2]]
 
 
 def gep(kind, residual_clip: float = 0.4, quota: int = 6):
-    return kind(Anchors(), subspace_dim=quota, residual_clip=residual_clip, groups=GROUPS, seed=0, iterations=2)
+    return kind(
+        Anchors(*gradients(n=12, seed=9)),
+        subspace_dim=quota,
+        residual_clip=residual_clip,
+        groups=GROUPS,
+        seed=0,
+        iterations=2,
+    )
 
 
 def parts(mechanism) -> tuple[np.ndarray, np.ndarray]:
@@ -460,7 +455,10 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
         ),
         (lambda: m.RandomSparsification(m.Constant(0.5), -1), ("seed", "0")),
         (
-            lambda: step(m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 1]], seed=0), gradients()),
+            lambda: step(
+                m.Gep(Anchors(*gradients(n=12, seed=9)), subspace_dim=5, residual_clip=1.0, groups=[[0, 1]], seed=0),
+                gradients(),
+            ),
             ("groups", "3"),
         ),
         (lambda: gep(m.GepJoint, residual_clip=2.0).check_clip(1.0), ("residual_clip", "1")),
@@ -469,11 +467,15 @@ def test_empty_batches_and_half_precision(mechanism: m.Mechanism) -> None:
             ("residual_clip",),
         ),
         (
-            lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0, 0]], seed=0),
+            lambda: m.Gep(
+                Anchors(*gradients(n=12, seed=9)), subspace_dim=5, residual_clip=1.0, groups=[[0, 0]], seed=0
+            ),
             ("groups",),
         ),
         (
-            lambda: m.Gep(Anchors(), subspace_dim=5, residual_clip=1.0, groups=[[0], []], seed=0),
+            lambda: m.Gep(
+                Anchors(*gradients(n=12, seed=9)), subspace_dim=5, residual_clip=1.0, groups=[[0], []], seed=0
+            ),
             ("groups",),
         ),
         (lambda: m.RandomSparsification(lambda _: math.nan, 0), ("drop_rate at step 0", "0")),

@@ -18,7 +18,10 @@ from dptheory.training.runs import DpSgdSettings, Step, _prepare, accuracy, dp_s
 from tests.refused import refused
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # A run before its first step: its images, the images that nothing protects, its noise and its streams of random
 # numbers
@@ -27,11 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
 GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def test_images_taken_as_not_protected_are_not_judged_by() -> None:

@@ -34,15 +34,13 @@ from tests.rounding import rounding
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def weights(run: runs.Run) -> list[torch.Tensor]:

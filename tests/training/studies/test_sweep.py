@@ -36,7 +36,10 @@ from tests.training.studies.invented import MOMENTUM, RATE, changed, find_by, re
 from tests.training.studies.invented import study as study_of_progress
 from tests.training.tiny import tiny_load
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # --- Sweeps: which runs are made, what their files hold, and that nothing is lost, mixed up or made twice ---
 
@@ -96,11 +99,6 @@ class Here(Executor):
         except ValueError as error:
             future.set_result(Ending(_processes.FAILED, str(error)))
         return future
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def swept(places: Places, wanted: Study, **options) -> tuple[Outcome, list[str]]:
