@@ -635,23 +635,6 @@ GOOD = {
 PUBLISHED = {**{n: v for n, v in GOOD.items() if n != "mu"}, "epsilon": 1.0, "delta": 1e-5}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ('dim', 0), ('subspace_dim', 0), ('subspace_dim', 101), ('train_size', 0), ('train_size', 1.5), ('smoothness', 0.0),
-         ('initial_distance', -1.0), ('initial_distance', 1e-170), ('initial_distance', math.inf),
-        ('mu', 0.0),
-        ('residual_clip', -0.1), ('residual_clip', 1.1), ('lipschitz', 0.0), ('steps', 0),
-    ],
-)  # fmt: skip
-def test_bad_input_of_risk(name: str, value: Any) -> None:
-    with refused(name):
-        embedding.excess_risk(**{**GOOD, name: value})
-    if name != "mu":
-        with refused(name):
-            embedding.excess_risk_as_published(**{**PUBLISHED, name: value})
-
-
 def test_condition_of_the_theorem() -> None:
     limit = 2 * math.log(1e5)
     embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.999 * limit})
