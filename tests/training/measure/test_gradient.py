@@ -102,40 +102,6 @@ def test_exact_rows_hold_for_any_vector() -> None:
         assert sum(x is not None for x in off) >= 10
 
 
-def test_every_quantity_once_for_each_keep() -> None:
-    found = sorted((r.quantity, r.assumption) for r in measured(gaussian()).rows if r.setting == "keep 0.1")
-    assert found == [
-        ("cosine_random_k", GAUSSIAN),
-        ("cosine_random_k", NONE),
-        ("cosine_top_k", GAUSSIAN),
-        ("cosine_top_k", NONE),
-        ("grouped_top_k_mse", GAUSSIAN),
-        ("random_k_mse", NONE),
-        ("top_k_mse", GAUSSIAN),
-    ]
-
-
-def test_measured_top_k_mse_is_the_sum_of_the_smallest_squares() -> None:
-    g = np.array([3.0, -1.0, 2.0, 0.5])
-    result = Measured(
-        *measure_gradient(g, {"all": slice(0, 4)}, settings(keep_shares=(0.25, 0.5, 1.0)), np.random.default_rng(0))
-    )
-    lost = [row.measured for row in result.rows if row.quantity == "top_k_mse"]
-    assert lost == pytest.approx([1 + 4 + 0.25, 1 + 0.25, 0.0])
-    assert not [row for row in result.rows if row.quantity == "grouped_top_k_mse"]
-
-
-def test_grouped_top_k_prunes_within_groups_and_leaves_out_the_rest() -> None:
-    g = np.ones(600)
-    g[:256] = 5.0  # the first group is large throughout: top-k of the whole would keep all of it
-    result = Measured(
-        *measure_gradient(g, {"all": slice(0, 600)}, settings(keep_shares=(0.5,)), np.random.default_rng(0))
-    )
-    (row,) = [row for row in result.rows if row.quantity == "grouped_top_k_mse"]
-    assert row.measured == pytest.approx(128 * 25 + 128)
-    assert row.keep == 256
-
-
 def test_fit() -> None:
     g = np.zeros(DIM)
     g[:2000], g[2000:4000] = 2.0, -1.0
@@ -148,28 +114,6 @@ def test_fit() -> None:
     assert fit.zero_update_mse == pytest.approx(10_000)
     assert fit.dp_sgd_mse == pytest.approx(DIM)
     assert fit.snr == pytest.approx(10_000 / DIM)
-
-
-def test_layer_without_gradient_has_no_spread() -> None:
-    g = gaussian()
-    g[:2000] = 0.0
-    assert measured(g).fit.layer_sigma_spread is None
-
-
-def test_without_noise_the_cosines_are_the_retained_share() -> None:
-    result = measured(gaussian(), noise_multiplier=0.0)
-    assert result.fit.snr is None
-    for row in rows(result, NONE):
-        assert row.measured == pytest.approx(row.predicted, rel=0.02, abs=1e-9)
-    (whole,) = [row for row in result.rows if row.quantity == "cosine_dp_sgd"]
-    assert whole.measured == pytest.approx(1.0, abs=1e-12)
-
-
-def test_sparse_vector_without_noise_gives_no_nan() -> None:
-    g = np.zeros(DIM)
-    g[7] = 1.0  # most random masks miss it: the update is zero
-    result = measured(g, noise_multiplier=0.0)
-    assert all(np.isfinite((r.predicted, r.measured, r.standard_error)).all() for r in result.rows)
 
 
 def test_same_generator_same_result() -> None:
@@ -195,11 +139,6 @@ def test_bad_gradient(gradient: NDArray[np.float64], says: str) -> None:
 def test_keep_share_that_keeps_nothing() -> None:
     with refused("keep_shares", "8192", "1e-05"):
         measured(gaussian(), keep_shares=(1e-5,))
-
-
-def test_no_layers() -> None:
-    with refused("layers"):
-        measure_gradient(gaussian(), {}, settings(), np.random.default_rng(0))
 
 
 def test_shares_are_kept_in_part() -> None:
