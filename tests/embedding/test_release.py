@@ -459,26 +459,11 @@ SIZE = st.floats(1e-3, 1e3)
 @QUICK
 def test_best_steps(dim: int, samples: int, smoothness: float, distance: float, mu: float, clip: float) -> None:
     k = max(1, dim // 10)
-    best = embedding.excess_risk(
-        dim=dim,
-        subspace_dim=k,
-        train_size=samples,
-        smoothness=smoothness,
-        initial_distance=distance,
-        mu=mu,
-        residual_clip=clip,
-    )
+    run = {"dim": dim, "subspace_dim": k, "train_size": samples, "smoothness": smoothness}
+    run |= {"initial_distance": distance, "mu": mu, "residual_clip": clip}  # type: ignore[dict-item]
+    best = embedding.excess_risk(**run)  # type: ignore[arg-type]
     for steps in {max(1, best.steps - 1), best.steps + 1, 2 * best.steps}:
-        other = embedding.excess_risk(
-            dim=dim,
-            subspace_dim=k,
-            train_size=samples,
-            smoothness=smoothness,
-            initial_distance=distance,
-            mu=mu,
-            residual_clip=clip,
-            steps=steps,
-        )
+        other = embedding.excess_risk(**run, steps=steps)  # type: ignore[arg-type]
         assert best.value <= other.value * (1 + 1e-12)
         assert other.optimal_steps == best.optimal_steps
     scale = math.sqrt(k) + math.sqrt(dim - k) * clip
@@ -517,38 +502,12 @@ def test_scaling_of_risk(smoothness: float, distance: float, mu: float, clip: fl
 @given(SIZE, SIZE, st.floats(1e-3, 5), st.floats(1e-8, 1e-2), st.floats(0, 1))
 @QUICK
 def test_published_noise_costs_more(smoothness: float, distance: float, eps: float, delta: float, clip: float) -> None:
-    published = embedding.excess_risk_as_published(
-        dim=900,
-        subspace_dim=30,
-        train_size=1000,
-        smoothness=smoothness,
-        initial_distance=distance,
-        epsilon=eps,
-        delta=delta,
-        residual_clip=clip,
-    )
+    run = {"dim": 900, "subspace_dim": 30, "train_size": 1000, "smoothness": smoothness}
+    run |= {"initial_distance": distance, "residual_clip": clip}  # type: ignore[dict-item]
+    published = embedding.excess_risk_as_published(**run, epsilon=eps, delta=delta)  # type: ignore[arg-type]
     mu = eps / (2 * math.sqrt(math.log(1 / delta)))  # what the published noise buys
-    best = embedding.excess_risk(
-        dim=900,
-        subspace_dim=30,
-        train_size=1000,
-        smoothness=smoothness,
-        initial_distance=distance,
-        mu=mu,
-        residual_clip=clip,
-    )
-    assert best.value <= published.value * (1 + 1e-12)
-    wide = embedding.excess_risk_as_published(
-        dim=900,
-        subspace_dim=30,
-        train_size=1000,
-        smoothness=smoothness,
-        initial_distance=distance,
-        epsilon=eps,
-        delta=delta,
-        residual_clip=clip,
-        steps=7,
-    )
+    assert embedding.excess_risk(**run, mu=mu).value <= published.value * (1 + 1e-12)  # type: ignore[arg-type]
+    wide = embedding.excess_risk_as_published(**run, epsilon=eps, delta=delta, steps=7)  # type: ignore[arg-type]
     assert wide.value >= published.value * (1 - 1e-12) and wide.steps == 7
 
 

@@ -16,13 +16,13 @@ from dptheory.training.measure import (
     Moment,
     ProbeSettings,
     Result,
-    Row,
     ValidateSettings,
     _figures,
     measure_gradient,
     write_figure,
 )
 from dptheory.training.runs import DpSgdSettings
+from tests.training.made_rows import row as made_row
 
 SGD = DpSgdSettings(steps=60, batch_size=25, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=2.0, seed=0)
 
@@ -45,25 +45,18 @@ def probed() -> Result:
     )
 
 
-def row(group: str, quantity: str, setting: str, predicted: float, measured: float, error: float, **more: str) -> Row:
-    return Row(
-        group=group, quantity=quantity, setting=setting, claims="c", predicted=predicted, measured=measured,
-        standard_error=error, **more,
-    )  # fmt: skip
-
-
 def validated() -> Result:
     assumed = "rf.eq6: deviations"
     rows = (
-        row("a", "one", "s", 2.0, 2.1, 0.1),
-        row("a", "none", "s", 0.0, 0.0, 0.1),
-        row("b", "two", "s", -1.0, -3.0, 0.01),
-        row("a", "three", "t", 4.0, 3.9, 0.0),
-        row("b", "least", "s", 1.0, 8.0, 0.5, relation="at least"),
-        row("a", "most", "s", 1.0, 0.2, 0.05, relation="at most"),
-        row("c", "resting", "s", 1.0, 5.0, 0.1, assumption=assumed),
-        row("c", "resting", "t", 1.0, 1.1, 0.1, assumption=assumed),
-        row("b", "resting", "u", 1.0, 0.5, 0.3, assumption=assumed, relation="at least"),
+        made_row(2.0, 2.1, 0.1, group="a", quantity="one", setting="s"),
+        made_row(0.0, 0.0, 0.1, group="a", quantity="none", setting="s"),
+        made_row(-1.0, -3.0, 0.01, group="b", quantity="two", setting="s"),
+        made_row(4.0, 3.9, 0.0, group="a", quantity="three", setting="t"),
+        made_row(1.0, 8.0, 0.5, group="b", quantity="least", setting="s", relation="at least"),
+        made_row(1.0, 0.2, 0.05, group="a", quantity="most", setting="s", relation="at most"),
+        made_row(1.0, 5.0, 0.1, group="c", quantity="resting", setting="s", assumption=assumed),
+        made_row(1.0, 1.1, 0.1, group="c", quantity="resting", setting="t", assumption=assumed),
+        made_row(1.0, 0.5, 0.3, group="b", quantity="resting", setting="u", assumption=assumed, relation="at least"),
     )
     moments = [
         Moment(name=name, step=step, batch_size=20, rows=rows[: 9 - at], notes=())

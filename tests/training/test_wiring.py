@@ -26,6 +26,7 @@ from dptheory.training.runs import _prepare as prepare_of
 from dptheory.training.runs import _train as run_of
 from tests.refused import refused
 from tests.training import sgd
+from tests.training.made_rows import row as made_row
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -392,40 +393,20 @@ def test_gradients_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows() -> tuple[Row, ...]:
     return (
-        Row(group="first", quantity="one", setting="s", claims="c", predicted=2.0, measured=2.1, standard_error=0.1),
-        Row(
+        made_row(2.0, 2.1, 0.1, group="first", quantity="one", setting="s"),
+        made_row(
+            0.0,
+            12345.678,
             group="first",
             quantity="two",
             setting="t",
-            claims="c",
-            predicted=0.0,
-            measured=12345.678,
-            standard_error=0.0,
             assumption="rf.eq6: deviations",
             relation="at least",
         ),
-        Row(
-            group="second",
-            quantity="three",
-            setting="u",
-            claims="c",
-            predicted=4.0,
-            measured=9.0,
-            standard_error=0.0,
-            assumption="none",
-            relation="at most",
-            error=0.125,
+        made_row(
+            4.0, 9.0, group="second", quantity="three", setting="u", assumption="none", relation="at most", error=0.125
         ),
-        Row(
-            group="second",
-            quantity="four",
-            setting="",
-            claims="c",
-            predicted=4.0,
-            measured=9.0,
-            standard_error=0.0,
-            assumption="rf.eq7: flat",
-        ),
+        made_row(4.0, 9.0, group="second", quantity="four", assumption="rf.eq7: flat"),
     )
 
 

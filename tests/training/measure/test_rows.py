@@ -24,6 +24,7 @@ from dptheory.training.measure._rows import Labels
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
 from tests.named import by_name
+from tests.training.made_rows import row as made_row
 from tests.training.stand_ins import Anchors
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
@@ -134,7 +135,7 @@ def normal(generator: torch.Generator, std: float, dtype: torch.dtype = torch.fl
 
 
 def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1)
+    row = made_row(2.0, 2.5, 0.1)
     assert row.within and not dataclasses.replace(row, measured=2.501).within
     assert dataclasses.replace(row, measured=1.5).within and not dataclasses.replace(row, measured=1.499).within
     exact = dataclasses.replace(row, standard_error=0.0)
@@ -150,47 +151,24 @@ def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
 
 
 def test_a_bound_may_be_missed_by_the_slack_alone() -> None:
-    row = Row(
-        group="g",
-        quantity="q",
-        setting="",
-        claims="c",
-        predicted=2.0,
-        measured=2.0,
-        standard_error=0.1,
-        relation="at least",
-    )
+    row = made_row(2.0, 2.0, 0.1, relation="at least")
     for measured, least, most in ((1.49, False, True), (1.51, True, True), (2.49, True, True), (2.51, True, False)):
         assert dataclasses.replace(row, measured=measured).within == least
         assert dataclasses.replace(row, measured=measured, relation="at most").within == most
     for relation in ("equal", "at least", "at most"):  # with no slack at all, the bound itself keeps to it
-        assert Row(
-            group="g",
-            quantity="q",
-            setting="",
-            claims="c",
-            predicted=0.0,
-            measured=0.0,
-            standard_error=0.0,
-            relation=relation,
-        ).within
+        assert made_row(0.0, 0.0, relation=relation).within
 
 
 def test_the_error_of_a_prediction_widens_the_reach() -> None:
-    row = Row(
-        group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.75, standard_error=0.1, error=0.25
-    )
+    row = made_row(2.0, 2.75, 0.1, error=0.25)
     assert row.reach == 0.75 and row.within and not dataclasses.replace(row, measured=2.751).within
-    assert (
-        Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1).reach
-        == 0.5
-    )
+    assert made_row(2.0, 2.5, 0.1).reach == 0.5
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0], error=0.25).error == 0.25
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
 
 
 def test_a_ratio_and_what_is_broken() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=3.0, standard_error=0.0)
+    row = made_row(2.0, 3.0)
     assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
     assert row.broken and not dataclasses.replace(row, assumption="a").broken
     assert not dataclasses.replace(row, measured=2.0).broken
@@ -198,16 +176,8 @@ def test_a_ratio_and_what_is_broken() -> None:
 
 def test_labels_fill_the_rows() -> None:
     labels = Labels(group="g", claims="c")
-    assert labels.fixed("q", "s", 1, 2, "a", "at most") == Row(
-        group="g",
-        quantity="q",
-        setting="s",
-        claims="c",
-        predicted=1.0,
-        measured=2.0,
-        standard_error=0.0,
-        assumption="a",
-        relation="at most",
+    assert labels.fixed("q", "s", 1, 2, "a", "at most") == made_row(
+        1.0, 2.0, setting="s", assumption="a", relation="at most"
     )
     draws = [1.0, 2.0, 4.0, 9.0]
     row = labels.mean("q", "s", [1.0, 1.0, 2.0, 2.0], draws, "a", "at least")
