@@ -258,6 +258,28 @@ def _(gamma: float, epochs: int, n: int) -> Sides:
     return True, mean > 2 * without and mean < biased, mean <= without
 
 
+def _drift(gamma: float, shuffled: bool) -> float:
+    """Mean way of an epoch over gamma, from either kind of start: records of slope 1 and opposite waves, both used once in two steps."""
+    orders = [(0, 1), (1, 0)] if shuffled else [(0, 1), (1, 0), (0, 0), (1, 1)]
+    ways = []
+    for start in (0.0, 2 * gamma):
+        for when in orders:
+            place = start
+            for step in (0, 1):
+                wave = 7 * math.cos(math.pi * place / (2 * gamma))
+                place -= gamma * math.fsum(
+                    one for one, at in zip((1 + wave, 1 - wave), when, strict=True) if at == step
+                )
+            ways.append((place - start) / gamma)
+    return math.fsum(ways) / len(ways)
+
+
+@row.equal((0.01, False), (1e-4, False), (0.01, True), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
+def _(gamma: float, shuffled: bool) -> Sides:
+    """records that are rough at the length of a step: random allocation and shuffling climb, independent batches do not"""
+    return (5.0 if shuffled else 1.5), lambda: _drift(gamma, shuffled), -2.0
+
+
 def _walked_phi(wave: Wave, threshold: float) -> float:
     """Mean of phi over two epochs of the wave, which keep the first entry and then the second."""
     lengths = []

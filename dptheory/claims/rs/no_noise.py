@@ -57,6 +57,47 @@ row.inequality(
 )(_alone)
 
 
+def _whole_run(
+    gamma: float, mu: float, bend: float, spread: float, noise: float, angle: float, share: float = 0.5
+) -> float:
+    """Item 5, three steps: the mean loss with one of two entries kept, over that of ``share`` of each update, less 1."""
+    slope = np.array([[1.0, 0.3], [0.3, 0.2]])
+    bent = bend * np.array([[math.cos(angle), 1.0], [1.0, -math.sin(angle)]])
+    offset, kick = spread * np.array([1.0, math.sin(angle)]), noise * np.array([0.5, math.cos(angle)])
+    start = np.array([math.cos(3 * angle), 1.0])
+    ends = []
+    for masks in (list(np.eye(2)), [np.full(2, share)]):
+        places, speeds = start[None, :], np.zeros((1, 2))
+        for _ in range(3):
+            fast = [
+                mu * speeds + mask * (places @ (slope + record * bent) + record * offset + sign * kick)
+                for mask, record, sign in itertools.product(masks, (1, -1), (1, -1))
+            ]
+            places = np.concatenate([places - gamma * one for one in fast])
+            speeds = np.concatenate(fast)
+        ends.append(float(np.einsum("ij,jk,ik->i", places, slope, places).mean()))
+    return ends[0] / max(ends[1], 1e-300) - 1
+
+
+def _as_many_entries(**point: float) -> float:
+    return _whole_run(**point, share=1.0)
+
+
+row.inequality(
+    {
+        "gamma": Range(0.01, 3, log=True),
+        "mu": Range(0, 0.95),
+        "bend": Range(0, 1),
+        "spread": Range(0, 3),
+        "noise": Range(0, 3),
+        "angle": Range(0, math.pi),
+    },
+    wrong=_as_many_entries,
+    tolerance=1e-9,
+    name="without clipping no run of fresh masks on a quadratic ends below the one with x times each update",
+)(_whole_run)
+
+
 _SIGNS = np.array([[1, 1, 1, 1], [1, 1, 1, -1], [1, -1, 1, 1], [-1, -1, 1, -1]], dtype=float)
 
 
