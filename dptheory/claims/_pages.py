@@ -10,7 +10,6 @@ from pathlib import Path
 from dptheory.claims._answer import PAPERS_SETTING, STATES
 from dptheory.claims._claim import PAPERS, Claim, Severity, Verdict
 from dptheory.claims._markdown import ledger_markdown, one_row
-from dptheory.claims._prose import page_file
 from dptheory.claims._registry import all_claims
 from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
@@ -171,7 +170,7 @@ def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
         "On privacy accounting",
         [_row(one.title, one.path, (one.summary, one.for_users, one.checked)) for one in methods],
     )
-    pages = [(claim, page_file(claim.page).read_text(encoding="utf-8")) for claim in own]
+    pages = [(claim, claim.page_file.read_text(encoding="utf-8")) for claim in own]
     ends = [(claim, re.search(r"^\*\*The question\.\*\* (.+)$", text, re.MULTILINE)) for claim, text in pages]
     lines += ["", "## Questions that the papers leave open, and how they ended"]
     lines += [
