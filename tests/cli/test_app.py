@@ -207,7 +207,7 @@ def test_a_claim_names_its_files() -> None:
     for file in (
         "dptheory/claims/gip/mse_t0.py",
         "proofs/gip/mse_t0.md",
-        "figures/top_k_mse.py",
+        "figures/pruning.py",
         "dptheory/pruning/_error.py",
     ):
         assert f"  {file}\n" in shown
