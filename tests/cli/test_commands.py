@@ -23,11 +23,7 @@ MSE += ["--noise-multiplier", "1", "--batch-size", "8", "--drop-rate", "0.5"]
 
 
 FULL = "bound on E<gradient, clipped gradient>, all layers trained"
-
-
 FROZEN = "bound on E<gradient, clipped gradient>, frozen"
-
-
 FREEZE = ["--layer-sizes", "100,200,300", "--layer-norms", "1,2,3", "--frozen-layers", "1"]
 
 
@@ -434,15 +430,11 @@ def test_errors_are_one_line_of_privacy(command: str) -> None:
 # --- steps that differ, other samplers and units ----------------------------------------------------------------------
 PARTS = ("--step", "4,1,2", "--step", "2,1,1")
 
-
 RUN = privacy.Composition(
     [privacy.Step(noise_multiplier=s, sampling_rate=1.0, count=n) for s, n in ((4.0, 2), (2.0, 1))]
 )
 
-
 ONE = ("--noise-multiplier", "2", "--sampling-rate", "0.5", "--steps", "4", "--delta", "1e-5")
-
-
 SETTING = {"noise_multiplier": 2.0, "sampling_rate": 0.5, "steps": 4, "delta": 1e-5}
 
 

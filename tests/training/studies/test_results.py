@@ -168,8 +168,6 @@ def test_floats_are_written_to_twelve_digits() -> None:
 
 
 WANTED = dataclasses.replace(study(), answers=("rs.table2",))
-
-
 CELL = "CIFAR10, DP-CNN (d = 550K), epsilon 1.0, difference"
 
 
@@ -373,8 +371,6 @@ def test_json_keeps_everything(tmp_path: Path) -> None:
 
 
 ROOT = Path(__file__).parents[3]
-
-
 TWO_SCREENS = 100
 """Lines."""
 
@@ -607,7 +603,6 @@ def test_corrected_questions_are_listed(tmp_path: Path) -> None:
 
 
 MASKS = dataclasses.replace(read_instrument("masks"), seeds=(0, 1))
-
 
 TABLE: dict[str, Any] = {
     "instrument": "masks",
