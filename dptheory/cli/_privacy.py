@@ -11,6 +11,7 @@ import typer
 from dptheory import privacy as accounting
 from dptheory.cli._calculators import add, values_of
 from dptheory.cli._common import show_values, user_errors
+from dptheory.cli._compare import compare
 from dptheory.cli._curves import draw, picture, require_picture
 from dptheory.cli._other_samplers import SHUFFLED, other_sampler
 from dptheory.cli._privacy_options import ALLOCATION, Delta, Epsilon, Given, of_a_run
@@ -279,6 +280,12 @@ add(
     example="--dim 256 --keep 26 --epsilon 1 --groups 100 --steps 10",
     given={"delta": 1e-5},
 )
+
+
+privacy.command(
+    "compare",
+    epilog=f"Example: dptheory privacy compare {_RUN} --delta 1e-5; or dptheory privacy compare --search 100 --law core",
+)(compare)
 
 
 def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:
