@@ -107,11 +107,37 @@ def show_delta(given: Given, epsilon: Epsilon) -> None:
     "or dptheory privacy sigma --epsilon 3 --delta 1e-5 --step 2,0.02,1000 --step 1,0.02,1000",
 )
 @of_a_run("noise_multiplier")
-def show_sigma(given: Given, epsilon: Epsilon, delta: Delta) -> None:
+def show_sigma(
+    given: Given,
+    epsilon: Annotated[float | None, typer.Option(help="The budget epsilon, with --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The budget delta.")] = None,
+    advantage: Annotated[
+        float | None, typer.Option(help="In place of epsilon: the largest advantage of any attack on one record.")
+    ] = None,
+    true_positive_rate: Annotated[
+        float | None, typer.Option(help="In place of epsilon: the largest share of records that any attack finds,")
+    ] = None,
+    false_positive_rate: Annotated[
+        float | None, typer.Option(help="which accuses this share of those that are not in the data.")
+    ] = None,
+) -> None:
     """The least noise multiplier that keeps the budget; for steps that differ the factor on all of theirs."""
+    attack: dict[str, Any] = {
+        "advantage": advantage,
+        "true_positive_rate": true_positive_rate,
+        "false_positive_rate": false_positive_rate,
+    }
     with user_errors():
         require_picture(given.plot)
-        run = given.differing()
+        run = given.differing(**attack)
+        if epsilon is None or delta is None or any(value is not None for value in attack.values()):
+            if given.plot is not None:
+                raise ValueError(f"plot must be left out without a budget of epsilon, got {str(given.plot)!r}")
+            alike = dataclasses.replace(given, noise_multiplier=1.0).run
+            del alike["noise_multiplier"]
+            how = _how(given)
+            sigma = accounting.least_noise_multiplier(epsilon=epsilon, delta=delta, **attack, **alike, **how)
+            return show_values("Noise", {"noise multiplier": sigma}, given.as_json)
         if run is not None:
             scale = run.noise_scale(epsilon=epsilon, delta=delta, certified=given.certified)
             scaled = run.scaled(scale)

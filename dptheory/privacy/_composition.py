@@ -166,7 +166,10 @@ class Composition:
             self.parts, directions_of(self, direction), delta, _validate.flag("certified", certified), valid_rtol(rtol)
         )
         return EpsilonBounds(
-            lower=found.lower, estimate=(found.lower + found.upper) / 2, upper=found.upper, method=found.method
+            lower=float(found.lower),
+            estimate=float(found.lower + found.upper) / 2,
+            upper=float(found.upper),
+            method=found.method,
         )
 
     def delta(
@@ -199,7 +202,7 @@ class Composition:
             _validate.flag("certified", certified),
             valid_rtol(rtol),
         )
-        return ProbabilityBounds(lower=found.lower, upper=found.upper, method=found.method)
+        return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=found.method)
 
     def advantage(self, *, certified: bool = False) -> ProbabilityBounds:
         """Bounds of the largest true positive rate less false positive rate of any attack on one record: delta(0).
@@ -257,7 +260,7 @@ class Composition:
         exact = _certified_tests(self.parts, directions_of(self, "worst")) if certified else about
         found = [least_false_negatives(curve, alpha, near) for curve, near in zip(exact, about, strict=True)]
         return ProbabilityBounds(
-            lower=min(low for low, _ in found), upper=min(high for _, high in found), method=method
+            lower=float(min(low for low, _ in found)), upper=float(min(high for _, high in found)), method=method
         )
 
     def attack(self, *, false_positive_rate: float = 0.01, certified: bool = False) -> AttackRisk:

@@ -13,9 +13,10 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
     lattice         more than 16 kinds, a schedule: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
-    saddle line     the inversion integral: ten digits where noise is .05 to 1000, rates are from 1e-8, and there are up to 10^6
-                    steps of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards for the other. Nearly
-                    every number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
+    saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
+                    steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
+                    for the other. Nearly every number comes from here. It is wide where the losses have two scales: steps that
+                    are few, and rare. What takes long is asked where the bracket is wider than ``rtol`` alone.
     participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
                     record hardly ever takes part.
     lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.

@@ -14,7 +14,7 @@ from dptheory.privacy.methods.saddle._delta import delta_bounds_at, narrow
 from dptheory.privacy.methods.saddle._epsilon import epsilon_of
 from dptheory.privacy.methods.saddle._points import step_losses
 
-_NOISE, _RATE, _STEPS = (0.025, 1000.0), 1e-8, 1_000_000
+_NOISE, _RATE, _STEPS = (0.025, 1e7), 1e-8, 10**12
 """Where the line is tried; elsewhere it is slow to find that it cannot. From half of the least noise of a batch of a fixed size."""
 MOST_KINDS = 16
 """Steps of more kinds are binned, once towards more privacy and once towards less."""
