@@ -64,6 +64,8 @@ def test_findings(answer: Answer, finding: Finding, off: float | None) -> None:
 
 
 def test_where_nothing_is_spent_an_upper_bound_is_off_by_itself() -> None:
+    below = _judged(answered(-0.87), 0.0, 0.0)  # Opacus's Renyi accountant, where delta covers all
+    assert below.finding == Finding.VALID and below.off == 0.0
     assert _judged(answered(0.25), 0.0, 0.0).off == 0.25 and _judged(answered(0.0), 0.0, 0.0).off == 0.0
 
 

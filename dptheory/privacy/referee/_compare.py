@@ -255,11 +255,14 @@ def _judged(answer: Answer, lower: float, upper: float) -> Answer:
     """With its finding and distance, for epsilon in [lower, upper]."""
     if answer.upper is None:
         return answer
-    allowed = min(max(answer.upper, lower), upper)
-    off = (answer.upper - allowed) / allowed if allowed > 0.0 else answer.upper
+    said = max(
+        answer.upper, 0.0
+    )  # below 0 some tools go where nothing is spent: delta may say that much of a smaller epsilon
+    allowed = min(max(said, lower), upper)
+    off = (said - allowed) / allowed if allowed > 0.0 else said
     if installed()[answer.tool].estimate:
         finding = Finding.ESTIMATE
-    elif answer.upper < lower * (1 - ROUNDING):
+    elif said < lower * (1 - ROUNDING):
         finding = Finding.TOO_SMALL
     elif answer.lower is not None and answer.lower > upper * (1 + ROUNDING):
         finding = Finding.LOWER_TOO_LARGE
