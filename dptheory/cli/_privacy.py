@@ -130,15 +130,9 @@ def show_sigma(
     with user_errors():
         require_picture(given.plot)
         run = given.differing(**attack)
-        if epsilon is None or delta is None or any(value is not None for value in attack.values()):
-            if given.plot is not None:
-                raise ValueError(f"plot must be left out without a budget of epsilon, got {str(given.plot)!r}")
-            alike = dataclasses.replace(given, noise_multiplier=1.0).run
-            del alike["noise_multiplier"]
-            how = _how(given)
-            sigma = accounting.least_noise_multiplier(epsilon=epsilon, delta=delta, **attack, **alike, **how)
-            return show_values("Noise", {"noise multiplier": sigma}, given.as_json)
         if run is not None:
+            if epsilon is None or delta is None:
+                raise ValueError(f"{'epsilon' if epsilon is None else 'delta'} must be given for steps that differ")
             scale = run.noise_scale(epsilon=epsilon, delta=delta, certified=given.certified)
             scaled = run.scaled(scale)
             noises = [part.noise_multiplier for part in scaled.parts if hasattr(part, "noise_multiplier")]
@@ -148,9 +142,13 @@ def show_sigma(
             label = "factor on the noise multipliers"
             spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
             return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
+        if epsilon is None and given.plot is not None:
+            raise ValueError(f"plot must be left out without a budget of epsilon, got {str(given.plot)!r}")
         alike = dataclasses.replace(given, noise_multiplier=1.0).run | {"delta": delta}
         del alike["noise_multiplier"]
-        sigma = accounting.least_noise_multiplier(epsilon=epsilon, **alike, **_how(given))
+        sigma = accounting.least_noise_multiplier(epsilon=epsilon, **attack, **alike, **_how(given))
+        if epsilon is None:
+            return show_values("Noise", {"noise multiplier": sigma}, given.as_json)
         found = accounting.epsilon_bounds(noise_multiplier=sigma, **alike, **_how(given))
         least, most = accounting.NOISE
         values = {"noise multiplier": sigma, **dataclasses.asdict(found)}

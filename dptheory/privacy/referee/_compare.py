@@ -60,6 +60,9 @@ class Comparison:
     """A setting, bounds of its epsilon that hold, and the answers.
 
     Attributes:
+        setting: the run.
+        lower, upper: of its epsilon.
+        answers: what each tool said, in the order in which they were asked.
         certified: whether the bounds are of ball arithmetic, which assumes nothing of rounding.
     """
 
@@ -102,7 +105,7 @@ def compare(
         >>> from dptheory.privacy import referee
         >>> found = referee.compare(noise_multiplier=1.0, sampling_rate=1e-3, steps=100, delta=1e-5, tools=["Opacus GDP"])
         >>> [(one.tool, str(one.finding), round(one.off, 1)) for one in found.answers]
-        [('Opacus GDP', 'estimate', -0.9)]
+        [('Opacus GDP', 'estimate', -0.3)]
     """
     checked = checked_step(noise_multiplier, sampling_rate, steps)
     setting = Setting(
@@ -128,8 +131,8 @@ def search(
         tools, limit: as for :func:`compare`.
         law: as for :func:`draw`.
 
-    Yields:
-        One comparison after the other; settings without bounds of ours within ``limit`` have none of them: 0 and infinity.
+    Returns:
+        An iterator: one comparison after the other; settings without bounds of ours within ``limit`` have none of them: 0 and infinity.
 
     Raises:
         ValueError: an argument outside its range, or a tool that is not installed.
@@ -164,8 +167,8 @@ def draw(count: int, seed: int, *, law: str = "whole") -> Iterator[Setting]:
         law: "whole": all that is accounted for: noise 0.05 to 1000, rates 1e-8 to 1, 1 to 10^6 steps, delta 1e-30 to 0.99; "core": 0.4
             to 20, 1e-4 to 1, 100 to 10^6, 1e-15 to 0.1; or "rare": 0.3 to 3, 1e-8 to 0.01, 1 to 10^4, 1e-30 to 0.99.
 
-    Yields:
-        The settings.
+    Returns:
+        An iterator over the settings.
 
     Raises:
         ValueError: an argument outside its range.

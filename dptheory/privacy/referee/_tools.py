@@ -18,7 +18,11 @@ LIBRARIES = ("dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opa
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A run of DP-SGD on Poisson samples."""
+    """A run of DP-SGD on Poisson samples.
+
+    Attributes:
+        noise_multiplier, sampling_rate, steps, delta: as for :func:`dptheory.privacy.epsilon_bounds`.
+    """
 
     noise_multiplier: float
     sampling_rate: float
