@@ -27,6 +27,7 @@ OF_SEVERAL_KINDS = {
     "privacy steps": ["steps_for_budget", "epsilon_bounds"],
     "privacy statement": ["read_statement", "privacy_statement"],
     "privacy tradeoff": [],
+    "privacy compare": ["compare", "search"],
 }
 """Commands whose options name a run of one of several kinds: one call per kind, or a method of the run; epsilon_bounds draws."""
 READ = {
@@ -41,6 +42,7 @@ READ = {
     "_privacy.show_steps": ["epsilon_bounds", "max_steps"],
     "_privacy.statement": ["privacy_statement", "read_statement"],
     "_plan.show_candidates": ["candidates"],
+    "_compare.compare": ["compare", "search"],
     "_privacy_options._step": ["Step"],
 }  # fmt: skip
 """What makes the run of the options, and the bounds that they choose."""

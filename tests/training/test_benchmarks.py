@@ -21,20 +21,11 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from dptheory.privacy.referee import TOOLS, Outcome, Setting, Worker
 from dptheory.training import runs
 from dptheory.training.benchmarks import _accountants, _arms, _calculators, _mechanisms, _networks, _steps
 from dptheory.training.benchmarks.__main__ import app
-from dptheory.training.benchmarks._accountants import (
-    TOOLS,
-    Answer,
-    Certified,
-    Outcome,
-    Setting,
-    Worker,
-    draw,
-    excess,
-    summaries,
-)
+from dptheory.training.benchmarks._accountants import Answer, Certified, draw, excess, summaries
 from dptheory.training.benchmarks._timing import Case, compare
 from dptheory.training.networks import mlp
 from dptheory.training.runs import _prepare, _train, from_dict
@@ -384,7 +375,7 @@ def test_a_stopped_run_goes_on_and_other_options_begin_anew_of_accountants(
 
     def run(name: str, *options: str) -> dict[str, list[dict[str, object]]]:
         monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS["dptheory"]})
-        monkeypatch.setattr(_accountants, "_warm_up", lambda name: None)
+        monkeypatch.setattr(_accountants, "warm_up", lambda name: None)
         try:
             done = CliRunner().invoke(app, ["accountants", "--noise-count", "0", "--out", str(out), *options])
         finally:
