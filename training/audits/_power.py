@@ -23,11 +23,11 @@ from dptheory.training.audits import Stated, Steps, audit
 from dptheory.training.data import load, standardised
 
 DELTA, CLIP, RATE = 1e-5, 1.0, 0.2
-RECORDS, HIDDEN, CANARIES = 500, 16, 1000
+RECORDS, HIDDEN, CANARIES = 500, 8, 784
 EPSILONS = (4.0, 8.0, 2.0, 1.0)
 SCHEDULES = ((0.1, 100), (1.0, 20))
 """Sampling rate and steps."""
-MORE = ((4.0, 0.1, 100, 300, 0), (4.0, 0.1, 100, 1500, 0), (4.0, 0.1, 100, CANARIES, 1), (4.0, 0.1, 100, CANARIES, 2))
+MORE = ((4.0, 0.1, 100, CANARIES, 1), (4.0, 0.1, 100, CANARIES, 2), (4.0, 0.1, 100, 200, 0))
 """Epsilon, rate, steps, canaries and seed of the runs beside the table."""
 
 
