@@ -19,6 +19,7 @@ from tests.calls import Calls, descent, embedding, index, ledger, planning, priv
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.ranges import beyond
+from tests.calls.refusals import ALONE, TOGETHER, WHOLE
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
 from tests.refused import refused
@@ -84,6 +85,24 @@ def test_bad_input(name: str) -> None:
 @every(sorted(CALLABLES.keys() & CALLS.keys()))
 def test_a_number_next_to_its_documented_range_is_refused(name: str) -> None:
     assert [told for one in CALLS[name] for told in beyond(CALLABLES[name], one, CALLABLES)] == []
+
+
+@every([(name, argument) for name in ALONE for argument in ALONE[name]])
+def test_values_of_one_argument_are_refused(case: tuple[str, str]) -> None:
+    name, argument = case
+    function = CALLABLES[f"dptheory.{name}"]
+    valid = next(made for one in CALLS[f"dptheory.{name}"] if argument in (made := one.made()))
+    for value in ALONE[name][argument]:
+        with refused(argument):
+            function(**valid | {argument: value})
+
+
+@every(range(len(TOGETHER) + len(WHOLE)))
+def test_values_that_do_not_go_together_are_refused(number: int) -> None:
+    name, given, argument, *shown = (*TOGETHER, *WHOLE)[number]
+    valid = CALLS[f"dptheory.{name}"][0].made() if number < len(TOGETHER) else {}
+    with refused(argument, *shown):
+        CALLABLES[f"dptheory.{name}"](**valid | given)
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,6 @@ from dptheory.pruning import (
     top_k_mse,
 )
 from dptheory.pruning._selection import _most_gain
-from tests.named import in_order
-from tests.refused import refused
 
 # --- The calculators of pruned gradients against high precision, brute force and their own laws ---
 
@@ -228,50 +226,6 @@ def test_keep_close_to_dim() -> None:
 NAN, INF = math.nan, math.inf
 
 
-BAD = [
-    (pruning.top_k_mse, (10, 1, True), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, np.datetime64("2020-01-01")), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, [[1.0], [1.0, 2.0]]), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, np.ma.masked_array([1.0, 2.0], [True, False])), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, None), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, 1.0, None), "method"),
-    (pruning.retained_gain, (10, 1, [0.5]), "theta"),
-    (pruning.top_k_mse, (0, 1, 1.0), "dim"),
-    (pruning.top_k_mse, (10, 0, 1.0), "keep"),
-    (pruning.top_k_mse, (10, 11, 1.0), "keep"),
-    (pruning.top_k_mse, (10, 2.5, 1.0), "keep"),
-    (pruning.top_k_mse, (10, True, 1.0), "keep"),
-    (pruning.top_k_mse, (10**9 + 1, 1, 1.0), "dim"),
-    (pruning.top_k_mse, (10, 1, [1.0, INF]), "sigma_g"),
-    (pruning.top_k_mse, (10, 1, 1.0, "fast"), "method"),
-    (pruning.top_k_mse, (10, 10, 1.0, "fast"), "method"),
-    (pruning.top_k_energy, (10, 0, 1.0), "keep"),
-    (pruning.random_k_mse, (10, 0, 1.0), "keep"),
-    (pruning.retained_gain, (10, 10, 1.0), "keep"),
-    (pruning.retained_gain, (1, 1, 1.0), "dim"),
-    (pruning.retained_gain, (10**8, 1, 1.0), "dim"),
-    (pruning.perturbed_top_k_mse, (10, 1, 1.0, 1.0, "printed"), "method"),
-    (pruning.beta, (10, 10, 1.0, 1.0), "keep"),
-    (pruning.pruned_cosine, (1.0, 2.0, 1, 1.0), "retained_norm"),
-    (pruning.pruned_cosine, (1.0, 1.0, 1, INF), "noise_std"),
-    (pruning.cosine_ratio, (10, 10, 1.0), "keep"),
-    (pruning.cosine_ratio, (10, 1, 1.0, "fast"), "method"),
-    (pruning.least_retained_gain, (10, 1, "exact", 10**9), "groups"),
-    (pruning.least_retained_gain, (10, 10), "keep"),
-    (pruning.least_retained_gain, (1, 1), "dim"),
-    (pruning.least_retained_gain, (10, 1, "fast"), "method"),
-    (pruning.top_k_mask, ([1.0, NAN], 1), "gradient"),
-    (pruning.top_k_mask, ([1.0, 2.0], 3), "keep"),
-    (pruning.top_k_mask, (1.0, 1), "gradient"),
-]
-
-
-@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
-def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        in_order(function, arguments)
-
-
 # --- The index mechanism against enumeration in fractions, and its sampler against its law ---
 
 
@@ -428,51 +382,6 @@ def test_randomized_response_is_mallows_in_budget() -> None:
     assert pruning.randomized_response_probability(epsilon=0.0, distance=3) == 0.5
 
 
-_ROWS = np.tile(np.arange(4) < 2, (3, 1))
-
-
-BAD_OF_MALLOWS = [
-    (lambda: SubsetMallows(1, 1, theta=0.1), "dim"),
-    (lambda: SubsetMallows(10**7 + 1, 1, theta=0.1), "dim"),
-    (lambda: SubsetMallows(4, 0, theta=0.1), "keep"),
-    (lambda: SubsetMallows(4, 4, theta=0.1), "keep"),
-    (lambda: SubsetMallows(4, 2, theta=-1.0), "theta"),
-    (lambda: SubsetMallows(4, 2, theta="a"), "theta"),  # type: ignore[arg-type]
-    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(3), "distance"),
-    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(6), "distance"),
-    (lambda: SubsetMallows(4, 2, theta=0.1).epsilon(-2), "distance"),
-    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS[:, :3], np.random.default_rng()), "reference"),
-    (lambda: SubsetMallows(4, 1, theta=0.1).sample(_ROWS, np.random.default_rng()), "reference"),
-    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS.astype(int), np.random.default_rng()), "reference"),
-    (lambda: pruning.theta_for_budget(epsilon=0.0, dim=4, keep=2), "epsilon"),
-    (lambda: pruning.theta_for_budget(epsilon=math.inf, dim=4, keep=2), "epsilon"),
-    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=4), "keep"),
-    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=0), "steps"),
-    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, steps=10**400), "steps"),
-    (lambda: pruning.theta_for_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
-    (lambda: pruning.index_budget(epsilon="1", dim=4, keep=2), "epsilon"),  # type: ignore[arg-type]
-    (lambda: SubsetMallows(4, 2, theta=0.1).sample(_ROWS, np.random), "rng"),  # type: ignore[arg-type]
-    (lambda: pruning.theta_for_budget(epsilon=1.0, dim=4, keep=2, groups=0), "groups"),
-    (lambda: pruning.index_budget(epsilon=-1.0, dim=4, keep=2), "epsilon"),
-    (lambda: pruning.index_sensitivity(4, 5), "keep"),
-    (lambda: pruning.index_sensitivity(0, 0), "dim"),
-    (lambda: pruning.groups_of(dim=10, group_size=0), "group_size"),
-    (lambda: pruning.groups_of(dim=10, group_size=3), "group_size"),
-    (lambda: pruning.groups_of(dim=0, group_size=3), "dim"),
-    (lambda: pruning.randomized_response_epsilon(probability=1.5, distance=1), "probability"),
-    (lambda: pruning.randomized_response_epsilon(probability=0.5, distance=-1), "distance"),
-    (lambda: pruning.randomized_response_probability(epsilon=-1.0, distance=1), "epsilon"),
-    (lambda: pruning.randomized_response_probability(epsilon=1.0, distance=0), "distance"),
-    (lambda: pruning.mallows_theta(0.4), "probability"),
-]
-
-
-@pytest.mark.parametrize(("call", "name"), BAD_OF_MALLOWS)
-def test_bad_input_names_the_argument_of_mallows(call, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        call()
-
-
 def test_groups_of_a_gradient() -> None:
     assert pruning.groups_of(dim=2_700_032, group_size=256) == 10_547
 
@@ -539,41 +448,6 @@ def test_crossing_with_the_mallows_mechanism() -> None:
     assert gains.magnitude == pytest.approx(gains.mallows, rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: pruning.magnitude_noise(0.0), "zcdp_rho"),
-        (lambda: pruning.gumbel_rate(zcdp_rho=1.0, keep=0), "keep"),
-        (lambda: pruning.magnitude_gain(keep_share=0.0, noise_ratio=1.0), "keep_share"),
-        (lambda: pruning.gumbel_gain(keep_share=1e-300, noise_ratio=1.0), "keep_share"),
-        (lambda: pruning.gumbel_gain(keep_share=0.5, noise_ratio=-1.0), "noise_ratio"),
-        (lambda: pruning.released_gain(sigma_g=0.0, noise_std=1.0), "sigma_g"),
-        (lambda: pruning.released_top_k_mse(4, 5, sigma_g=1.0, noise_std=1.0), "keep"),
-        (
-            lambda: pruning.selection_gains(
-                zcdp_rho=1.0, dim=4, keep=2, groups=0, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
-            ),
-            "groups",
-        ),
-        (
-            lambda: pruning.selection_gains(
-                zcdp_rho=1.0, dim=4, keep=4, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
-            ),
-            "keep",
-        ),
-        (
-            lambda: pruning.selection_gains(
-                zcdp_rho=-1.0, dim=4, keep=2, groups=1, sigma_g=1.0, clip_norm=1.0, noise_multiplier=1.0
-            ),
-            "zcdp_rho",
-        ),
-    ],
-)
-def test_bad_input_is_named(call, says) -> None:  # type: ignore[no-untyped-def]
-    with refused(says):
-        call()
-
-
 def test_command() -> None:
     run = CliRunner().invoke
     common = [
@@ -596,16 +470,6 @@ def test_command() -> None:
     joint = json.loads(run(app, [*common, "--sampling-rate", "0.1", "--noise-multiplier", "4"]).output)
     assert joint["theta, values and indices of one sample (RDP)"] > joint["theta, exact composition"]
     assert run(app, [*common, "--sampling-rate", "0.1"]).exit_code == 2
-
-
-_GAINS = {"zcdp_rho": 0.1, "dim": 1000, "keep": 200, "groups": 10, "clip_norm": 10.0, "noise_multiplier": 0.0}
-
-
-def test_the_noise_that_is_too_large_is_the_one_named() -> None:
-    with refused("zcdp_rho", "1e+09", "0.1", "2.23607e+09"):
-        pruning.selection_gains(**_GAINS, sigma_g=1e-7)  # type: ignore[arg-type]
-    with refused("groups", "1..1000000000000"):
-        pruning.selection_gains(**_GAINS | {"groups": 10**400}, sigma_g=1.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("share", [0.5, 0.999, 0.99999])

@@ -104,7 +104,7 @@ class Stream:
         self._turn = (self._turn[0], loaded())
 
     def on(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """The generator of a device: to draw from now, and not to be kept."""
+        """The generator of a device, in a simulation that of the seed, of whatever device: to draw from now, and not to be kept."""
         self._follow()
         self._used = True
         if self._repeating is not None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from dptheory import convergence
 from dptheory.convergence import _noisy_quadratic, noisy_quadratic_loss
-from tests.named import in_order
 from tests.refused import refused
 
 # --- Noise under momentum against simulation in fractions, high precision and its own laws ---
@@ -159,27 +158,6 @@ def test_ratio_at_nine_tenths_is_nineteen() -> None:
     assert Fraction(1, 1) / (1 - Fraction(9, 10)) ** 2 / (1 / (1 - Fraction(81, 100))) == 19
     assert 100 / convergence.velocity_variance(noise_std=1.0, momentum=0.9) == pytest.approx(19, rel=1e-12)
     assert 1 / convergence.adam_velocity_variance(noise_std=1.0, momentum=0.9) == pytest.approx(19, rel=1e-12)
-
-
-BAD = [
-    *(
-        (function, arguments, name)
-        for function in (convergence.velocity_variance, convergence.adam_velocity_variance, convergence.adam_corrected_variance)
-        for arguments, name in (
-            ((-1.0, 0.5, 1), "noise_std"), ((NAN, 0.5, 1), "noise_std"), ((INF, 0.5, 1), "noise_std"),
-            ((1.0, 1.0, 1), "momentum"), ((1.0, -0.1, 1), "momentum"), ((1.0, NAN, 1), "momentum"),
-            ((1.0, 0.5, -1), "steps"), ((1.0, 0.5, 1.5), "steps"), ((1.0, 0.5, NAN), "steps"),
-        )
-    ),
-    (convergence.adam_corrected_variance, (1.0, 0.5, 0), "steps"),
-    (convergence.displacement_mean, (1.0, INF, 0.5, 1), "force"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
-def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        in_order(function, arguments)
 
 
 @pytest.mark.parametrize("steps", [np.float32("inf"), np.array(np.inf)])
@@ -339,30 +317,3 @@ def test_without_noise_it_is_what_torch_does(schedule: str, momentum: float) -> 
         schedule=schedule, average=0.2,  # type: ignore[arg-type]
     )  # fmt: skip
     assert float(found) == pytest.approx(float((h * mean**2).sum() / 2), rel=1e4 * EPS)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("curvature", -1.0), ("curvature", []), ("curvature", 1.0), ("curvature", [[1.0]]), ("curvature", [-1.0]),
-         ("gradient_energy", -1.0), ("gradient_energy", [1.0, 2.0]), ("gradient_energy", 1e141),
-        ("learning_rate", 0.0), ("learning_rate", []), ("learning_rate", [0.1, -0.1]), ("learning_rate", math.inf),
-        ("steps", 0), ("steps", 10**8), ("steps", 2.0), ("steps", True), ("steps", [1, 0]), ("momentum", 1.0),
-        ("momentum", -0.1),  ("variance", -1.0), ("variance", [1.0, 1.0]), ("noise_std", -1.0),
-        ("noise_std", 1e-80), ("slope", -1.0), ("slope", [1.0, 1.0]), ("multiplicities", -1.0), ("multiplicities", [1.0, 1.0]),
-        ("schedule", "step"), ("schedule", None), ("average", 1.1), ("average", -0.1), ("average", [0.5]),
-    ],
-)  # fmt: skip
-def test_bad_arguments_are_named(name: str, value: object) -> None:
-    given = {"curvature": [1.0], **ONE, name: value}
-    with refused(name):
-        noisy_quadratic_loss(given.pop("curvature"), **given)
-
-
-def test_what_does_not_go_together_is_refused() -> None:
-    with refused("learning_rate"):
-        noisy_quadratic_loss([1.0], gradient_energy=1.0, learning_rate=[0.1, 0.2], steps=[1, 2, 3])
-    with refused("gradient_energy", "0"):
-        noisy_quadratic_loss([0.0, 1.0], **ONE)
-    with refused("learning_rate"):
-        noisy_quadratic_loss(np.ones(20_000), **{**ONE, "learning_rate": np.ones(10_000)})

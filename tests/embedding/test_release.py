@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -15,7 +14,6 @@ from dptheory import embedding, papers, privacy
 from dptheory.embedding import ReleaseComparison, compare_releases
 from dptheory.errors import ConditionError
 from dptheory.privacy import gaussian_mu
-from tests.named import in_order
 from tests.refused import refused
 
 # --- Noise, error and bias of gradient embedding perturbation against brute force, limits and scaling laws ---
@@ -341,62 +339,6 @@ NAN, INF = math.nan, math.inf
 W, R = [[1.0, 2.0]], [[0.5]]
 
 
-BAD: list[tuple[Any, tuple[Any, ...], str]] = [
-    *(
-        (function, arguments, name)
-        for function in (
-            embedding.split_noise,
-            embedding.joint_clip,
-            embedding.gep_mse,
-            embedding.least_residual_energy,
-        )
-        for arguments, name in (
-            ((0, 0, 1.0, 0.5, 1.0), "dim"),
-            ((10**12 + 1, 0, 1.0, 0.5, 1.0), "dim"),
-            ((2.5, 0, 1.0, 0.5, 1.0), "dim"),
-            ((4, 5, 1.0, 0.5, 1.0), "subspace_dim"),
-            ((4, -1, 1.0, 0.5, 1.0), "subspace_dim"),
-            ((4, True, 1.0, 0.5, 1.0), "subspace_dim"),
-            ((4, 2, 1.0, 0.5, 0.0), "mu"),
-            ((4, 2, 1.0, 0.5, NAN), "mu"),
-            ((4, 2, 1.0, 0.5, 1e71), "mu"),
-        )
-    ),
-    *(
-        (function, arguments, name)
-        for function in (embedding.joint_clip, embedding.gep_mse, embedding.least_residual_energy)
-        for arguments, name in (((4, 2, 0.0, 0.5, 1.0), "clip_norm"), ((4, 2, INF, 0.5, 1.0), "clip_norm"))
-    ),
-    (embedding.split_noise, (4, 2, [1.0], 0.5, 1.0), "embedding_clip"),
-    (embedding.split_noise, (4, 2, 1.0, INF, 1.0), "residual_clip"),
-    (embedding.gep_mse, (4, 2, 1.0, -0.5, 1.0), "residual_clip"),
-    (embedding.gep_mse, (4, 2, 1.0, 0.5, 1.0, 0.0, -1.0), "embedding_clip"),
-    (embedding.largest_residual_ratio, (4, 5), "subspace_dim"),
-    (embedding.clipped_gep_mse, (W, [[1.0], [2.0]], 1.0, 0.5, 1.0), "residuals"),
-    (embedding.clipped_gep_mse, (W, R, 0.0, 0.5, 1.0), "clip_norm"),
-    (embedding.clipped_gep_mse, (W, R, 1.0, -0.5, 1.0), "residual_clip"),
-    (embedding.clipping_bias, ([1.0], R, 1.0, 0.5), "embeddings"),
-    (embedding.clipping_bias, (W, [[NAN]], 1.0, 0.5), "residuals"),
-    (embedding.clipping_bias, ([[1e71, 0.0]], R, 1.0, 0.5), "embeddings"),
-    (embedding.grouping_cost_ratio, ([], []), "group_sizes"),
-    (embedding.grouping_cost_ratio, ([2.0, 0.0], [1.0, 1.0]), "group_sizes"),
-    (embedding.grouping_cost_ratio, ([2.0, 3.0], [1.0]), "subspace_dims"),
-    (embedding.grouping_cost_ratio, ([2.0, 3.0], [1.0, 4.0]), "subspace_dims"),
-    (embedding.square_root_allocation, ([1.0, 100.0], 50), "subspace_dim"),
-]
-
-
-@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
-def test_bad_input_names_the_argument(function: Any, arguments: tuple[Any, ...], name: str) -> None:
-    with refused(name):
-        in_order(function, arguments)
-
-
-def test_no_column_at_all_is_said_as_that() -> None:
-    with refused("embeddings"):
-        embedding.clipping_bias(np.zeros((2, 0)), residuals=np.zeros((2, 0)), embedding_clip=1.0, residual_clip=1.0)
-
-
 # --- Calibration of GEP's two releases: inverses, scaling, order of the methods, bad input ---
 
 
@@ -520,52 +462,6 @@ def test_sampling_at_small_rates_keeps_its_digits(epsilon: float, rate: float) -
 def test_sampling_everybody_changes_nothing() -> None:
     for epsilon in (0.0, 1e-300, 0.5, 1.0, 50.0, 1e300):
         assert embedding.sampled_epsilon(epsilon=epsilon, sampling_rate=1.0) == pytest.approx(epsilon)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: embedding.release_noise_ratio(epsilon=0.0, delta=1e-5), "epsilon"),
-        (lambda: embedding.release_noise_ratio(epsilon=5e-324, delta=1e-5, method="stated"), "epsilon"),
-        (lambda: embedding.noise_ratio_excess(epsilon=1e-320, delta=1e-5), "epsilon"),
-        (lambda: embedding.release_noise_ratio(epsilon=math.inf, delta=1e-5), "epsilon"),
-        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1.0), "delta"),
-        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=0), "steps"),
-        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=1.5), "steps"),
-        (
-            lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, steps=1, adjacency="both"),
-            "adjacency",
-        ),
-        (lambda: embedding.release_noise_ratio(epsilon=1.0, delta=1e-5, method="rdp"), "method"),
-        (
-            lambda: embedding.noise_ratio_excess(epsilon=1.0, delta=1e-5, method="exact", reference="stated"),
-            "reference",
-        ),
-        (lambda: embedding.sampled_epsilon(epsilon=-1.0, sampling_rate=0.5), "epsilon"),
-        (lambda: embedding.sampled_epsilon(epsilon=1.0, sampling_rate=0.0), "sampling_rate"),
-        (lambda: embedding.joint_mu([]), "noise_multipliers"),
-        (lambda: embedding.joint_mu([1.0, 0.0]), "noise_multipliers"),
-        (lambda: embedding.joint_mu([1.0, math.nan]), "noise_multipliers"),
-        (lambda: embedding.joint_mu([[1.0]]), "noise_multipliers"),
-        (
-            lambda: embedding.output_mu(embedding_clip=1.0, residual_clip=1.0, embedding_std=1.0, residual_std=0.0),
-            "residual_std",
-        ),
-        (
-            lambda: embedding.output_mu(embedding_clip=-1.0, residual_clip=1.0, embedding_std=1.0, residual_std=1.0),
-            "embedding_clip",
-        ),
-        (
-            lambda: embedding.output_mu(
-                embedding_clip=1.0, residual_clip=math.inf, embedding_std=1.0, residual_std=1.0
-            ),
-            "residual_clip",
-        ),
-    ],
-)
-def test_bad_input(call, says) -> None:  # type: ignore[no-untyped-def]
-    with refused(says):
-        call()
 
 
 # --- Excess risk: brute force over T, simulation, scaling laws, limits, bad input ---
@@ -775,23 +671,6 @@ def test_bad_input_of_risk(name: str, value: Any) -> None:
             embedding.excess_risk_as_published(**{**PUBLISHED, name: value})
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.0}), "epsilon"),
-        (lambda: embedding.excess_risk_as_published(**{**PUBLISHED, "delta": 1.0}), "delta"),
-        (
-            lambda: embedding.noisy_descent_risk(smoothness=0.0, initial_distance=1.0, steps=1, noise_energy=0.0),
-            "smoothness",
-        ),
-        (lambda: embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=1, lipschitz=0.0), "lipschitz"),
-    ],
-)
-def test_more_bad_input(call: Callable[[], object], says: str) -> None:
-    with refused(says):
-        call()
-
-
 def test_condition_of_the_theorem() -> None:
     limit = 2 * math.log(1e5)
     embedding.excess_risk_as_published(**{**PUBLISHED, "epsilon": 0.999 * limit})
@@ -838,24 +717,6 @@ def test_extreme_settings_give_numbers() -> None:
             assert math.isfinite(best.value) and 1 <= best.steps <= 10**15
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"residual_norms": [[2.0]]}, "residual_norms 0 1"),
-        ({"residual_norms": [0.1]}, "residual_norms"),
-        ({"residual_norms": [[0.1], [0.2]]}, "residual_norms"),
-        ({"subspace_dims": [11]}, "subspace_dims 1..10"),
-    ],
-)
-def test_bad_residuals(change: dict[str, Any], message: str) -> None:
-    good = {
-        "residual_norms": [[0.1]], "subspace_dims": [2], 'dim': 10, 'train_size': 9, 'smoothness': 1.0,
-        'initial_distance': 1.0, 'mu': 1.0,
-    }  # fmt: skip
-    with refused(*message.split()):
-        embedding.best_residual_clip(**good | change)  # type: ignore[arg-type]
-
-
 # --- Ways of releasing side by side: each part against the calculator that the ledger checks ---
 
 
@@ -881,22 +742,3 @@ def test_every_field(
         largest_residual_ratio=embedding.largest_residual_ratio(**sizes),
         least_residual_energy=embedding.least_residual_energy(**sizes, **clips, mu=mu),
     )
-
-
-@pytest.mark.parametrize("privacy", [{}, {"epsilon": 1.0}, {"mu": 1.0, "delta": 1e-5}, {"mu": 1.0, "epsilon": 1.0}])
-def test_the_privacy_is_given_in_one_way(privacy: dict[str, float]) -> None:
-    with refused("mu"):
-        compare_releases(**_SMALL, clip_norm=10.0, residual_clip=2.0, **privacy)
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"mu": 1e-80}, ("mu", "1e-70", "1e+70")),
-        ({"epsilon": 1e-90, "delta": 1e-90}, ("epsilon and delta", "1e-70", "1e+70", "1e-90")),
-        ({"mu": 1.0, "residual_clip": 0.0}, ("residual_clip", "1e-70", "1e+70")),
-    ],
-)
-def test_what_is_refused_is_named_with_its_range(changed: dict[str, float], says: str) -> None:
-    with refused(*says):
-        compare_releases(**_SMALL | {"clip_norm": 10.0, "residual_clip": 2.0} | changed)  # type: ignore[arg-type]

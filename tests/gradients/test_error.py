@@ -3,7 +3,6 @@
 import itertools
 import math
 import tracemalloc
-from collections.abc import Callable
 
 import mpmath
 import numpy as np
@@ -16,8 +15,6 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse, noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
-from tests.named import in_order
-from tests.refused import refused
 
 # The largest of n quadratic forms and the error of the released gradient, against closed forms and second methods
 
@@ -297,41 +294,6 @@ NAN, INF = math.nan, math.inf
 GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip_norm=1.0, noise_multiplier=1.0, batch_size=10, drop_rate=0.5)
 
 
-BAD = [
-    *(
-        (gradients.expected_max_quadratic_form, {"eigenvalues": bad, "n": 2}, "eigenvalues")
-        for bad in ([], [0.0, 0.0], [1.0, -1e-9], [NAN], [INF], [[1.0]], 1.0, "x")
-    ),
-    *((gradients.expected_max_quadratic_form, {"eigenvalues": [1.0], "n": n}, "n") for n in (0, -1, 1.5, True)),
-    (gradients.expected_max_quadratic_form, {"eigenvalues": [1.0], "n": 1, "method": "imhof"}, "method"),
-    *(
-        (gradients.clipped_gradient_mse, GOOD | {name: value}, name)
-        for name, values in {
-            "grad_norm": (-1.0, NAN, INF),
-            "dim": (0, 1.5, 10**10),
-            "deviation": (-1.0, NAN),
-            "clip_norm": (0.0, -1.0, INF),
-            "noise_multiplier": (-1.0, NAN),
-            "batch_size": (0, 2.5),
-            "drop_rate": (-0.1, 1.0, 0.55, NAN),
-            "masked_norms": ([], [-1.0], [2.0], [NAN], 0.5),
-        }.items()
-        for value in values
-    ),
-    (QuadraticForm, {"weights": [1.0, 0.0], "freedoms": [1.0, 1.0], "noncentralities": [0.0, 0.0]}, "weights"),
-    (QuadraticForm, {"weights": [1.0], "freedoms": [0.0], "noncentralities": [0.0]}, "freedoms"),
-    (QuadraticForm, {"weights": [1.0], "freedoms": [1.0], "noncentralities": [-1.0]}, "noncentralities"),
-    (QuadraticForm, {"weights": [1.0], "freedoms": [1.0, 2.0], "noncentralities": [0.0]}, "freedoms"),
-    (QuadraticForm, {"weights": [], "freedoms": [], "noncentralities": []}, "weights"),
-]
-
-
-@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
-def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        function(**arguments)
-
-
 @pytest.mark.parametrize(("dim", "n"), [(1000, 10**7), (10**5, 10**6), (10**5, 10**8), (10**6, 60_000)])
 def test_largest_of_many_draws_in_large_dimension(dim: int, n: int) -> None:
     """Equal eigenvalues: the panels have to follow the width of the law, which was 6e-6 off at 1e5 entries."""
@@ -345,43 +307,6 @@ def test_eigenvalues_far_below_the_largest_are_nothing() -> None:
     assert gradients.expected_max_quadratic_form([1.0, 1e-300, 5e-324], 10) == pytest.approx(
         gradients.expected_max_quadratic_form([1.0], 10), rel=1e-12
     )
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: gradients.mse_lower_bound(trace=1.0, dim=10, noise_multiplier=1e200), "noise_multiplier"),
-        (
-            lambda: gradients.clipped_gradient_mse(
-                grad_norm=1e200, dim=10, deviation=1.0, clip_norm=1.0, noise_multiplier=1.0, batch_size=1, drop_rate=0.5
-            ),
-            "grad_norm",
-        ),
-        (
-            lambda: gradients.clipped_gradient_mse(
-                grad_norm=1.0, dim=10, deviation=1.0, clip_norm=1e-80, noise_multiplier=1.0, batch_size=1, drop_rate=0.5
-            ),
-            "clip_norm",
-        ),
-        (
-            lambda: gradients.clipped_gradient_mse(
-                grad_norm=1.0,
-                dim=10,
-                deviation=1.0,
-                clip_norm=1.0,
-                noise_multiplier=1.0,
-                batch_size=10**30,
-                drop_rate=0.5,
-            ),
-            "batch_size",
-        ),
-        (lambda: gradients.stationary_mse([1e200], n=5, noise_multiplier=1.0), "eigenvalues"),
-        (lambda: gradients.stationary_mse([1e-80], n=5, noise_multiplier=1.0), "eigenvalues"),
-    ],
-)
-def test_sizes_beyond_the_limits(call: Callable[[], object], name: str) -> None:
-    with refused(name):
-        call()
 
 
 def test_a_weight_far_below_the_others_adds_nothing() -> None:
@@ -483,26 +408,6 @@ def test_projected_skewness_on_small_spheres(dim: int) -> None:
 def test_projected_skewness_falls_like_one_over_dim() -> None:
     assert gradients.projected_skewness(dim=10, skewness=-1.0) == gradients.projected_skewness(dim=10, skewness=1.0)
     assert gradients.projected_skewness(dim=10**9, skewness=1.0) * 10**9 == pytest.approx(math.sqrt(15), rel=1e-8)
-
-
-BAD_OF_MASK_EFFECTS = [
-    (noise_norm_ratio, (0, 1), "dim"),
-    (noise_norm_ratio, (10, 0), "keep"),
-    (noise_norm_ratio, (10, 11), "keep"),
-    (relaxed_gradient_ratio, (1.0, 2.0, 1.0), "masked_norm"),
-    (posterior_freeze, ([[math.inf]], 1.0, 1), "gradients"),
-    (posterior_freeze, ([1.0, 2.0], 1.0, 1), "gradients"),
-    (posterior_freeze, (np.zeros((0, 3)), 1.0, 1), "gradients"),
-    (posterior_freeze, ([[1.0, 2.0]], 1.0, 3), "keep"),
-]
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "name"), BAD_OF_MASK_EFFECTS, ids=lambda x: getattr(x, "__name__", str(x))
-)
-def test_bad_input_names_the_argument_of_mask_effects(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        in_order(function, arguments)
 
 
 def test_it_clips_as_clip_does() -> None:

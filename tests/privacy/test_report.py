@@ -30,7 +30,6 @@ from dptheory.privacy import (
 )
 from dptheory.privacy.report._statement import _number, described
 from dptheory.pruning import SubsetMallows
-from tests.named import by_name
 from tests.refused import refused
 from tests.said import says
 
@@ -433,28 +432,6 @@ def test_bound_at_a_known_rate() -> None:
         < privacy.auditing.bound_at_known_rate(hits=hits, trials=5000, false_rate=norm.sf(2.5), delta=delta)
         < gaussian_epsilon(2.0, delta)
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ((-1, 5, 0.1, 0.1), "hits"),
-        ((6, 5, 0.1, 0.1), "hits"),
-        ((0, 0, 0.1, 0.1), "trials"),
-        ((1, 5, 0.0, 0.1), "false_rate"),
-        ((1, 5, 1.1, 0.1), "false_rate"),
-        ((1, 5, 0.1, 0.0), "delta"),
-        ((1, 5, 0.1, 1.0), "delta"),
-    ],
-)
-def test_bound_at_a_known_rate_refuses(arguments: tuple, named: str) -> None:
-    with refused(named):
-        privacy.auditing.bound_at_known_rate(**by_name("hits trials false_rate delta", arguments))
-
-
-def test_bound_at_a_known_rate_refuses_a_confidence() -> None:
-    with refused("confidence"):
-        privacy.auditing.bound_at_known_rate(hits=1, trials=5, false_rate=0.1, delta=0.1, confidence=1.0)
 
 
 def test_number_of_scores_ends_where_it_says() -> None:

@@ -25,7 +25,6 @@ from dptheory.sparsification import (
 )
 from dptheory.sparsification._kappa import _log_gammainc, _log_gaussian_gain
 from tests.named import in_order
-from tests.refused import refused
 
 # --- Masks, kappa and the trade-off against brute force, high precision, and their own laws ---
 
@@ -373,61 +372,6 @@ def test_no_learning_rate_beats_the_tuned_one(rate: float, value: float, log_fac
 NAN, INF = math.nan, math.inf
 
 
-W = [1.0, 2.0, 3.0, 4.0]
-
-
-BAD = [
-    (kappa, ([0.0, 0.0], 1.0, 0.5), "gradient"),
-    (kappa, ([], 1.0, 0.5), "gradient"),
-    (kappa, ([[1.0, 2.0]], 1.0, 0.5), "gradient"),
-    (kappa, ([1e308] * 4, 1.0, 0.5), "gradient"),
-    (kappa, ([1e-71] * 4, 1.0, 0.5), "gradient"),
-    (kappa, (W, 1.0, 0.5, [[1e160] * 4]), "deviation"),
-    (gradients.mask_norm_bounds, ([1e308, 1e308], 0.5), "vector"),
-    (gradients.expected_masked_inner, ([1e200], [1e200], 0.0), "first"),
-    (kappa, (W, 1.0, 0.3), "drop_rate"),
-    (kappa, ([1.0], 1.0, 0.9999999), "drop_rate"),
-    (kappa, (W, 1.0, 0.5, [1.0, 2.0, 3.0, 4.0]), "deviation"),
-    (kappa, (W, 1.0, 0.5, [[1.0, 2.0]]), "deviation"),
-    (kappa, (W, 1.0, 0.5, np.zeros((0, 4))), "deviation"),
-    (kappa, (W, 1.0, 0.5, [[9.0] * 4]), "deviation"),
-    (gradients.kept_entries, (3, 0.5), "drop_rate"),
-    (gradients.expected_masked_inner, ([1.0, 2.0], [1.0], 0.5), "second"),
-    (gradients.expected_masked_inner, ([1.0, NAN], [1.0, 1.0], 0.5), "first"),
-    (gradients.mask_norm_bounds, ([1.0, INF], 0.5), "vector"),
-    (sparsification.best_rate, ([0.0, 0.0], 1.0, 1.0, 1.0), "gradient"),
-    (sparsification.least_kappa, (0.5, 0.0, 0.0), "step_noise"),
-]
-
-
-@pytest.mark.parametrize(("function", "arguments", "name"), BAD, ids=lambda x: getattr(x, "__name__", str(x)))
-def test_bad_input_names_the_argument(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        in_order(function, arguments)
-
-
-def test_zero_gradient_says_that_kappa_is_undefined() -> None:
-    with refused("gradient"):
-        kappa([0.0, 0.0], clip_norm=1.0, drop_rate=0.5)
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"deviation_share": 1.0}, "deviation_share"),
-        ({"deviation_share": 0.0}, "deviation_share"),
-        ({"masks": 10}, "masks"),
-        ({"masks": 2**40}, "masks"),
-        ({"seed": None}, "seed"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 0.5}, "seed"),
-    ],
-)
-def test_bad_options_of_kappa(options: dict[str, float], name: str) -> None:
-    with refused(name):
-        kappa(W, clip_norm=1.0, drop_rate=0.5, **options)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("half_norm", [1e-40, 1e-3, 0.3])
 @pytest.mark.parametrize(("dim", "keep"), [(60, 20), (400, 41), (500, 42), (3000, 60), (10**5, 9000), (10**5, 50_000)])
 def test_gain_of_clip_probability_where_it_underflows(dim: int, keep: int, half_norm: float) -> None:
@@ -449,19 +393,6 @@ def test_gain_of_clip_probability_where_it_underflows(dim: int, keep: int, half_
 def test_a_flat_gradient_has_kappa_of_its_entries(dim: int, deviation: float) -> None:
     found = sparsification.flat_kappa(grad_norm=2.0, dim=dim, clip_norm=10.0, drop_rate=0.5, deviation=deviation)
     assert found == kappa(np.full(dim, 2.0 / math.sqrt(dim)), clip_norm=10.0, drop_rate=0.5, deviation=deviation)
-
-
-@pytest.mark.parametrize(
-    "grad_norm",
-    [
-        0.0,
-        1e-67,
-        math.inf,
-    ],
-)
-def test_a_flat_gradient_names_the_norm_that_was_given(grad_norm: float) -> None:
-    with refused("grad_norm"):
-        sparsification.flat_kappa(grad_norm=grad_norm, dim=10, clip_norm=1.0, drop_rate=0.5)
 
 
 def test_the_exact_kappa_at_its_limits() -> None:
@@ -726,18 +657,3 @@ def test_signed_sort_of_finite_vectors_comes_near_the_limit() -> None:
     error = kept.std(ddof=1) / math.sqrt(kept.size)
     assert abs(kept.mean() - sparsification.signed_captured_energy(keep_share=0.7, snr=1.0)) < 5 * error
     assert abs(kept.mean() - 0.7) > 20 * error
-
-
-BAD_OF_RANKING = [
-    (sparsification.captured_energy, (0, 1, 1.0), "dim"),
-    (sparsification.captured_energy, (10, 0, 1.0), "keep"),
-    (sparsification.captured_energy, (10, 11, 1.0), "keep"),
-]
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "name"), BAD_OF_RANKING, ids=lambda x: getattr(x, "__name__", str(x))
-)
-def test_bad_input_names_the_argument_of_ranking(function, arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        in_order(function, arguments)

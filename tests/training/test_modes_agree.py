@@ -91,9 +91,9 @@ def frozen(model: nn.Sequential) -> nn.Module:
 class Anchors:
     """Seven gradients that do not depend on the weights."""
 
-    def __init__(self, shapes: list[torch.Size], dtype: torch.dtype) -> None:
+    def __init__(self, shapes: list[torch.Size], dtype: torch.dtype, device: torch.device) -> None:
         generator = torch.Generator().manual_seed(4)
-        self._gradients = [torch.randn(7, *shape, generator=generator, dtype=dtype) for shape in shapes]
+        self._gradients = [torch.randn(7, *shape, generator=generator, dtype=dtype).to(device) for shape in shapes]
 
     def __call__(self) -> list[torch.Tensor]:
         return self._gradients
@@ -121,32 +121,43 @@ def mechanisms(model: nn.Module, dtype: torch.dtype) -> Iterator[m.Mechanism]:
     )
     yield m.LayerFreezing(m.RandomSparsification(half, 0), frozen_layers=1, from_step=1)
     shapes = [p.shape for p in model.parameters() if p.requires_grad]
+    device = next(model.parameters()).device
     for kind in (m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep):
         groups = [list(range(len(shapes)))]
-        yield kind(Anchors(shapes, dtype), subspace_dim=3, residual_clip=0.05, groups=groups, seed=0)
+        yield kind(Anchors(shapes, dtype, device), subspace_dim=3, residual_clip=0.05, groups=groups, seed=0)
 
 
 COUNT = 16
 
 
-def trained(base: nn.Module, x: torch.Tensor, number: int, mode: str, dtype: torch.dtype) -> list[torch.Tensor] | None:
+def trained(
+    base: nn.Module,
+    x: torch.Tensor,
+    number: int,
+    mode: str,
+    dtype: torch.dtype,
+    *,
+    device: str = "cpu",
+    noise_multiplier: float = 0.3,
+) -> list[torch.Tensor] | None:
     """What is released in each step, and the weights at the end; None where the mechanism does not take the model."""
-    model = copy.deepcopy(base).to(dtype)
-    x = x.to(dtype) if x.is_floating_point() else x
+    model = copy.deepcopy(base).to(device, dtype)
+    x = x.to(device, dtype if x.is_floating_point() else None)
     with simulation():
         mechanism = list(mechanisms(model, dtype))[number]
         if isinstance(mechanism, m.LayerFreezing) and sum(p.requires_grad for p in model.parameters()) < 3:
             return None
         private, optimizer = attach(
             module=model, optimizer=torch.optim.SGD(model.parameters(), 0.5), mechanism=mechanism, sampling_rate=0.1,
-            expected_batch_size=N, noise_multiplier=0.3, max_grad_norm=CLIP, grad_sample_mode=mode,
+            expected_batch_size=N, noise_multiplier=noise_multiplier, max_grad_norm=CLIP, grad_sample_mode=mode,
             noise_generator=torch.Generator().manual_seed(0),
         )  # fmt: skip
+    labels = torch.arange(N, device=device) % CLASSES
     found = []
     for step in range(STEPS):
         optimizer.begin_batch(N)
         optimizer.zero_grad()
-        F.cross_entropy(private(x * (1 + step) if x.is_floating_point() else x), torch.arange(N) % CLASSES).backward()
+        F.cross_entropy(private(x * (1 + step) if x.is_floating_point() else x), labels).backward()
         optimizer.step()
         found.append(torch.cat([p.grad.flatten() for p in optimizer.params]).clone())
     return [*found, torch.cat([p.detach().flatten() for p in model.parameters()])]

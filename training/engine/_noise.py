@@ -43,8 +43,9 @@ def noise_of(generator: torch.Generator | None) -> tuple[Stream, Noise]:
     def noise(like: torch.Tensor, std: float) -> torch.Tensor:
         if std == 0:
             return torch.zeros_like(like)
-        source = stream.on(like.device)
-        return torch.normal(0.0, std, like.shape, generator=source, device=like.device, dtype=like.dtype)
+        source = stream.on(like.device)  # in a simulation a generator of the user's, of whatever device
+        drawn = torch.normal(0.0, std, like.shape, generator=source, device=source.device, dtype=like.dtype)
+        return drawn.to(like.device)
 
     return stream, noise
 

@@ -12,6 +12,7 @@ from dptheory.training.per_example._representation import (
     CHUNK,
     Representation,
     Tensors,
+    at_once,
     behind,
     filled,
     over_views,
@@ -130,7 +131,15 @@ class Convolution(Representation):
         """Of fewer examples where each has more rows: it is patches that take the memory."""
         whole = list(super().chunks(beside))
         step = max(1, beside, (whole[0].stop if whole else 1) // self._views)
+        if self.device.type != "cpu":  # a chunk's patches are there together
+            step = max(1, min(step, at_once(self.device, CHUNK) // max(1, self._patch_entries)))
         return (slice(start, min(start + step, len(self))) for start in range(0, len(self), step))
+
+    @property
+    def _patch_entries(self) -> int:
+        """Of one example."""
+        places, kernel = self._b.shape[2:].numel(), self.shape[3:].numel()
+        return self._views * places * self._a.shape[1] * kernel
 
     @property
     def device(self) -> torch.device:
@@ -164,9 +173,9 @@ class Convolution(Representation):
         _, out, inn, *kernel = self.shape
         found = self._b.new_empty(max(0, stop - start), out, *kernel, inn)
         rows, groups = found.flatten(2), self._geometry.groups
-        at_once = max(1, _PATCHES // max(1, self._views * self._b.shape[2:].numel() * rows.shape[2] * groups))
-        for first in range(start, stop, at_once):
-            run = slice(first, min(first + at_once, stop))
+        count = max(1, at_once(self.device, _PATCHES) // max(1, self._patch_entries))
+        for first in range(start, stop, count):
+            run = slice(first, min(first + count, stop))
             here = rows[first - start : run.stop - start].chunk(groups, dim=1)
             for dense, own in zip(self._as_dense(run), here, strict=True):
                 torch.bmm(dense._b.mT, dense._a, out=own)
@@ -175,7 +184,8 @@ class Convolution(Representation):
     def _formed_by_convolution(self, examples: slice) -> torch.Tensor:
         """Of one input channel; of views in chunks, so that what is formed of single rows takes no memory worth mentioning."""
         start, stop, _ = examples.indices(len(self))
-        step = max(1, stop - start if self._views == 1 else CHUNK // max(1, self._views * self.entries))
+        few = at_once(self.device, CHUNK) // max(1, self._views * self.entries)
+        step = max(1, stop - start if self._views == 1 else few)
         parts = [self._rows_of(slice(i, min(i + step, stop))) for i in range(start, stop, step)]
         found = [over_views(self._by_convolution(self._b[rows], self._a[rows]), self._views) for rows in parts]
         return torch.cat(found) if len(found) > 1 else found[0] if found else self._b.new_zeros(0, *self.shape[1:])

@@ -8,7 +8,15 @@ import functools
 import torch
 
 from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
-from dptheory.training.per_example._representation import CHUNK, Representation, Tensors, as_rows, filled, widened
+from dptheory.training.per_example._representation import (
+    CHUNK,
+    Representation,
+    Tensors,
+    as_rows,
+    at_once,
+    filled,
+    widened,
+)
 from dptheory.training.per_example._squares import LARGE, SMALL, blocks_of_squares, square_sums
 
 _BLOCK = 1 << 13
@@ -171,11 +179,11 @@ class Dense(Representation):
         b, a = self._b[:, 0], self._a[:, 0]
         if out > inn:  # the smaller side remains in between
             b, a, vectors = a, b, vectors.mT
-        at_once = max(1, CHUNK // max(n * b.shape[1], 1))
+        count = max(1, at_once(b.device, CHUNK) // max(n * b.shape[1], 1))
         parts = [
             # not as a product of small matrices for each example, which takes four times as long
             (a @ v.flatten(0, 1).T).view(n, len(v), b.shape[1]).mul_(b[:, None]).sum(2)
-            for v in torch.split(vectors, at_once)
+            for v in torch.split(vectors, count)
         ]
         return torch.cat(parts, dim=1)
 

@@ -76,6 +76,13 @@ Tensors = list[torch.Tensor]
 
 CHUNK = 1 << 22
 """Entries of gradients that are formed at once where they are not kept: 16 MiB in float32."""
+_DEVICE_CHUNK = 1 << 26
+"""Entries of anything that is held at once on devices other than a CPU, where a call costs more than memory: 256 MiB."""
+
+
+def at_once(device: torch.device, on_cpu: int) -> int:
+    """How many entries to hold at once."""
+    return on_cpu if device.type == "cpu" else _DEVICE_CHUNK
 
 
 class Representation(LikeTensor, abc.ABC):
@@ -162,7 +169,7 @@ class Representation(LikeTensor, abc.ABC):
     def chunks(self, beside: int = 1) -> Iterator[slice]:
         """Runs of examples whose gradients fit into memory together, or take no more than so many of one example there are beside."""
         n = self.shape[0]
-        step = max(1, beside, CHUNK // max(self.entries, 1))
+        step = max(1, beside, at_once(self.device, CHUNK) // max(self.entries, 1))
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
     def __len__(self) -> int:

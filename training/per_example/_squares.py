@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import torch
 
-from dptheory.training.per_example._representation import widened
+from dptheory.training.per_example._representation import at_once, widened
 
 SMALL, LARGE = 1e-25, 1e30
 """Sums between them lost nothing: a square that float32 takes for 0 is below 1e-45, and more than 1e13 of them are not 1e-25 / 1e6."""
-_CPU_PRODUCTS, _DEVICE_PRODUCTS = 1 << 18, 1 << 26
-"""Products held at once: what stays in a CPU's cache, and 256 MiB on other devices."""
+_PRODUCTS = 1 << 18
+"""Products held at once: what stays in a CPU's cache."""
 
 
 def square_sums(rows: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -46,7 +46,7 @@ def blocks_of_squares(rows: torch.Tensor, mask: torch.Tensor | None = None) -> I
 
     New memory for each run would cost more than the squares: the operating system clears every page of it.
     """
-    size = _CPU_PRODUCTS if rows.device.type == "cpu" else _DEVICE_PRODUCTS
+    size = at_once(rows.device, _PRODUCTS)
     count = min(max(1, size // max(rows.shape[1], 1)), len(rows))
     held = rows.new_empty(count, rows.shape[1])
     for start in range(0, len(rows), max(count, 1)):

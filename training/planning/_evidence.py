@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,7 +26,7 @@ from dptheory.planning import Candidate, candidates
 from dptheory.training._json_lines import JsonLines, Line
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
-from dptheory.training.planning._evidence_settings import DELTA, PUBLISHED, SEEDS, SETTINGS, Records, Setting
+from dptheory.training.planning._evidence_settings import DELTA, PUBLISHED, SEEDS, SETTINGS, Pairs, Records, Setting
 from dptheory.training.planning._judged import accuracy, judged
 from dptheory.training.planning._pilot import Job, Outcome, Problem, pilot, pilot_steps
 from dptheory.training.planning._plan import plan
@@ -34,6 +34,7 @@ from dptheory.training.planning._point import CONSTANT, Point
 from dptheory.training.planning._public import Shipped, Synthetic
 from dptheory.training.planning._search import point_of_candidate
 from dptheory.training.planning._training import private_steps, trained
+from dptheory.training.planning._usual import DE_ET_AL, TRAMER_AND_BONEH, TUTORIAL, Usual
 from dptheory.training.planning._workers import cores
 
 Place = tuple[float, float, float, float]
@@ -180,39 +181,31 @@ def point_of(line: Line) -> Point:
 
 # --- defaults -------------------------------------------------------------------------------------------------------------
 
-DEFAULTS: Mapping[str, Callable[[Setting, int], Point]] = {
-    "tutorial": lambda setting, count: priced(
-        setting, count, batch_size=512, epochs=setting.max_epochs, clip_norm=1.0, stride=0.5
-    ),
-    "De et al.": lambda setting, count: priced(
+DEFAULTS: Mapping[str, Usual] = {"tutorial": TUTORIAL, "De et al.": DE_ET_AL, "Tramer and Boneh": TRAMER_AND_BONEH}
+
+
+def default(setting: Setting, count: int, usual: Usual) -> Point:
+    """A plain choice for so many private records."""
+    return priced(
         setting,
         count,
-        batch_size=min(4096, count // 4),
+        batch_size=usual.size(count),
         epochs=setting.max_epochs,
-        clip_norm=1.0,
-        stride=2.0,
-        average=0.5,
-    ),
-    "Tramer and Boneh": lambda setting, count: priced(
-        setting, count, batch_size=512, epochs=setting.max_epochs, clip_norm=0.1, stride=1.0, momentum=0.9
-    ),
-}
-"""Plain choices, all with every pass that can be afforded.
-
-A tutorial's: C 1, B 512, learning rate .5. De et al. (2022): C 1, B 4096 (a quarter of the records where that is less), learning
-rate 2, weights averaged (there exponentially; here over the last half). Tramer and Boneh (2021): C .1, momentum .9 and learning
-rate 1 for B 512, which their settings for MNIST (B 4096, 8) and FashionMNIST (B 8192, 16) are multiples of.
-"""
+        clip_norm=usual.clip_norm,
+        stride=usual.stride,
+        momentum=usual.momentum,
+        average=usual.average,
+    )
 
 
 def _defaults(setting: Setting, records: Records, name: str, results: JsonLines) -> None:
     done = {
         (line["name"], line["seed"]) for line in results.lines() if (line["kind"], line["setting"]) == (DEFAULT, name)
     }
-    for key, build in DEFAULTS.items():
+    for key, usual in DEFAULTS.items():
         missing = [seed for seed in setting.seeds if (key, seed) not in done]
         if missing:
-            point = build(setting, len(records.private[1]))
+            point = default(setting, len(records.private[1]), usual)
             for seed in missing:
                 results.add(_run(records, point, seed, kind=DEFAULT, setting=name, name=key))
 
@@ -220,14 +213,18 @@ def _defaults(setting: Setting, records: Records, name: str, results: JsonLines)
 # --- the plan -------------------------------------------------------------------------------------------------------------
 
 
-class _Counting(ProcessPoolExecutor):
-    """A process for each core, as a plan has it by itself; counts the examples that pilots see and the processor time they take.
+class _Counting(Executor):
+    """Counts the examples that pilots see and the processor time that they take.
 
     A pilot's seconds are those of processor time, so that a plan does as much on a busy machine as on an idle one.
+
+    Args:
+        inner: where pilots run.
     """
 
-    def __init__(self) -> None:
-        super().__init__(cores(), get_context("fork"), torch.set_num_threads, (1,))
+    def __init__(self, inner: ProcessPoolExecutor | ThreadPoolExecutor) -> None:
+        self._inner = inner
+        self._max_workers: int = inner._max_workers  # type: ignore[union-attr]
         self.examples = 0.0
         self.seconds = 0.0
 
@@ -235,13 +232,20 @@ class _Counting(ProcessPoolExecutor):
         """A pilot."""
         problem, job = args
         self.examples += _examples(problem, job)
-        future = super().submit(_timed, problem, job)
+        future = self._inner.submit(_timed, problem, job)
         future.add_done_callback(self._took)
         return future
 
     def _took(self, future: Future[Any]) -> None:
         if not future.cancelled() and future.exception() is None:
             self.seconds += future.result().seconds
+
+
+def _inner(device: torch.device) -> ProcessPoolExecutor | ThreadPoolExecutor:
+    """A process for each core, as a plan has it by itself; on CUDA one pilot at a time."""
+    if device.type == "cuda":
+        return ThreadPoolExecutor(1)
+    return ProcessPoolExecutor(cores(), get_context("fork"), torch.set_num_threads, (1,))
 
 
 def _timed(problem: Problem, job: Job) -> Outcome:
@@ -275,7 +279,8 @@ def _plan(
         point, said = point_of(done[0]), done[0]["plan"]
     else:
         began = time.process_time()
-        with _Counting() as executor:
+        with _inner(records.public[1].device) as inner:
+            executor = _Counting(inner)
             choice = plan(
                 records.model,
                 source,
@@ -302,6 +307,18 @@ def _plan(
         results.add(_run(records, point, seed, kind=PLAN, setting=name, public=public, plan=said))
 
 
+def _on(records: Records, device: str) -> Records:
+    def moved(pair: Pairs) -> Pairs:
+        return pair[0].to(device), pair[1].to(device)
+
+    return Records(
+        model=records.model.to(device),
+        public=moved(records.public),
+        private=moved(records.private),
+        test=moved(records.test),
+    )
+
+
 # --- the command ----------------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +330,7 @@ def measure(
     parts: Sequence[str],
     public: Sequence[str] = (OWN, SHIPPED, SYNTHETIC),
     seconds: float | None = None,
+    device: str = "cpu",
 ) -> None:
     """What is missing of a setting.
 
@@ -323,8 +341,9 @@ def measure(
         parts: of "grid", "defaults" and "plan", those to measure.
         public: of "own", "shipped" and "synthetic", the records that plans are made with.
         seconds: for each plan; None for its default.
+        device: "cpu" or "cuda".
     """
-    records = setting.build()
+    records = _on(setting.build(), device)
     if "grid" in parts:
         _grid(setting, records, name, results)
         _grid_seeds(records, name, results)
@@ -341,6 +360,7 @@ def main(
     parts: Annotated[str, typer.Option(help="of grid, defaults and plan, with commas")] = "grid,defaults,plan",
     public: Annotated[str, typer.Option(help="of own, shipped and synthetic, with commas")] = "own,shipped,synthetic",
     seconds: Annotated[float | None, typer.Option(help="for each plan; its default where it is left out")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
 ) -> None:
     """Measure what is missing."""
     torch.set_num_threads(1)
@@ -348,7 +368,8 @@ def main(
     for name in only.split(",") if only else known:
         print(name, flush=True)
         wanted = ["plan"] if name in PUBLISHED else parts.split(",")
-        measure(name, known[name], JsonLines(out), parts=wanted, public=public.split(","), seconds=seconds)
+        few = public.split(",")
+        measure(name, known[name], JsonLines(out), parts=wanted, public=few, seconds=seconds, device=device)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Successive halving over the points: a sweep of the stride, many short pilots, fewer longer ones, and whole ones at the end."""
+"""Successive halving over the points: a sweep of the stride, many short pilots, fewer longer ones, whole ones, and a duel."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from dptheory import _validate
 from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point, Schedule
+from dptheory.training.planning._usual import USUAL, Usual
 
 # --- Neighbouring points share evidence: a Gaussian process over the points, from the noisy scores of some of them
 
@@ -116,7 +117,7 @@ class Effort:
         kept: a third of the pilots of the second round.
         middle: most steps of these.
         finalists: a third of the pilots of the last round.
-        whole: most steps of these.
+        whole: most steps of these, and of the duel's.
 
     Each is 1 to 1e6.
 
@@ -138,7 +139,7 @@ class Effort:
 
 
 _MOST = 10**6
-FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=12, whole=2000)
+FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=8, whole=2000)
 SMALL_BATCH, LARGE_BATCH = 64, 128
 _SWEEP_STEPS = 40
 _GUIDED_AT_ONCE = 10
@@ -147,6 +148,10 @@ _PROPOSED = 0.25
 _FEW_FOLDS = 3
 _FEWEST = 8
 """Pilots of a round, however little time there is."""
+_DUELLISTS = 4
+"""Points of the last round that meet the usual choices."""
+_DUELS = 3
+"""Pilots of each of them at least, all with the same seeds."""
 
 
 class Pace:
@@ -198,7 +203,7 @@ class Found:
 
     Attributes:
         best: the choice.
-        finalists: it and the others of the last round, best first.
+        finalists: it and the others of the duel, best first.
         points: all points of the grid.
         steps: most steps of the pilots of the last round.
         pooled: what the pilots of the last round say of them: the metric on records kept aside, in its own unit.
@@ -220,11 +225,19 @@ class _Round:
         self._scores: list[Score] = []
         self._folds: list[int] = []
 
-    def add(self, places: Sequence[int], *, folds: Sequence[int], most_steps: int, batch_size: int) -> list[Outcome]:
-        """A pilot of each place, each with its own fold."""
+    def add(
+        self,
+        places: Sequence[int],
+        *,
+        folds: Sequence[int],
+        most_steps: int,
+        batch_size: int,
+        seed: int | None = None,
+    ) -> list[Outcome]:
+        """A pilot of each place, each with its own fold, and with one of its own where no seed is given."""
         search = self._search
         jobs = [
-            search.job(search.points[place], most_steps=most_steps, batch_size=batch_size, fold=fold)
+            search.job(search.points[place], most_steps=most_steps, batch_size=batch_size, fold=fold, seed=seed)
             for place, fold in zip(places, folds, strict=True)
         ]
         outcomes = search.evaluate(jobs)
@@ -239,6 +252,12 @@ class _Round:
         """A pilot of each place on each of the folds, fold by fold."""
         numbers = [fold for fold in range(folds) for _ in places]
         return self.add([*places] * folds, folds=numbers, most_steps=most_steps, batch_size=batch_size)
+
+    def join(self, other: "_Round") -> None:
+        """Take over the scores of another round."""
+        self.places += other.places
+        self._scores += other._scores
+        self._folds += other._folds
 
     def tried(self) -> list[Tried]:
         """Every place with its scores."""
@@ -329,7 +348,7 @@ class Search:
             first.pooled(0.5), share=0.1, places=pilots // few, folds=few, most_steps=middle, apart=0.3
         )
         pilots = _FEW_FOLDS * effort.finalists
-        whole = _within(effort.whole, self._pace.steps(0.75) / pilots, least=middle)
+        whole = _within(effort.whole, self._pace.steps(0.37) / pilots, least=middle)  # the duel takes as much
         last = self._deepened(
             second.paired(0.25, _guide),
             share=0.03,
@@ -339,9 +358,43 @@ class Search:
             apart=0.1,
         )
         known = last.paired(0.0, _guide)
-        ranked = sorted(last.tried(), key=lambda one: -known.mean[self._place[one.point]])
+        ranked = sorted(dict.fromkeys(last.places), key=lambda place: -known.mean[place])
+        usual = self._usual()
+        duel = self._duel([*ranked[:_DUELLISTS], *usual], most_steps=whole)
+        last.join(duel)
         metric = last.paired(0.0, lambda score: score.aside)  # what the user is told is not of the guide
-        return Found(best=ranked[0], finalists=tuple(ranked), points=self.points, steps=whole, pooled=metric)
+        decided = decide(duel.tried(), {self.points[other] for place in usual for other in self.alike(place).values()})
+        return Found(best=decided[0], finalists=tuple(decided), points=self.points, steps=whole, pooled=metric)
+
+    def _duel(self, places: Sequence[int], *, most_steps: int) -> _Round:
+        """Pilots of all places with the same seeds: batches and noise that are a place's good luck are the others' too."""
+        found = _Round(self)
+        one_each = list({tuple(sorted(self.alike(place).values())): place for place in reversed(places)}.values())
+        for number in range(max(_DUELS, self._folds)):
+            folds = [number % self._folds] * len(one_each)
+            found.add(one_each, folds=folds, most_steps=most_steps, batch_size=LARGE_BATCH, seed=self._seed())
+        return found
+
+    def _usual(self) -> list[int]:
+        """The places next to the usual choices, as far as these are not fixed."""
+        return [self._next_to(usual) for usual in USUAL]
+
+    def _next_to(self, usual: Usual) -> int:
+        one = self._candidates[0]
+        size, most = usual.size(round(one.batch_size / one.sampling_rate)), max(c.epochs for c in self._candidates)
+        distances = [
+            (
+                round(abs(math.log(p.batch_size / size)), 9),
+                most - p.epochs,
+                p.schedule != CONSTANT,
+                (p.momentum > 0) != (usual.momentum > 0),
+                abs(p.average - usual.average),
+                abs(math.log(p.clip_norm / usual.clip_norm)),
+                abs(math.log(p.stride / usual.stride)),
+            )
+            for p in self.points
+        ]
+        return min(range(len(self.points)), key=distances.__getitem__)
 
     def _deepened(
         self, known: Pooled, *, share: float, places: int, folds: int, most_steps: int, apart: float
@@ -375,7 +428,7 @@ class Search:
         self._pace.took(jobs, outcomes)
         return outcomes
 
-    def job(self, point: Point, *, most_steps: int, batch_size: int, fold: int) -> Job:
+    def job(self, point: Point, *, most_steps: int, batch_size: int, fold: int, seed: int | None = None) -> Job:
         """A pilot of a point."""
         self._jobs += 1
         return Job(
@@ -383,8 +436,11 @@ class Search:
             most_steps=most_steps,
             batch_size=batch_size,
             fold=fold,
-            seed=int(self._random.integers(2**31)),
+            seed=self._seed() if seed is None else seed,
         )
+
+    def _seed(self) -> int:
+        return int(self._random.integers(2**31))
 
     def alike(self, place: int) -> dict[float, int]:
         """The places of the points that a pilot of this one scores too: those with other averages."""
@@ -463,6 +519,35 @@ class Search:
             left = left - 0.5 * loss * np.exp(-near / (2.0 * apart**2))
             left[list(self.alike(place).values())] = -np.inf
         return taken
+
+
+def decide(tried: Sequence[Tried], usual: Container[Point]) -> list[Tried]:
+    """The points of a duel, the choice first: the best of the usual ones, unless another is better by more than a standard error.
+
+    What did well on other data is evidence too, and pilots err. The standard error is that of the difference of two means, from
+    what is left of the scores of the better half once each point's mean and each seed's are taken out.
+
+    Args:
+        tried: points with the scores of the same seeds, two of each at least.
+        usual: those of them that people take without a plan.
+
+    Returns:
+        The choice, then the others by their mean score.
+    """
+    scores = _finite(np.array([[_guide(score) for score in one.scores] for one in tried]).ravel()).reshape(
+        len(tried), -1
+    )
+    means = scores.mean(1)
+    order = [int(place) for place in np.argsort(-means, kind="stable")]
+    known = [place for place in order if tried[place].point in usual]
+    choice = order[0]
+    if known and choice not in known:
+        better = scores[order[: max(2, (len(order) + 1) // 2)]]
+        rest = better - better.mean(1, keepdims=True) - better.mean(0, keepdims=True) + better.mean()
+        variance = float((rest**2).sum()) / ((better.shape[0] - 1) * (better.shape[1] - 1))
+        if means[choice] - means[known[0]] <= math.sqrt(2.0 * variance / scores.shape[1]):
+            choice = known[0]
+    return [tried[choice], *(tried[place] for place in order if place != choice)]
 
 
 def _guide(score: Score) -> float:

@@ -349,23 +349,6 @@ def test_step_without_zero_grad_is_refused() -> None:
         optimizer.step()
 
 
-@pytest.mark.cuda
-def test_cuda_agrees_with_the_cpu() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    on_cpu, _ = train(RandomSparsification(Constant(0.5), 2), settings={"noise_multiplier": 0.0})
-    model = small_tanh_cnn(0).cuda()
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
-        mechanism=RandomSparsification(Constant(0.5), 2), noise_multiplier=0.0, max_grad_norm=0.5,
-    )  # fmt: skip
-    for pixels, labels in itertools.islice(batches, 3):
-        one(private, optimizer, pixels.cuda(), labels.cuda())
-    np.testing.assert_allclose(
-        flat(on_cpu), torch.cat([p.detach().flatten() for p in model.parameters()]).cpu(), atol=1e-4
-    )
-
-
 @pytest.mark.parametrize("cleared_by", ["model", "optimizer"])
 def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
     """Also after ``model.zero_grad()``, which knows nothing of the optimizer's totals."""

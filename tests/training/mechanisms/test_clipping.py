@@ -43,7 +43,7 @@ def flat(tensors: list[torch.Tensor]) -> np.ndarray:
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_masked_norms_in_blocks(products: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few products are held at once."""
-    monkeypatch.setattr(_squares, "_CPU_PRODUCTS", products)
+    monkeypatch.setattr(_squares, "_PRODUCTS", products)
     mask = np.concatenate([m.reshape(-1).numpy() for m in masks()])
     found = mechanisms.sample_norms(samples(count), mask=masks())
     np.testing.assert_allclose(found.numpy(), np.linalg.norm(flat(samples(count)) * mask, axis=1), rtol=1e-6)

@@ -15,6 +15,7 @@ from dptheory.training._randomness import seeded
 from dptheory.training.planning import Effort, Point, _evidence, plan
 from dptheory.training.planning._evidence import (
     DEFAULTS,
+    default,
     measure,
     point_of,
     priced,
@@ -122,7 +123,7 @@ def test_wherever_a_grid_is_stopped_it_takes_the_same_way(
 
 
 def test_defaults_are_what_their_authors_set() -> None:
-    points = {name: build(SETTING, 20_000) for name, build in DEFAULTS.items()}
+    points = {name: default(SETTING, 20_000, usual) for name, usual in DEFAULTS.items()}
     said = {
         name: (p.batch_size, p.clip_norm, round(p.learning_rate, 12), p.momentum, p.average)
         for name, p in points.items()

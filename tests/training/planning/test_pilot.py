@@ -21,8 +21,18 @@ from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._norms import median_norm
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score, pilot, pilot_steps
-from dptheory.training.planning._point import AVERAGES, Point, Schedule
-from dptheory.training.planning._search import Fixed, Found, Pace, Search, pooled
+from dptheory.training.planning._point import AVERAGES, CONSTANT, Point, Schedule
+from dptheory.training.planning._search import (
+    MOMENTA,
+    Fixed,
+    Found,
+    Pace,
+    Search,
+    Tried,
+    decide,
+    point_of_candidate,
+    pooled,
+)
 from dptheory.training.planning._simulated import ASIDE, simulated_records
 from dptheory.training.planning._training import Steps, trained
 from tests.training.planning.small import SCHEDULES_AND_AVERAGES, labelled, linear, planned, point
@@ -440,6 +450,42 @@ def test_the_finalists_are_ranked_and_have_a_score_for_each_fold() -> None:
     one = found()
     assert one.best is one.finalists[0] and all(len(tried.scores) == 3 for tried in one.finalists)
     assert {tried.point for tried in one.finalists} <= set(one.points)
+
+
+def test_usual_choices_meet_the_best_with_the_same_seeds() -> None:
+    surface = Surface()
+    one = found(surface=surface)
+    duel = [job for job in surface.jobs if job.most_steps == one.steps][-3 * (len(one.finalists) // len(AVERAGES)) :]
+    assert {len([job for job in duel if job.seed == seed]) for seed in {job.seed for job in duel}} == {len(duel) // 3}
+    strides = {(job.point.momentum, round(math.log(job.point.stride), 1)) for job in duel}
+    assert {momentum for momentum, _ in strides} == set(MOMENTA)
+
+
+def tried(place: int, *scores: float) -> Tried:
+    point = point_of_candidate(CANDIDATES[0], 0.1 * (1 + place), 1.0, 0.0, CONSTANT, 0.0)
+    return Tried(point=point, scores=tuple(Score(aside=s, seen=s, guide=s) for s in scores))
+
+
+@pytest.mark.parametrize(
+    ("gain", "chosen"),
+    [
+        (0.003, 1),
+        (0.0057, 1),
+        (0.007, 0),
+    ],  # the residuals are .5 and -.5 per cent: a variance of 5e-5, an error of .58 per cent
+)
+def test_a_usual_choice_is_left_for_a_gain_beyond_the_pilots_error(gain: float, chosen: int) -> None:
+    base = np.array([0.8, 0.7, 0.75])  # what a seed adds to all is nothing
+    swing = np.array([0.005, -0.005, 0.0])
+    points = [
+        tried(0, *(base + gain + swing)),
+        tried(1, *(base - swing)),
+        tried(2, *(base - 0.3)),
+        tried(3, *(base - 0.4)),
+    ]
+    found = decide(points, {points[1].point, points[3].point})
+    assert found == [points[chosen], points[1 - chosen], points[2], points[3]]
+    assert decide(points, set())[0] is points[0]
 
 
 def test_what_is_fixed_is_kept() -> None:
