@@ -209,9 +209,10 @@ def audit(
     report("proving", 1, 1)
     if isinstance(model, nn.Module):
         findings = (*_apart(model, data, min(size, _ROWS)), *findings)
-    findings = tuple(
-        sorted(findings, key=lambda one: one.passed)
-    )  # what does not hold first; causes before what follows
+    if kept is not None:
+        kept.unlink(missing_ok=True)
+    # what does not hold comes first; causes stand before what follows from them
+    findings = tuple(sorted(findings, key=lambda one: one.passed))
     return LoopAudit(epsilon=epsilon, delta=delta, epsilon_lower=proof.epsilon_lower, proof=proof, findings=findings)
 
 

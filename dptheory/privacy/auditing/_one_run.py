@@ -158,7 +158,7 @@ def _usual(canaries: int, delta: float, level: float, epsilon: float | None, cur
         return guesses
     claim = _SPARE * _validate.real("epsilon", epsilon, 0.0, 1e4)
     if curved:  # the Gaussian curve of the claim: what the run will be is not known before
-        one = Composition([Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)])
+        one = Composition((Step(noise_multiplier=1.0, sampling_rate=1.0, count=1),))
         shift = 1.0 / one.noise_scale(epsilon=min(max(claim, _LEAST_CLAIM), _STEEPEST), delta=delta)
 
         def curve(right: float) -> float:
