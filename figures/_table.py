@@ -8,9 +8,10 @@ from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
-Data = dict[str, NDArray[np.float64]]
+from dptheory._arrays import Array
+
+Data = dict[str, Array]
 """Columns of equal length; NaN where a column has no value in a row."""
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from dptheory import convergence
+from dptheory._arrays import Array
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from figures._table import Data
 
@@ -15,7 +15,7 @@ _VARIANCE = 0.25  # of the noise in an entry
 _GAP = DIM / 2  # L = |w|^2 / 2 from w_1 = (1, .., 1)
 
 
-def _mean(moments: NDArray[np.float64]) -> float:
+def _mean(moments: Array) -> float:
     return float(moments[:-1].sum(axis=1).mean())
 
 

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 from dp_accounting import get_sigma_gaussian
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from dptheory._arrays import Array
 from dptheory.checks import estimate
 from dptheory.gradients import DistortionAngle
 from figures._table import Data
@@ -34,7 +34,7 @@ def data() -> Data:
     return {**columns, "simulated": mean, "standard error": error}
 
 
-def _cosines(rng: np.random.Generator, n: int, dim: int, sigma: float) -> NDArray[np.float64]:
+def _cosines(rng: np.random.Generator, n: int, dim: int, sigma: float) -> Array:
     """The paper's experiment: Gaussian gradients clipped to norm 1, noise of standard deviation sigma."""
     gradient = rng.standard_normal((n, dim))
     gradient /= np.linalg.norm(gradient, axis=1, keepdims=True)

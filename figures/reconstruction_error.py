@@ -2,9 +2,9 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims.rs.thm5_1 import printed_error_bound
 from figures._table import Data
 
@@ -13,7 +13,7 @@ PRIOR_STD = 1.5
 _DRAWS = 20_000
 
 
-def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(values: Array) -> Array:
     return np.asarray(values / np.linalg.norm(values))
 
 

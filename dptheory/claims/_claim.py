@@ -63,7 +63,7 @@ class Source:
 
     Attributes:
         paper: a key of :data:`PAPERS`.
-        label: what the paper calls it.
+        label: what the paper calls it; "new, on ..." is a result of ours.
         equations: the paper's own numbers.
     """
 
@@ -98,15 +98,12 @@ class Claim:
         printed: the paper's own formula as a function, where it differs from the calculator.
         calculators: the functions to call instead.
         checks: what tests it.
-        proved: the proof page holds a full proof of the corrected statement; False means observed only.
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
-        ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
         prose: the words of a measured claim, which has no page of its own; None where the page has them.
         answer: what our own runs say, for empirical claims.
-        kernel: the Coq file in ``proofs/kernel`` whose module states the claim, and whose theorems Coq's kernel has checked.
-        kernel_theorems: what that module proves, names of :data:`KERNEL_THEOREMS`.
+        kernel_theorems: what Coq's kernel has checked of it, names of :data:`KERNEL_THEOREMS`.
     """
 
     id: str
@@ -116,14 +113,11 @@ class Claim:
     printed: Callable[..., Any] | None = None
     calculators: tuple[Callable[..., Any], ...] = ()
     checks: tuple[Check, ...] = ()
-    proved: bool = False
     figure: str | None = None
     reported: tuple[tuple[str, str], ...] = ()
     part_of: str | None = None
-    ours: bool = False
     prose: Prose | None = None
     answer: Answer | None = None
-    kernel: str | None = None
     kernel_theorems: tuple[str, ...] = ()
 
     @functools.cached_property
@@ -138,6 +132,16 @@ class Claim:
             ValueError: an installation without pages.
         """
         return page_file(self.page)
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a result of this library, not of the paper that its source names; these stand last in the ledger."""
+        return self.source.label.startswith("new, on ")
+
+    @property
+    def proved(self) -> bool:
+        """Whether the page has a proof of the corrected statement; without one it is observed only."""
+        return self._words.proved
 
     @property
     def title(self) -> str:
@@ -188,6 +192,11 @@ class Claim:
     def judgement(self) -> str:
         """The verdict, with its severity where it has one: "FALSE, serious"."""
         return self.verdict.name + (f", {self.severity.name.lower()}" if self.severity else "")
+
+    @property
+    def kernel(self) -> str | None:
+        """The Coq file in ``proofs/kernel`` whose module states the claim; None without one."""
+        return f"{self.source.paper}.v" if self.kernel_theorems else None
 
     @property
     def kernel_module(self) -> str | None:

@@ -25,7 +25,7 @@ from dptheory.checks import (
     refute_file,
 )
 from dptheory.checks import _refute as module
-from dptheory.checks._shrink import shrink
+from dptheory.checks._refute import shrink
 from tests.refused import refused
 
 # Refuting: what is false is refuted with a simple counterexample, what is true is not, and the stated power is there

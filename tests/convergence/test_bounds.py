@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dptheory import claims, convergence, freezing
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
-from dptheory.convergence._power_sums import power_sums
+from dptheory.convergence._terms import power_sums
 from tests.refused import refused
 
 POSITIVE = st.floats(1e-3, 1e3)

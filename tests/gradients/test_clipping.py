@@ -15,7 +15,7 @@ from scipy.stats import ncx2
 from dptheory import freezing, gradients
 from dptheory.gradients import (
     DistortionAngle,
-    _biased_angle,
+    _angles,
     angle_range,
     angle_summary,
     angle_variance,
@@ -287,7 +287,7 @@ def test_variance_with_a_bias_angle_has_the_mean_of_the_other_formula(dim: int) 
     for snr in (0.0, 1e-3, 0.5, 3.0, math.sqrt(dim), 30 * math.sqrt(dim), 1e15, 1e40):
         variances = {}
         for bias in (0.0, 1e-10, 0.01, 0.6, 1.5, math.pi / 2):
-            mean, variances[bias] = _biased_angle.shift_moments(dim, snr, bias)
+            mean, variances[bias] = _angles.shift_moments(dim, snr, bias)
             assert mean == pytest.approx(
                 freezing.expected_angle(dim, snr=snr, bias_angle=bias) - bias,
                 abs=1e-9 * math.sqrt(variances[bias]) + 2e-15,

@@ -22,7 +22,7 @@ from dptheory.training.networks import (
     small_tanh_cnn,
     standardise_weights,
 )
-from dptheory.training.networks._weight_standardisation import StandardisedWeight
+from dptheory.training.networks._paper_networks import StandardisedWeight
 from dptheory.training.runs import from_dict, prepare, train
 from tests.refused import refused
 

@@ -11,8 +11,7 @@ from dptheory.claims import PAPERS, Verdict
 from dptheory.errors import ArgumentError
 from dptheory.training._toml import listed, only, read_toml, said
 from dptheory.training.studies._instruments import Instrument, read_instruments
-from dptheory.training.studies._measured import AskedOfInstrument, read_asked
-from dptheory.training.studies._setting import NO_SETTING, Setting, read_setting
+from dptheory.training.studies._measured import NO_SETTING, AskedOfInstrument, Setting, read_asked, read_setting
 from dptheory.training.studies._study import EQUIVALENCE, Comparison, Study, read_study
 
 HOME = Path(__file__).resolve().parents[1] / "configs"

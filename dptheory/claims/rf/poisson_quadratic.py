@@ -1,5 +1,3 @@
-"""rf.poisson_quadratic: two moments on a quadratic under Poisson batches, and how far clipping carries from a linear model."""
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,10 +11,8 @@ from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 row = new_row(
     id="rf.poisson_quadratic",
     source=Source("rf", "new, on section 3.4"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.poisson_quadratic_moments,),
-    proved=True,
 )
 
 _F = Fraction

@@ -1,5 +1,3 @@
-"""rs.least_gradient: the least gradient of a run."""
-
 import math
 from fractions import Fraction
 from typing import Any
@@ -14,10 +12,8 @@ from dptheory.claims.rs import _worst_case
 row = new_row(
     id="rs.least_gradient",
     source=Source("rs", "new, on Theorem 3.2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.least_gradient_bound,),
-    proved=True,
 )
 
 

@@ -1,23 +1,17 @@
-"""rs.no_noise: for which laws a mask helps a step of clipped SGD without noise."""
-
 import itertools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients, sparsification
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 row = new_row(
     id="rs.no_noise",
     source=Source("rs", "new, on section 7"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(gradients.clip, sparsification.isotropic_kappa),
-    proved=True,
 )
 
 

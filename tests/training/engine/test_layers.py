@@ -14,7 +14,7 @@ from dptheory.training import make_private
 from dptheory.training import mechanisms as m
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.engine._attention import Attention, adapt_attention
-from dptheory.training.engine._exact_products import exact_products
+from dptheory.training.engine._optimizer import exact_products
 from dptheory.training.mechanisms import Constant, DpSgd, RandomSparsification
 from tests.refused import refused
 from tests.training import errors_table as t

@@ -36,7 +36,7 @@ from dptheory.training.measure import (
 )
 from dptheory.training.measure import _linear_attack as linear_attack_of
 from dptheory.training.measure import _loss_divisor as measuring
-from dptheory.training.measure._view import angle, gradients_of, module_slices
+from dptheory.training.measure._measurements import angle, gradients_of, module_slices
 from dptheory.training.mechanisms import LayerFreezing, RandomSparsification
 from dptheory.training.networks import mean_gradient, small_tanh_cnn
 from tests.refused import refused

@@ -37,7 +37,7 @@ from dptheory.training.measure import (
     write_gradients,
     write_json,
 )
-from dptheory.training.measure._view import View
+from dptheory.training.measure._measurements import View
 from dptheory.training.networks import layer_slices, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused

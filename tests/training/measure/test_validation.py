@@ -20,7 +20,7 @@ from dptheory.training.measure import (
     Row,
     Snapshot,
     ValidateSettings,
-    _validation_rows,
+    _validation,
     prepare,
     snapshots,
     to_dict,
@@ -114,10 +114,10 @@ def test_same_seed_same_numbers(result: Result, taken: list[Snapshot]) -> None:
     snapshot, moment = taken[2], result.moments[2]
     generator = torch.Generator().manual_seed(TINY.stream(2))
     with simulation():  # as the validation takes them
-        kappas, notes = _validation_rows.kappa_rows(snapshot, TINY, generator)
+        kappas, notes = _validation.kappa_rows(snapshot, TINY, generator)
         again = [
-            *_validation_rows.mse_rows(snapshot, TINY, generator),
-            *_validation_rows.clipping_rows(snapshot, TINY),
+            *_validation.mse_rows(snapshot, TINY, generator),
+            *_validation.clipping_rows(snapshot, TINY),
             *kappas,
         ]
     assert tuple(again) == moment.rows[: len(again)]
@@ -133,7 +133,7 @@ def test_snapshots(taken: list[Snapshot]) -> None:
             np.outer(snapshot.head.outputs, snapshot.head.pixels), snapshot.head.weights, atol=1e-6
         )
         assert float(snapshot.next_sum.norm()) > 0
-    assert _validation_rows.trainable_from(taken[0].layers) == 26_010 - (512 * 32 + 32 + 32 * 10 + 10)
+    assert _validation.trainable_from(taken[0].layers) == 26_010 - (512 * 32 + 32 + 32 * 10 + 10)
 
 
 def test_true_gradient_is_the_mean_over_all_examples() -> None:
@@ -170,45 +170,45 @@ def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
 @pytest.mark.parametrize(
     ("owner", "name", "change", "rows", "quantity"),
     [
-        (gradients, "clipped_gradient_mse", more_noise, torch_seeded(_validation_rows.mse_rows), "noise_energy"),
+        (gradients, "clipped_gradient_mse", more_noise, torch_seeded(_validation.mse_rows), "noise_energy"),
         (
             sparsification,
             "kappa",
             field("value", factor=1.2),
-            lambda snapshot: _validation_rows.kappa_rows(snapshot, TINY, torch.Generator().manual_seed(1))[0],
+            lambda snapshot: _validation.kappa_rows(snapshot, TINY, torch.Generator().manual_seed(1))[0],
             "kappa",
         ),
-        (pruning, "random_k_mse", times(1.05), numpy_seeded(_validation_rows.pruning_rows), "random_k_mse"),
+        (pruning, "random_k_mse", times(1.05), numpy_seeded(_validation.pruning_rows), "random_k_mse"),
         (
             gradients.DistortionAngle,
             "expected_cos",
             times(1.4),
-            torch_seeded(_validation_rows.angle_rows),
+            torch_seeded(_validation.angle_rows),
             "cos gamma_BP",
         ),
-        (gradients.DistortionAngle, "mean", times(0.98), torch_seeded(_validation_rows.angle_rows), "gamma_BP"),
-        (gradients, "batch_expected_cos", times(1.6), torch_seeded(_validation_rows.angle_rows), "cos gamma"),
-        (freezing, "expected_angle", times(0.98), torch_seeded(_validation_rows.angle_rows), "gamma"),
-        (freezing, "norm_growth", times(1.01), torch_seeded(_validation_rows.angle_rows), "mean clipped norm"),
+        (gradients.DistortionAngle, "mean", times(0.98), torch_seeded(_validation.angle_rows), "gamma_BP"),
+        (gradients, "batch_expected_cos", times(1.6), torch_seeded(_validation.angle_rows), "cos gamma"),
+        (freezing, "expected_angle", times(0.98), torch_seeded(_validation.angle_rows), "gamma"),
+        (freezing, "norm_growth", times(1.01), torch_seeded(_validation.angle_rows), "mean clipped norm"),
         (
             embedding,
             "random_basis_error",
             times(0.999),
-            torch_seeded(_validation_rows.projection_rows),
+            torch_seeded(_validation.projection_rows),
             "error, random basis",
         ),
         (
             embedding,
             "gep_mse",
             field("joint", factor=1.1),
-            torch_seeded(_validation_rows.embedding_rows),
+            torch_seeded(_validation.embedding_rows),
             "noise energy",
         ),
         (
             sparsification,
             "expected_error",
             field("given_recoverable", factor=1.3),
-            numpy_seeded(_validation_rows.attack_rows),
+            numpy_seeded(_validation.attack_rows),
             "error where not hidden",
         ),
     ],
@@ -240,7 +240,7 @@ def test_the_error_that_kappa_admits_is_allowed_for(
             return dataclasses.replace(found, value=found.value + moved, error=error, standard_error=0.0)
 
         monkeypatch.setattr(sparsification, "kappa", kappa)
-        found, _ = _validation_rows.kappa_rows(taken[0], TINY, torch.Generator().manual_seed(1))
+        found, _ = _validation.kappa_rows(taken[0], TINY, torch.Generator().manual_seed(1))
         return [row for row in found if row.quantity == quantity]
 
     assert all(row.within and row.error == 0.2 for row in rows(0.2, 0.2))

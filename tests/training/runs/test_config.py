@@ -23,7 +23,6 @@ from dptheory.training.runs import (
     OptimizerConfig,
     RunConfig,
     _config,
-    _model,
     _prepare,
     _train,
     build_mechanism,
@@ -162,7 +161,7 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
 
 
 def test_a_configuration_can_name_every_network_that_is_built() -> None:
-    assert set(_config.MODELS) == {"small-cnn", *_model._MODELS, "linear-probe"}
+    assert set(_config.MODELS) == {"small-cnn", *_prepare._MODELS, "linear-probe"}
 
 
 def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:

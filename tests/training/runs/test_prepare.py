@@ -13,7 +13,7 @@ from dptheory.training import runs
 from dptheory.training.audits import _draws
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import PartitionBatches, PoissonBatches
-from dptheory.training.engine._exact_products import exact_products
+from dptheory.training.engine._optimizer import exact_products
 from dptheory.training.networks import layer_slices, scattering_features, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, Step, _prepare, accuracy, dp_sgd, pick_device, sampling_rate
 from tests.refused import refused

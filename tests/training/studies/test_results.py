@@ -29,11 +29,10 @@ from dptheory.training.studies import (
 )
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies._instruments import FILE, read_instruments
-from dptheory.training.studies._measured import AskedOfInstrument, Bound, committed, path_of, read_asked
+from dptheory.training.studies._measured import AskedOfInstrument, Bound, committed, path_of, read_asked, read_setting
 from dptheory.training.studies._plan import PlannedRun
 from dptheory.training.studies._results_page import Pages
 from dptheory.training.studies._rules import Asked, Condition, Rule, read_studies
-from dptheory.training.studies._setting import read_setting
 from dptheory.training.studies._statistics import paired_difference
 from dptheory.training.studies._study import Study
 from dptheory.training.studies._sweep import Places
