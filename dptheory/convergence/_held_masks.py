@@ -512,14 +512,15 @@ def allocated_mask_bound(
     (sqrt(K) + sqrt(max x_e W))^2 over the mean of x_e; inf where e >= p c: it needs n gamma' G_1 small against (1 - z) p.
 
     Needs, and cannot check: what :func:`clipped_mask_bound` needs, but for the batches; the gradient of each record's loss is
-    G_1-Lipschitz; the batches of an epoch part the n B records, drawn at its start independently of all else; p, symmetry and
-    ``bias`` are those of all records at the starts of the epochs.
+    G_1-Lipschitz; in an epoch each of the n B records is used once, in a step that is drawn for it alone, or every step has B of
+    them; these draws are made at its start, independently of all else; p, symmetry and ``bias`` are those of all records at the
+    starts of the epochs, with momentum at the shifted iterates w - gamma mu v / (1 - mu) there. A smaller last batch is not covered.
 
     Args:
         objective_gap, learning_rate, momentum, epochs, steps_per_epoch, smoothness, clip_norm: as in :func:`clipped_mask_bound`.
         noise_multiplier, dim, drop_rate, probability, deviation_share: as in :func:`clipped_mask_bound`.
         example_smoothness: G_1 in [smoothness, 1e35], of each record's loss.
-        largest_gradient: Lambda, a bound on |grad L| at the starts of the epochs, in [0, 1e70]; needed where momentum is above 0.
+        largest_gradient: Lambda, a bound on |grad L| at those points, in [0, 1e70]; needed where momentum is above 0.
         batch_size: B, 1..1e12, the mean number of records in a step, which the sum is divided by; needed where there is noise.
         bias: mean over the starts of the epochs, of size at most 1e140; 0 for symmetric deviations.
 

@@ -33,7 +33,6 @@ from tests.refused import refused
 
 EXAMPLES = Path(__file__).parents[2] / "proofs" / "refute"
 
-
 HOW = {
     "random_freeze": Kind.SEARCH,
     "random_sparsification": Kind.SEARCH,

@@ -207,7 +207,7 @@ def test_a_claim_names_its_files() -> None:
     for file in (
         "dptheory/claims/gip/mse_t0.py",
         "proofs/gip/mse_t0.md",
-        "figures/top_k_mse.py",
+        "figures/pruning.py",
         "dptheory/pruning/_error.py",
     ):
         assert f"  {file}\n" in shown
@@ -252,7 +252,6 @@ def test_a_pipe_that_is_not_utf_8_gets_formulas_as_latex() -> None:
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-
 CALLS = {
     "answers": [],
     "audit": [],
@@ -266,7 +265,6 @@ CALLS = {
     "validate": [],
 }
 """The least that each takes."""
-
 
 WITHOUT_TRAIN = f"""
 import json, sys

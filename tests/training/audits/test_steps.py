@@ -20,11 +20,7 @@ from dptheory.training.mechanisms import StepCost
 
 
 PLAN = _suite.plan(0)
-
-
 MADE = on_layers(PLAN)
-
-
 UNIT = 2.0**-24
 
 
@@ -83,8 +79,6 @@ def test_biases_weigh_in_the_norm(share: float) -> None:
 
 
 RECORDS, RATE = 5, 0.4
-
-
 DRAWN = [np.array(batch, dtype=np.int64) for batch in ([0, 3], [], [3, 3, 4], [0, 1, 3, 4], [2, 3], [0, 3], [3])]
 
 
