@@ -190,6 +190,7 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
     *((f"RunConfig.{name}", changed(RUN, name), 1, MOST) for name in ("epochs", "batch_size", "physical_batch_size")),
     ("RunConfig.seed", changed(RUN, "seed"), *SEEDS),
     ("RunConfig.unjudged", changed(RUN, "unjudged"), 0, MOST),
+    ("RunConfig.aside", changed(RUN, "aside"), 0, MOST),
     ("attach.train_size", attached("train_size"), 1, 10**12),
 ]
 

@@ -159,6 +159,11 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
 
 def _prepared(config: RunConfig, device: torch.device) -> Run:
     train, test = (images_of(config, train=t) for t in (True, False))
+    if config.aside >= len(train):
+        raise ArgumentError("aside", f"be less than the {len(train)} training examples", config.aside)
+    kept = len(train) - config.aside
+    aside = Images(train.name, train.pixels[kept:], train.labels[kept:])
+    train = Images(train.name, train.pixels[:kept], train.labels[:kept])
     if config.batch_size > len(train):
         raise ArgumentError(
             "batch_size",
@@ -210,7 +215,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     else:
         batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
     out = max(auxiliary.used, config.unjudged)
-    test = Images(test.name, test.pixels[out:], test.labels[out:])
+    test = aside if config.aside else Images(test.name, test.pixels[out:], test.labels[out:])
     averaged = config.average or config.average_decay
     mean = LastWeights(model, decay=config.average_decay or 1.0) if averaged else None
     return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
