@@ -12,7 +12,14 @@ from dptheory.training.networks._paper_networks import (
     scattering_linear,
     wrn_16_4,
 )
-from dptheory.training.networks._small_networks import IMAGE_SHAPE, layer_slices, mlp, small_colour_cnn, small_tanh_cnn
+from dptheory.training.networks._small_networks import (
+    IMAGE_SHAPE,
+    layer_slices,
+    mlp,
+    small_colour_cnn,
+    small_tanh_cnn,
+    small_tempered_cnn,
+)
 from dptheory.training.networks._weight_standardisation import standardise_weights
 
 __all__ = [
@@ -33,6 +40,7 @@ __all__ = [
     "scattering_linear",
     "small_colour_cnn",
     "small_tanh_cnn",
+    "small_tempered_cnn",
     "standardise_weights",
     "wrn_16_4",
 ]

@@ -18,6 +18,7 @@ from dptheory.training.runs._own import is_file, is_own
 
 MODELS = (
     "small-cnn",
+    "tempered-cnn",
     "mlp",
     "dp-cnn",
     "resnet20",
@@ -101,7 +102,7 @@ class RunConfig:
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; or a file of one's own records, "private.npz", as
             :func:`own_records` reads it, where ``test_features`` and ``test_labels`` judge the run.
-        model: "small-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+        model: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
             "linear-probe"; or one's own network, "mynetwork.py:build", as :func:`own_network` reads it.
         epochs: passes over the data, in (0, 1e9]: epochs * N / batch_size steps, rounded, at least 1.
         batch_size: expected size of the Poisson batches, 1 to N.

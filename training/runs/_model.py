@@ -13,6 +13,7 @@ from dptheory.training.runs._config import OptimizerConfig
 
 _COLOUR = 3 * 32 * 32
 _MODELS: dict[str, Callable[[int], nn.Module]] = {
+    "tempered-cnn": networks.small_tempered_cnn,
     "mlp": networks.mlp,
     "dp-cnn": networks.dp_cnn,
     "resnet20": networks.resnet20,
@@ -28,7 +29,8 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """The network called ``name``, at its starting weights.
 
     Args:
-        name: "small-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or "linear-probe".
+        name: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+            "linear-probe".
         features: entries of one input, for the linear probe, 1..1e9; with 3,072 the small CNN is that for 3 x 32 x 32 images.
         seed: of the starting weights, 0 to 2^64 - 1.
 
