@@ -11,8 +11,9 @@ import operator
 from typing import SupportsIndex, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.errors import shown as shown
 
@@ -90,7 +91,7 @@ def size(name: str, value: object, low: float = SMALLEST, high: float = LARGEST,
     return number
 
 
-def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def bounded(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array whose entries have squares and 1e9-fold sums that do not overflow."""
     array = finite(name, value)
     if array.size and np.abs(array).max() > LARGEST:
@@ -98,7 +99,7 @@ def bounded(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def scale(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)
     if not ((array == 0) | ((array >= SMALLEST) & (array <= LARGEST))).all():
@@ -106,7 +107,7 @@ def scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def signed_scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def signed_scale(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array of any sign whose absolute values are as for :func:`scale`."""
     array = _floats(name, value)
     size = np.abs(array)
@@ -115,7 +116,7 @@ def signed_scale(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def nonnegative(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array whose entries are all finite and >= 0."""
     array = _floats(name, value)
     if not (np.isfinite(array) & (array >= 0)).all():
@@ -123,7 +124,7 @@ def nonnegative(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def extended(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def extended(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array whose entries are >= 0, infinity included."""
     array = _floats(name, value)
     if not (array >= 0).all():  # also catches NaN
@@ -131,7 +132,7 @@ def extended(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def numbers_and_infinities(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def numbers_and_infinities(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array without NaN."""
     array = _floats(name, value)
     if np.isnan(array).any():
@@ -139,7 +140,7 @@ def numbers_and_infinities(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def zeros_and_ones(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def zeros_and_ones(name: str, value: ArrayLike) -> Array:
     """``value``, booleans or numbers, as a float array of zeros and ones."""
     array = _floats(name, booleans_as_numbers(value))
     if not np.isin(array, (0.0, 1.0)).all():
@@ -147,7 +148,7 @@ def zeros_and_ones(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def finite(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array without NaN or infinity."""
     array = _floats(name, value)
     if not np.isfinite(array).all():
@@ -157,7 +158,7 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 def per_step(
     name: str, value: ArrayLike, steps: int, low: float, high: float, *, ends: str = "[]", each: str = "steps"
-) -> NDArray[np.float64]:
+) -> Array:
     """``value`` as an array of shape () or (steps,) between ``low`` and ``high``, ``ends`` as in :func:`real`."""
     array = finite(name, value)
     left, right = ends[0], ends[1]
@@ -213,7 +214,7 @@ def instance(name: str, value: object, kind: type[_T]) -> _T:
     return value
 
 
-def broadcast(**arrays: NDArray[np.float64]) -> None:
+def broadcast(**arrays: Array) -> None:
     """Make sure that the shapes of the arguments fit together."""
     try:
         np.broadcast_shapes(*(array.shape for array in arrays.values()))
@@ -228,7 +229,7 @@ def broadcast(**arrays: NDArray[np.float64]) -> None:
         ) from None
 
 
-def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def _floats(name: str, value: ArrayLike) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError):  # ragged; a tensor on a GPU, or one that needs a gradient

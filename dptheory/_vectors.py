@@ -1,13 +1,14 @@
 """One vector of a caller: as an array, and its norm."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 
 
-def as_vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def as_vector(name: str, value: ArrayLike) -> Array:
     """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
     array = _validate.bounded(name, value)
     if array.ndim != 1 or array.size == 0:
@@ -15,7 +16,7 @@ def as_vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def norm(array: NDArray[np.float64]) -> float:
+def norm(array: Array) -> float:
     """Euclidean norm of at least one entry, without overflow or underflow of the squares."""
     largest = float(np.abs(array).max())
     return largest * float(np.linalg.norm(array / largest)) if largest > 0.0 else 0.0

@@ -4,7 +4,7 @@ import importlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import matplotlib
 import typer
@@ -17,13 +17,11 @@ from figures._table import Data, Figure, from_lines, to_csv, to_lines
 
 def _modules() -> Iterator[tuple[str, Figure]]:
     for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")):
-        module = importlib.import_module(f"figures.{name}")
-        many: dict[str, Figure] | None = getattr(module, "FIGURES", None)
-        yield from many.items() if many else ((name, cast(Figure, module)),)
+        yield from importlib.import_module(f"figures.{name}").FIGURES.items()
 
 
-FIGURES: dict[str, Figure] = dict(_modules()) | {f"study_{name}": StudyFigure(name) for name in STUDIES}
-"""Every module of this folder whose name has no underscore at its start, or what its ``FIGURES`` has; and every study with results."""
+FIGURES: dict[str, Figure] = dict(sorted(_modules())) | {f"study_{name}": StudyFigure(name) for name in STUDIES}
+"""What the modules of this folder have whose names begin without an underscore; and every study with results."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 DATA = "data.jsonl"

@@ -1,4 +1,4 @@
-"""What a figure is made of: a table of named columns, and a module that computes and draws it."""
+"""What a figure is made of: a table of named columns, and what computes and draws it."""
 
 import io
 import json
@@ -8,14 +8,15 @@ from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
-Data = dict[str, NDArray[np.float64]]
+from dptheory._arrays import Array
+
+Data = dict[str, Array]
 """Columns of equal length; NaN where a column has no value in a row."""
 
 
 class Figure(Protocol):
-    """A module of this package, or a picture in one that holds many."""
+    """A picture, or that of a study."""
 
     def data(self) -> Data: ...
 
@@ -24,7 +25,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Picture:
-    """One of the figures of a module that holds many.
+    """One of the figures of a module.
 
     Args:
         data: computes.

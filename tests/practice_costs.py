@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, HOOKS, PLAIN
-from dptheory.training.benchmarks._networks import FEW, MANY, SEVERAL
-from dptheory.training.benchmarks._text import EVERYTHING, LORA, WAYS
+from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL, WAYS
 from tests.written import marked, page
 
 PROOFS = Path(__file__).parents[1] / "proofs"

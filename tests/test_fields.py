@@ -15,7 +15,7 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta, hypergeom, norm
 
 from dptheory import _vectors, gradients, papers, privacy
-from dptheory.embedding import _sizes
+from dptheory.embedding import _release
 from dptheory.gradients import QuadraticForm
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
 from dptheory.privacy.methods import references
@@ -434,7 +434,7 @@ def test_vectors_are_read_as_they_are() -> None:
 @pytest.mark.parametrize("width", [2, 10_000])
 def test_pairs_are_read_as_they_are(width: int) -> None:
     w, r = np.arange(2.0 * width).reshape(2, width), np.ones((2, 3))
-    read_w, read_r = _sizes.pairs(w, r)
+    read_w, read_r = _release.pairs(w, r)
     assert np.array_equal(read_w, w) and np.array_equal(read_r, r)
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, PLAIN
-from dptheory.training.benchmarks._networks import FEW, MANY, SEVERAL
-from dptheory.training.benchmarks._text import EVERYTHING, LORA
+from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL
 from tests.practice_costs import PAGE, PROOFS, RESULTS, TIME, goals, written
 from tests.written import page
 

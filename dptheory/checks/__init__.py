@@ -2,12 +2,11 @@
 
 from dptheory.checks._certificate import CertificateCheck, WorstCase, worst_case
 from dptheory.checks._conjecture import Conjecture, ConjectureError
-from dptheory.checks._conjecture_file import read_conjectures, refute_file
 from dptheory.checks._equality import EqualityCheck, Number, Sides
 from dptheory.checks._evidence import Check, Evidence, Kind
 from dptheory.checks._law import LawCheck
 from dptheory.checks._mean import MeanCheck, Moments, estimate
-from dptheory.checks._refute import Refutation, refute
+from dptheory.checks._refute import Refutation, read_conjectures, refute, refute_file
 from dptheory.checks._search import Range, SearchCheck, smallest_slack
 
 __all__ = [

@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptheory._arrays import Array
 from dptheory.checks._evidence import Evidence, Kind
 from dptheory.errors import ArgumentError
 
 Value = Fraction | float | bool
-Number = Value | np.generic | NDArray[np.float64]
+Number = Value | np.generic | Array
 """What a calculator may return for one number: NumPy's scalars and arrays without axes count as the number that they hold."""
 Sides = tuple[Number, Number | Callable[[], Number], Number | Callable[[], Number | None] | None]
 """(statement, truth, wrong): what the calculator gives; the value found without the formula under test (enumeration, a second

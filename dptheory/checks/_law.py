@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dptheory._arrays import Array
 from dptheory.checks._evidence import Evidence, Kind, stream
 from dptheory.checks._mean import SIGMAS, chunk_size, chunks
 from dptheory.errors import ArgumentError
@@ -64,8 +65,8 @@ class LawCheck:
 
     name: str
     sampler: OutcomeSampler
-    law: Callable[[], NDArray[np.float64]]
-    wrong: Callable[[], NDArray[np.float64]]
+    law: Callable[[], Array]
+    wrong: Callable[[], Array]
     row_bytes: int
     resolution: float = 0.01
 
@@ -104,7 +105,7 @@ class LawCheck:
         )
 
 
-def probabilities(name: str, law: NDArray[np.float64]) -> NDArray[np.float64]:
+def probabilities(name: str, law: Array) -> Array:
     """``law`` if it gives two or more outcomes positive probabilities with sum 1."""
     if law.ndim != 1 or law.size < 2 or not (law > 0).all() or abs(law.sum() - 1) > 1e-9:
         raise ArgumentError(name, "hold two or more positive probabilities with sum 1", law)
@@ -130,7 +131,7 @@ def count_outcomes(
     return counts
 
 
-def pearson(counts: NDArray[np.intp], law: NDArray[np.float64]) -> float:
+def pearson(counts: NDArray[np.intp], law: Array) -> float:
     """Pearson's chi-square of the counts."""
     expected = counts.sum() * law
     return float(np.sum((counts - expected) ** 2 / expected))

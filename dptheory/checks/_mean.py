@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptheory._arrays import Array
 from dptheory.checks._evidence import Evidence, Kind, stream
 from dptheory.errors import ArgumentError
 
-Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
+Sampler = Callable[[np.random.Generator, int], Array]
 """``sampler(rng, n)`` gives n independent draws, shape (n,), of a law whose spread a few thousand draws show: no rare, huge
 values. Picklable, so that processes can run it."""
 
@@ -70,7 +70,7 @@ class Moments:
         return math.sqrt(self.squares / (self.count - 1) / self.count) if self.count > 1 else math.inf
 
 
-def moments(values: NDArray[np.float64]) -> Moments:
+def moments(values: Array) -> Moments:
     """Moments of one chunk; a value that is not finite is an error, not a result."""
     if not np.isfinite(values).all():
         raise FloatingPointError(f"the sampler drew {values[~np.isfinite(values)][0]}")

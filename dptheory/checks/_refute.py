@@ -2,21 +2,26 @@
 
 import itertools
 import math
+import os
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dptheory import _validate
 from dptheory.checks._certificate import WorstCase
-from dptheory.checks._conjecture import Conjecture, ConjectureError, guarded, stated
+from dptheory.checks._conjecture import Conjecture, ConjectureError, bad_result, described, guarded, line_of, stated
 from dptheory.checks._equality import relative_difference
-from dptheory.checks._evidence import Kind
-from dptheory.checks._from_draws import Drawn, law_at, mean_at
+from dptheory.checks._evidence import Kind, stream
+from dptheory.checks._law import count_outcomes, draws_for, pearson, power, probabilities
+from dptheory.checks._mean import SIGMAS, Moments, estimate
 from dptheory.checks._search import Range, smallest_slack
-from dptheory.checks._shrink import shrink
+from dptheory.errors import ArgumentError
 
 _MOST_SEEDS = 10**18
 _SEARCHED_FIRST = 4096  # whole numbers with more points than this are searched first, then enumerated
@@ -89,13 +94,13 @@ class Refutation:
             part = (
                 "" if self.domain is None else f", having looked at {self.looked_at} of the {self.domain} in the ranges"
             )
-            how = f"the budget was spent early; {how}{part}"
+            how = f"time ran out; {how}{part}"
         if math.isinf(self.detectable):
             return f"{how}; no error would have been seen"
         if self.relation == "==":
             return f"{how}; a relative error of {self.detectable:.2g} at any of them would have been seen"
-        way = "lower" if self.relation == "<=" else "higher"
-        return f"{how}; a bound {way} by {self.detectable:.2g} of itself would have been refuted, at {self.call}"
+        way = "above" if self.relation == "<=" else "below"
+        return f"{how}; the bound stays {way} the truth by {self.detectable:.2g} of itself or more, least at {self.call}"
 
 
 @dataclass(frozen=True)
@@ -436,3 +441,292 @@ def _admitted(conjecture: Conjecture, point: Mapping[str, Any]) -> bool:
 
 def _nothing_admitted(points: int) -> ConjectureError:
     return ConjectureError(f"where must leave some of the {points} points that were tried, got none")
+
+
+# --- From a counterexample to a simpler one
+
+
+_MOST_TRIALS = 300
+
+
+def shrink(
+    parameters: Mapping[str, Any],
+    ranges: Mapping[str, Range | Sequence[Any]],
+    refutes: Callable[[dict[str, Any]], bool],
+) -> dict[str, Any]:
+    """The parameters made simpler, one after the other, as long as they refute.
+
+    Whole numbers go towards the low end, others to fewer digits, values towards the first of their row. ``refutes``
+    is asked at most 300 times; it says no where time is over.
+    """
+    best, asked = dict(parameters), 0
+    moved = True
+    while moved:
+        moved = False
+        for name, where in ranges.items():
+            for value in _simpler(best[name], where):
+                if asked == _MOST_TRIALS:
+                    return best
+                asked += 1
+                if refutes(best | {name: value}):
+                    best[name] = value
+                    moved = True
+                    break
+    return best
+
+
+def _simpler(value: Any, where: Range | Sequence[Any]) -> Iterator[Any]:
+    """Simpler values, the simplest first; each is strictly simpler than the value, so that shrinking ends."""
+    if not isinstance(where, Range):
+        yield from where[: next(i for i, one in enumerate(where) if one is value or bool(one == value))]
+    elif where.integer:
+        low = round(where.low)
+        halves = (value - ((value - low) >> k) for k in range(1, (value - low).bit_length()))
+        whole = {low, low + 1, low + 2, *halves}
+        yield from sorted(one for one in whole if low <= one < value)
+    else:
+        tried = {
+            0.0,
+            1.0,
+            2.0,
+            0.5,
+            -1.0,
+            float(where.low),
+            float(where.high),
+            *(float(f"{value:.{n}g}") for n in (1, 2, 3, 6)),
+        }
+        fitting = {
+            one for one in tried if where.low <= one <= where.high and _written_length(one) < _written_length(value)
+        }
+        yield from sorted(fitting, key=_written_length)
+
+
+def _written_length(value: float) -> tuple[int, float]:
+    return len(repr(float(value)).replace(".0", "")), abs(value)
+
+
+# --- A conjecture at one point against draws: of a mean, or of a law
+
+
+_MIN_DRAWS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """What draws say at one point.
+
+    Attributes:
+        parameters: the point.
+        refuted: the claim is missed by more than 5 standard errors.
+        claimed, observed, standard_error: the two numbers, and how well the second is known.
+        error: relative amount by which the claim is missed; negative: what a bound has to spare.
+        detectable: the relative error that would have been seen.
+        count: draws.
+        finished: whether they are as many as the resolution asks for.
+        outcome: of a law, the outcome that is off most; the numbers are its probabilities.
+    """
+
+    parameters: dict[str, Any]
+    refuted: bool
+    claimed: float
+    observed: float
+    standard_error: float
+    error: float
+    detectable: float
+    count: int
+    finished: bool
+    outcome: int | None = None
+
+
+def mean_at(conjecture: Conjecture, parameters: dict[str, Any], budget: float, seed: int, part: str) -> Drawn:
+    """The claimed mean against that of the sampler; an error counts from 5 standard errors on, 10 are seen for sure."""
+    claimed = float(stated(conjecture, "claimed", parameters))
+    if not math.isfinite(claimed):
+        raise bad_result(
+            "claimed", conjecture.claimed, parameters, f"must be finite where draws judge it, got {claimed}"
+        )
+
+    def scale(found: Moments) -> float:
+        return max(abs(claimed), abs(found.mean) if conjecture.relation == "==" else 0.0) or math.inf
+
+    def reach(found: Moments) -> float:
+        size = scale(found)
+        return math.inf if math.isinf(size) else 2 * SIGMAS * found.standard_error / size
+
+    sampler = _sampler(conjecture, "sampler", parameters)
+    own = stream(seed, f"{conjecture.call(parameters)}, {part}")
+    found = estimate(sampler, lambda m: reach(m) <= conjecture.resolution, budget, own, conjecture.row_bytes)
+    gap = {"==": abs(found.mean - claimed), "<=": found.mean - claimed, ">=": claimed - found.mean}[conjecture.relation]
+    rounding = max(conjecture.absolute_tolerance, conjecture.tolerance * max(abs(claimed), abs(found.mean)))
+    size, enough = scale(found), found.count >= _MIN_DRAWS
+    error = gap / size if math.isfinite(size) else math.copysign(math.inf, gap) if gap else 0.0
+    spare = 0.0 if conjecture.relation == "==" else max(-error, 0.0)
+    return Drawn(
+        parameters=parameters,
+        refuted=enough and gap > SIGMAS * found.standard_error + rounding,
+        claimed=claimed,
+        observed=found.mean,
+        standard_error=found.standard_error,
+        error=error,
+        detectable=spare + reach(found) if enough else math.inf,
+        count=found.count,
+        finished=enough and reach(found) <= conjecture.resolution,
+    )
+
+
+def law_at(conjecture: Conjecture, parameters: dict[str, Any], budget: float, seed: int, part: str) -> Drawn:
+    """The claimed probabilities against the outcomes drawn, by Pearson's chi-square; see :class:`LawCheck`."""
+    given = guarded("claimed", conjecture.claimed, parameters)
+    try:
+        law = probabilities("claimed", np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        says = f"must give two or more positive probabilities with sum 1, got {given}"
+        raise bad_result("claimed", conjecture.claimed, parameters, says) from None
+    critical, noncentrality = power(law.size)
+    draws = draws_for(law.size, conjecture.resolution)
+    own = stream(seed, f"{conjecture.call(parameters)}, {part}")
+    sampler = _sampler(conjecture, "outcomes", parameters, law.size)
+    counts = count_outcomes(sampler, law.size, draws, budget, own, conjecture.row_bytes)
+    count = int(counts.sum())
+    observed = counts / count
+    deviation = (observed - law) / np.sqrt(law * (1 - law) / count)
+    worst = int(np.argmax(np.abs(deviation)))
+    statistic, enough = pearson(counts, law), count >= _MIN_DRAWS
+    return Drawn(
+        parameters=parameters,
+        refuted=enough and statistic > critical,
+        claimed=float(law[worst]),
+        observed=float(observed[worst]),
+        standard_error=math.sqrt(float(law[worst] * (1 - law[worst])) / count),
+        error=math.sqrt(statistic / count),
+        detectable=math.sqrt(noncentrality / count) if enough else math.inf,
+        count=count,
+        finished=enough and count >= draws,
+        outcome=worst,
+    )
+
+
+def _sampler(
+    conjecture: Conjecture, role: str, parameters: dict[str, Any], outcomes: int | None = None
+) -> Callable[[np.random.Generator, int], Any]:
+    """The user's sampler at one point; what it draws is checked here, so that the error names it."""
+    function = getattr(conjecture, role)
+
+    def draw(rng: np.random.Generator, count: int) -> Any:
+        drawn = np.asarray(guarded(role, function, parameters, rng, count))
+        numbers = drawn.dtype.kind in ("iu" if outcomes else "biuf")
+        inside = numbers and (((drawn >= 0) & (drawn < outcomes)).all() if outcomes else bool(np.isfinite(drawn).all()))
+        if drawn.shape != (count,) or not inside:
+            what = f"whole numbers 0..{outcomes - 1}" if outcomes else "finite numbers"
+            got = f"shape {drawn.shape}" if drawn.shape != (count,) else f"{drawn[:5]}"
+            raise bad_result(role, function, parameters, f"must give {count} {what}, shape ({count},), got {got}")
+        return drawn.astype(np.intp if outcomes else np.float64)
+
+    return draw
+
+
+# --- The conjectures that a file of the user's defines
+
+
+_MODULE = "dptheory_conjectures"
+
+
+def read_conjectures(path: str | os.PathLike[str]) -> dict[str, Conjecture]:
+    """Run a Python file and give the :class:`Conjecture` objects that it defines, by their names, in their order.
+
+    The file is run as any Python program is. Names with a leading underscore are left out.
+
+    Args:
+        path: the file.
+
+    Returns:
+        One or more conjectures by name.
+
+    Raises:
+        ValueError: no path; as :class:`ConjectureError`, with the file and the line, a file that does not run or defines none.
+        OSError: the file cannot be read.
+
+    Example: a file with one line that matters.
+        >>> import pathlib, tempfile
+        >>> from dptheory.checks import read_conjectures
+        >>> text = '''
+        ... from dptheory.checks import Conjecture
+        ... doubled = Conjecture(claimed=lambda n: 2 * n, truth=lambda n: n + n, ranges={"n": range(10)})
+        ... '''
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "mine.py")
+        ...     _ = file.write_text(text)
+        ...     list(read_conjectures(file))
+        ['doubled']
+    """
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ArgumentError("path", "be that of a Python file", path)
+    name = str(path)
+    try:
+        code = compile(Path(path).read_bytes(), name, "exec")
+    except SyntaxError as error:  # also of bytes that are no UTF-8
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise ConjectureError(f"{name}{line}: {error.msg}") from error
+    except ValueError as error:
+        raise ConjectureError(f"{name}: {error}") from error
+    found = {key: value for key, value in _run(code, name).items() if isinstance(value, Conjecture)}
+    found = {key: value for key, value in found.items() if not key.startswith("_")}
+    if not found:
+        raise ConjectureError(
+            f"{name} must define a Conjecture, as in claim = Conjecture(claimed=..., truth=..., ranges=...)"
+        )
+    return found
+
+
+def refute_file(
+    path: str | os.PathLike[str], *, names: Iterable[str] = (), budget: float = 30.0, seed: int = 0
+) -> dict[str, Refutation]:
+    """Try to refute the conjectures of a file: :func:`read_conjectures`, then :func:`refute` for each.
+
+    Args:
+        path: the file, which is run.
+        names: which of its conjectures; all where none is given.
+        budget: seconds for one conjecture, > 0; inf sets no limit.
+        seed: of search and draws, 0..10^18.
+
+    Returns:
+        The outcomes by the names of the conjectures.
+
+    Raises:
+        ValueError: a name that the file does not define, or an argument outside its range; as :class:`ConjectureError`, with the
+            file and the line, what goes wrong in the file.
+        OSError: the file cannot be read.
+
+    Example: a file with one line that matters.
+        >>> import pathlib, tempfile
+        >>> from dptheory.checks import refute_file
+        >>> text = '''
+        ... from dptheory.checks import Conjecture
+        ... doubled = Conjecture(claimed=lambda n: 2 * n, truth=lambda n: n * n, ranges={"n": range(10)})
+        ... '''
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "mine.py")
+        ...     _ = file.write_text(text)
+        ...     refute_file(file)["doubled"].call
+        'claimed(n=1)'
+    """
+    wanted = () if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in wanted):
+        raise ArgumentError("names", "be a row of names", names)
+    found = read_conjectures(path)
+    for name in wanted:
+        if name not in found:
+            raise ArgumentError("names", f"be among {', '.join(found)}", name)
+    return {name: refute(found[name], budget=budget, seed=seed) for name in wanted or found}
+
+
+def _run(code: types.CodeType, name: str) -> dict[str, object]:
+    """The names that the file leaves behind. Its module stays known, as dataclasses of the file look themselves up there."""
+    module = types.ModuleType(_MODULE)
+    module.__file__ = name
+    sys.modules[_MODULE] = module
+    try:
+        exec(code, module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise ConjectureError(f"{line_of(error, name) or f'{name}: '}{described(error)}") from error
+    return dict(vars(module))

@@ -63,7 +63,7 @@ class Source:
 
     Attributes:
         paper: a key of :data:`PAPERS`.
-        label: what the paper calls it.
+        label: what the paper calls it; "new, on ..." is a result of ours.
         equations: the paper's own numbers.
     """
 
@@ -98,15 +98,12 @@ class Claim:
         printed: the paper's own formula as a function, where it differs from the calculator.
         calculators: the functions to call instead.
         checks: what tests it.
-        proved: the proof page holds a full proof of the corrected statement; False means observed only.
         figure: name of its picture in ``proofs/figures``.
         reported: the paper's numbers, for empirical claims, as (what, value) pairs.
         part_of: the id of the row that holds the mistake, where this row is false for the same reason; counts say so.
-        ours: a result of this library, not of the paper that its source names; these stand last in the ledger.
         prose: the words of a measured claim, which has no page of its own; None where the page has them.
         answer: what our own runs say, for empirical claims.
-        kernel: the Coq file in ``proofs/kernel`` whose module states the claim, and whose theorems Coq's kernel has checked.
-        kernel_theorems: what that module proves, names of :data:`KERNEL_THEOREMS`.
+        kernel_theorems: what Coq's kernel has checked of it, names of :data:`KERNEL_THEOREMS`.
     """
 
     id: str
@@ -116,14 +113,11 @@ class Claim:
     printed: Callable[..., Any] | None = None
     calculators: tuple[Callable[..., Any], ...] = ()
     checks: tuple[Check, ...] = ()
-    proved: bool = False
     figure: str | None = None
     reported: tuple[tuple[str, str], ...] = ()
     part_of: str | None = None
-    ours: bool = False
     prose: Prose | None = None
     answer: Answer | None = None
-    kernel: str | None = None
     kernel_theorems: tuple[str, ...] = ()
 
     @functools.cached_property
@@ -138,6 +132,16 @@ class Claim:
             ValueError: an installation without pages.
         """
         return page_file(self.page)
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a result of this library, not of the paper that its source names; these stand last in the ledger."""
+        return self.source.label.startswith("new, on ")
+
+    @property
+    def proved(self) -> bool:
+        """Whether the page has a proof of the corrected statement; without one it is observed only."""
+        return self._words.proved
 
     @property
     def title(self) -> str:
@@ -190,6 +194,11 @@ class Claim:
         return self.verdict.name + (f", {self.severity.name.lower()}" if self.severity else "")
 
     @property
+    def kernel(self) -> str | None:
+        """The Coq file in ``proofs/kernel`` whose module states the claim; None without one."""
+        return f"{self.source.paper}.v" if self.kernel_theorems else None
+
+    @property
     def kernel_module(self) -> str | None:
         """The module of the Coq file that states the claim, as "rs.thm3_2"; None without one."""
         paper, _, name = self.id.partition(".")
@@ -239,9 +248,7 @@ class Claim:
     @property
     def files(self) -> tuple[str, ...]:
         """What makes up the claim, relative to the root: its own file, its page, its figure, its calculators' modules."""
-        name = self.figure or ""
-        module = "measured" if name.startswith("measured_") else name  # the pictures of instruments are one family
-        figure = (f"figures/{module}.py", f"proofs/figures/{name}.png") if name else ()
+        figure = (_drawn_in(self.figure), f"proofs/figures/{self.figure}.png") if self.figure else ()
         return (self.file, f"proofs/{self.page}", *figure, *dict.fromkeys(map(source_file, self.calculators)))
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
@@ -295,6 +302,14 @@ def _qualified_name(calculator: Any) -> str:
             return f"{name}.{calculator.__qualname__}"
     public = ".".join(part for part in calculator.__module__.split(".") if not part.startswith("_"))
     return f"{public}.{calculator.__qualname__}"
+
+
+@functools.cache
+def _drawn_in(figure: str) -> str:
+    """The module that draws a figure; their folder, in an installation without them."""
+    files = sorted((_ROOT / "figures").glob("[!_]*.py"))
+    found = [file.name for file in files if f'    "{figure}": Picture(' in file.read_text(encoding="utf-8")]
+    return f"figures/{found[0]}" if found else "figures"
 
 
 def source_file(calculator: Callable[..., Any]) -> str:

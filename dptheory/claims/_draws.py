@@ -3,12 +3,13 @@
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dptheory._arrays import Array
 
 
-def drawn_masks(rng: np.random.Generator, n: int, dim: int, keep: int) -> NDArray[np.float64]:
+def drawn_masks(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
     """Uniform masks with ``keep`` ones, by shuffling each row."""
-    rows: NDArray[np.float64] = np.tile(np.where(np.arange(dim) < keep, 1.0, 0.0), (n, 1))
+    rows: Array = np.tile(np.where(np.arange(dim) < keep, 1.0, 0.0), (n, 1))
     return rng.permuted(rows, axis=1)
 
 

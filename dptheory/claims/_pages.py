@@ -170,6 +170,12 @@ def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
         "On privacy accounting",
         [_row(one.title, one.path, (one.summary, one.for_users, one.checked)) for one in methods],
     )
+    pages = [(claim, claim.page_file.read_text(encoding="utf-8")) for claim in own]
+    ends = [(claim, re.search(r"^\*\*The question\.\*\* (.+)$", text, re.MULTILINE)) for claim, text in pages]
+    lines += ["", "## Questions that the papers leave open, and how they ended"]
+    lines += [
+        f"\n[{claim.title[:1].upper()}{claim.title[1:]}]({claim.page}): {found[1]}" for claim, found in ends if found
+    ]
     return "\n".join(lines) + "\n"
 
 

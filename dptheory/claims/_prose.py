@@ -15,7 +15,6 @@ CORRECTIONS = ("In full", "Sharper", "Corrected")
 """Headings of what is right: of what holds, of what is loose, of what fails or needs a condition."""
 
 _PACKAGE = Path(__file__).parents[1]
-_PROOF = "Proof"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +31,7 @@ class Prose:
         correction: the right statement, where the printed one fails or is loose.
         printed_error: the step of the paper's argument that fails, where there is one to point at.
         paper_side: the paper's strongest words for the other side, quoted with their place, and the answer.
+        proved: whether a proof of the corrected statement stands on the page.
     """
 
     title: str
@@ -43,6 +43,7 @@ class Prose:
     correction: str | None = None
     printed_error: str | None = None
     paper_side: str = ""
+    proved: bool = False
 
 
 def page_folders() -> tuple[Path, ...]:
@@ -81,7 +82,8 @@ def prose_of(text: str) -> Prose:
     Raises:
         ValueError: no title, no statement, or a section that stands twice.
     """
-    top, sections = _sections(text)
+    before_proof, *proof = re.split(r"^## Proof$", text, maxsplit=1, flags=re.MULTILINE)
+    top, sections = _sections(before_proof)
     title = re.match(r"# \S+: (.+)\n", top)
     if title is None or "Statement" not in sections:
         raise ValueError("a page must begin with '# id: title' and have a section '## Statement'")
@@ -97,12 +99,12 @@ def prose_of(text: str) -> Prose:
         correction=next((sections[heading] for heading in CORRECTIONS if heading in sections), None),
         printed_error=sections.get("Where the print errs"),
         paper_side=sections.get("The paper's side", ""),
+        proved=bool(proof),
     )
 
 
-def _sections(text: str) -> tuple[str, dict[str, str]]:
+def _sections(before_proof: str) -> tuple[str, dict[str, str]]:
     """What stands before the first section, and the sections before the proof."""
-    before_proof = re.split(rf"^## {_PROOF}$", text, maxsplit=1, flags=re.MULTILINE)[0]
     top, *rest = re.split(r"^## (.+)\n", before_proof, flags=re.MULTILINE)
     headings: Sequence[str] = rest[::2]
     if len(set(headings)) < len(headings):

@@ -6,14 +6,13 @@ file needs is imported from here.
 """
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dptheory._arrays import Array
 from dptheory.checks import (
     CertificateCheck,
     Check,
@@ -41,14 +40,14 @@ Compared = Sides | tuple[Number, Number | Callable[[], Number]]
 _Facts = ParamSpec("_Facts")
 _Comparison = TypeVar("_Comparison", bound=Callable[..., Compared])
 _Value = TypeVar("_Value", bound=Callable[..., Number])
-_Law = TypeVar("_Law", bound=Callable[[], NDArray[np.float64]])
+_Law = TypeVar("_Law", bound=Callable[[], Array])
 _Real = TypeVar("_Real", bound=Callable[..., float])
 
 
 class Row:
     """A claim whose checks follow it in its file, in the order of the file.
 
-    The decorators return the function unchanged, so that worker processes find it by its name.
+    The decorators return the function unchanged.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -119,7 +118,7 @@ class Row:
         self,
         sampler: OutcomeSampler,
         *,
-        wrong: Callable[[], NDArray[np.float64]],
+        wrong: Callable[[], Array],
         row_bytes: int,
         resolution: float = 0.01,
         name: str | None = None,
@@ -145,14 +144,14 @@ class Row:
     ) -> Callable[[_Real], _Real]:
         """The function, a slack, is >= 0 over the whole box, and ``wrong`` is not, as far as a search can tell.
 
-        Both are functions of a module with names of their own, so that worker processes find them. See
-        :class:`dptheory.checks.SearchCheck`.
+        See :class:`dptheory.checks.SearchCheck`.
         """
 
         def register(slack: _Real) -> _Real:
-            if getattr(slack, "__name__", "") == "_":
-                raise ValueError(f"{self._claim.id}: a slack must have a name of its own, got '_'")
-            self.add(SearchCheck(_name(slack, name), box, slack, wrong, tolerance))
+            def side(function: Callable[..., float], which: str) -> _Side:
+                return _Side(function, self._claim, len(self._checks), which)
+
+            self.add(SearchCheck(_name(slack, name), box, side(slack, "slack"), side(wrong, "wrong"), tolerance))
             return slack
 
         return register
@@ -188,6 +187,28 @@ class Row:
                 f"{self._claim.id} has no printed formula: its checks must say which wrong value they reject"
             )
         return self._claim.printed
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a search, which another process finds by its claim: it need not have a name of its own, and may be a lambda."""
+
+    function: Callable[..., float]
+    claim: Claim
+    place: int
+    which: str
+
+    def __call__(self, **point: float) -> float:
+        return self.function(**point)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _found_side, (self.claim.file.removesuffix(".py").replace("/", "."), self.place, self.which)
+
+
+def _found_side(module: str, place: int, which: str) -> Callable[..., float]:
+    row: Row = importlib.import_module(module).row
+    side: Callable[..., float] = getattr(row.claim.checks[place], which)
+    return side
 
 
 def _row_of(make: Callable[_Facts, Claim]) -> Callable[_Facts, Row]:

@@ -14,12 +14,22 @@ holds for "fixed" alone: a Poisson batch can be larger than B, and E|update|^2 r
 the noise term would need E[1 / size^2], and the size would have to be released.
 """
 
-from dptheory.convergence._bounds import dpsgd_bound, layer_freezing_bound, noisy_sgd_bound
+from dptheory.convergence._bounds import (
+    dpsgd_bound,
+    layer_freezing_bound,
+    least_gradient_bound,
+    noisy_sgd_bound,
+    tuned_learning_rate,
+)
 from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
-from dptheory.convergence._clipped_masks import allocated_mask_bound, clipped_mask_bound
 from dptheory.convergence._drawn_size import drawn_size_factor
-from dptheory.convergence._held_masks import held_mask_bound
-from dptheory.convergence._least_gradient import least_gradient_bound
+from dptheory.convergence._held_masks import (
+    allocated_mask_bound,
+    clipped_mask_bound,
+    held_mask_bound,
+    momentum_mask_bound,
+    plain_mean_bound,
+)
 from dptheory.convergence._momentum import (
     adam_corrected_variance,
     adam_velocity_variance,
@@ -29,13 +39,14 @@ from dptheory.convergence._momentum import (
     stationary_excess,
     velocity_variance,
 )
-from dptheory.convergence._momentum_masks import momentum_mask_bound
-from dptheory.convergence._noisy_quadratic import SCHEDULES, noisy_quadratic_loss
-from dptheory.convergence._plain_mean import plain_mean_bound
-from dptheory.convergence._poisson_quadratic import poisson_quadratic_moments
-from dptheory.convergence._quadratic import epoch_mask_moments, fresh_mask_moments
+from dptheory.convergence._noisy_quadratic import (
+    SCHEDULES,
+    epoch_mask_moments,
+    fresh_mask_moments,
+    noisy_quadratic_loss,
+    poisson_quadratic_moments,
+)
 from dptheory.convergence._terms import DescentBound, alignment_bound, batch_second_moment, noise_term
-from dptheory.convergence._tuned_rate import tuned_learning_rate
 
 __all__ = [
     "SCHEDULES",

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
+from dptheory.convergence import _ranges as ranges
 from dptheory.errors import ArgumentError
 
-Array = NDArray[np.float64]
 Schedule = Literal["constant", "linear", "cosine"]
 Responses = tuple[Array, Array]
 """The mean of the weights from a unit start, and their variance under unit noise."""
@@ -280,3 +281,222 @@ def _fitting(name: str, value: Array, shape: tuple[int, ...]) -> Array:
         raise ArgumentError(
             name, f"have a shape that broadcasts to {shape}", value, got=f"shape {value.shape}"
         ) from None
+
+
+# --- First two moments of the weights after T steps on a quadratic with Poisson batches, momentum and noise: exact
+
+
+_LARGEST_VALUE = 1e35
+
+
+def poisson_quadratic_moments(
+    curvature: float,
+    *,
+    start: float,
+    learning_rate: float,
+    steps: int,
+    batch_size: int,
+    momentum: float = 0.0,
+    sampling_rate: float | None = None,
+    curvature_square: float | None = None,
+    offset_square: float = 0.0,
+    curvature_offset: float = 0.0,
+    noise_std: float = 0.0,
+) -> Array:
+    r"""E w_T and E w_T^2 in one direction of a quadratic, from Poisson batches over qN, with momentum and noise.
+
+    v_{t+1} = mu v_t + (1/B) sum_{i in batch} (h_i w_t - c_i) + n_t, w_{t+1} = w_t - gamma v_{t+1}, v_0 = 0, mean c_i = 0. Nothing is
+    approximated: the moments (1, w, v, w^2, w v, v^2) go through a matrix. No clipping; how far clipping can carry the weights from
+    this is on the page of rf.poisson_quadratic.
+
+    Args:
+        curvature: h, mean of the h_i, in [0, 1e35].
+        start: w_0, of size at most 1e35.
+        learning_rate: gamma in [1e-35, 1e35].
+        steps: T, 0..1e7.
+        batch_size: B = qN, 1..1e12.
+        momentum: mu in [0, 1).
+        sampling_rate: q in [0, 1]; None takes 0.
+        curvature_square: mean of h_i^2, in [h^2, 1e70]; None takes h^2, curvatures that are all equal.
+        offset_square: mean of c_i^2, in [0, 1e70].
+        curvature_offset: mean of h_i c_i, of size at most 1e70.
+        noise_std: standard deviation of n_t, in [0, 1e35].
+
+    Returns:
+        E w_T and E w_T^2; inf where the second passes 1e308 on the way.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: our own result, on RF, section 3.4 (rf.poisson_quadratic).
+
+    Example: by hand: a batch of mean size 1 that is empty or doubles as often as it fits: (1 - 1/2)^2 + (1/2)^2 after one step.
+        >>> from dptheory.convergence import poisson_quadratic_moments
+        >>> poisson_quadratic_moments(1.0, start=1.0, learning_rate=0.5, steps=1, batch_size=1)
+        array([0.5, 0.5])
+    """
+    h = _validate.real("curvature", curvature, 0.0, _LARGEST_VALUE)
+    start = _validate.real("start", start, -_LARGEST_VALUE, _LARGEST_VALUE)
+    gamma = _validate.real("learning_rate", learning_rate, 1 / _LARGEST_VALUE, _LARGEST_VALUE)
+    steps = _validate.integer("steps", steps, 0, 10**7)
+    batch_size = _validate.integer("batch_size", batch_size, 1, ranges.MAX_COUNT)
+    mu = _validate.real("momentum", momentum, 0.0, 1.0, ends="[)")
+    rate = 0.0 if sampling_rate is None else _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
+    least = h**2
+    squared = least if curvature_square is None else _validate.real("curvature_square", curvature_square, least, 1e70)
+    offset = _validate.real("offset_square", offset_square, 0.0, 1e70)
+    cross = _validate.real("curvature_offset", curvature_offset, -1e70, 1e70)
+    noise = _validate.real("noise_std", noise_std, 0.0, _LARGEST_VALUE)
+    spread = (1 - rate) / batch_size
+    # rows of (1, w, u, w^2, w u, u^2), u = gamma v
+    pushed = np.array([0.0, gamma * h, mu, 0.0, 0.0, 0.0])
+    crossed = np.array([0.0, 0.0, 0.0, gamma * h, mu, 0.0])
+    squares = np.array(
+        [
+            gamma**2 * (spread * offset + noise**2),
+            -2 * gamma**2 * spread * cross,
+            0.0,
+            gamma**2 * (h**2 + spread * squared),
+            2 * mu * gamma * h,
+            mu**2,
+        ]
+    )
+    unit = np.eye(6)
+    step = np.array(
+        [unit[0], unit[1] - pushed, pushed, unit[3] - 2 * crossed + squares, crossed - squares, squares]
+    )  # fmt: skip
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.linalg.matrix_power(step, steps) @ np.array([1.0, start, 0.0, start**2, 0.0, 0.0])
+        moments: Array = found[[1, 3]]
+    return np.where(np.isnan(moments), np.inf, moments) if not np.isfinite(moments[1]) else moments
+
+
+# --- Exact second moments of masked SGD on a quadratic, to hold bounds against
+
+
+_MAX_ENTRIES = 10**8  # of the array of moments
+_LARGEST = 1e70
+
+
+def fresh_mask_moments(
+    curvature: ArrayLike,
+    *,
+    start: ArrayLike,
+    steps: int,
+    learning_rate: float,
+    drop_rate: float,
+    variance: ArrayLike = 0.0,
+) -> Array:
+    r"""E w_{t,j}^2 for t = 0..T when the mask is drawn afresh at every step.
+
+    E w_j^2 <- E w_j^2 [1 - x (2 gamma lambda_j - gamma^2 lambda_j^2)] + x gamma^2 V_j.
+
+    Args:
+        curvature: lambda, of size at most 1e70, shape (d,) or a number for all entries.
+        start: w_0, of size at most 1e70, shape (d,).
+        steps: T >= 0; (T + 1) d at most 1e8.
+        learning_rate: gamma in [1e-70, 1e70].
+        drop_rate: share of entries that the mask drops, in [0, 1].
+        variance: V in [0, 1e140], shape (d,) or a number for all entries.
+
+    Returns:
+        Array of shape (T + 1, d).
+
+    Raises:
+        ValueError: an argument outside its range, shapes that do not match, or moments that grow beyond 1e300.
+
+    Source: RS, the algorithm of Theorem 3.2 on a quadratic (rs.thm3.2); RF, section 3.2 (rf.averaged_out).
+
+    Example: by hand: a step quarters the square of half the entries, so that 1/2 + 1/8 of it is left.
+        >>> from dptheory.convergence import fresh_mask_moments
+        >>> fresh_mask_moments(1.0, start=[1.0], steps=2, learning_rate=0.5, drop_rate=0.5).ravel().round(3)
+        array([1.   , 0.625, 0.391])
+    """
+    start = _vector(start)
+    steps = _validate.integer("steps", steps, 0, _MAX_ENTRIES // max(start.size, 1) - 1)
+    return epoch_mask_moments(
+        curvature,
+        start=start,
+        epochs=steps,
+        steps_per_epoch=1,
+        learning_rate=learning_rate,
+        drop_rate=drop_rate,
+        variance=variance,
+    )
+
+
+def epoch_mask_moments(
+    curvature: ArrayLike,
+    *,
+    start: ArrayLike,
+    epochs: int,
+    steps_per_epoch: int,
+    learning_rate: float,
+    drop_rate: float,
+    variance: ArrayLike = 0.0,
+) -> Array:
+    r"""E w_{t,j}^2 for t = 0..epochs * steps_per_epoch when the mask is drawn once an epoch and held through it.
+
+    n steps into an epoch that began with second moment e_j: x a_j(n) + (1 - x) e_j, where a_j follows the unmasked
+    a_j <- (1 - gamma lambda_j)^2 a_j + gamma^2 V_j from a_j(0) = e_j.
+
+    Args:
+        curvature, start, learning_rate, drop_rate, variance: as :func:`fresh_mask_moments`.
+        epochs: >= 0; (epochs * steps_per_epoch + 1) d at most 1e8.
+        steps_per_epoch: 1..1e8.
+
+    Returns:
+        Array of shape (epochs * steps_per_epoch + 1, d).
+
+    Raises:
+        ValueError: an argument outside its range, shapes that do not match, or moments that grow beyond 1e300.
+
+    Source: RS, the algorithm of Theorem 3.2 with a mask held through an epoch, as Algorithm 1 does (rs.thm3.2); RF, section 3.2
+    (rf.averaged_out).
+
+    Example: half the entries stand still for both steps: 0.5 + 0.5 / 16, more than the 0.39 of a fresh mask.
+        >>> from dptheory.convergence import epoch_mask_moments
+        >>> moments = epoch_mask_moments(1.0, start=[1.0], epochs=1, steps_per_epoch=2, learning_rate=0.5, drop_rate=0.5)
+        >>> moments.ravel().round(3)
+        array([1.   , 0.625, 0.531])
+    """
+    start = _vector(start)
+    curvature = _of_shape("curvature", _sized("curvature", curvature, _LARGEST), start.shape)
+    variance = _of_shape("variance", _validate.nonnegative("variance", variance), start.shape)
+    _sized("variance", variance, _LARGEST**2)
+    most = _MAX_ENTRIES // max(start.size, 1) - 1
+    steps_per_epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1, _MAX_ENTRIES)
+    epochs = _validate.integer("epochs", epochs, 0, most // steps_per_epoch)
+    learning_rate = _validate.size("learning_rate", learning_rate)
+    keep = 1 - _validate.real("drop_rate", drop_rate, 0.0, 1.0)
+    if keep == 0.0:  # nothing moves, whatever a step would make of it
+        return np.tile(start**2, (epochs * steps_per_epoch + 1, 1))
+    shrink, gain = (1 - learning_rate * curvature) ** 2, learning_rate**2 * variance
+    moments = np.empty((epochs * steps_per_epoch + 1, start.size))
+    moments[0] = start**2
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        for epoch in range(epochs):
+            first = epoch * steps_per_epoch
+            active = moments[first]
+            for step in range(first + 1, first + steps_per_epoch + 1):
+                active = shrink * active + gain
+                moments[step] = keep * active + (1 - keep) * moments[first]
+    if not (moments <= 1e300).all():
+        raise ArgumentError("learning_rate", "keep the moments below 1e300 over all steps", learning_rate)
+    return moments
+
+
+def _vector(start: ArrayLike) -> Array:
+    vector = _sized("start", start, _LARGEST)
+    if vector.ndim != 1 or vector.size > _MAX_ENTRIES:
+        raise ArgumentError(
+            "start", f"have shape (d,) with d at most {_MAX_ENTRIES}", start, got=f"shape {vector.shape}"
+        )
+    return vector
+
+
+def _sized(name: str, value: ArrayLike, largest: float) -> Array:
+    array = _validate.finite(name, value)
+    if (np.abs(array) > largest).any():
+        raise ArgumentError(name, f"hold numbers of size at most {largest:g}", value)
+    return array

@@ -2,9 +2,11 @@
 
 from dptheory._adjacency import Adjacency
 from dptheory.embedding._anchor import (
+    HeldOutResidual,
     Projection,
     ResidualBound,
     anchor_subspace,
+    held_out_residual,
     mean_random_basis_error,
     project,
     random_basis_error,
@@ -27,17 +29,24 @@ from dptheory.embedding._clipped_risk import (
     best_residual_clip,
     biased_descent_risk,
 )
-from dptheory.embedding._clipping_bias import ClippingBias, clipping_bias, joint_clipping_bias
-from dptheory.embedding._comparison import ReleaseComparison, compare_releases
-from dptheory.embedding._costs import PowerIteration, extra_floats, power_iteration
-from dptheory.embedding._groups import grouping_cost_ratio, square_root_allocation
-from dptheory.embedding._held_out import HeldOutResidual, held_out_residual
+from dptheory.embedding._costs import (
+    PowerIteration,
+    extra_floats,
+    grouping_cost_ratio,
+    power_iteration,
+    square_root_allocation,
+)
 from dptheory.embedding._mse import (
+    ClippingBias,
     GepMse,
     LargestRatios,
+    ReleaseComparison,
     SmallResidual,
     clipped_gep_mse,
+    clipping_bias,
+    compare_releases,
     gep_mse,
+    joint_clipping_bias,
     largest_residual_ratio,
     least_residual_energy,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from dptheory import _validate, privacy
 from dptheory._adjacency import ADJACENCIES, Adjacency
-from dptheory.embedding import _sizes
+from dptheory.embedding._release import embedding_share
 from dptheory.errors import ArgumentError, ConditionError
 
 Method = Literal["exact", "renyi", "stated"]
@@ -182,7 +182,7 @@ def output_noise_ratio(
     """
     first, second = _validate.size("embedding_clip", embedding_clip), _validate.size("residual_clip", residual_clip)
     pair = release_noise_ratio(epsilon=epsilon, delta=delta, steps=steps, adjacency=adjacency)
-    return math.sqrt((1.0 + _sizes.embedding_share(first, second)) / 2.0) * pair
+    return math.sqrt((1.0 + embedding_share(first, second)) / 2.0) * pair
 
 
 def noise_ratio_excess(

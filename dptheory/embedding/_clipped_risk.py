@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.embedding import _risk
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 _MOST_STEPS, _MOST_COUNT = 10**15, 10**15
 _HALVINGS = 200

@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory.embedding import _clipping_bias as clipping
-from dptheory.embedding import _release, _sizes
+from dptheory._arrays import Array
+from dptheory.embedding import _release
+from dptheory.embedding._release import SplitNoise, dimensions, embedding_share, joint_clip, pairs, split_noise
+from dptheory.errors import ArgumentError
+from dptheory.gradients import clip as clip_rows
+from dptheory.privacy import gaussian_mu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +79,7 @@ def gep_mse(
         >>> round(found.published / found.plain, 3), round(found.optimal / found.plain, 3), round(found.joint / found.plain, 3)
         (0.087, 0.068, 0.067)
     """
-    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    dim, subspace_dim = dimensions(dim, subspace_dim)
     clip_norm, residual_clip = (
         _validate.size("clip_norm", clip_norm),
         _validate.size("residual_clip", residual_clip, zero=True),
@@ -88,7 +92,7 @@ def gep_mse(
         plain=dim * (clip_norm / mu) ** 2,
         embedding_only=embedding + lost**2,
         published=2 * (embedding + residual) + dropped,
-        published_sum=(1 + _sizes.embedding_share(first, residual_clip)) * (embedding + residual) + dropped,
+        published_sum=(1 + embedding_share(first, residual_clip)) * (embedding + residual) + dropped,
         optimal=_release.split_noise(
             dim=dim, subspace_dim=subspace_dim, embedding_clip=first, residual_clip=residual_clip, mu=mu
         ).energy
@@ -134,7 +138,7 @@ def clipped_gep_mse(
         >>> round(found.plain, 4), round(found.embedding_only, 4)
         (3.0, 2.64)
     """
-    w, r = _sizes.pairs(embeddings, residuals)
+    w, r = pairs(embeddings, residuals)
     dim, subspace_dim = w.shape[1] + r.shape[1], w.shape[1]
     clip_norm, residual_clip = (
         _validate.size("clip_norm", clip_norm),
@@ -149,13 +153,12 @@ def clipped_gep_mse(
         mu=mu,
         embedding_clip=embedding_clip,
     )
-    apart = clipping.clipping_bias(w, residuals=r, embedding_clip=first, residual_clip=residual_clip)
-    together = clipping.joint_clipping_bias(
+    apart = clipping_bias(w, residuals=r, embedding_clip=first, residual_clip=residual_clip)
+    together = joint_clipping_bias(
         w, residuals=r, clip_norm=clip_norm, residual_share=min(1.0, residual_clip / clip_norm)
     )
     return GepMse(
-        plain=noise.plain
-        + clipping.joint_clipping_bias(w, residuals=r, clip_norm=clip_norm, residual_share=1.0).square,
+        plain=noise.plain + joint_clipping_bias(w, residuals=r, clip_norm=clip_norm, residual_share=1.0).square,
         embedding_only=noise.embedding_only + float(np.square(apart.embedding).sum() + np.square(r.sum(axis=0)).sum()),
         published=noise.published + apart.square,
         published_sum=noise.published_sum + apart.square,
@@ -203,7 +206,7 @@ def largest_residual_ratio(*, dim: int, subspace_dim: int) -> LargestRatios:
         >>> round(found.published, 3), round(found.optimal, 3), round(found.joint, 3)
         (0.704, 0.941, 0.998)
     """
-    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    dim, subspace_dim = dimensions(dim, subspace_dim)
     outside, share = dim - subspace_dim, subspace_dim / dim
     # (root - 1 - c) / 2 = 2 (1 - 2 c) / (root + 1 + c), without the difference
     root = math.sqrt((1 - share) * (5 - share))
@@ -261,10 +264,10 @@ def least_residual_energy(
         >>> round(found.published**0.5), round(found.joint**0.5)
         (1503, 1309)
     """
-    dim, k = _sizes.dimensions(dim, subspace_dim)
+    dim, k = dimensions(dim, subspace_dim)
     clip_norm, residual_clip = _validate.size("clip_norm", clip_norm), _validate.size("residual_clip", residual_clip)
     unit, ratio, q = (clip_norm / _validate.size("mu", mu)) ** 2, residual_clip / clip_norm, dim - k
-    share = _sizes.embedding_share(clip_norm, residual_clip)
+    share = embedding_share(clip_norm, residual_clip)
     cross = 2 * ratio * math.sqrt(k) * math.sqrt(q)
     joint = (q - k) * ratio**2 + cross * math.sqrt((1 - ratio) * (1 + ratio)) if ratio**2 <= q / dim else q
     return SmallResidual(
@@ -274,3 +277,217 @@ def least_residual_energy(
         optimal=(cross + q * ratio**2) * unit,
         joint=max(0.0, joint) * unit,
     )
+
+
+# --- What clipping takes away from the sums of embeddings and residuals
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippingBias:
+    """Mean released sum minus true sum, in the subspace and off it.
+
+    Attributes:
+        embedding: bias of the sum of embeddings, shape (k,).
+        residual: bias of the sum of residuals, shape (q,).
+        square: squared norm of both together, the bias term of the squared error.
+    """
+
+    embedding: Array
+    residual: Array
+    square: float
+
+
+def clipping_bias(
+    embeddings: ArrayLike, *, residuals: ArrayLike, embedding_clip: float, residual_clip: float
+) -> ClippingBias:
+    r"""Bias of GEP's release with embeddings clipped to S1 and residuals to S2.
+
+    Sums of (min(1, S1/|w_i|) - 1) w_i and (min(1, S2/|r_i|) - 1) r_i. Noise has mean 0 and adds nothing. The bias
+    is 0 where no row exceeds its clip.
+
+    Args:
+        embeddings: w_i, shape (n, k), entries of at most 1e70.
+        residuals: r_i, shape (n, q), in any orthonormal coordinates.
+        embedding_clip: S1, 0 or in [1e-70, 1e70].
+        residual_clip: S2, likewise; 0 drops the residual: the bias is then minus its sum, as for B-GEP.
+
+    Returns:
+        The biases of the two sums, and the squared norm of both together.
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that do not match.
+
+    Source: GEP, Remark 1, equation 4 (gep.rem1).
+
+    Example: by hand: (3, 4) is clipped from 5 to 1, which takes (2.4, 3.2); the residual is not clipped.
+        >>> from dptheory.embedding import clipping_bias
+        >>> bias = clipping_bias([[3.0, 4.0]], residuals=[[0.5]], embedding_clip=1.0, residual_clip=1.0)
+        >>> bias.embedding.round(4), float(bias.residual[0]), round(bias.square, 4)
+        (array([-2.4, -3.2]), 0.0, 16.0)
+    """
+    w, r = pairs(embeddings, residuals)
+    first, second = (
+        _validate.size("embedding_clip", embedding_clip, zero=True),
+        _validate.size("residual_clip", residual_clip, zero=True),
+    )
+    return _bias(w, r, _clipped(w, first), _clipped(r, second))
+
+
+def joint_clipping_bias(
+    embeddings: ArrayLike, *, residuals: ArrayLike, clip_norm: float, residual_share: float
+) -> ClippingBias:
+    r"""Bias where the gradient (w_i, r_i) is clipped to S first and its residual to r S afterwards.
+
+    With c_i = min(1, S / |(w_i, r_i)|): sums of (c_i - 1) w_i and (min(c_i, r S/|r_i|) - 1) r_i. With r = 1 it is the bias of
+    plain clipping.
+
+    Args:
+        embeddings: w_i, shape (n, k), entries of at most 1e70.
+        residuals: r_i, shape (n, q), in any orthonormal coordinates.
+        clip_norm: S, in [1e-70, 1e70].
+        residual_share: r in [0, 1].
+
+    Returns:
+        The biases of the two sums, and the squared norm of both together.
+
+    Raises:
+        ValueError: an argument outside its range, or shapes that do not match.
+
+    Source: new, on GEP, Remark 1 (gep.rem1, gep.versus).
+
+    Example: by hand: (3, 4) is clipped from 5 to 1, which takes 4/5 of the embedding and of the residual.
+        >>> from dptheory.embedding import joint_clipping_bias
+        >>> bias = joint_clipping_bias([[3.0]], residuals=[[4.0]], clip_norm=1.0, residual_share=1.0)
+        >>> bias.embedding.round(4), bias.residual.round(4)
+        (array([-2.4]), array([-3.2]))
+    """
+    w, r = pairs(embeddings, residuals)
+    clip_norm = _validate.size("clip_norm", clip_norm)
+    share = _validate.real("residual_share", residual_share, 0.0, 1.0)
+    both = clip_rows(np.hstack([w, r]), clip_norm=clip_norm)
+    kept = both[:, w.shape[1] :]
+    return _bias(w, r, both[:, : w.shape[1]], _clipped(kept, share * clip_norm) if share < 1 else kept)
+
+
+def _clipped(rows: Array, bound: float) -> Array:
+    return clip_rows(rows, clip_norm=bound) if bound else np.zeros_like(rows)
+
+
+def _bias(w: Array, r: Array, kept_w: Array, kept_r: Array) -> ClippingBias:
+    embedding, residual = (kept_w - w).sum(axis=0), (kept_r - r).sum(axis=0)
+    return ClippingBias(
+        embedding=embedding, residual=residual, square=float(np.square(embedding).sum() + np.square(residual).sum())
+    )
+
+
+# --- Gradient embedding perturbation beside plain perturbation, of one release and at the same privacy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseComparison:
+    """The ways to release a sum of gradients at one privacy; biases of clipping come on top.
+
+    Attributes:
+        mu: privacy of everything that is released in a step.
+        mse: squared error of the sum for each way.
+        best_split: noise of the two releases where embedding and residual are clipped apart.
+        joint_clip: the same where the gradient is clipped first.
+        largest_residual_ratio: S2/S below which a way has less noise than plain perturbation.
+        least_residual_energy: squared norm of the summed residual above which a way beats dropping it.
+    """
+
+    mu: float
+    mse: GepMse
+    best_split: SplitNoise
+    joint_clip: SplitNoise
+    largest_residual_ratio: LargestRatios
+    least_residual_energy: SmallResidual
+
+
+def compare_releases(
+    *,
+    dim: int,
+    subspace_dim: int,
+    clip_norm: float,
+    residual_clip: float,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    residual_norm: float = 0.0,
+) -> ReleaseComparison:
+    r"""Error, noise and break-even points of gradient embedding perturbation beside plain perturbation.
+
+    :func:`dptheory.embedding.gep_mse`, :func:`~dptheory.embedding.split_noise`, :func:`~dptheory.embedding.joint_clip`,
+    :func:`~dptheory.embedding.largest_residual_ratio` and :func:`~dptheory.embedding.least_residual_energy` for one setting
+    with S1 = S. The privacy is ``mu``, or the mu of one Gaussian release that is (epsilon, delta)-private.
+
+    Args:
+        dim: p, in 1..1e12.
+        subspace_dim: k, in 0..p.
+        clip_norm: S of the gradients, and of the embeddings, in [1e-70, 1e70].
+        residual_clip: S2 in [1e-70, 1e70].
+        mu: privacy of one release, in [1e-70, 1e70]; add-remove.
+        epsilon: in place of ``mu``, with ``delta``; >= 0, with a mu in its range.
+        delta: in place of ``mu``, with ``epsilon``; in (0, 1).
+        residual_norm: \|r|, norm of the summed residual, which the embedding alone loses.
+
+    Returns:
+        The errors, the best split of the noise, the variant with joint clipping and the break-even points.
+
+    Raises:
+        ValueError: an argument outside its range; ``mu`` and one of ``epsilon`` and ``delta``, or neither mu nor both of them.
+
+    Source: new, on GEP, section 3 (gep.versus, gep.split).
+
+    Example: in GEP's setting the best split beats the published one, and both beat plain noise.
+        >>> from dptheory.embedding import compare_releases
+        >>> found = compare_releases(dim=270_000, subspace_dim=1000, clip_norm=10.0, residual_clip=2.0, mu=1.0)
+        >>> found.mse.optimal < found.mse.published < found.mse.plain
+        True
+    """
+    mu = _privacy(mu, epsilon, delta)
+    clip_norm = _validate.size("clip_norm", clip_norm)
+    residual_clip = _validate.size("residual_clip", residual_clip)
+    return ReleaseComparison(
+        mu=mu,
+        mse=gep_mse(
+            dim=dim,
+            subspace_dim=subspace_dim,
+            clip_norm=clip_norm,
+            residual_clip=residual_clip,
+            mu=mu,
+            residual_norm=residual_norm,
+        ),
+        best_split=split_noise(
+            dim=dim, subspace_dim=subspace_dim, embedding_clip=clip_norm, residual_clip=residual_clip, mu=mu
+        ),
+        joint_clip=joint_clip(
+            dim=dim,
+            subspace_dim=subspace_dim,
+            clip_norm=clip_norm,
+            residual_share=min(1.0, residual_clip / clip_norm),
+            mu=mu,
+        ),
+        largest_residual_ratio=largest_residual_ratio(dim=dim, subspace_dim=subspace_dim),
+        least_residual_energy=least_residual_energy(
+            dim=dim, subspace_dim=subspace_dim, clip_norm=clip_norm, residual_clip=residual_clip, mu=mu
+        ),
+    )
+
+
+def _privacy(mu: float | None, epsilon: float | None, delta: float | None) -> float:
+    """``mu``, or the mu that (epsilon, delta) allows for."""
+    if mu is not None and epsilon is None and delta is None:
+        return _validate.size("mu", mu)
+    if mu is not None or epsilon is None or delta is None:
+        given = f"mu={mu!r}, epsilon={epsilon!r} and delta={delta!r}"
+        raise ArgumentError("mu", "be given, or epsilon and delta in its place", mu, got=f"{given}")
+    found = gaussian_mu(epsilon, delta)
+    if not _validate.SMALLEST <= found <= _validate.LARGEST:
+        raise ArgumentError(
+            "epsilon and delta",
+            f"allow for a mu in [{_validate.SMALLEST:g}, {_validate.LARGEST:g}]",
+            epsilon,
+            got=f"{epsilon!r} and {delta!r}: mu = {found:g}",
+        )
+    return found

@@ -11,8 +11,12 @@ Privacy is mu-GDP (Gaussian differential privacy) under add-remove of one exampl
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from dptheory import _validate
-from dptheory.embedding import _sizes
+from dptheory._arrays import Array
+from dptheory.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +61,7 @@ def split_noise(*, dim: int, subspace_dim: int, embedding_clip: float, residual_
         >>> round(found.embedding_std, 4), round(found.residual_std, 4), round(found.energy, 4)
         (1.4142, 1.4142, 8.0)
     """
-    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    dim, subspace_dim = dimensions(dim, subspace_dim)
     embedding_clip, residual_clip = (
         _validate.size("embedding_clip", embedding_clip, zero=True),
         _validate.size("residual_clip", residual_clip, zero=True),
@@ -94,7 +98,7 @@ def joint_clip(*, dim: int, subspace_dim: int, clip_norm: float, residual_share:
         >>> round(found.energy / (269_722 * 10.0**2), 3)
         0.067
     """
-    dim, subspace_dim = _sizes.dimensions(dim, subspace_dim)
+    dim, subspace_dim = dimensions(dim, subspace_dim)
     clip_norm, mu = _validate.size("clip_norm", clip_norm), _validate.size("mu", mu)
     share = _validate.real("residual_share", residual_share, 0.0, 1.0)
     if share**2 <= (dim - subspace_dim) / dim:
@@ -111,3 +115,40 @@ def _least(dim: int, subspace_dim: int, embedding_clip: float, residual_clip: fl
         for clip, root in zip((embedding_clip, residual_clip), roots, strict=True)
     )
     return SplitNoise(embedding_std=first, residual_std=second, energy=(total / mu) ** 2)
+
+
+# --- Checked arguments that the embedding calculators share: dimensions, clips, pairs of matrices
+
+
+_MAX_DIM = 10**12
+_LARGEST = 1e70
+
+
+def dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:
+    """``dim`` and ``subspace_dim`` if 1 <= dim <= 1e12 and 0 <= subspace_dim <= dim."""
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    return dim, _validate.integer("subspace_dim", subspace_dim, 0, dim)
+
+
+def embedding_share(embedding_clip: float, residual_clip: float) -> float:
+    """a = S1^2 / (S1^2 + S2^2); 0 where nothing is released of the embedding."""
+    return (embedding_clip / math.hypot(embedding_clip, residual_clip)) ** 2 if embedding_clip else 0.0
+
+
+def pairs(embeddings: ArrayLike, residuals: ArrayLike) -> tuple[Array, Array]:
+    """Both as arrays of n rows whose squares do not overflow."""
+    found = []
+    for name, value in (("embeddings", embeddings), ("residuals", residuals)):
+        array = _validate.finite(name, value)
+        if array.ndim != 2 or np.abs(array).max(initial=0.0) > _LARGEST:
+            allowed = f"shape (n, ...) and entries of at most {_LARGEST:g}"
+            raise ArgumentError(name, f"have {allowed}", value)
+        found.append(array)
+    w, r = found
+    if len(w) != len(r):
+        raise ArgumentError(
+            "residuals", "have as many rows as embeddings", residuals, got=f"shapes {r.shape} and {w.shape}"
+        )
+    if w.shape[1] + r.shape[1] == 0:
+        raise ArgumentError("embeddings", "have a column where residuals have none", embeddings, got=f"shape {w.shape}")
+    return w, r

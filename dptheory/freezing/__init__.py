@@ -1,8 +1,13 @@
 """What freezing the first layers does to clipped gradients, and the bound on descent that follows."""
 
 from dptheory.freezing._bias_turn import BiasAngleChange, bias_angle, bias_turn, expected_angle
-from dptheory.freezing._bound import FreezingBounds, freezing_bounds, private_second_moment
-from dptheory.freezing._comparison import FreezingComparison, compare_freezing
+from dptheory.freezing._bound import (
+    FreezingBounds,
+    FreezingComparison,
+    compare_freezing,
+    freezing_bounds,
+    private_second_moment,
+)
 from dptheory.freezing._effects import (
     FreezingEffect,
     SignalGrowth,

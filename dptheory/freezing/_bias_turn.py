@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 # --- The mean angle between a true direction and a noisy signal that is itself at an angle to it
 

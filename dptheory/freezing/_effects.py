@@ -10,14 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.freezing._bias_turn import expected_angle
 from dptheory.gradients import DistortionAngle
-
-Array = NDArray[np.float64]
 
 _MAX_DIM = _MAX_BATCH = 10**9
 

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory._alike import run_around
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 _MAX_STEPS = 10**5
 _MAX_WORK = 5 * 10**7

@@ -1,7 +1,14 @@
 """What happens to one gradient: angles under noise, clipping, random masks, projections, the error of a noisy gradient."""
 
-from dptheory.gradients._angles import AngleSummary, DistortionAngle, angle_range, angle_summary, batch_expected_cos
-from dptheory.gradients._biased_angle import angle_variance
+from dptheory.gradients._angles import (
+    AngleSummary,
+    DistortionAngle,
+    angle_range,
+    angle_summary,
+    angle_variance,
+    batch_expected_cos,
+    small_snr_slope,
+)
 from dptheory.gradients._clipping import (
     ClipMoments,
     SymmetricClipBound,
@@ -29,7 +36,6 @@ from dptheory.gradients._masks import (
 )
 from dptheory.gradients._projections import projected_skewness
 from dptheory.gradients._quadratic_form import QuadraticForm
-from dptheory.gradients._snr_slope import small_snr_slope
 from dptheory.gradients._subset_sums import mean_reciprocal
 
 __all__ = [

@@ -2,17 +2,158 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-from dptheory.gradients import _angle_law
-from dptheory.gradients._snr_slope import slope
 
-Array = NDArray[np.float64]
+# --- Quadrature for the law of the distortion angle: a grid of panels on which its density is known to rounding
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_RADII, _RADIUS_WEIGHTS = np.polynomial.legendre.leggauss(56)
+TAILS, MOMENTS = 800.0, 60.0
+"""Fall of the log density at which the grid ends: where exp is 0 in floats, and where nothing adds to a moment any more."""
+
+_STEP = 12.0  # largest change of the log density over a panel
+_CHUNK = 1024
+_HUGE = 1e20
+"""Beyond this snr the law of snr * angle no longer changes in floats: relative corrections are at most dim / snr^2."""
+
+
+@dataclass(frozen=True)
+class AngleLaw:
+    r"""Density :math:`\propto\sin^{d-2}(g)\,\Psi_d(\kappa\cos g)` on [0, pi], relative to a reference angle.
+
+    :math:`\Psi_d(c) = \int_0^\infty r^{d-1} e^{-r^2/2 + rc} dr`. With m = d - 1 and r0 the root of r0 (r0 - c) = m the
+    integral is :math:`e^{h(r_0)} r_0 I`, :math:`I = \int_{-1}^\infty e^{-m(u - \log(1 + u)) - r_0^2 u^2/2} du`, and the
+    change of the exponent from the reference (marked *) is (d - 2) log(sin / sin*) + m log(1 + x) + r*^2 (x + x^2 / 2) with
+    1 + x = r0 / r*: every term is small near the reference, so nothing cancels.
+    """
+
+    dim: int
+    snr: float
+    reference: float
+    edges: Array
+    offsets: Array
+    masses: Array
+    total: float
+
+    def log_shape(self, angle: Array) -> Array:
+        """Log density up to a constant."""
+        return _log_shape(self.dim, self.snr, self.reference, angle, angle - self.reference)
+
+    def below(self, angle: Array) -> Array:
+        """Probability of a smaller angle."""
+        before = np.concatenate([[0.0], np.cumsum(self.masses.sum(axis=1))])
+        panel = self._panel(angle)
+        return (before[panel] + self._part(self.edges[panel], angle)) / self.total
+
+    def above(self, angle: Array) -> Array:
+        """Probability of a larger angle."""
+        after = np.concatenate([np.cumsum(self.masses.sum(axis=1)[::-1])[::-1], [0.0]])
+        panel = self._panel(angle)
+        return (after[panel + 1] + self._part(angle, self.edges[panel + 1])) / self.total
+
+    def _panel(self, angle: Array) -> NDArray[np.intp]:
+        return np.clip(np.searchsorted(self.edges, angle, side="right") - 1, 0, len(self.edges) - 2)
+
+    def _part(self, low: Array, high: Array) -> Array:
+        """Integral of the shape from low to high, each pair within one panel."""
+        half = 0.5 * (high - low)
+        nodes = low[:, None] + half[:, None] * (_NODES + 1.0)
+        return np.asarray(half * (np.exp(self.log_shape(nodes)) @ _WEIGHTS))
+
+
+@lru_cache(maxsize=64)
+def angle_law(dim: int, snr: float, fall: float) -> AngleLaw:
+    """The law in ``dim`` >= 2 dimensions at snr <= 1e20 (see :func:`reduced`), to a fall of the log density."""
+    reference = math.atan2(math.sqrt(dim - 2), snr)
+    left = _march(dim, snr, reference, -1.0, fall)
+    right = _march(dim, snr, reference, 1.0, fall)
+    steps = np.array([*reversed(left), 0.0, *right])
+    half = 0.5 * np.diff(steps)
+    offsets = steps[:-1, None] + half[:, None] * (_NODES + 1.0)
+    masses = half[:, None] * _WEIGHTS * np.exp(_log_shape(dim, snr, reference, reference + offsets, offsets))
+    return AngleLaw(dim, snr, reference, reference + steps, offsets, masses, float(masses.sum()))
+
+
+def reduced(snr: float) -> tuple[float, float]:
+    """(snr', factor) such that the angle at ``snr`` is ``factor`` times that at snr' <= 1e20, to rounding."""
+    return (snr, 1.0) if snr <= _HUGE else (_HUGE, _HUGE / snr)
+
+
+def _march(dim: int, snr: float, reference: float, direction: float, fall: float) -> list[float]:
+    """Edges of the panels from the reference to an end of [0, pi], or to where the log density has fallen by ``fall``."""
+    end = math.pi - reference if direction > 0 else -reference
+    widest = 1 / math.hypot(snr, math.sqrt(dim - 1))
+    edges: list[float] = []
+    at, fallen = 0.0, 0.0
+    while at != end and fallen < fall:
+        slope = abs(_slope(dim, snr, reference + at))
+        step = min(widest, _STEP / slope) if slope else widest
+        following = at + direction * step
+        # A last sliver would be lost in the rounding of the angle.
+        at = end if abs(end - at) < 1.2 * step or following == at else following
+        fallen += step * slope
+        edges.append(at)
+    return edges
+
+
+def _slope(dim: int, snr: float, angle: float) -> float:
+    """Derivative of the exponent of the density."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    rise = (dim - 2) * cosine / sine if dim > 2 else 0.0
+    return rise - snr * float(_peak_radius(dim, np.asarray(snr * cosine))) * sine
+
+
+def _peak_radius(dim: int, c: Array) -> Array:
+    """Positive root r of r (r - c) = dim - 1, without cancellation."""
+    root = np.hypot(c, 2 * math.sqrt(dim - 1))
+    return np.asarray(np.where(c >= 0, (c + root) / 2, 2 * (dim - 1) / (root + np.abs(c))))
+
+
+def _log_shape(dim: int, snr: float, reference: float, angle: Array, offset: Array) -> Array:
+    """Both the angle and its offset from the reference, so that neither loses digits."""
+    first = _peak_radius(dim, np.asarray(snr * math.cos(reference)))
+    radius = _peak_radius(dim, snr * np.cos(angle))
+    change = -2 * snr * np.sin(reference + offset / 2) * np.sin(offset / 2) / first / (1 + (dim - 1) / (radius * first))
+    value = (dim - 1) * _log1p(change, radius / first) + first**2 * change * (1 + change / 2)
+    if dim > 2:
+        sine = np.maximum(np.sin(angle), 1e-300)  # 0 at the ends of [0, pi] by rounding
+        rise = np.sin(offset) / math.tan(reference) - 2 * np.sin(offset / 2) ** 2
+        value = value + (dim - 2) * _log1p(rise, sine / math.sin(reference))
+    return np.asarray(value + np.log(radius / first) + _log_radial(dim, radius))
+
+
+def _log1p(change: Array, ratio: Array) -> Array:
+    """log(1 + change) where ``ratio`` is 1 + change found directly: each from the side where it has its digits."""
+    near = np.abs(change) < 0.5
+    return np.where(near, np.log1p(np.where(near, change, 0.0)), np.log(ratio))
+
+
+def _log_radial(dim: int, radius: Array) -> Array:
+    """log I (see :class:`AngleLaw`); exp(-45) of the peak and less is left out."""
+    flat = radius.ravel()
+    parts = [_log_radial_of(dim, flat[i : i + _CHUNK]) for i in range(0, flat.size, _CHUNK)]
+    return np.concatenate([np.empty(0), *parts]).reshape(radius.shape)
+
+
+def _log_radial_of(dim: int, radius: Array) -> Array:
+    m = dim - 1
+    # u - log(1 + u) >= u^2 / 2 below 0 and >= u^2 / (2 + 2u) above.
+    low = -np.minimum(1.0, math.sqrt(90) / np.hypot(radius, math.sqrt(m)))
+    high = np.minimum(math.sqrt(90) / radius, 45 / m + math.sqrt((45 / m) ** 2 + 90 / m))
+    half = 0.5 * (high - low)
+    u = low[:, None] + half[:, None] * (_RADII + 1.0)
+    exponent = m * (np.log1p(u) - u) - 0.5 * (radius[:, None] * u) ** 2
+    return np.asarray(np.log(half * (np.exp(exponent) @ _RADIUS_WEIGHTS)))
+
 
 _SMALLEST = 1e-300  # angle, in radians
 
@@ -94,7 +235,7 @@ class DistortionAngle:
         angle = _angles("x", x)
         if math.isinf(self.snr):
             return np.where(angle == 0, math.inf, 0.0)
-        law, factor = self._law(_angle_law.TAILS)
+        law, factor = self._law(TAILS)
         moved, inside = _on_grid(law, angle, factor)
         return np.asarray(np.where(inside, np.exp(law.log_shape(moved)) / law.total / factor, 0.0))
 
@@ -125,7 +266,7 @@ class DistortionAngle:
         angle = _angles("x", x)
         if math.isinf(self.snr):
             return np.ones(angle.shape)
-        law, factor = self._law(_angle_law.TAILS)
+        law, factor = self._law(TAILS)
         moved, _ = _on_grid(law, angle, factor)
         return np.minimum(law.below(moved.ravel()), 1.0).reshape(angle.shape)
 
@@ -152,7 +293,7 @@ class DistortionAngle:
         angle = _angles("x", x)
         if math.isinf(self.snr):
             return np.zeros(angle.shape)
-        law, factor = self._law(_angle_law.TAILS)
+        law, factor = self._law(TAILS)
         moved, _ = _on_grid(law, angle, factor)
         return np.minimum(law.above(moved.ravel()), 1.0).reshape(angle.shape)
 
@@ -293,15 +434,15 @@ class DistortionAngle:
         self._plural()
         if math.isinf(self.snr):
             return 0.0, 0.0
-        law, factor = self._law(_angle_law.MOMENTS)
+        law, factor = self._law(MOMENTS)
         shift = float((law.masses * law.offsets).sum()) / law.total
         square = float((law.masses * (law.offsets - shift) ** 2).sum()) / law.total
         return (law.reference + shift) * factor, square * factor**2
 
-    def _law(self, fall: float) -> tuple[_angle_law.AngleLaw, float]:
+    def _law(self, fall: float) -> tuple[AngleLaw, float]:
         """The law on its grid, and the factor that its angles take."""
-        snr, factor = _angle_law.reduced(self.snr)
-        return _angle_law.angle_law(self._plural(), snr, fall), factor
+        snr, factor = reduced(self.snr)
+        return angle_law(self._plural(), snr, fall), factor
 
     def _plural(self) -> int:
         """dim, where it has a law with a density."""
@@ -378,7 +519,7 @@ def _angles(name: str, value: ArrayLike) -> Array:
     return array
 
 
-def _on_grid(law: _angle_law.AngleLaw, angle: Array, factor: float) -> tuple[Array, NDArray[np.bool_]]:
+def _on_grid(law: AngleLaw, angle: Array, factor: float) -> tuple[Array, NDArray[np.bool_]]:
     """The angles in the law's own scale, moved to the ends of its grid, and which were not moved."""
     own = np.minimum(angle / factor, math.pi)
     moved = np.clip(own, law.edges[0], law.edges[-1])
@@ -439,3 +580,151 @@ def angle_summary(dim: int, *, snr: float) -> AngleSummary:
         median=law.quantile(0.5),
         quantile_95=law.quantile(0.95),
     )
+
+
+# --- How much of a direction survives: the mean cosine over the signal-to-noise ratio
+
+
+_MANY_NODES, _MANY_WEIGHTS = np.polynomial.legendre.leggauss(128)
+# exp(-0.4 * 16**2 / 2) < 1e-22: beyond 16 widths nothing of the integrand is left (see slope).
+_WIDTHS = 16.0
+
+
+def small_snr_slope(dim: int) -> float:
+    r"""Limit of E cos / snr as snr -> 0: :math:`\Gamma(\frac{d+1}2)/(\sqrt2\,\Gamma(\frac d2 + 1)) \approx 1/\sqrt d`.
+
+    This is how much of the direction survives noise that is much larger than the signal.
+
+    Args:
+        dim: number of entries, 1..1e9.
+
+    Returns:
+        The slope, about 1 / sqrt(dim).
+
+    Raises:
+        ValueError: dim outside its range.
+
+    Source: GIP, section 5 (gip.criterion).
+
+    Example: under large noise a gradient of 10,000 entries keeps a hundredth of its signal-to-noise ratio as cosine.
+        >>> from dptheory.gradients import small_snr_slope
+        >>> round(small_snr_slope(10_000), 5)
+        0.01
+    """
+    return slope(_validate.integer("dim", dim, 1, 10**9), 0.0)
+
+
+def slope(dim: int, snr: float) -> float:
+    """E cos / snr by Gauss-Legendre over the part of [0, pi/2] where the integrand is not negligible.
+
+    sin(phi)^2 >= 0.4 phi^2 and -log cos(phi) >= phi^2 / 2 bound the exponent by -0.4 (snr^2 + dim) phi^2 / 2.
+    """
+    end = min(math.pi / 2, _WIDTHS / math.hypot(snr, math.sqrt(dim)))
+    phi = 0.5 * end * (_MANY_NODES + 1.0)
+    exponent = -0.5 * (snr * np.sin(phi)) ** 2 + dim * 0.5 * np.log1p(-(np.sin(phi) ** 2))
+    return float(math.sqrt(2 / math.pi) * 0.5 * end * (_MANY_WEIGHTS @ np.exp(exponent)))
+
+
+# --- Moments of the angle between a true direction and a noisy signal that is itself at an angle to it
+
+
+_DENSITY_WIDTHS = 9.0  # exp(-81 / 2) of the density of phi and less is left out
+_TURN_PANELS = 6
+_KINK_PANELS = 14  # towards g = bias, where gamma can be 0: each half as long as the one before
+_LOW_DIM = 8  # from here on the density of phi is so small where gamma has a kink that the kink does not count
+
+
+def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
+    r"""Variance of the angle between u and the noisy signal s + z, for a signal at the angle ``bias_angle`` to u.
+
+    The noise z is N(0, tau^2 I).
+
+    .. math:: \cos\gamma = \cos\gamma^B \cos\gamma^{BP} + \sin\gamma^B \sin\gamma^{BP} \cos\phi
+
+    with gamma^B = ``bias_angle``, gamma^BP of the law of :class:`dptheory.gradients.DistortionAngle` and phi independent of
+    it, of density proportional to sin(phi)^(dim - 3) on [0, pi], or 0 or pi with equal chances for dim = 2. The variance is a
+    double integral over the two, by quadrature to about 1e-9 relative. At ``bias_angle`` = 0 it is
+    :meth:`dptheory.gradients.DistortionAngle.var`. It falls as snr rises, at every ``bias_angle``.
+
+    Args:
+        dim: number of entries, 1..1e9; in one dimension ``bias_angle`` is 0 or pi.
+        snr: kappa = |s| / tau, in [0, inf].
+        bias_angle: angle between u and s in radians, in [0, pi].
+
+    Returns:
+        The variance in radians^2, given the batch.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: LF, Proposition 3.1 (lf.prop3.1.3, lf.prop3.1.3.sum, lf.angle_variance).
+
+    Example: with a bias of one radian the angle to the true gradient spreads more than that to the signal.
+        >>> from dptheory.gradients import angle_variance
+        >>> [round(angle_variance(1000, snr=30.0, bias_angle=bias) ** 0.5, 4) for bias in (0.0, 1.0)]
+        [0.0201, 0.0225]
+    """
+    dim = _validate.integer("dim", dim, 1, 10**9)
+    snr = _validate.real("snr", snr, 0.0)
+    bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
+    if dim == 1:
+        if bias_angle not in (0.0, math.pi):
+            raise ArgumentError("bias_angle", "be 0 or pi in one dimension", bias_angle)
+        return math.pi**2 * float(scipy.special.ndtr(snr) * scipy.special.ndtr(-snr))
+    if math.isinf(snr):
+        return 0.0
+    return shift_moments(dim, snr, min(bias_angle, math.pi - bias_angle))[1]
+
+
+def shift_moments(dim: int, snr: float, bias: float) -> tuple[float, float]:
+    """Mean and variance of gamma - bias, dim >= 2, snr finite, bias in [0, pi/2]."""
+    own_snr, factor = reduced(snr)
+    law = angle_law(dim, own_snr, MOMENTS)
+    kinks = (bias / factor, (math.pi - bias) / factor) if dim < _LOW_DIM else ()
+    angle, masses = _noise_angles(law, kinks)
+    turn, chances = _turns(dim)
+    shift = _shift(bias, factor * angle[:, None], turn)
+    weight = masses[:, None] * chances
+    mean = float((weight * shift).sum())
+    return mean, float((weight * (shift - mean) ** 2).sum())
+
+
+def _noise_angles(law: AngleLaw, kinks: tuple[float, ...]) -> tuple[Array, Array]:
+    """Nodes of the noise angle and their probabilities, panels split towards the kinks."""
+    halves = 0.5 ** np.arange(_KINK_PANELS)
+    # up to where the law ends: from pi the last of the halves is longer than the whole law at a large snr
+    added = [np.concatenate([[k], k - halves * k, k + halves * max(law.edges[-1] - k, 0.0)]) for k in kinks]
+    edges = np.unique(np.clip(np.concatenate([law.edges, *added]), law.edges[0], law.edges[-1]))
+    half = 0.5 * np.diff(edges)
+    nodes = (edges[:-1, None] + half[:, None] * (_NODES + 1.0)).ravel()
+    masses = (half[:, None] * _WEIGHTS).ravel() * np.exp(law.log_shape(nodes))
+    return nodes, masses / masses.sum()
+
+
+def _turns(dim: int) -> tuple[Array, Array]:
+    """Nodes of phi and their probabilities."""
+    if dim == 2:
+        return np.array([0.0, math.pi]), np.array([0.5, 0.5])
+    reach = min(math.pi / 2, _DENSITY_WIDTHS / math.sqrt(max(dim - 3, 1)))
+    edges = math.pi / 2 + np.linspace(-reach, reach, _TURN_PANELS + 1)
+    if dim < _LOW_DIM:  # gamma has its kinks at phi = 0 and pi
+        ends = math.pi / 2 * 0.5 ** np.arange(_KINK_PANELS)
+        edges = np.concatenate([[0.0], ends[::-1], math.pi - ends[1:], [math.pi]])
+    half = 0.5 * np.diff(edges)
+    nodes = (edges[:-1, None] + half[:, None] * (_NODES + 1.0)).ravel()
+    # In high dimension the rounding of log sin about a right angle, times dim, would count.
+    log_sine = np.log(np.sin(nodes)) if dim < _LOW_DIM else 0.5 * np.log1p(-(np.cos(nodes) ** 2))
+    chances = (half[:, None] * _WEIGHTS).ravel() * np.exp((dim - 3) * log_sine)
+    return nodes, chances / chances.sum()
+
+
+def _shift(bias: float, noise_angle: Array, turn: Array) -> Array:
+    """gamma - bias to relative accuracy, for bias <= pi/2."""
+    side = math.sin(bias) * np.sin(noise_angle)
+    near = np.sin((bias - noise_angle) / 2) ** 2 + side * np.sin(turn / 2) ** 2
+    far = np.cos((bias + noise_angle) / 2) ** 2 + side * np.cos(turn / 2) ** 2
+    gamma = 2 * np.arctan2(np.sqrt(near), np.sqrt(far))
+    # cos(gamma) - cos(bias), and the same as a product of sines
+    fall = side * np.cos(turn) - 2 * math.cos(bias) * np.sin(noise_angle / 2) ** 2
+    sine = np.sin((gamma + bias) / 2)
+    return np.asarray(2 * np.arcsin(np.clip(-fall / (2 * np.maximum(sine, 1e-300)), -1.0, 1.0)))

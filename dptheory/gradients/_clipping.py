@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import _clipped_line
 from dptheory.gradients._quadratic_form import QuadraticForm
-
-Array = NDArray[np.float64]
 
 _MAX_DIM = 10**9
 _REACH = 9.5  # |g| / s is a 1-Lipschitz function of standard normals: it strays further with probability below 1e-18

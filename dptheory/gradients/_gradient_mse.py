@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients._clipping import gaussian_clip_moments
 from dptheory.gradients._masks import kept_entries
 from dptheory.gradients._quadratic_form import QuadraticForm
 
-Array = NDArray[np.float64]
 Method = Literal["exact", "welch-satterthwaite"]
 
 _MAX_DIM = 10**9

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
+from dptheory.gradients._angles import small_snr_slope
 from dptheory.gradients._clipping import clip
-from dptheory.gradients._snr_slope import small_snr_slope
-
-Array = NDArray[np.float64]
 
 _MAX_DIM = 10**9
 _LARGEST_NORM, _LARGEST_ENTRY = 1e140, 1e300

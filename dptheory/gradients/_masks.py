@@ -8,12 +8,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate, _vectors
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 _MOST_ENTRIES = 10**9
 

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 # Trapezoidal rule in v, t = scale * sinh(v): the integrand is analytic near the real v axis and negligible beyond 5.
 _STEP = 0.1

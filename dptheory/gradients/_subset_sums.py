@@ -13,9 +13,8 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-
-Array = NDArray[np.float64]
 
 _STEP = (
     0.28  # of the trapezoidal rule in log t: relative error 2 |Gamma(1 + 2 pi i / step)| < 1e-13 for every exponential

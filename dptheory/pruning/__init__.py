@@ -1,7 +1,12 @@
 """Pruned and noised gradients: their error, the Mallows mechanism of the index vector, and other ways to select entries."""
 
-from dptheory.pruning._comparison import PruningComparison, compare_methods
-from dptheory.pruning._direction import cosine_ratio, least_retained_gain, pruned_cosine
+from dptheory.pruning._direction import (
+    PruningComparison,
+    compare_methods,
+    cosine_ratio,
+    least_retained_gain,
+    pruned_cosine,
+)
 from dptheory.pruning._error import (
     beta,
     expected_norm,

@@ -13,12 +13,12 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import small_snr_slope
 from dptheory.pruning._mallows import SubsetMallows
 
 Method = Literal["exact", "asymptotic"]
-Array = NDArray[np.float64]
 
 _MAX_DIM = 10**9
 _METHODS = ("exact", "asymptotic")

@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 
 _MAX_DIM = 10**7
@@ -78,7 +79,7 @@ class SubsetMallows:
         """Largest possible number of swapped pairs, min(keep, dim - keep)."""
         return index_sensitivity(self.dim, self.keep) // 2
 
-    def swap_log_pmf(self) -> NDArray[np.float64]:
+    def swap_log_pmf(self) -> Array:
         """log P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,); -inf where theta = inf forbids it.
 
         Returns:
@@ -100,7 +101,7 @@ class SubsetMallows:
         log_weights = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
         return np.asarray(log_weights - scipy.special.logsumexp(log_weights))
 
-    def swap_pmf(self) -> NDArray[np.float64]:
+    def swap_pmf(self) -> Array:
         """P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,).
 
         Returns:

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.pruning._error import noise_mse, random_k_mse, retained_gain, top_k_gain
 from dptheory.pruning._mallows import index_sensitivity
 
 # --- What share of the top-k gain a private selection by the sum of a batch can retain
 
-
-Array = NDArray[np.float64]
 
 _SPREAD = 1.0 - 2.0 / math.pi  # variance of |x|, x standard normal
 _FAR = 12.0  # standard deviations that hold all of a normal law

@@ -1,8 +1,16 @@
 """Random sparsification: kappa, the trade-off of masking, ranked masks, schedules, reconstruction, costs."""
 
 from dptheory.sparsification._costs import Communication, Operations, communication, projection_operations
-from dptheory.sparsification._isotropic import isotropic_kappa, largest_isotropic_kappa
-from dptheory.sparsification._kappa import BestRate, Kappa, best_rate, flat_kappa, kappa, largest_split_free_kappa
+from dptheory.sparsification._kappa import (
+    BestRate,
+    Kappa,
+    best_rate,
+    flat_kappa,
+    isotropic_kappa,
+    kappa,
+    largest_isotropic_kappa,
+    largest_split_free_kappa,
+)
 from dptheory.sparsification._larger_clip import MaskedDescent, masked_descent
 from dptheory.sparsification._ranking import captured_energy, signed_captured_energy, sparse_captured_energy
 from dptheory.sparsification._reconstruction import (

@@ -4,13 +4,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import kept_entries
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

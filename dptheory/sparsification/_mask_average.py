@@ -16,7 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dptheory._arrays import Array
+
 Index = NDArray[np.intp]
 
 _TOLERANCE = 1e-3  # half-width over value at which refining stops

@@ -9,13 +9,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import kept_entries, mean_reciprocal
-
-Array = NDArray[np.float64]
 
 _MAX_DIM = 10**6
 _MAX_ROWS = 10**12

@@ -667,6 +667,44 @@ Proof.
 Qed.
 End lem3_3.
 
+(* rs.no_noise: a result of our own, on RS, section 7: its item 1, a step of clipped SGD on (G/2) |w|^2 without noise and without deviations.
+   In units of G = 1 the largest decrease over all rates is (E <w, u>)^2 / (2 E |u|^2), u the update: |w|^2 / 2 without a mask.
+   That a mask leaves at most the share x = k/d of it is stated without dividing. The other items are proved on the page alone. *)
+Module no_noise.
+(* u = clip(m (.) w), m uniform: (E <w, u>)^2 <= x |w|^2 E |u|^2 *)
+Definition part : Prop := forall d k C w, (0 < k <= d)%nat -> length w = d ->
+  avg (masks d k) (fun m => dot w (clip C (mask m w))) ^ 2 <= share d k * square w * avg (masks d k) (fun m => square (clip C (mask m w))).
+Lemma of_products (s q : list bool -> R) l : (forall m, 0 <= q m) ->
+  avg l (fun m => s m * q m) ^ 2 <= avg l q * avg l (fun m => s m * s m * q m).
+Proof.
+  intro q0. set (A := avg l (fun m => s m * q m)). set (B := avg l q). set (D := avg l (fun m => s m * s m * q m)).
+  assert (h : forall t, 0 <= D + - 2 * t * A + t * t * B).
+  { intro t. unfold A, B, D. rewrite <- !avg_scale, <- !avg_add. apply avg_nonneg, Forall_forall. intros m _.
+    replace (s m * s m * q m + - 2 * t * (s m * q m) + t * t * q m) with ((s m - t) * (s m - t) * q m) by ring.
+    apply Rmult_le_pos; [apply Rle_0_sqr | apply q0]. }
+  assert (B0 : 0 <= B) by (apply avg_nonneg, Forall_forall; intros m _; apply q0).
+  destruct (Req_dec B 0) as [e|n].
+  - destruct (Req_dec A 0) as [a|a]; [rewrite a, e; simpl; lra|].
+    specialize (h ((D + 1) / (2 * A))). rewrite e in h. exfalso.
+    replace (- 2 * ((D + 1) / (2 * A)) * A) with (- (D + 1)) in h by (field; exact a). lra.
+  - specialize (h (A / B)). assert (Bp : 0 < B) by lra.
+    replace (D + - 2 * (A / B) * A + A / B * (A / B) * B) with ((D * B - A * A) / B) in h by (field; lra).
+    assert (0 <= D * B - A * A).
+    { replace (D * B - A * A) with ((D * B - A * A) / B * B) by (field; lra). apply Rmult_le_pos; lra. }
+    simpl; lra.
+Qed.
+Theorem part_holds : part.
+Proof.
+  intros d k C w [k0 kd] l.
+  pose proof (of_products (fun m => Rmin 1 (C / norm (mask m w))) (fun m => square (mask m w)) (masks d k) (fun m => square_nonneg _)) as h.
+  rewrite (masked_square d k w kd ltac:(lia) l) in h.
+  rewrite (avg_ext (masks d k) (fun m => dot w (clip C (mask m w))) (fun m => Rmin 1 (C / norm (mask m w)) * square (mask m w))).
+  - rewrite (avg_ext (masks d k) (fun m => square (clip C (mask m w))) (fun m => Rmin 1 (C / norm (mask m w)) * Rmin 1 (C / norm (mask m w)) * square (mask m w))); [exact h|].
+    apply Forall_forall. intros m _. unfold clip. apply square_scale.
+  - apply Forall_forall. intros m _. unfold clip. rewrite dot_comm, dot_scale. f_equal. unfold square. symmetry. apply dot_mask.
+Qed.
+End no_noise.
+
 (* rs.rem2: Zhu and Blaschko, Improving Differentially Private SGD via Randomly Sparsified Gradients (RS), the version with Lemma 3.3: Remark 2.
    "Theorem 3.4 suggests that RS could impede the convergence of SGD with gradient clipping as 1/kappa > 1 for r > 0."
    With any kappa in (1 - r, 1), as Theorem 3.4 has it, 1/kappa > 1. Refuted is the reading with the kappa of Lemma 3.3, which its equation 11 determines.

@@ -9,14 +9,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from dptheory.training.benchmarks import _arms, _practice, _text
+from dptheory.training.benchmarks import _arms, _networks, _practice
 from dptheory.training.benchmarks.__main__ import app
 from dptheory.training.benchmarks._networks import FEW, MANY, SEVERAL, VIEWS
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
-NEEDS_TEXT = pytest.mark.skipif(not _text.installed(), reason="needs dptheory[architectures]")
+NEEDS_TEXT = pytest.mark.skipif(not _networks.installed(), reason="needs dptheory[architectures]")
 
-small = partial(_text.timed, batch=2, sizes=_text.SMALL)
+small = partial(_networks.timed, batch=2, sizes=_networks.SMALL)
 
 
 def test_further_views_are_as_many_rows_as_further_images() -> None:
@@ -29,27 +29,29 @@ def test_further_views_are_as_many_rows_as_further_images() -> None:
 def test_every_part_of_text_is_measured() -> None:
     tiny = {name: one for name, one in VIEWS.items() if name == FEW}
     parts = dict(_practice.parts(1, 1, text=small, views=tiny))
-    peaks = {f"memory/{arm}/{way}" for arm in (_arms.PLAIN, _arms.DP_SGD) for way in _text.WAYS}
-    peaks |= {f"memory/{_arms.GHOST}/{way}" for way in (_text.LORA, _text.EVERYTHING)} | {
+    peaks = {f"memory/{arm}/{way}" for arm in (_arms.PLAIN, _arms.DP_SGD) for way in _networks.WAYS}
+    peaks |= {f"memory/{_arms.GHOST}/{way}" for way in (_networks.LORA, _networks.EVERYTHING)} | {
         f"memory/{_arms.DP_SGD}/{FEW}"
     }
     assert {name for name in parts if name.startswith("memory/")} == peaks
     found = parts["time/ways"]()
-    assert set(found["times"]) == {f"{arm}/{way}" for arm in (_arms.PLAIN, _arms.DP_SGD) for way in _text.WAYS}
+    assert set(found["times"]) == {f"{arm}/{way}" for arm in (_arms.PLAIN, _arms.DP_SGD) for way in _networks.WAYS}
     counts = found["trained"]
-    assert sorted(counts, key=counts.get)[-1] == _text.EVERYTHING and min(counts.values()) == counts["the head alone"]
-    assert set(parts[f"time/{_text.EVERYTHING}"]()["times"]) == set(_practice.OTHERS)
+    assert (
+        sorted(counts, key=counts.get)[-1] == _networks.EVERYTHING and min(counts.values()) == counts["the head alone"]
+    )
+    assert set(parts[f"time/{_networks.EVERYTHING}"]()["times"]) == set(_practice.OTHERS)
 
 
 @NEEDS_TEXT
 @pytest.mark.architectures
-@pytest.mark.parametrize("way", _text.WAYS)
+@pytest.mark.parametrize("way", _networks.WAYS)
 def test_steps_of_every_arm_are_plain_ones_without_noise_and_clip(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with places and kinds of tokens by hand, and nothing else moves than what is trained."""
     monkeypatch.setattr(_arms, "_SIGMA", 0.0)
     monkeypatch.setattr(_arms, "_CLIP", 1e6)
     moved = {}
-    for arm in (_arms.PLAIN, _arms.DP_SGD, *((_arms.GHOST,) if way == _text.EVERYTHING else ())):
+    for arm in (_arms.PLAIN, _arms.DP_SGD, *((_arms.GHOST,) if way == _networks.EVERYTHING else ())):
         timed = small(way, by_hand=arm == _arms.GHOST)
         model = timed.model()
         monkeypatch.setattr(type(timed), "model", lambda self, model=model: model)
@@ -77,7 +79,7 @@ def test_the_command_writes_what_was_measured(tmp_path: Path, monkeypatch: pytes
         app, ["practice", "--out", str(out), "--rounds", "3", "--threads", threads, "--only", "time"]
     )
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(out.read_text())
+    found: dict[str, Any] = json.loads(out.read_networks())
     assert found["parts"] == {"time/views": {"answer": 3}} and found["rounds"] == 3
     assert {"torch", "opacus"} <= set(found["versions"])
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dptheory import gradients, privacy, pruning, sparsification
+from dptheory._arrays import Array
 from dptheory.gradients import DistortionAngle
 from dptheory.pruning import SubsetMallows
 from dptheory.training.benchmarks._timing import Case, Work
@@ -150,7 +150,7 @@ def _case(name: str, work: Work, seconds: float, rounds: int | None = None) -> C
     return Case(f"{name} / sort of 1e6", work, lambda: np.sort(numbers), seconds / _SORT, rounds=rounds)
 
 
-def _uneven(dim: int) -> NDArray[np.float64]:
+def _uneven(dim: int) -> Array:
     """A unit vector, half of whose square lies in one entry."""
     gradient = np.full(dim, (0.5 / (dim - 1)) ** 0.5)
     gradient[0] = 0.5**0.5

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dptheory.training.benchmarks import _arms
-from dptheory.training.benchmarks._networks import VIEWS, Timed
+from dptheory.training.benchmarks._networks import EVERYTHING, LORA, VIEWS, WAYS, Timed, installed, timed
 from dptheory.training.benchmarks._steps import Part, in_turns, measured, peak
-from dptheory.training.benchmarks._text import EVERYTHING, LORA, WAYS, installed, timed
 from dptheory.training.benchmarks._timing import Work
 
 OWN = (_arms.PLAIN, _arms.DP_SGD)

@@ -23,8 +23,7 @@ from torch.nn.functional import cross_entropy
 from dptheory.errors import ArgumentError
 from dptheory.training import runs
 from dptheory.training.benchmarks import _arms
-from dptheory.training.benchmarks._networks import NETWORKS, VIEWS, Timed
-from dptheory.training.benchmarks._text import BY_HAND, TEXT
+from dptheory.training.benchmarks._networks import BY_HAND, NETWORKS, TEXT, VIEWS, Timed
 from dptheory.training.benchmarks._timing import Work
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GeneratorBatches, PoissonBatches, SecureBatches

@@ -1,8 +1,17 @@
 """Real images: files checked against published sums, read and standardised."""
 
 from dptheory.training.data._augmentation import CropsAndFlips
-from dptheory.training.data._files import Archive, DataFile, DataMissingError, data_folder, fetch_missing, read_checked
-from dptheory.training.data._formats import DataFileError, parse_cifar10, parse_idx
+from dptheory.training.data._files import (
+    Archive,
+    DataFile,
+    DataFileError,
+    DataMissingError,
+    data_folder,
+    fetch_missing,
+    parse_cifar10,
+    parse_idx,
+    read_checked,
+)
 from dptheory.training.data._images import CHANNELS, NAMES, Images, load, standardised
 
 __all__ = [

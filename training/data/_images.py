@@ -10,8 +10,15 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory.training.data._files import Archive, DataFile, data_folder, fetch_missing, read_checked
-from dptheory.training.data._formats import parse_cifar10, parse_idx
+from dptheory.training.data._files import (
+    Archive,
+    DataFile,
+    data_folder,
+    fetch_missing,
+    parse_cifar10,
+    parse_idx,
+    read_checked,
+)
 
 _Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 

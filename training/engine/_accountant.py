@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import _validate, privacy
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.privacy import ORDERS, Composition, FreshMask, JointStep, MaskedStep, Step, subsampled_gaussian_rdp
 from dptheory.privacy.index_sets import joint_epsilon, joint_rdp
@@ -473,7 +473,7 @@ def _renyi_bound(spent: Spent, rate: float, delta: float) -> float:
     )
 
 
-def _joint_curve(spent: Spent, rate: float) -> NDArray[np.float64] | None:
+def _joint_curve(spent: Spent, rate: float) -> Array | None:
     """Renyi curve of all steps, the same to the last digit in any order of them; None where the accountant knows all there is."""
     if len({cost.noise_multiplier for cost in spent}) == 1 and not any(cost.selection or cost.mask for cost in spent):
         return None
@@ -492,7 +492,7 @@ def _gaussian(sigma: float, steps: int, rate: float, delta: float) -> float:
 
 
 @functools.lru_cache(maxsize=1024)
-def _curve(cost: StepCost, rate: float) -> NDArray[np.float64]:
+def _curve(cost: StepCost, rate: float) -> Array:
     """Renyi curve of one step at the orders of ``ORDERS``."""
     if cost.mask is not None:
         return cost.mask.rdp(orders=ORDERS, sampling_rate=rate, noise_multiplier=cost.noise_multiplier)

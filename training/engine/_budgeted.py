@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader
 from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
-from dptheory.training.engine._private import make_private
-from dptheory.training.engine._restored import restored_after_errors
+from dptheory.training.engine._private import make_private, restored_after_errors
 from dptheory.training.mechanisms import Mechanism
 from dptheory.training.per_example import FACTORS
 

@@ -13,7 +13,7 @@ from torch import nn
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.training._randomness import fresh_generator
-from dptheory.training.engine._dry_forward import DryForward
+from dptheory.training.engine._dry_steps import DryForward
 from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._hooked_layers import check_layers
 from dptheory.training.engine._random_states import RandomStates

@@ -1,6 +1,7 @@
 """The Opacus optimizer that runs a mechanism at its two hook points."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -11,7 +12,6 @@ from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._dry_steps import CALLERS, DrySteps
-from dptheory.training.engine._exact_products import exact_products
 from dptheory.training.engine._gradient_sums import GradientEdits, GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._logical_batch import LogicalBatch
@@ -454,3 +454,31 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         # no noise comes back, but in a simulation that has made no step: two releases with one noise would show the data
         if self.accountant.own_steps == 0:
             self.noise_stream.load(state_dict["generator"])
+
+
+# --- Norms, clipped sums and projections in full precision, whatever the loop has set for its own products
+
+
+_FULL = "ieee"
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """No autocast, and products of float32 in float32, within the block; what the loop has set holds again behind it."""
+    with ExitStack() as stack:
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        for place, name, full in _settings():
+            stack.callback(setattr, place, name, getattr(place, name))
+            setattr(place, name, full)
+        yield
+
+
+def _settings() -> list[tuple[Any, str, object]]:
+    """Where torch keeps the precision of products: object, attribute, and its value for full precision."""
+    found = torch.backends
+    if hasattr(found.cuda.matmul, "fp32_precision"):
+        places = [found.cuda.matmul, found.cudnn.conv, found.mkldnn.matmul, found.mkldnn.conv]  # type: ignore[attr-defined]
+        return [(place, "fp32_precision", _FULL) for place in places if place.fp32_precision != _FULL]
+    return [(found.cuda.matmul, "allow_tf32", False), (found.cudnn, "allow_tf32", False)]  # torch before 2.9

@@ -1,6 +1,7 @@
 """``make_private``: a plain PyTorch loop becomes one of the papers' algorithms."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -30,7 +31,6 @@ from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOpti
 from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._random_states import Collating, from_global_torch
 from dptheory.training.engine._records import check_records, indexed, with_views, without_views
-from dptheory.training.engine._restored import restored_after_errors
 from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
 from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
 from dptheory.training.mechanisms import Mechanism
@@ -438,3 +438,32 @@ def _poisson_loader(
         prefetch_factor=loader.prefetch_factor,
         persistent_workers=loader.persistent_workers,
     )
+
+
+# --- A call that fails leaves the model as it was
+
+
+@contextmanager
+def restored_after_errors(module: nn.Module) -> Iterator[None]:
+    """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
+    modules = [
+        (m, type(m), dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)})
+        for m in module.modules()
+    ]
+    parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
+    try:
+        yield
+    except BaseException:
+        for m, kind, attributes, tables in modules:
+            m.__class__ = kind
+            vars(m).clear()
+            vars(m).update(attributes)
+            for name, table in tables.items():
+                vars(m)[name].clear()
+                vars(m)[name].update(table)
+        for p, attributes, trained, gradient in parameters:
+            vars(p).clear()
+            vars(p).update(attributes)
+            p.requires_grad_(trained)
+            p.grad = gradient
+        raise

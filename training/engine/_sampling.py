@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._streams import BATCHES, Stream
@@ -73,8 +74,8 @@ class SizeLaw:
     """
 
     first: int
-    below: NDArray[np.float64]
-    above: NDArray[np.float64]
+    below: Array
+    above: Array
 
     def draw(self, words: Words) -> int:
         """A size, by inversion of a number of 127 bits from the end that one more bit picks: also rare sizes come as they must."""

@@ -2,13 +2,23 @@
 
 from dptheory.training.measure._figures import write_figure
 from dptheory.training.measure._gradient import measure_gradient
-from dptheory.training.measure._instrument import MEASUREMENTS, measure_instrument
+from dptheory.training.measure._instrument import measure_instrument
 from dptheory.training.measure._linear_attack import LinearGradient, attack, linear_attack, linear_gradient
+from dptheory.training.measure._measurements import MEASUREMENTS
 from dptheory.training.measure._probe import DATA, run_probe, spread_steps
 from dptheory.training.measure._quantities import QUANTITIES
 from dptheory.training.measure._report import fit_table, row_table, summary, to_dict, write_gradients, write_json
-from dptheory.training.measure._rows import GAUSSIAN, NONE, Fit, Moment, Result, Row
-from dptheory.training.measure._settings import MeasureSettings, ProbeSettings, ValidateSettings
+from dptheory.training.measure._rows import (
+    GAUSSIAN,
+    NONE,
+    Fit,
+    MeasureSettings,
+    Moment,
+    ProbeSettings,
+    Result,
+    Row,
+    ValidateSettings,
+)
 from dptheory.training.measure._snapshot import Snapshot, prepare, snapshots
 from dptheory.training.measure._validation import validate, validate_images
 

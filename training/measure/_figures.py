@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dptheory import pruning
+from dptheory._arrays import Array
 from dptheory.files import write_atomically
-from dptheory.training.measure._rows import GAUSSIAN, NONE, Array, Moment, Result, Row
-from dptheory.training.measure._settings import ProbeSettings
+from dptheory.training.measure._rows import GAUSSIAN, NONE, Moment, ProbeSettings, Result, Row
 from dptheory.training.runs import sampling_rate
 
 _MARKERS = {"equal": "o", "at least": ">", "at most": "<"}

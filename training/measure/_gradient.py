@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dptheory import _validate, pruning
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-from dptheory.training.measure._rows import GAUSSIAN, Array, Fit, Labels, Row
-from dptheory.training.measure._settings import MeasureSettings
+from dptheory.training.measure._rows import GAUSSIAN, Fit, Labels, MeasureSettings, Row
 
 GROUP = 256  # the group size of the paper's experiments
 

@@ -14,31 +14,10 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._machine import device_name, versions
-from dptheory.training.measure import _measurements
+from dptheory.training.measure._measurements import MEASUREMENTS, View
 from dptheory.training.measure._quantities import QUANTITIES
-from dptheory.training.measure._view import View
 from dptheory.training.runs import Run, accuracy, metrics, one_step, prepare
 from dptheory.training.studies import Instrument, code_that_counts, write_measured
-
-MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "norms": _measurements.norms,
-    "errors": _measurements.errors,
-    "relaxed": _measurements.relaxed,
-    "deviations": _measurements.deviations,
-    "frozen": _measurements.frozen,
-    "captured": _measurements.captured,
-    "signals": _measurements.signals,
-    "noise": _measurements.noise,
-    "alignment": _measurements.alignment,
-    "status": _measurements.status,
-    "cosines": _measurements.cosines,
-    "entries": _measurements.entries,
-    "spectrum": _measurements.spectrum,
-    "projection": _measurements.projection,
-    "residuals": _measurements.residuals,
-    "inversion": _measurements.inversion,
-}
-"""What can be measured, by the names of the tables [measure.*]."""
 
 
 def watched(run: Run, steps: int, look: Callable[[Run], None]) -> Run:

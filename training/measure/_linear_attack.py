@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dptheory import _validate, sparsification
+from dptheory._arrays import Array
 from dptheory.checks import Evidence, Kind, MeanCheck
 from dptheory.claims.rs.thm5_1 import printed_error_bound
 from dptheory.training._randomness import seeded
 from dptheory.training.data import Images, load
-
-Array = NDArray[np.float64]
 
 _CLASSES = 10
 

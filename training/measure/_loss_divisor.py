@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from dptheory._arrays import Array
 from dptheory.privacy import gaussian_epsilon
 from dptheory.privacy.clipping import weighted_mean_sensitivity
 from dptheory.training._json_lines import JsonLines
@@ -43,7 +44,6 @@ _MODULES = (
 )  # fmt: skip
 _RARE, _RARE_WEIGHT, _COLUMNS = 0.02, 49.0, 12
 
-Array = NDArray[np.float64]
 Losses = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From outputs and labels of a batch to the loss of each record."""
 

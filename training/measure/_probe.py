@@ -14,8 +14,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES, Images, load
 from dptheory.training.measure._gradient import measure_gradient
-from dptheory.training.measure._rows import Moment, Result
-from dptheory.training.measure._settings import MeasureSettings, ProbeSettings
+from dptheory.training.measure._rows import MeasureSettings, Moment, ProbeSettings, Result
 from dptheory.training.networks import IMAGE_SHAPE, layer_slices, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, Step, accuracy, dp_sgd
 

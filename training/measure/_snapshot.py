@@ -11,13 +11,13 @@ import torch
 from opacus import GradSampleModule
 from torch import nn
 
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images
 from dptheory.training.engine import MechanismOptimizer, PoissonBatches, attach
 from dptheory.training.measure._linear_attack import LinearGradient
-from dptheory.training.measure._rows import Array
-from dptheory.training.measure._settings import ValidateSettings
+from dptheory.training.measure._rows import ValidateSettings
 from dptheory.training.mechanisms import AnchorGradients, DpSgd
 from dptheory.training.networks import layer_slices, mean_gradient, per_sample_gradients, small_tanh_cnn
 from dptheory.training.runs import sampling_rate

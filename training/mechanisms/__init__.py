@@ -1,10 +1,15 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
-from dptheory.training.mechanisms._ablations import NoisySparsification, QuietLayers
 from dptheory.training.mechanisms._adaptive_clipping import AdaptiveClipping
 from dptheory.training.mechanisms._anchor_gradients import AnchorGradients
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
-from dptheory.training.mechanisms._broken import BatchSizeDivisor, TopKWithoutNoise, UnnoisedVelocity
+from dptheory.training.mechanisms._broken import (
+    BatchSizeDivisor,
+    NoisySparsification,
+    QuietLayers,
+    TopKWithoutNoise,
+    UnnoisedVelocity,
+)
 from dptheory.training.mechanisms._clipping import Clipping, FlatClipping, clip_factors, clipped_sum, sample_norms
 from dptheory.training.mechanisms._clipping_rules import AutomaticClipping, LayerClipping
 from dptheory.training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd

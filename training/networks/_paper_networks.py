@@ -1,11 +1,14 @@
 """The networks of the papers, with group normalisation; every starting weight depends on the seed alone."""
 
 import math
+from collections import OrderedDict
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized, register_parametrization
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training._randomness import seeded
 
@@ -291,3 +294,220 @@ def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tens
 
     scattering = ScatteringTorch2D(J=2, shape=(32, 32)).to(pixels.device)
     return torch.cat([scattering(part).flatten(1, 2) for part in torch.split(pixels, chunk)])
+
+
+# --- Small networks: a convolutional one and a multilayer perceptron
+
+
+# --- A network with one hidden layer, which a step of training takes a millisecond or two for
+
+
+def mlp(seed: int) -> nn.Sequential:
+    """A perceptron with 256 hidden units for 1 x 28 x 28 images: 203,530 parameters, ten classes.
+
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
+    Example: two images of MNIST give ten outputs each.
+        >>> import torch
+        >>> from dptheory.training.networks import mlp
+        >>> model = mlp(0)
+        >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 203530)
+    """
+    return seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 256), nn.ReLU(), nn.Linear(256, 10)))
+
+
+IMAGE_SHAPE = (1, 28, 28)
+
+
+def small_tanh_cnn(seed: int) -> nn.Sequential:
+    """The tanh CNN usual in DP-SGD studies of MNIST and FashionMNIST: 26,010 parameters, ten classes, 1 x 28 x 28 images.
+
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
+    Example: two images of FashionMNIST give ten outputs each.
+        >>> import torch
+        >>> from dptheory.training.networks import small_tanh_cnn
+        >>> model = small_tanh_cnn(0)
+        >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 26010)
+    """
+    return _cnn(seed, channels=1, flat=512)
+
+
+class _TemperedSigmoid(nn.Module):
+    """1.58 sigmoid(3 x) - 0.71."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 1.58 * torch.sigmoid(3.0 * x) - 0.71
+
+
+def small_tempered_cnn(seed: int) -> nn.Sequential:
+    """:func:`small_tanh_cnn` with tempered sigmoids, 1.58 sigmoid(3 x) - 0.71, in place of tanh; with the same starting weights.
+
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
+    Source: LF, Appendix D (lf.table1); Papernot et al. (2021), Tempered Sigmoid Activations.
+
+    Example: two images of MNIST give ten outputs each.
+        >>> import torch
+        >>> from dptheory.training.networks import small_tempered_cnn
+        >>> model = small_tempered_cnn(0)
+        >>> model(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 26010)
+    """
+    return _cnn(seed, channels=1, flat=512, activation=_TemperedSigmoid)
+
+
+def small_colour_cnn(seed: int) -> nn.Sequential:
+    """:func:`small_tanh_cnn` for 3 x 32 x 32 images: three channels in front, 800 entries for a linear layer; 37,274 parameters.
+
+    Args:
+        seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: a seed outside its range.
+
+    Example: two images of CIFAR-10 give ten outputs each.
+        >>> import torch
+        >>> from dptheory.training.networks import small_colour_cnn
+        >>> model = small_colour_cnn(0)
+        >>> model(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in model.parameters())
+        (torch.Size([2, 10]), 37274)
+    """
+    return _cnn(seed, channels=3, flat=800)
+
+
+def _cnn(seed: int, *, channels: int, flat: int, activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
+    """``flat``: entries that the convolutions leave of an image."""
+    return seeded(
+        seed,
+        lambda: nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(channels, 16, kernel_size=8, stride=2, padding=2),
+                tanh1=activation(),
+                pool1=nn.MaxPool2d(kernel_size=2, stride=1),
+                conv2=nn.Conv2d(16, 32, kernel_size=4, stride=2),
+                tanh2=activation(),
+                pool2=nn.MaxPool2d(kernel_size=2, stride=1),
+                flatten=nn.Flatten(),
+                fc1=nn.Linear(flat, 32),
+                tanh3=activation(),
+                fc2=nn.Linear(32, 10),
+            )
+        ),
+    )
+
+
+def layer_slices(model: nn.Module) -> dict[str, slice]:
+    """Where each parameter tensor of ``model`` lies in the flattened gradient.
+
+    Args:
+        model: any module; parameters that are not trained count, too.
+
+    Returns:
+        Slices by name, in the order of ``parameters()``.
+
+    Example: the first six of eight entries are the weight's.
+        >>> import torch
+        >>> from dptheory.training.networks import layer_slices
+        >>> layer_slices(torch.nn.Linear(3, 2))
+        {'weight': slice(0, 6, None), 'bias': slice(6, 8, None)}
+    """
+    slices, start = {}, 0
+    for name, parameter in model.named_parameters():
+        slices[name] = slice(start, start + parameter.numel())
+        start += parameter.numel()
+    return slices
+
+
+# --- Weight standardisation of convolution layers
+
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_EPSILON = 1e-4
+
+
+class StandardisedWeight(nn.Module):
+    r"""The weight of each output channel less its mean, over its norm: :math:`\hat w = (w-\bar w)/\sqrt{|w-\bar w|^2+10^{-4}}`.
+
+    Source: De, Berrada, Hayes, Smith and Balle (2022), whose setting LF takes over (lf.table1); Qiao et al. (2019).
+
+    Example: two channels of two weights each.
+        >>> import torch
+        >>> from dptheory.training.networks._paper_networks import StandardisedWeight
+        >>> StandardisedWeight()(torch.tensor([[3.0, 1.0], [-5.0, 5.0]])).round(decimals=3)
+        tensor([[ 0.7070, -0.7070],
+                [-0.7070,  0.7070]])
+    """
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        """The standardised weight, in the shape of the raw one."""
+        rows = weight.flatten(1)
+        rows = rows - rows.mean(1, keepdim=True)
+        rows = rows * torch.rsqrt(rows.square().sum(1, keepdim=True) + _EPSILON)
+        return rows.view_as(weight)
+
+
+def standardise_weights(model: nn.Module) -> nn.Module:
+    """Let every convolution layer work with its standardised weight; what is trained is the raw one, which stays as it is.
+
+    It costs no privacy: the standardised weight is made of the raw one alone, which is released after every step. The gradient of an
+    example is that with respect to the raw weight, through the standardisation, and no example enters that of another one.
+
+    Args:
+        model: plain, before ``make_private``; it is changed.
+
+    Returns:
+        The model itself. Its state names the raw weight ``parametrizations.weight.original``;
+        ``torch.nn.utils.parametrize.remove_parametrizations`` puts the standardised one in its place for good.
+
+    Raises:
+        ValueError: no convolution layer, or one whose weight is parametrized.
+
+    Source: De et al. (2022), whose setting LF takes over (lf.table1).
+
+    Example: every filter of the layer has mean 0 and a norm next to 1.
+        >>> import torch
+        >>> from dptheory.training.networks import standardise_weights
+        >>> model = standardise_weights(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten()))
+        >>> rows = model[0].weight.flatten(1)
+        >>> bool((rows.mean(1).abs() < 1e-6).all()), bool((rows.norm(dim=1) > 0.99).all())
+        (True, True)
+    """
+    _validate.instance("model", model, nn.Module)
+    found = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, _CONVOLUTIONS)]
+    if not found:
+        raise ArgumentError("model", "have a convolution layer", model, got="one without")
+    for name, layer in found:
+        if is_parametrized(layer):
+            raise ArgumentError(
+                "model", "have plain convolution layers", model, got=f"{name or 'one'} with a parametrized weight"
+            )
+    for _, layer in found:
+        register_parametrization(layer, "weight", StandardisedWeight())
+    return model

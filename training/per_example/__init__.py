@@ -8,12 +8,11 @@ puts hooks on the layers, and ``PerExampleGradients`` is what a step collects fr
 from dptheory.training.per_example._batch import PerExampleGradients, as_gradients, masked
 from dptheory.training.per_example._convolution import Convolution
 from dptheory.training.per_example._dense import Dense
+from dptheory.training.per_example._factors import Mixed, Table
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._layer_hooks import FACTORS, MODES, WHOLE, ForwardPass, HookedModule, LayerHook
-from dptheory.training.per_example._mixed import Mixed
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
 from dptheory.training.per_example._squares import square_sums
-from dptheory.training.per_example._table import Table
 
 __all__ = [
     "FACTORS",

@@ -40,7 +40,7 @@ from dptheory.training.planning._workers import Run, runner, workers
 
 CLIP_SHARES = (0.003, 0.03, 0.1, 0.3)
 """Clips, in medians of the gradients' norms at the start, which training makes shorter."""
-LEAST_SECONDS = 150.0
+LEAST_SECONDS = 200.0
 """Of planning, where no time is given: all pilots of a small network on two cores."""
 _FEW_RECORDS, _FOLDS, _FOLDS_OF_FEW = 500, 3, 5
 _RATE_FACTORS = (0.5, 1.0, 2.0)
@@ -101,7 +101,7 @@ def plan(
         loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
         metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
         private: the private records; only compared with the public ones, which must not be among them.
-        seconds: for planning, about; left out, 150, in which two cores make all pilots of a small network.
+        seconds: for planning, about; left out, 200, in which two cores make all pilots of a small network.
         executor: runs the pilots, as Dask's; left out, a process for each core.
         seed: of the pilots.
         journal: file of the pilots that have ended, from which a plan that was stopped goes on.

@@ -139,7 +139,7 @@ class Effort:
 
 
 _MOST = 10**6
-FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=8, whole=2000)
+FULL = Effort(spread=48, guided=48, short=60, kept=20, middle=300, finalists=6, whole=2000)
 SMALL_BATCH, LARGE_BATCH = 64, 128
 _SWEEP_STEPS = 40
 _GUIDED_AT_ONCE = 10
@@ -148,7 +148,7 @@ _PROPOSED = 0.25
 _FEW_FOLDS = 3
 _FEWEST = 8
 """Pilots of a round, however little time there is."""
-_DUELLISTS = 4
+_DUELLISTS = 3
 """Points of the last round that meet the usual choices."""
 _DUELS = 3
 """Pilots of each of them at least, all with the same seeds."""
@@ -348,7 +348,12 @@ class Search:
             first.pooled(0.5), share=0.1, places=pilots // few, folds=few, most_steps=middle, apart=0.3
         )
         pilots = _FEW_FOLDS * effort.finalists
-        whole = _within(effort.whole, self._pace.steps(0.37) / pilots, least=middle)  # the duel takes as much
+        whole = _within(effort.whole, self._pace.steps(0.4) / pilots, least=middle)  # the duel takes a third more
+        batch = LARGE_BATCH
+        if (
+            whole < effort.whole
+        ):  # rather smaller batches than fewer steps, which are longer: those that are too long diverge
+            whole, batch = min(effort.whole, 2 * whole), math.ceil(LARGE_BATCH * whole / min(effort.whole, 2 * whole))
         last = self._deepened(
             second.paired(0.25, _guide),
             share=0.03,
@@ -356,23 +361,24 @@ class Search:
             folds=self._folds,
             most_steps=whole,
             apart=0.1,
+            batch_size=batch,
         )
         known = last.paired(0.0, _guide)
         ranked = sorted(dict.fromkeys(last.places), key=lambda place: -known.mean[place])
         usual = self._usual()
-        duel = self._duel([*ranked[:_DUELLISTS], *usual], most_steps=whole)
+        duel = self._duel([*ranked[:_DUELLISTS], *usual], most_steps=whole, batch_size=batch)
         last.join(duel)
         metric = last.paired(0.0, lambda score: score.aside)  # what the user is told is not of the guide
         decided = decide(duel.tried(), {self.points[other] for place in usual for other in self.alike(place).values()})
         return Found(best=decided[0], finalists=tuple(decided), points=self.points, steps=whole, pooled=metric)
 
-    def _duel(self, places: Sequence[int], *, most_steps: int) -> _Round:
+    def _duel(self, places: Sequence[int], *, most_steps: int, batch_size: int) -> _Round:
         """Pilots of all places with the same seeds: batches and noise that are a place's good luck are the others' too."""
         found = _Round(self)
         one_each = list({tuple(sorted(self.alike(place).values())): place for place in reversed(places)}.values())
         for number in range(max(_DUELS, self._folds)):
             folds = [number % self._folds] * len(one_each)
-            found.add(one_each, folds=folds, most_steps=most_steps, batch_size=LARGE_BATCH, seed=self._seed())
+            found.add(one_each, folds=folds, most_steps=most_steps, batch_size=batch_size, seed=self._seed())
         return found
 
     def _usual(self) -> list[int]:
@@ -397,7 +403,15 @@ class Search:
         return min(range(len(self.points)), key=distances.__getitem__)
 
     def _deepened(
-        self, known: Pooled, *, share: float, places: int, folds: int, most_steps: int, apart: float
+        self,
+        known: Pooled,
+        *,
+        share: float,
+        places: int,
+        folds: int,
+        most_steps: int,
+        apart: float,
+        batch_size: int = LARGE_BATCH,
     ) -> _Round:
         """A round of longer pilots: half at the best places of the round before, half where the score may be best, given those so far.
 
@@ -408,14 +422,15 @@ class Search:
             folds: number of folds.
             most_steps: of each pilot.
             apart: how far the first half are from each other.
+            batch_size: of each pilot.
         """
         found = _Round(self)
         first = self._best(known.mean, (places + 1) // 2, apart=apart)
-        found.add_to_all(first, folds=folds, most_steps=most_steps, batch_size=LARGE_BATCH)
+        found.add_to_all(first, folds=folds, most_steps=most_steps, batch_size=batch_size)
         among = known.mean >= np.quantile(known.mean, 1.0 - share)
         for start in range(len(first), places, _GUIDED_AT_ONCE // 2):
             hopeful = self._hopeful(found.paired(0.25, _guide), min(_GUIDED_AT_ONCE // 2, places - start), among)
-            found.add_to_all(hopeful, folds=folds, most_steps=most_steps, batch_size=LARGE_BATCH)
+            found.add_to_all(hopeful, folds=folds, most_steps=most_steps, batch_size=batch_size)
         return found
 
     def _short(self, count: int, effort: Effort) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from dptheory.training.runs._build import (
 )
 from dptheory.training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
 from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
-from dptheory.training.runs._model import build_model, build_optimizer
 from dptheory.training.runs._own import own_network, own_records
 from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
-from dptheory.training.runs._prepare import Run, images_of, prepare
+from dptheory.training.runs._prepare import Run, build_model, build_optimizer, images_of, prepare
 from dptheory.training.runs._train import one_step, train
 
 __all__ = [

@@ -2,9 +2,10 @@
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import joblib
 import numpy as np
@@ -15,9 +16,9 @@ from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from dptheory import privacy
+from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError
-from dptheory.training import engine
+from dptheory.training import engine, networks
 from dptheory.training._last_weights import LastWeights
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, data_folder, load, standardised
@@ -29,9 +30,9 @@ from dptheory.training.engine import (
     SecureBatches,
     attach,
 )
-from dptheory.training.networks import SCATTERING_INPUT, scattering_features, standardise_weights
-from dptheory.training.runs import _build, _model
-from dptheory.training.runs._config import AUGMENTATIONS, RunConfig
+from dptheory.training.networks import SCATTERING_INPUT, scattering_features, small_tanh_cnn, standardise_weights
+from dptheory.training.runs import _build
+from dptheory.training.runs._config import AUGMENTATIONS, OptimizerConfig, RunConfig
 from dptheory.training.runs._own import is_file, is_own, own_network, own_records
 
 # --- Scattering coefficients of a data set, computed once per machine and kept beside the data
@@ -192,7 +193,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     module = DifferentiallyPrivateDistributedDataParallel(model) if engine.active() else model
     private, optimizer = attach(
         module=module,
-        optimizer=_model.build_optimizer(model, config.optimizer),
+        optimizer=build_optimizer(model, config.optimizer),
         mechanism=mechanism,
         sampling_rate=sampling_rate,
         train_size=len(train),
@@ -245,7 +246,7 @@ def _network(config: RunConfig, train: Images) -> nn.Module:
     if is_own(config.model):
         found = own_network(config.model, seed=seed)
     else:
-        found = _model.build_model(config.model, features=train.pixels[0].numel(), seed=seed)
+        found = build_model(config.model, features=train.pixels[0].numel(), seed=seed)
     return standardise_weights(found) if config.standardised_weights else found
 
 
@@ -361,3 +362,77 @@ def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: to
         raise ValueError(
             f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
         ) from None
+
+
+# --- From the words of a configuration to models and optimizers
+
+
+_COLOUR = 3 * 32 * 32
+_MODELS: dict[str, Callable[[int], nn.Module]] = {
+    "tempered-cnn": networks.small_tempered_cnn,
+    "mlp": networks.mlp,
+    "dp-cnn": networks.dp_cnn,
+    "resnet20": networks.resnet20,
+    "wrn-16-4": networks.wrn_16_4,
+    "scattering-cnn": networks.scattering_cnn,
+    "scattering-linear": networks.scattering_linear,
+}
+_SECOND_MOMENT = 0.999
+"""Of Adam, as torch has it."""
+
+
+def build_model(name: str, *, features: int, seed: int) -> nn.Module:
+    """The network called ``name``, at its starting weights.
+
+    Args:
+        name: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+            "linear-probe".
+        features: entries of one input, for the linear probe, 1..1e9; with 3,072 the small CNN is that for 3 x 32 x 32 images.
+        seed: of the starting weights, 0 to 2^64 - 1.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        ValueError: another name; a seed, or for the linear probe a number of features, outside its range.
+
+    Example: a linear layer of 784 inputs and ten outputs.
+        >>> from dptheory.training.runs import build_model
+        >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
+        7850
+    """
+    match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe")):
+        case "small-cnn":
+            return networks.small_colour_cnn(seed) if features == _COLOUR else small_tanh_cnn(seed)
+        case "linear-probe":
+            return networks.linear_probe(seed, features=features)
+        case _:
+            return _MODELS[name](seed)
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """The torch optimizer over all parameters that require gradients.
+
+    Args:
+        model: whose parameters are trained.
+        config: its name and hyperparameters.
+
+    Returns:
+        ``torch.optim.SGD`` or ``torch.optim.Adam``.
+
+    Example: what the table [optimizer] of a configuration names.
+        >>> import torch
+        >>> from dptheory.training.runs import OptimizerConfig, build_optimizer
+        >>> type(build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig(name="adam", learning_rate=1e-3))).__name__
+        'Adam'
+    """
+    trained = [p for p in model.parameters() if p.requires_grad]
+    momentum = cast(float, config.momentum)  # where none was given the configuration has put the optimizer's own
+    if config.name == "adam":
+        return torch.optim.Adam(
+            trained,
+            lr=config.learning_rate,
+            betas=(momentum, _SECOND_MOMENT),
+            weight_decay=config.weight_decay,
+        )
+    return torch.optim.SGD(trained, lr=config.learning_rate, momentum=momentum, weight_decay=config.weight_decay)

@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from dptheory import _validate
+from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 
@@ -170,7 +171,7 @@ def sign_flip_p(differences: ArrayLike, *, seed: int = 0) -> float:
     return _sign_flip_p(values, seed)
 
 
-def _sign_flip_p(values: NDArray[np.float64], seed: int) -> float:
+def _sign_flip_p(values: Array, seed: int) -> float:
     least = abs(math.fsum(values)) - _ROUNDING * float(np.abs(values).sum())
     if least <= 0.0:
         return 1.0
@@ -187,7 +188,7 @@ def _sign_flip_p(values: NDArray[np.float64], seed: int) -> float:
     return (hits + 1) / (_DRAWS + 1)
 
 
-def _signed_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _signed_sums(values: Array) -> Array:
     """Of every choice of signs; 0 of no values."""
     sums = np.zeros(1)
     for value in values:
@@ -195,7 +196,7 @@ def _signed_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str) -> NDArray[np.float64]:
+def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str) -> Array:
     one, other = _within("first", first), _within("second", second)
     if one.ndim != 1 or one.shape != other.shape:
         raise ArgumentError("first and second", "be rows of pairs", first, got=f"shapes {one.shape} and {other.shape}")
@@ -204,20 +205,20 @@ def _differences(first: ArrayLike, second: ArrayLike, least: int, question: str)
     return one - other
 
 
-def _within(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def _within(name: str, values: ArrayLike) -> Array:
     array = _validate.finite(name, values)
     if np.abs(array).max(initial=0.0) > _LARGEST:
         raise ArgumentError(name, f"lie within +-{_LARGEST:g}", values)
     return array
 
 
-def _standard_error(differences: NDArray[np.float64]) -> float:
+def _standard_error(differences: Array) -> float:
     """Standard error of the mean; 0 where all differences are the same but for rounding."""
     deviation = float(differences.std(ddof=1))
     return 0.0 if deviation <= _ROUNDING * float(np.abs(differences).max()) else deviation / math.sqrt(len(differences))
 
 
-def _t_interval(differences: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+def _t_interval(differences: Array, confidence: float) -> tuple[float, float]:
     half = _standard_error(differences) * float(stats.t.ppf((1 + confidence) / 2, len(differences) - 1))
     mean = float(differences.mean())
     return mean - half, mean + half

@@ -10,16 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import embedding
 from dptheory._adjacency import Adjacency
+from dptheory._arrays import Array
 from dptheory.errors import ConditionError
 
 # --- Two neighbouring runs of GEP, from the definitions: how far a record moves the sums, and how well the outputs tell
 
 
-Array = NDArray[np.float64]
 Pair = tuple[float, float]
 
 _BASIS = np.array([[0.6, 0.8, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0]])
@@ -350,7 +349,7 @@ def traced_energy(
     return least(energy)
 
 
-def spread(norm: float, rows: int, width: int) -> NDArray[np.float64]:
+def spread(norm: float, rows: int, width: int) -> Array:
     """Equal rows of this norm, spread evenly over the entries."""
     return np.full((rows, width), norm / math.sqrt(width))
 

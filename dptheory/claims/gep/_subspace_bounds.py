@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import embedding
+from dptheory._arrays import Array
 
 # --- Laws with finitely many atoms: every sample of anchors in turn, with exact ranks, moments and residuals
 
 
-Array = NDArray[np.float64]
 Row = tuple[Fraction, ...]
 
 

@@ -1,5 +1,3 @@
-"""gep.appB.compute: operations of a power iteration."""
-
 from typing import Literal
 
 from dptheory import embedding
@@ -62,7 +60,6 @@ row = new_row(
     verdict=Verdict.CONDITIONAL,
     printed=printed_operations,
     calculators=(embedding.power_iteration,),
-    proved=True,
 )
 
 

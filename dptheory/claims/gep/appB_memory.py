@@ -1,5 +1,3 @@
-"""gep.appB.memory: memory of the anchor subspace."""
-
 from dptheory import embedding
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _counted
@@ -22,11 +20,9 @@ row = new_row(
     id="gep.appB.memory",
     source=Source("gep", "Appendix B, Table 4"),
     verdict=Verdict.HOLDS,
-    kernel="gep.v",
     kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
     printed=printed_extra_floats,
     calculators=(embedding.extra_floats,),
-    proved=True,
 )
 
 

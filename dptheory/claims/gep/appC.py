@@ -1,5 +1,3 @@
-"""gep.appC: what a random basis misses of a gradient."""
-
 import math
 from functools import partial
 
@@ -8,8 +6,9 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import embedding
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-from dptheory.claims.gep._mechanism import Array, kept_law, lost_energy
+from dptheory.claims.gep._mechanism import kept_law, lost_energy
 from dptheory.papers import RESNET20_GROUPS
 
 
@@ -51,7 +50,6 @@ row = new_row(
     source=Source("gep", "Appendix C and Fig. 7"),
     verdict=Verdict.CONDITIONAL,
     calculators=(embedding.random_basis_error, embedding.mean_random_basis_error),
-    proved=True,
 )
 
 
@@ -83,7 +81,7 @@ def _() -> float:
 
 
 @row.law(partial(_binned, dim=4, subspace_dim=2), wrong=lambda: _bins(5, 2), row_bytes=500)
-def _() -> NDArray[np.float64]:
+def _() -> Array:
     """gep.appC law of the squared error, p = 4, k = 2"""
     return _bins(4, 2)
 

@@ -1,5 +1,3 @@
-"""gep.best_over_k: the best accuracy of four dimensions."""
-
 import math
 
 import numpy as np
@@ -11,7 +9,6 @@ row = new_row(
     id="gep.best_over_k",
     source=Source("gep", "section 4, results, Table 1"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
     calculators=(privacy.least_noise_multiplier,),
 )
 

@@ -1,5 +1,3 @@
-"""gep.clipped_residuals: risk of T steps where residuals are clipped, and the best clip."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -14,10 +12,8 @@ from dptheory.claims.gep import _noisy_steps as noisy
 row = new_row(
     id="gep.clipped_residuals",
     source=Source("gep", "new, on Theorem 3.3 with clipped residuals"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(embedding.biased_descent_risk, embedding.best_residual_clip),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.eq11: one noisy step of gradient descent."""
-
 from dptheory import embedding
 from dptheory.claims._row import Source, Verdict, new_row
 from dptheory.claims.gep import _noisy_steps as noisy
@@ -9,7 +7,6 @@ row = new_row(
     source=Source("gep", "proof of Theorem 3.3", (7, 8, 9, 10, 11)),
     verdict=Verdict.HOLDS,
     calculators=(embedding.noisy_descent_risk,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.eq12: the risk after T noisy steps."""
-
 from fractions import Fraction
 
 from dptheory import embedding
@@ -12,21 +10,14 @@ def printed_summed_risk(smoothness: float, distance: float, steps: int, noise_en
     return smoothness * distance / (2 * steps) + noise_energy / smoothness
 
 
-def _strong_run_slack(smoothness: float, distance: float, share: float, steps: int, noise: float) -> float:
-    """Wrong statement: half the bound."""
-    return run_slack(smoothness, distance, share, steps, noise, 0.5)
-
-
 row = new_row(
     id="gep.eq12",
     source=Source("gep", "proof of Theorem 3.3", (12,)),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    kernel="gep.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_summed_risk,
     calculators=(embedding.noisy_descent_risk, embedding.least_risk),
-    proved=True,
 )
 
 
@@ -91,6 +82,11 @@ def _(beta: Fraction | int, d: Fraction, t: int, noise: Fraction) -> Sides:
         lambda: noisy.telescoped_quadratic(beta, d, t, noise),
         float(beta) * float(d) ** 2 / (2 * t) + float(noise) ** 2 / float(beta),
     )
+
+
+def _strong_run_slack(smoothness: float, distance: float, share: float, steps: int, noise: float) -> float:
+    """Wrong statement: half the bound."""
+    return run_slack(smoothness, distance, share, steps, noise, 0.5)
 
 
 @row.inequality(

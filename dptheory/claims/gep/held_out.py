@@ -1,5 +1,3 @@
-"""gep.held_out: what a subspace leaves of a fresh gradient, told by anchors that did not shape it."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -7,13 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import embedding
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _subspace_bounds
 
-Array = NDArray[np.float64]
 _CLIP = 2.0
 
 
@@ -105,10 +102,8 @@ def _shifted(chance: float, distance: float, kind: str) -> float:
 row = new_row(
     id="gep.held_out",
     source=Source("gep", "new, on Lemma 3.2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(embedding.held_out_residual,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.independent_p: is the rate independent of the dimension?"""
-
 import math
 from fractions import Fraction
 
@@ -12,10 +10,8 @@ row = new_row(
     source=Source("gep", "section 3.3, after Theorem 3.3"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="gep.v",
     kernel_theorems=("printed_is_false",),
     calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
-    proved=True,
     part_of="gep.thm3.3",
 )
 

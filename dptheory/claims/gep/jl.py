@@ -1,13 +1,12 @@
-"""gep.jl: a random projection keeps distances and loses vectors."""
-
 import math
 from functools import partial
 
 import numpy as np
 
 from dptheory import embedding
+from dptheory._arrays import Array
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.gep._mechanism import Array, kept_law, lost_energy
+from dptheory.claims.gep._mechanism import kept_law, lost_energy
 
 
 def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
@@ -20,7 +19,6 @@ row = new_row(
     source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
     verdict=Verdict.HOLDS,
     calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
-    proved=True,
 )
 
 

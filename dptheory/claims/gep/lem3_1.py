@@ -1,5 +1,3 @@
-"""gep.lem3.1: anchors recover the range of a law of low rank."""
-
 from fractions import Fraction
 
 import numpy as np
@@ -90,7 +88,6 @@ row = new_row(
         embedding.project,
         embedding.residual_energy,
     ),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.lem3.2: the residual bound."""
-
 import math
 from functools import partial
 
@@ -29,7 +27,6 @@ row = new_row(
     verdict=Verdict.LOOSE,
     printed=bounds.printed_residual_bound,
     calculators=(embedding.residual_bound, embedding.residual_energy),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.lem3.2.text: does a larger subspace leave a smaller residual?"""
-
 import math
 from fractions import Fraction
 
@@ -41,10 +39,8 @@ row = new_row(
     source=Source("gep", "section 3.2, after Lemma 3.2"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="gep.v",
     kernel_theorems=("printed_is_false",),
     calculators=(embedding.residual_bound,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.lower_variance: unbiased, with much lower perturbation variance."""
-
 from fractions import Fraction
 
 from dptheory import embedding
@@ -14,10 +12,8 @@ row = new_row(
     id="gep.lower_variance",
     source=Source("gep", "section 1, second contribution"),
     verdict=Verdict.CONDITIONAL,
-    kernel="gep.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     calculators=(embedding.gep_mse, embedding.clipping_bias),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.noisy_steps: the exact worst case of T noisy steps."""
-
 import itertools
 from fractions import Fraction
 
@@ -91,10 +89,8 @@ def _less_noise_slack(smoothness: float, share: float, curvature: float, steps: 
 row = new_row(
     id="gep.noisy_steps",
     source=Source("gep", "new, on the proof of Theorem 3.3", (12,)),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(embedding.worst_descent_risk,),
-    proved=True,
 )
 
 

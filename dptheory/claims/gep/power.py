@@ -1,5 +1,3 @@
-"""gep.power: power iteration."""
-
 from fractions import Fraction
 
 import numpy as np
@@ -61,7 +59,6 @@ row = new_row(
     source=Source("gep", "Algorithm 1, lines 3 to 7, and section 3.1"),
     verdict=Verdict.CONDITIONAL,
     calculators=(embedding.anchor_subspace,),
-    proved=True,
 )
 
 

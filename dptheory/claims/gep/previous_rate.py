@@ -1,5 +1,3 @@
-"""gep.previous_rate: the rate of gradient perturbation."""
-
 import math
 from collections.abc import Iterator
 
@@ -10,7 +8,6 @@ row = new_row(
     id="gep.previous_rate",
     source=Source("gep", "section 3.3, after Theorem 3.3, on the previous best"),
     verdict=Verdict.HOLDS,
-    proved=True,
     calculators=(embedding.noisy_descent_risk,),
 )
 

@@ -1,5 +1,3 @@
-"""gep.private_pca: principal components of private gradients cost privacy."""
-
 import math
 from fractions import Fraction
 
@@ -12,7 +10,6 @@ row = new_row(
     id="gep.private_pca",
     source=Source("gep", "section 3.1, implementation, on private gradients"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 NEIGHBOURS = (5, 50)

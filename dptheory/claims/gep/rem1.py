@@ -1,5 +1,3 @@
-"""gep.rem1: bias of the release."""
-
 import math
 from fractions import Fraction
 
@@ -62,7 +60,6 @@ row = new_row(
     source=Source("gep", "Remark 1", (4,)),
     verdict=Verdict.HOLDS,
     calculators=(embedding.clipping_bias,),
-    proved=True,
 )
 
 

@@ -1,11 +1,10 @@
-"""gep.split: best split of the noise."""
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
 from dptheory.claims.gep._mechanism import least_by_search
@@ -64,11 +63,6 @@ def _covariance_cases() -> Iterator[tuple[int, int, float, float, float, bool]]:
         yield *case, False
 
 
-def _correlated_wrong_slack(ratio: float, log_t: float, correlation: float) -> float:
-    """Wrong statement: nor with less than the equal ratio of noises has."""
-    return (1 + correlated_slack(ratio, log_t, correlation)) * (1 + ratio) ** 2 / (2 * (1 + ratio**2)) - 1
-
-
 def _simulated_split() -> SplitNoise:
     return split_noise(
         dim=_mechanism.DIM, subspace_dim=_mechanism.SUBSPACE, embedding_clip=1.0, residual_clip=0.4, mu=2.0
@@ -84,7 +78,7 @@ def _unprojected_energy() -> float:
 class _SimulatedEnergy:
     """Noise of the simulated mechanism; the standard deviations are looked up when it runs."""
 
-    def __call__(self, rng: np.random.Generator, count: int) -> _mechanism.Array:
+    def __call__(self, rng: np.random.Generator, count: int) -> Array:
         noise = _simulated_split()
         return _mechanism.NoiseEnergy(noise.embedding_std, noise.residual_std)(rng, count)
 
@@ -103,10 +97,8 @@ def _best_stds(dim: int, k: int, first: float, second: float, mu: float) -> tupl
 row = new_row(
     id="gep.split",
     source=Source("gep", "new, on Theorem 3.1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(split_noise,),
-    proved=True,
     figure="noise_vs_gradient",
 )
 
@@ -162,6 +154,11 @@ def _(dim: int, k: int, first: float, second: float, mu: float, projected: bool)
 def _() -> float:
     """gep.split: noise of the simulated mechanism"""
     return _simulated_split().energy
+
+
+def _correlated_wrong_slack(ratio: float, log_t: float, correlation: float) -> float:
+    """Wrong statement: nor with less than the equal ratio of noises has."""
+    return (1 + correlated_slack(ratio, log_t, correlation)) * (1 + ratio) ** 2 / (2 * (1 + ratio**2)) - 1
 
 
 @row.inequality(

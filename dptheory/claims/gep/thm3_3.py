@@ -1,5 +1,3 @@
-"""gep.thm3.3: excess risk."""
-
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -175,11 +173,9 @@ row = new_row(
     source=Source("gep", "Theorem 3.3"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="gep.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_rate,
     calculators=(embedding.excess_risk, embedding.excess_risk_as_published, embedding.least_risk),
-    proved=True,
 )
 
 

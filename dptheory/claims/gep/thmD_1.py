@@ -1,5 +1,3 @@
-"""gep.thmD.1: independent vectors span the space."""
-
 from fractions import Fraction
 
 from dptheory import embedding
@@ -17,7 +15,6 @@ row = new_row(
     source=Source("gep", "Theorem D.1"),
     verdict=Verdict.HOLDS,
     calculators=(embedding.recovery_probability,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gep.versus: GEP against plain perturbation."""
-
 import functools
 import math
 from fractions import Fraction
@@ -190,7 +188,6 @@ def _functional(part: str, bias: embedding.ClippingBias) -> float:
 row = new_row(
     id="gep.versus",
     source=Source("gep", "new, on section 3"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(
         embedding.gep_mse,
@@ -199,7 +196,6 @@ row = new_row(
         embedding.least_residual_energy,
         embedding.joint_clipping_bias,
     ),
-    proved=True,
     figure="embedding_mse",
 )
 

@@ -8,10 +8,10 @@ from typing import get_args
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from dptheory import privacy, pruning
+from dptheory._arrays import Array
 from dptheory.claims._row import Row, Sides
 from dptheory.claims.gip._gaussian import swap_weights
 from dptheory.privacy.index_sets._budgets import Method
@@ -116,7 +116,7 @@ def _omitted(dim: int, keep: int, pairs: int, theta: float) -> float:
     return float(3 * math.log(dim) - 230 - (total + keep * low - modes))
 
 
-def _log_comb(n: int, k: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_comb(n: int, k: Array) -> Array:
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 

@@ -9,13 +9,15 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import betainc, erfc, gammaln
 
+from dptheory._arrays import Array
 
-def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+
+def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> Array:
     """|g|^2 for Gaussian g."""
     return np.asarray(np.square(rng.standard_normal((n, dim))).sum(axis=1))
 
 
-def swap_weights(dim: int, keep: int, theta: float) -> NDArray[np.float64]:
+def swap_weights(dim: int, keep: int, theta: float) -> Array:
     """C(K, i) C(d - K, i) index sets lie i swaps away, each of weight e^(-2 theta i): relative to the largest, finite theta."""
     i = np.arange(min(keep, dim - keep) + 1.0)
     logs = -2.0 * theta * i
@@ -24,7 +26,7 @@ def swap_weights(dim: int, keep: int, theta: float) -> NDArray[np.float64]:
     return np.asarray(np.exp(logs - logs.max()))
 
 
-def kept_entries(rng: np.random.Generator, gradient: NDArray[np.float64], keep: int, theta: float) -> NDArray[np.bool_]:
+def kept_entries(rng: np.random.Generator, gradient: Array, keep: int, theta: float) -> NDArray[np.bool_]:
     """The perturbed top-k sets of the last axis: as many pairs as are drawn, each a random member for a random other entry."""
     dim = gradient.shape[-1]
     kept = np.zeros(gradient.shape, dtype=np.bool_)
@@ -40,7 +42,7 @@ def kept_entries(rng: np.random.Generator, gradient: NDArray[np.float64], keep: 
     return kept
 
 
-def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float) -> NDArray[np.float64]:
+def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float) -> Array:
     """|g - g*I|^2 for Gaussian g and the perturbed top-k set; theta = 0 is random-k, inf is top-k."""
     gradient = rng.standard_normal((n, dim))
     return np.asarray(np.square(gradient * ~kept_entries(rng, gradient, keep, theta)).sum(axis=1))

@@ -1,5 +1,3 @@
-"""gip.a4: Mallows against randomised response."""
-
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -33,10 +31,8 @@ row = new_row(
     id="gip.a4",
     source=Source("gip", "Appendix A.4"),
     verdict=Verdict.CONDITIONAL,
-    kernel="gip.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     calculators=(pruning.mallows_theta, pruning.randomized_response_epsilon, pruning.SubsetMallows.epsilon),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.a4.sensitivity: sensitivity by per-example pruning."""
-
 import itertools
 
 from dptheory import pruning
@@ -38,10 +36,8 @@ row = new_row(
     id="gip.a4.sensitivity",
     source=Source("gip", "Appendix A.4, text after Proposition 3"),
     verdict=Verdict.HOLDS,
-    kernel="gip.v",
     kernel_theorems=("printed_holds", "reading_is_false", "correction_holds"),
     calculators=(pruning.index_sensitivity,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.alg1: top-k threshold."""
-
 import itertools
 from collections.abc import Iterator
 
@@ -31,11 +29,9 @@ row = new_row(
     source=Source("gip", "Algorithm 1, lines 3-5"),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    kernel="gip.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_mask,
     calculators=(pruning.top_k_mask,),
-    proved=True,
 )
 
 

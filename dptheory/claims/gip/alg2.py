@@ -1,5 +1,3 @@
-"""gip.alg2: training algorithm."""
-
 import itertools
 from fractions import Fraction
 
@@ -35,7 +33,6 @@ row = new_row(
     source=Source("gip", "Algorithm 2, sections 3 and 4"),
     verdict=Verdict.CONDITIONAL,
     printed=printed_training,
-    proved=True,
 )
 
 

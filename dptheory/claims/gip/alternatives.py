@@ -1,18 +1,15 @@
-"""gip.alternatives: other private selections."""
-
 import itertools
 import math
 from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import erf, erfc
 
 from dptheory import pruning
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
-Array = NDArray[np.float64]
 _DIM, _KEEP = 1000, 100
 _RATIO = 0.75
 
@@ -100,11 +97,6 @@ def _sizes_divergence(order: float, rho: float, clip: float) -> float:
     return max((float(np.logaddexp.reduce(found)) + math.log(grid[1] - grid[0])) / (order - 1) for found in logs)
 
 
-def _one_round_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:
-    """Wrong statement: the K rounds cost as much as one."""
-    return 0.5 - _peeling_share(order, rho, g0, g1, v0, v1)
-
-
 def _gumbel_worst(order: float, rho: float) -> float:
     """Divergence over the order of the exact worst case: two even entries, one up and one down by C / sqrt 2."""
     scores, move = np.array([1.0, 1.0]), math.sqrt(0.5)
@@ -155,7 +147,6 @@ def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) ->
 row = new_row(
     id="gip.alternatives",
     source=Source("gip", "new, on section 4.2, below Theorem 2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(
         pruning.magnitude_noise,
@@ -166,7 +157,6 @@ row = new_row(
         pruning.released_top_k_mse,
         pruning.selection_gains,
     ),
-    proved=True,
     figure="index_alternatives",
 )
 
@@ -200,7 +190,8 @@ def _(order: float, rho: float) -> Sides:
         **{name: Range(-3, 3) for name in ("g0", "g1")},
         **{name: Range(-1, 1) for name in ("v0", "v1")},
     },
-    wrong=_one_round_slack,
+    # wrong: the K rounds cost as much as one
+    wrong=lambda order, rho, g0, g1, v0, v1: 0.5 - _peeling_share(order, rho, g0, g1, v0, v1),
     tolerance=1e-6,
 )
 def _gumbel_slack(order: float, rho: float, g0: float, g1: float, v0: float, v1: float) -> float:

@@ -1,5 +1,3 @@
-"""gip.beta_values: printed values of beta."""
-
 import math
 
 from dptheory import pruning
@@ -20,20 +18,14 @@ def _attainable(dim: int, keep: int, value: float) -> bool:
     return pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=0.0) <= value <= highest
 
 
-def _raised_beta_slack(dim: float, keep_share: float, theta: float) -> float:
-    return _least_beta_slack(dim, keep_share, theta) - 1e-3
-
-
 row = new_row(
     id="gip.beta_values",
     source=Source("gip", "Corollary 1 and Appendix B.1"),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    kernel="gip.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_beta,
     calculators=(pruning.beta,),
-    proved=True,
     figure="beta",
 )
 
@@ -42,6 +34,10 @@ row = new_row(
 def _(dim: int, keep: int, value: float) -> Sides:
     """no theta gives the printed values"""
     return _attainable(dim, keep, value), value >= 1, True
+
+
+def _raised_beta_slack(dim: float, keep_share: float, theta: float) -> float:
+    return _least_beta_slack(dim, keep_share, theta) - 1e-3
 
 
 @row.inequality(

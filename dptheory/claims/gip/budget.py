@@ -1,5 +1,3 @@
-"""gip.budget: the paper's index budget buys nothing."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -71,10 +69,8 @@ _BUDGETS = tuple(
 row = new_row(
     id="gip.budget",
     source=Source("gip", "new, on section 6.1 (budget share 0.01)"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(pruning.index_budget, pruning.theta_for_budget, pruning.groups_of),
-    proved=True,
     figure="retained_gain",
 )
 

@@ -1,5 +1,3 @@
-"""gip.cosine_accuracy: the cosine as the reason of the accuracy."""
-
 from fractions import Fraction
 
 from dptheory import papers
@@ -11,7 +9,6 @@ row = new_row(
     id="gip.cosine_accuracy",
     source=Source("gip", "section 6.2, case studies, Fig. 4a against Fig. 3b"),
     verdict=Verdict.NOT_SHOWN,
-    proved=True,
 )
 
 _METHODS = ("GIP", "Jax-Privacy", "Random-0.5")

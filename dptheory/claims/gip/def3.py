@@ -1,5 +1,3 @@
-"""gip.def3: sensitivity of the index set."""
-
 from fractions import Fraction
 
 from dptheory import pruning
@@ -26,7 +24,6 @@ row = new_row(
     source=Source("gip", "Definition 3"),
     verdict=Verdict.HOLDS,
     calculators=(pruning.index_sensitivity,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.eq18: sizes of the index classes."""
-
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 
@@ -8,10 +6,8 @@ row = new_row(
     source=Source("gip", "Appendix A.3", (18,)),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    kernel="gip.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=lambda dim, keep: keep,
-    proved=True,
 )
 
 

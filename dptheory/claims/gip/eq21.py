@@ -1,5 +1,3 @@
-"""gip.eq21: number of index sets at a distance."""
-
 import math
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
@@ -15,7 +13,6 @@ row = new_row(
     id="gip.eq21",
     source=Source("gip", "Appendix A.3", (20, 21)),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

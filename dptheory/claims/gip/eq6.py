@@ -1,17 +1,13 @@
-"""gip.eq6: noise MSE."""
-
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import pruning
+from dptheory._arrays import Array
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-
-Array = NDArray[np.float64]
 
 
 def _masked_noise(rng: np.random.Generator, n: int, dim: int, keep: int, scale: float) -> Array:
@@ -23,10 +19,8 @@ row = new_row(
     id="gip.eq6",
     source=Source("gip", "equation 6", (6,)),
     verdict=Verdict.HOLDS,
-    kernel="gip.v",
     kernel_theorems=("printed_holds",),
     calculators=(pruning.noise_mse,),
-    proved=True,
 )
 
 

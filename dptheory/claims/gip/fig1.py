@@ -1,16 +1,12 @@
-"""gip.fig1: cosine falls with the dimension."""
-
 import math
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ive
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 
 def _cosines(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
@@ -43,7 +39,6 @@ row = new_row(
     source=Source("gip", "Fig. 1, observation 3 of section 1"),
     verdict=Verdict.HOLDS,
     calculators=(gradients.DistortionAngle.expected_cos,),
-    proved=True,
     figure="cosine_dimension",
 )
 

@@ -1,5 +1,3 @@
-"""gip.fig5: beta over k and d."""
-
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -16,7 +14,6 @@ row = new_row(
     verdict=Verdict.CONDITIONAL,
     printed=printed_beta,
     calculators=(pruning.beta, pruning.retained_gain),
-    proved=True,
     figure="beta_surface",
 )
 

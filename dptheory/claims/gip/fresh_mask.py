@@ -1,5 +1,3 @@
-"""gip.fresh_mask: the worst gradient behind a fresh random-k mask."""
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -7,13 +5,11 @@ from functools import cache
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dptheory import privacy
+from dptheory._arrays import Array
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 
 def _gaussian_delta(energy: Array | float, epsilon: float) -> Array:
@@ -98,10 +94,8 @@ def _any_gradient(energy: float, epsilon: float, dim: int, keep: int) -> float:
 row = new_row(
     id="gip.fresh_mask",
     source=Source("gip", "new, on Proposition 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.FreshMask.rdp,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.grouping: budget shared over groups."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -11,7 +9,6 @@ row = new_row(
     id="gip.grouping",
     source=Source("gip", "section 4.2, groups"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

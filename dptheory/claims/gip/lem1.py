@@ -1,5 +1,3 @@
-"""gip.lem1: privacy of the values."""
-
 import math
 
 import numpy as np
@@ -10,17 +8,9 @@ from dptheory.claims.gip import _mixture
 from dptheory.claims.gip._mixture import RATES, gaussian_log_delta, values_curve
 
 
-def _reverse_half_slack(order: float, rate: float, sigma: float) -> float:
-    return 0.5 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
-
-
 def _gaussian_epsilon(mu: float, log_delta: float) -> float:
     orders = [1 + 1.1**i / 100 for i in range(120)]
     return privacy.epsilon_from_rdp(orders=orders, rdp=[a * mu * mu / 2 for a in orders], delta=math.exp(log_delta))
-
-
-def _conversion_short_slack(mu: float, log_delta: float) -> float:
-    return log_delta - gaussian_log_delta(mu, 0.9 * _gaussian_epsilon(mu, log_delta))
 
 
 def _largest_share(order: float) -> float:
@@ -34,7 +24,6 @@ row = new_row(
     source=Source("gip", "Lemma 1"),
     verdict=Verdict.CONDITIONAL,
     calculators=(privacy.subsampled_gaussian_rdp, privacy.epsilon_from_rdp, privacy.conversion),
-    proved=True,
 )
 
 
@@ -77,7 +66,9 @@ def _(order: int, sigma: float) -> Sides:
         "rate": Range(0.02, 1),
         "sigma": Range(0.7, 6, log=True),
     },
-    wrong=_reverse_half_slack,
+    wrong=lambda order, rate, sigma: (
+        0.5 - _mixture.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
+    ),
     tolerance=1e-7,
 )
 def _reverse_slack(order: float, rate: float, sigma: float) -> float:
@@ -89,7 +80,9 @@ def _reverse_slack(order: float, rate: float, sigma: float) -> float:
 
 
 @row.inequality(
-    {"mu": Range(0.05, 5, log=True), "log_delta": Range(-34, -3)}, wrong=_conversion_short_slack, tolerance=1e-9
+    {"mu": Range(0.05, 5, log=True), "log_delta": Range(-34, -3)},
+    wrong=lambda mu, log_delta: log_delta - gaussian_log_delta(mu, 0.9 * _gaussian_epsilon(mu, log_delta)),
+    tolerance=1e-9,
 )
 def _conversion_slack(mu: float, log_delta: float) -> float:
     """conversion against the exact Gaussian"""
@@ -101,11 +94,7 @@ def _covered(rdp: float) -> float:
     return math.sqrt(1 - math.exp(-rdp))
 
 
-def _distance_squared_slack(mu: float) -> float:
-    return _covered(mu * mu / 2) ** 2 - math.erf(mu / 8**0.5)
-
-
-@row.inequality({"mu": Range(0.01, 5, log=True)}, wrong=_distance_squared_slack)
+@row.inequality({"mu": Range(0.01, 5, log=True)}, wrong=lambda mu: _covered(mu * mu / 2) ** 2 - math.erf(mu / 8**0.5))
 def _distance_slack(mu: float) -> float:
     """the distance of two Gaussians below sqrt(1 - e^-R)
 

@@ -1,5 +1,3 @@
-"""gip.mse_r: random-k pruning MSE."""
-
 import math
 from fractions import Fraction
 from functools import partial
@@ -13,10 +11,8 @@ row = new_row(
     id="gip.mse_r",
     source=Source("gip", "Proposition 2", (7, 12, 13)),
     verdict=Verdict.HOLDS,
-    kernel="gip.v",
     kernel_theorems=("printed_holds",),
     calculators=(pruning.random_k_mse,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.mse_t0: the MSE of top-k pruning counts one factor twice."""
-
 import math
 from functools import partial
 
@@ -23,7 +21,6 @@ row = new_row(
     severity=Severity.REPAIRABLE,
     printed=printed_top_k_mse,
     calculators=(pruning.top_k_mse, pruning.top_k_energy),
-    proved=True,
     figure="top_k_mse",
 )
 
@@ -81,7 +78,10 @@ def _strengthened(dim: float, keep_share: float) -> float:
     return jensen_slack(dim, keep_share) - 1e-3
 
 
-@row.inequality({"dim": Range(2, 1e9, log=True), "keep_share": Range(0, 1)}, wrong=_strengthened)
+@row.inequality(
+    {"dim": Range(2, 1e9, log=True), "keep_share": Range(0, 1)},
+    wrong=_strengthened,
+)
 def jensen_slack(dim: float, keep_share: float) -> float:
     """asymptotic <= exact"""
     size, keep = _finite.sizes(dim, keep_share)

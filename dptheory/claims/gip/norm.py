@@ -1,17 +1,13 @@
-"""gip.norm: norm of the gradient."""
-
 import itertools
 import math
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from dptheory import pruning
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 
 def printed_norm(dim: int, sigma_g: float) -> float:
@@ -33,11 +29,9 @@ row = new_row(
     source=Source("gip", "section 5, text before equation 5"),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    kernel="gip.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_norm,
     calculators=(pruning.expected_norm,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.prop1: privacy of random-k."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -66,7 +64,6 @@ row = new_row(
     source=Source("gip", "Proposition 1"),
     verdict=Verdict.LOOSE,
     calculators=(privacy.FreshMask.rdp,),
-    proved=True,
 )
 
 

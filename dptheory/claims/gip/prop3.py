@@ -1,5 +1,3 @@
-"""gip.prop3: randomised response."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -33,11 +31,9 @@ row = new_row(
     id="gip.prop3",
     source=Source("gip", "Proposition 3", (25, 26)),
     verdict=Verdict.CONDITIONAL,
-    kernel="gip.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_response_condition,
     calculators=(pruning.randomized_response_epsilon, pruning.randomized_response_probability),
-    proved=True,
 )
 
 

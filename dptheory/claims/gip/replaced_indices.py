@@ -1,5 +1,3 @@
-"""gip.replaced_indices: index and values of one Poisson sample, one record replaced."""
-
 import functools
 import itertools
 import math
@@ -7,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 
-Reals = NDArray[np.float64]
+Reals = Array
 
 _SIZES = ((3, 1), (4, 2), (5, 2), (5, 3))
 _LINE = np.linspace(-8.0, 8.0, 801)
@@ -110,9 +108,7 @@ def _as_far_as_three_can_be(size: int, theta: float, scale: float, rate: float, 
 row = new_row(
     id="gip.replaced_indices",
     source=Source("gip", "new, on Theorem 2"),
-    ours=True,
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

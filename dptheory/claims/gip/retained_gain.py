@@ -1,5 +1,3 @@
-"""gip.retained_gain: retained gain for small theta."""
-
 import math
 from fractions import Fraction
 
@@ -33,10 +31,8 @@ def _theta(weight: Fraction) -> float:
 row = new_row(
     id="gip.retained_gain",
     source=Source("gip", "new, on F(theta) of Proposition 2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(pruning.retained_gain, pruning.SubsetMallows.retained_gain),
-    proved=True,
     figure="retained_gain",
 )
 

@@ -1,18 +1,14 @@
-"""gip.selection_limit: what share of the top-k gain any private selection can retain."""
-
 import itertools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import entr, expit, logsumexp, rel_entr
 
 from dptheory import pruning
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 _CENTRE = math.sqrt(2 / math.pi)  # E|x|, x standard normal
 _SPREAD = math.sqrt(1 - 2 / math.pi)  # standard deviation of |x|
@@ -128,10 +124,8 @@ def _logistic_share(order: float, rho: float, g: float, shift: float, turn: floa
 row = new_row(
     id="gip.selection_limit",
     source=Source("gip", "new, on section 4.2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(pruning.selection_gain_bound,),
-    proved=True,
 )
 
 

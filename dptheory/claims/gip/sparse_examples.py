@@ -1,5 +1,3 @@
-"""gip.sparse_examples: what one sparse example can exchange."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -104,10 +102,8 @@ def _budget(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> pr
 row = new_row(
     id="gip.sparse_examples",
     source=Source("gip", "new, on Theorem 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(pruning.sparse_index_budget,),
-    proved=True,
 )
 
 

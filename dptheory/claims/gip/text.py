@@ -1,5 +1,3 @@
-"""gip.text: the text against its own tables."""
-
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -91,7 +89,6 @@ row = new_row(
     source=Source("gip", "abstract, section 6.2, Tables 1, 2, 4, 5, 6"),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""gip.thm1: index privacy."""
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction
@@ -52,11 +50,9 @@ row = new_row(
     id="gip.thm1",
     source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
     verdict=Verdict.HOLDS,
-    kernel="gip.v",
     kernel_theorems=("printed_holds",),
     printed=printed_privacy_condition,
     calculators=(pruning.SubsetMallows.epsilon, pruning.index_sensitivity, pruning.theta_for_budget),
-    proved=True,
 )
 
 

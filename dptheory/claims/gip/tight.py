@@ -1,5 +1,3 @@
-"""gip.tight: exact privacy of the index mechanism."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -181,7 +179,6 @@ _COUNTS = [(count, spread, eps) for count in (4 * 10**9, 10**12) for spread in (
 row = new_row(
     id="gip.tight",
     source=Source("gip", "new, on Theorems 1 and 2, section 4.2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(
         privacy.index_sets.loss_law,
@@ -202,7 +199,6 @@ row = new_row(
         privacy.zcdp_epsilon,
         privacy.zcdp_budget,
     ),
-    proved=True,
     figure="theta_accounting",
 )
 

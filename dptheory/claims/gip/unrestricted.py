@@ -1,5 +1,3 @@
-"""gip.unrestricted: index sets of any size."""
-
 import itertools
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
@@ -9,7 +7,6 @@ row = new_row(
     id="gip.unrestricted",
     source=Source("gip", "section 4.1, after Definition 3"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from dptheory._arrays import Array
 
 
 def angles_drawn(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:

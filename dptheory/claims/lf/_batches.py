@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dptheory._arrays import Array
 
 Vector = tuple[Fraction | int, ...]
 
@@ -42,12 +43,12 @@ class Batch:
         return len(self.trainable[0])
 
     @property
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Array:
         """Trainable parts in floating point."""
         return np.array(self.trainable, dtype=np.float64)
 
     @property
-    def frozen_norms(self) -> NDArray[np.float64]:
+    def frozen_norms(self) -> Array:
         return np.sqrt(np.array(self.frozen_squares, dtype=np.float64))
 
     def factor(self, sample: int, frozen: bool) -> Fraction:
@@ -118,6 +119,6 @@ LENGTHS = (1, 6400)
 """Length of a block of equal entries: a square, so that norms stay rational."""
 
 
-def in_blocks(values: Iterable[float | Fraction], length: int) -> NDArray[np.float64]:
+def in_blocks(values: Iterable[float | Fraction], length: int) -> Array:
     """A vector of blocks of equal entries."""
     return np.repeat(np.array([float(value) for value in values]), length)

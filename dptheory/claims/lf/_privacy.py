@@ -4,14 +4,12 @@ import functools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import papers
+from dptheory._arrays import Array
 from dptheory.claims.gip import _mixture
 from dptheory.claims.lf._testbed import clip
 from dptheory.papers import Cell, Setting
-
-Array = NDArray[np.float64]
 
 DELTA = 1e-5
 _ORDERS = list(range(2, 65))

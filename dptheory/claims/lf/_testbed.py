@@ -12,12 +12,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptheory import convergence, freezing
+from dptheory._arrays import Array
 from dptheory.checks import Range
 
-Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
 
 

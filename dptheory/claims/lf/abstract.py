@@ -1,5 +1,3 @@
-"""lf.abstract: the largest gain of Table 1."""
-
 from fractions import Fraction
 
 from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
@@ -17,9 +15,7 @@ row = new_row(
     source=Source("lf", "Section 1, against Table 1"),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
-    proved=True,
 )
 
 

@@ -1,19 +1,15 @@
-"""lf.angle_law: the law of the angle between a clipped signal and its noisy self."""
-
 import itertools
 import math
 from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import angle_bins, density_in_two_or_three
-
-Array = NDArray[np.float64]
 
 
 def _noncentral_t(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
@@ -103,7 +99,6 @@ def _across(dim: int, snr: float, what: str, x: float) -> float:
 row = new_row(
     id="lf.angle_law",
     source=Source("lf", "new, on Definition 3.2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(
         gradients.DistortionAngle.cdf,
@@ -114,7 +109,6 @@ row = new_row(
         gradients.DistortionAngle.asymptotic_mean,
         gradients.DistortionAngle.asymptotic_var,
     ),
-    proved=True,
     figure="angle_law",
 )
 
@@ -153,7 +147,7 @@ def _(d: int, k: float, x: float) -> Sides:
 
 
 @row.law(partial(angle_bins, dim=5, snr=2.0, edges=_EDGES), wrong=_normal_bin_law, row_bytes=120)
-def _() -> NDArray[np.float64]:
+def _() -> Array:
     """d = 5, snr = 2: nine bins"""
     return np.diff(np.concatenate([[0.0], gradients.DistortionAngle(5, snr=2.0).cdf(_EDGES), [1.0]]))
 
@@ -207,13 +201,7 @@ def _asymptotic_slack(dim: float, share: float) -> float:
 
 
 @row.equal(
-    lambda: [
-        (d, share, what, turn)
-        for d in (20_000, 10**6)
-        for share in (0.1, 1.0, 4.0)
-        for what in ("cdf", "sf", "density")
-        for turn in (-0.7, 0.0, 0.7)
-    ],
+    lambda: itertools.product((20_000, 10**6), (0.1, 1.0, 4.0), ("cdf", "sf", "density"), (-0.7, 0.0, 0.7)),
     tolerance=2e-3,
 )
 def _(d: int, share: float, what: str, turn: float) -> Sides:

@@ -1,5 +1,3 @@
-"""lf.angle_metric: a smaller angle helps at a fixed norm of the signal."""
-
 import itertools
 from fractions import Fraction
 
@@ -50,9 +48,7 @@ row = new_row(
     id="lf.angle_metric",
     source=Source("lf", "Section 3.3, after Lemma 3.1"),
     verdict=Verdict.CONDITIONAL,
-    kernel="lf.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
-    proved=True,
 )
 
 

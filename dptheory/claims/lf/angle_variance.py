@@ -1,18 +1,15 @@
-"""lf.angle_variance: the variance of the distortion angle falls with the signal-to-noise ratio."""
-
 import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, ive
 
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.gradients import angle_variance
 
-Array = NDArray[np.float64]
 _Change = Callable[[float, float, float], tuple[float, float]]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
@@ -104,18 +101,11 @@ def _fixed_length_slack(dim: float, k: float, bias: float, axis: float) -> float
     return float(-(chances @ (centred * slope)) / (chances @ centred**2))
 
 
-def _turned_slack(dim: float, k: float, bias: float) -> float:
-    """Wrong statement: the same as the mean direction turns towards u."""
-    return _fixed_length_slack(dim, k, bias, bias - math.pi / 2)
-
-
 row = new_row(
     id="lf.angle_variance",
     source=Source("lf", "new, on Proposition 3.1 (3)"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(angle_variance,),
-    proved=True,
 )
 
 
@@ -146,7 +136,8 @@ def _(dim: int, snr: float, bias: float) -> Sides:
         "k": Range(1e-2, 1e4, log=True),
         "bias": Range(0.0, math.pi / 2),
     },
-    wrong=_turned_slack,
+    # wrong: the same as the mean direction turns towards u
+    wrong=lambda dim, k, bias: _fixed_length_slack(dim, k, bias, bias - math.pi / 2),
     tolerance=1e-11,
 )
 def _conditional_slack(dim: float, k: float, bias: float) -> float:

@@ -1,5 +1,3 @@
-"""lf.appA.bias: the bias and the alignment differ by the square that the lemma bounds."""
-
 from fractions import Fraction
 
 from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
@@ -29,9 +27,7 @@ row = new_row(
     source=Source("lf", "Appendix A"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
-    proved=True,
     part_of="lf.lem3.1",
 )
 

@@ -1,5 +1,3 @@
-"""lf.appA.moment: the second moment of the private gradient."""
-
 import math
 from fractions import Fraction
 
@@ -32,11 +30,9 @@ row = new_row(
     source=Source("lf", "Appendix A"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_private_moment,
     calculators=(freezing.private_second_moment,),
-    proved=True,
     part_of="lf.lem3.1",
 )
 

@@ -1,5 +1,3 @@
-"""lf.appC.cos: which angle falls where one of two summands gets longer."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -47,11 +45,9 @@ row = new_row(
     source=Source("lf", "Appendix C"),
     verdict=Verdict.FALSE,
     severity=Severity.SERIOUS,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_cosine,
     calculators=(freezing.bias_angle,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""lf.freeze_bound: what freezing does to the convergence bound."""
-
 import dataclasses
 import itertools
 from fractions import Fraction
@@ -130,10 +128,8 @@ def _square_slack(**point: float) -> float:
 row = new_row(
     id="lf.freeze_bound",
     source=Source("lf", "new, on Lemma 3.1 under Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.layer_freezing_bound, freezing.freezing_bounds),
-    proved=True,
     figure="freezing_bounds",
 )
 

@@ -1,5 +1,3 @@
-"""lf.lem3.1: the convergence bound of DP-SGD, as printed and corrected."""
-
 from fractions import Fraction
 
 from dptheory import convergence
@@ -99,11 +97,9 @@ row = new_row(
     source=Source("lf", "Lemma 3.1, appendix A"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_bound,
     calculators=(convergence.layer_freezing_bound,),
-    proved=True,
     figure="freezing_bounds",
 )
 

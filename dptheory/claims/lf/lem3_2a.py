@@ -1,5 +1,3 @@
-"""lf.lem3.2a: freezing shortens every gradient, and lengthens what clipping leaves of it."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -31,10 +29,8 @@ row = new_row(
     id="lf.lem3.2a",
     source=Source("lf", "Lemma 3.2, first part"),
     verdict=Verdict.HOLDS,
-    kernel="lf.v",
     kernel_theorems=("printed_holds",),
     calculators=(freezing.norm_growth,),
-    proved=True,
 )
 
 

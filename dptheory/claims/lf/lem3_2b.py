@@ -1,13 +1,11 @@
-"""lf.lem3.2b: does freezing lengthen the biased signal?"""
-
 import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import freezing
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import (
     CANCELLING,
@@ -26,7 +24,6 @@ from dptheory.claims.lf._batches import (
 )
 from dptheory.claims.lf.lem3_2a import exact_growth, growth_cases
 
-Array = NDArray[np.float64]
 _BATCHES = (CANCELLING, CANCELLING_ROOT, ORTHOGONAL, OBLIQUE, TURNING, IMPROVING, LINE, GROWING_LINE)
 
 
@@ -130,10 +127,8 @@ row = new_row(
     source=Source("lf", "Lemma 3.2, second part"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     calculators=(freezing.signal_growth, freezing.biased_signal),
-    proved=True,
 )
 
 
@@ -178,13 +173,7 @@ def _(batch: str, clip: Fraction, frozen: bool, length: int) -> Sides:
 
 
 @row.equal(
-    lambda: [
-        (field, b, c, n)
-        for field in ("before", "after", "lower", "upper")
-        for b in _IN_BLOCKS
-        for c in _CLIPS
-        for n in LENGTHS
-    ],
+    lambda: itertools.product(("before", "after", "lower", "upper"), _IN_BLOCKS, _CLIPS, LENGTHS),
     tolerance=1e-12,
 )
 def _(field: str, batch: str, clip: Fraction, length: int) -> Sides:

@@ -1,5 +1,3 @@
-"""lf.low_epsilon: most effective at low epsilon."""
-
 from fractions import Fraction
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
@@ -9,7 +7,6 @@ row = new_row(
     id="lf.low_epsilon",
     source=Source("lf", "Section 1, on low epsilon"),
     verdict=Verdict.NOT_SHOWN,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""lf.privacy: a freezing schedule that is fixed in advance costs no privacy."""
-
 import math
 from functools import partial
 
@@ -46,7 +44,6 @@ row = new_row(
     id="lf.privacy",
     source=Source("lf", "Section 3.1"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

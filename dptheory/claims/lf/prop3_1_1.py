@@ -1,14 +1,12 @@
-"""lf.prop3.1.1: does freezing lower the bias angle?"""
-
 import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import freezing
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._batches import (
     IMPROVING,
@@ -21,8 +19,6 @@ from dptheory.claims.lf._batches import (
     in_blocks,
     signed_square_cosine,
 )
-
-Array = NDArray[np.float64]
 
 
 def _bias_falls(batch: Batch) -> bool:
@@ -85,16 +81,6 @@ def _fall(u: Array, x: Array, y: Array) -> float:
     )
 
 
-def _beyond_slack(lean: float, tilt: float, turn: float, length: float, share: float) -> float:
-    """Wrong statement: the angle is no larger at ten times the limit."""
-    return _limit_slack(lean, tilt, turn, length, share, 10.0)
-
-
-def _wider_cone_slack(lean: float, share: float, turn: float, length: float) -> float:
-    """Wrong statement: a vector a tenth further away will do."""
-    return _cone_slack(lean, 1.1 * share, turn, length)
-
-
 _BLOCK_ANGLES = tuple(
     (first, second) for first in ((1, 0), (3, 4), (-5, 12)) for second in ((1, 0), (8, 15), (-20, 21), (10**7, 1))
 )
@@ -143,10 +129,8 @@ row = new_row(
     source=Source("lf", "Proposition 3.1 (1)"),
     verdict=Verdict.FALSE,
     severity=Severity.SERIOUS,
-    kernel="lf.v",
     kernel_theorems=("printed_is_false",),
     calculators=(freezing.bias_turn, freezing.bias_angle, freezing.biased_signal),
-    proved=True,
 )
 
 
@@ -200,6 +184,11 @@ def _(ray: tuple[Block, Block, Block], length: int) -> Sides:
     return _block_turn("margin", ray, length), _block_rate(ray), -_block_rate(ray)
 
 
+def _beyond_slack(lean: float, tilt: float, turn: float, length: float, share: float) -> float:
+    """Wrong statement: the angle is no larger at ten times the limit."""
+    return _limit_slack(lean, tilt, turn, length, share, 10.0)
+
+
 @row.inequality(
     {
         "lean": Range(0.01, 3.1),
@@ -216,6 +205,11 @@ def _limit_slack(lean: float, tilt: float, turn: float, length: float, share: fl
     u, x, w = _directions(lean, tilt, turn, length)
     limit = min(freezing.bias_turn(direction=u, signal=x, added=w).limit, 10.0)
     return _fall(u, x, x + share * factor * limit * w)
+
+
+def _wider_cone_slack(lean: float, share: float, turn: float, length: float) -> float:
+    """Wrong statement: a vector a tenth further away will do."""
+    return _cone_slack(lean, 1.1 * share, turn, length)
 
 
 @row.inequality(

@@ -1,5 +1,3 @@
-"""lf.prop3.1.3: mean and variance of the angle between the true direction and the noisy signal."""
-
 import functools
 import itertools
 import math
@@ -10,10 +8,10 @@ from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dptheory import freezing, gradients
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf._angle_samples import density_in_two_or_three
 from dptheory.claims.lf._batches import GROWING_LINE, LINE, TURNING, Batch, Block, dot
@@ -138,9 +136,6 @@ def mean_in_space(dim: int, snr: float, bias: float, cosine: bool) -> float:
     return float(scipy.integrate.quad(part, 0, math.pi, epsabs=0, epsrel=1e-12, limit=200)[0])
 
 
-Array = NDArray[np.float64]
-
-
 def _signals(batch: Batch, dim: int) -> tuple[Array, Array, Array]:
     """True direction, and sums of the clipped gradients before and after; embedded in R^dim."""
     pad = np.zeros(dim - batch.dim)
@@ -210,11 +205,6 @@ def _angles(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float)
 def _low_cases() -> Iterator[tuple[int, float, float]]:
     yield from itertools.product((1, 3), (0.1, 2.0), (0.0, math.pi))
     yield from itertools.product((2,), (0.1, 2.0), (0.0, 0.7, math.pi / 2, 2.5))
-
-
-def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
-    """Wrong statement: also where the signal points away from u."""
-    return _fall_slack(dim, snr, gain, bias + math.pi / 2, turn)
 
 
 def _variance_cases() -> Iterator[tuple[int, float, float]]:
@@ -326,7 +316,6 @@ row = new_row(
     verdict=Verdict.FALSE,
     severity=Severity.SERIOUS,
     calculators=(freezing.expected_angle, freezing.freezing_effect, gradients.angle_variance),
-    proved=True,
 )
 
 
@@ -391,6 +380,11 @@ def _(snr: float, bias: float) -> Sides:
 def _() -> float:
     """variance with a bias angle, d = 20, snr = 3, bias 0.6"""
     return gradients.angle_variance(20, snr=3.0, bias_angle=0.6)
+
+
+def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
+    """Wrong statement: also where the signal points away from u."""
+    return _fall_slack(dim, snr, gain, bias + math.pi / 2, turn)
 
 
 @row.inequality(

@@ -1,5 +1,3 @@
-"""lf.prop3.1.3.sum: the variances of the two angles do not add up."""
-
 import math
 from fractions import Fraction
 from functools import partial
@@ -38,7 +36,6 @@ row = new_row(
     severity=Severity.SERIOUS,
     printed=printed_sum,
     calculators=(gradients.DistortionAngle.var, gradients.DistortionAngle.mean),
-    proved=True,
     part_of="lf.def3.2",
 )
 

@@ -1,5 +1,3 @@
-"""lf.spread: is the standard deviation smaller with freezing?"""
-
 from fractions import Fraction
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
@@ -26,7 +24,6 @@ row = new_row(
     id="lf.spread",
     source=Source("lf", "Section 4, Table 1"),
     verdict=Verdict.LOOSE,
-    proved=True,
 )
 
 

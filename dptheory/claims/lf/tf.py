@@ -1,5 +1,3 @@
-"""lf.tf: how long before the budget is spent layers are frozen."""
-
 import math
 
 from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
@@ -22,7 +20,6 @@ row = new_row(
     source=Source("lf", "Section 4, against appendix D"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""lf.when_to_freeze: which layers to freeze, and when, on block quadratics."""
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -140,10 +138,8 @@ def first_of(condition: Callable[[int], bool], steps: int) -> int:
 row = new_row(
     id="lf.when_to_freeze",
     source=Source("lf", "new, on Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(freezing.best_layer_steps, freezing.best_freezing),
-    proved=True,
 )
 
 _HALF = Fraction(1, 2)

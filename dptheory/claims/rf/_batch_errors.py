@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks, drawn_masks
 
-Array = NDArray[np.float64]
 Vector = tuple[int, ...]
 
 # Every norm that clipping with C = 5 meets is a whole number, with and without a mask of one or two entries.

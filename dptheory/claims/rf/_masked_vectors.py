@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients
+from dptheory._arrays import Array
 
 Vector = tuple[int, ...]
 Law = list[tuple[Fraction, Vector, Vector, Vector]]
@@ -33,7 +33,7 @@ def stated(dim: int, keep: int) -> float:
     return gradients.expected_masked_inner(FIRST[:dim], SECOND[:dim], drop_rate=1 - keep / dim)
 
 
-def long_pair(dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def long_pair(dim: int) -> tuple[Array, Array]:
     """Two vectors for Monte Carlo."""
     j = np.arange(1.0, dim + 1)
     return np.sqrt(j), 1.0 + np.cos(j)

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dptheory import gradients
+from dptheory._arrays import Array
 
 
 def paired_max(eigenvalues: Sequence[Fraction], n: int) -> Fraction:
@@ -54,7 +54,7 @@ def approximate(eigenvalues: Sequence[float | Fraction], n: int) -> float:
     return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n, method="welch-satterthwaite")
 
 
-def spectrum(dim: int, decay: float) -> NDArray[np.float64]:
+def spectrum(dim: int, decay: float) -> Array:
     """Eigenvalues j^-decay, j = 1..dim."""
     return np.arange(1.0, dim + 1.0) ** -decay
 

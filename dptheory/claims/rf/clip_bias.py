@@ -1,5 +1,3 @@
-"""rf.clip_bias: a mask can raise the clipping bias while it lowers the clipping probability."""
-
 import math
 from fractions import Fraction
 
@@ -71,10 +69,8 @@ row = new_row(
     source=Source("rf", "section 2.3"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     calculators=(gradients.gaussian_clip_moments, gradients.clip),
-    proved=True,
 )
 
 

@@ -1,17 +1,13 @@
-"""rf.cor1.1: the mean inner product of two masked vectors."""
-
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
-
-Array = NDArray[np.float64]
 
 
 def _mean_inner_of_both(dim: int, keep: int) -> Fraction:
@@ -32,10 +28,8 @@ row = new_row(
     id="rf.cor1.1",
     source=Source("rf", "Corollary 1.1 (Corollary A.2 of RS)", (32,)),
     verdict=Verdict.HOLDS,
-    kernel="rf.v",
     kernel_theorems=("printed_holds", "reading_is_false"),
     calculators=(gradients.expected_masked_inner,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rf.eq26-27: the bound of Theorem 1 between linear and quadratic in d."""
-
 from fractions import Fraction
 
 from dptheory import gradients
@@ -16,11 +14,9 @@ row = new_row(
     id="rf.eq26-27",
     source=Source("rf", "Appendix A", (26, 27)),
     verdict=Verdict.CONDITIONAL,
-    kernel="rf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_degenerate_bound,
     calculators=(gradients.mse_lower_bound,),
-    proved=True,
 )
 
 

@@ -1,18 +1,12 @@
-"""rf.eq7: the error of random freeze's clipped, noised gradient."""
-
 import itertools
 import math
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptheory import gradients
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf._batch_errors import BATCHES, FLAT, enumerated_mse, flat_breakdown, gaussian_errors, split_mse
 
-Array = NDArray[np.float64]
 _UNEVEN = (1.0, 0.5, 0.5, -0.25, 0.1, 0.0)
 
 
@@ -39,7 +33,6 @@ row = new_row(
     source=Source("rf", "section 2.2", (7,)),
     verdict=Verdict.HOLDS,
     calculators=(gradients.clipped_gradient_mse, gradients.gaussian_clip_moments),
-    proved=True,
     figure="rf_signal_loss",
 )
 

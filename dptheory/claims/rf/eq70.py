@@ -1,5 +1,3 @@
-"""rf.eq70: the convergence bound for every split of the clipping bound."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -32,7 +30,6 @@ row = new_row(
     source=Source("rf", "Appendix B", (70,)),
     verdict=Verdict.HOLDS,
     calculators=(gradients.symmetric_clip_lower_bound,),
-    proved=True,
 )
 
 

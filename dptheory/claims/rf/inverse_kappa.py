@@ -1,5 +1,3 @@
-"""rf.inverse_kappa: 1 / kappa is not large."""
-
 from fractions import Fraction
 
 from dptheory.claims._draws import all_masks
@@ -9,7 +7,6 @@ row = new_row(
     id="rf.inverse_kappa",
     source=Source("rf", "section 2.1, text after equation 5, on kappa"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

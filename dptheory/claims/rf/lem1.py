@@ -1,17 +1,13 @@
-"""rf.lem1: the mean inner product of a masked vector."""
-
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
-
-Array = NDArray[np.float64]
 
 
 def _mean_inner(dim: int, keep: int) -> Fraction:
@@ -28,10 +24,8 @@ row = new_row(
     id="rf.lem1",
     source=Source("rf", "Lemma 1 (Lemma A.1 of RS)", (28,)),
     verdict=Verdict.HOLDS,
-    kernel="rf.v",
     kernel_theorems=("printed_holds", "reading_is_false"),
     calculators=(gradients.expected_masked_inner,),
-    proved=True,
 )
 
 

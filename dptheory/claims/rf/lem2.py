@@ -1,16 +1,12 @@
-"""rf.lem2: the mean norm of a masked vector."""
-
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import _masked_vectors as vectors
-
-Array = NDArray[np.float64]
 
 
 def _mean_norm(u: Array, keep: int) -> float:
@@ -37,10 +33,8 @@ row = new_row(
     id="rf.lem2",
     source=Source("rf", "Lemma 2 (Lemma B.1 of RS)", (35,)),
     verdict=Verdict.LOOSE,
-    kernel="rf.v",
     kernel_theorems=("printed_holds", "correction_holds"),
     calculators=(gradients.mask_norm_bounds,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rf.less_bias: why no momentum is better."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ row = new_row(
     id="rf.less_bias",
     source=Source("rf", "section 3.4, Fig. 4, on its reason"),
     verdict=Verdict.NOT_SHOWN,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rf.masked_bias: a mask does not take the law of the deviation further from symmetry."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -36,7 +34,6 @@ row = new_row(
     source=Source("rf", "after Theorem 2"),
     verdict=Verdict.HOLDS,
     calculators=(gradients.clip,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rf.momentum: the noise that momentum leaves in the velocity and in the parameters."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -7,9 +5,9 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import convergence
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
 # --- Noise under momentum by running the recursion in fractions
@@ -47,9 +45,6 @@ def solve(rows: list[list[Fraction]]) -> list[Fraction]:
     return [row[-1] for row in rows]
 
 
-Array = NDArray[np.float64]
-
-
 def printed_velocity_variance(noise_std: float, mu: float, steps: int) -> float:
     """Variance of (1 + mu + ... + mu^{t-1}) N(0, s^2), the noise of v_t as RF section 3.4 and RS equation 117 have it."""
     return float((noise_std * sum(mu**i for i in range(steps))) ** 2)
@@ -80,11 +75,9 @@ row = new_row(
     source=Source("rf", "section 3.4"),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rf.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_velocity_variance,
     calculators=(convergence.velocity_variance, convergence.displacement_variance),
-    proved=True,
     figure="momentum_noise",
 )
 

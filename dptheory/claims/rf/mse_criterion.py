@@ -1,5 +1,3 @@
-"""rf.mse_criterion: a lower MSE is no reason to mask."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -77,11 +75,9 @@ row = new_row(
     id="rf.mse_criterion",
     source=Source("rf", "section 2.2"),
     verdict=Verdict.NOT_SHOWN,
-    kernel="rf.v",
     kernel_theorems=("reading_is_false",),
     printed=printed_preference,
     calculators=(gradients.clipped_gradient_mse,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rf.never_updated: without noise of their own, frozen entries stay frozen."""
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -11,7 +9,6 @@ row = new_row(
     id="rf.never_updated",
     source=Source("rf", "Appendix C; RS, Appendix I"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
 )
 
 _Epochs = tuple[tuple[int, ...], ...]

@@ -1,5 +1,3 @@
-"""rf.noisy_quadratic: the expected loss after T noisy steps on a quadratic."""
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -7,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import convergence
+from dptheory._arrays import Array
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.rf.scaling import excess_by_lyapunov
 from dptheory.convergence._noisy_quadratic import Schedule
@@ -17,7 +15,6 @@ from dptheory.convergence._noisy_quadratic import Schedule
 # Noisy runs on a quadratic without the formulas of the calculator: second moments in fractions, every kick followed, and draws.
 
 
-Array = NDArray[np.float64]
 Moments = list[list[Fraction]]
 
 
@@ -147,10 +144,8 @@ class DrawnRuns:
 row = new_row(
     id="rf.noisy_quadratic",
     source=Source("rf", "new, on section 3.4"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.noisy_quadratic_loss,),
-    proved=True,
 )
 
 _F = Fraction

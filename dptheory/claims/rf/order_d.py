@@ -1,5 +1,3 @@
-"""rf.order_d: the error grows at most like d."""
-
 import math
 
 from dptheory import gradients
@@ -9,7 +7,6 @@ row = new_row(
     id="rf.order_d",
     source=Source("rf", "section 1, after equation 3"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
     calculators=(gradients.clipped_gradient_mse,),
 )
 

@@ -1,5 +1,3 @@
-"""rf.poisson_quadratic: two moments on a quadratic under Poisson batches, and how far clipping carries from a linear model."""
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,10 +11,8 @@ from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 row = new_row(
     id="rf.poisson_quadratic",
     source=Source("rf", "new, on section 3.4"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.poisson_quadratic_moments,),
-    proved=True,
 )
 
 _F = Fraction
@@ -89,25 +85,37 @@ def _(mu: float, steps: int) -> Sides:
     return found, lambda: 2 * float(other) / h, 1.001 * found
 
 
-@row.equal((16, 0.0), (1000, 0.01), (4, 0.5), tolerance=1e-9)
-def _(size: int, rate: float) -> Sides:
-    """at rest without momentum: the closed form of item 2"""
+@row.equal(
+    *((size, rate, mu) for size, rate in ((16, 0.0), (1000, 0.01), (4, 0.5)) for mu in (0.0, 0.9)), tolerance=1e-9
+)
+def _(size: int, rate: float, mu: float) -> Sides:
+    """at rest, without momentum and with: the closed form of item 2"""
     h, gamma, squared, offset, noise = 0.8, 0.5, 0.9, 2.0, 0.1
-    kappa = (1 - rate) / size
+    beta, z = (1 - rate) / size, gamma * h
     found = convergence.poisson_quadratic_moments(
         h,
         start=1.0,
         learning_rate=gamma,
         steps=100_000,
         batch_size=size,
+        momentum=mu,
         sampling_rate=rate,
         curvature_square=squared,
         offset_square=offset,
         noise_std=noise,
     )[1]
-    z = gamma * h
-    kick = gamma**2 * (kappa * offset + noise**2)
-    return found, kick / (z * (2 - z) - kappa * gamma**2 * squared), kick / (z * (2 - z))
+    summed = (1 + mu) / ((1 - mu) * z * (2 * (1 + mu) - z))
+    kick = gamma**2 * summed * (beta * offset + noise**2)
+    return found, kick / (1 - beta * gamma**2 * squared * summed), kick
+
+
+@row.equal((0.9, 16, True), (0.97, 16, False), (0.97, 64, True), kind=Kind.COUNTEREXAMPLE)
+def _(mu: float, size: int, settles: bool) -> Sides:
+    """a rate of one over the curvature: with momentum the batch's size alone can keep the weights from rest"""
+    run = dict(start=0.0, learning_rate=1.0, steps=20_000, momentum=mu, noise_std=1.0)
+    found = convergence.poisson_quadratic_moments(1.0, batch_size=size, **run)[1]  # type: ignore[arg-type]
+    plain = convergence.poisson_quadratic_moments(1.0, batch_size=10**12, **run)[1]  # type: ignore[arg-type]
+    return settles, bool(found < 10 * plain), bool(found < 1.07 * plain) if settles else bool(plain < math.inf)
 
 
 # --- clipping ----------------------------------------------------------------------------------------------------------

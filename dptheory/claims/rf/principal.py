@@ -1,5 +1,3 @@
-"""rf.principal: magnitudes and principal components."""
-
 import itertools
 from fractions import Fraction
 
@@ -9,7 +7,6 @@ row = new_row(
     id="rf.principal",
     source=Source("rf", "section 3.3, second reason"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rf.ranked: what a mask ranked by past noisy gradients keeps of the signal."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -7,13 +5,11 @@ from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 
 def _kept_energy(rng: np.random.Generator, n: int, dim: int, keep: int, snr: float, density: float) -> Array:
@@ -64,7 +60,6 @@ row = new_row(
         sparsification.signed_captured_energy,
         sparsification.sparse_captured_energy,
     ),
-    proved=True,
     figure="ranked_energy",
 )
 

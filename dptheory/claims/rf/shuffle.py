@@ -1,5 +1,3 @@
-"""rf.shuffle: amplification by shuffling into batches does not compose."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -44,9 +42,7 @@ row = new_row(
     id="rf.shuffle",
     source=Source("rf", "section 4, Privacy budget; RS, section 6 and Appendix K"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rf.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
-    proved=True,
 )
 
 

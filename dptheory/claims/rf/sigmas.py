@@ -1,12 +1,10 @@
-"""rf.sigmas: do the printed noise multipliers keep the printed budgets?"""
-
 import functools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import papers, privacy
+from dptheory._arrays import Array
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 
 # --- Epsilon of subsampled Gaussian steps by inverting the moments of the loss: no grid of losses, no convolution
@@ -17,8 +15,6 @@ from dptheory.claims._row import Sides, Source, Verdict, new_row
 #
 # as (1 - e^-x)^+ has the two-sided Laplace transform 1/(s(s+1)). The trapezoid rule converges faster than any power of its step.
 
-
-Array = NDArray[np.float64]
 
 _NODES = np.linspace(-13.0, 13.0, 651)
 
@@ -145,7 +141,6 @@ row = new_row(
     source=Source("rf", "Tables 5 to 7 and 9"),
     verdict=Verdict.LOOSE,
     calculators=(privacy.epsilon_bounds, privacy.least_noise_multiplier, privacy.max_steps),
-    proved=True,
     figure="accountants",
 )
 

@@ -1,5 +1,3 @@
-"""rf.sparsity70: 70 % is the sparsity of the last epoch."""
-
 from fractions import Fraction
 
 from dptheory import sparsification
@@ -11,7 +9,6 @@ row = new_row(
     source=Source("rf", "abstract, section 4, Table 1"),
     verdict=Verdict.CONDITIONAL,
     calculators=(sparsification.total_density,),
-    proved=True,
 )
 
 

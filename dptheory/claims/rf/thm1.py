@@ -1,5 +1,3 @@
-"""rf.thm1: the error of the unclipped, noised gradient."""
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -8,14 +6,12 @@ from functools import cache, partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf._quadratic_forms import exact, gamma_max, paired_cases, paired_max, sign_error, spectrum
-
-Array = NDArray[np.float64]
 
 
 def _ruben_max(eigenvalues: Sequence[float], n: int) -> float:
@@ -75,11 +71,6 @@ def _released_errors(
     return np.asarray(np.square(gradients[:, 0] + noise).sum(axis=1))
 
 
-def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
-    """Wrong statement: the bound raised by 1e-3, which a single draw refutes."""
-    return _bound_slack(dim, decay, 1, sigma) - 1e-3
-
-
 def _chi_square_case(dim: int, n: int, what: str) -> float:
     """Eigenvalues of 2: E max of n draws of 2 chi^2_d by integrating 1 - F^n; the error of noise sigma = 0.01; its bound."""
     if what == "bound":
@@ -112,7 +103,6 @@ row = new_row(
         gradients.mse_lower_bound,
         gradients.expected_max_quadratic_form,
     ),
-    proved=True,
     figure="expected_max",
 )
 
@@ -172,6 +162,11 @@ def _(roots: tuple[int, ...]) -> Sides:
 def _() -> float:
     """Gaussian gradients, d = 8, maximum of 10"""
     return gradients.stationary_mse((4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), n=10, noise_multiplier=0.5)
+
+
+def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
+    """Wrong statement: the bound raised by 1e-3, which a single draw refutes."""
+    return _bound_slack(dim, decay, 1, sigma) - 1e-3
 
 
 @row.inequality(

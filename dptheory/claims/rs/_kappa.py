@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks
 
 # --- kappa and the best rate field by field: what must agree, whatever the gradient, and every rate tried in a loop
 
 
-Array = NDArray[np.float64]
 FIELDS = ("value", "standard_error", "norm_ratio", "probability", "lower", "upper", "error", "norm_ratio_error")
 
 

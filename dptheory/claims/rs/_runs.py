@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import convergence
+from dptheory._arrays import Array
 from dptheory.checks import Range
 
 # --- Masked, clipped and noised SGD on L(w) = G |w|^2 / 2 in two dimensions, by enumeration of everything random
@@ -19,7 +19,6 @@ from dptheory.checks import Range
 # each with its probability, so every expectation is a finite sum.
 
 
-Array = NDArray[np.float64]
 Law = tuple[tuple[float, tuple[float, float]], ...]
 """Outcomes as (probability, vector)."""
 

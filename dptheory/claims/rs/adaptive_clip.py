@@ -1,5 +1,3 @@
-"""rs.adaptive_clip: a sum at a clip that follows a noisy count."""
-
 import itertools
 import math
 from collections.abc import Callable
@@ -13,10 +11,8 @@ _SHARES = (1e-6, 0.01, 0.2, 0.5)
 row = new_row(
     id="rs.adaptive_clip",
     source=Source("rs", "new, on Algorithm 1, line 5"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.clipping.counted_noise,),
-    proved=True,
 )
 
 
@@ -78,11 +74,6 @@ def _slack(point: dict[str, float], votes: Callable[[float], float]) -> float:
     return 1 + point["replaced"] - math.dist(parts[0], other)
 
 
-def _zero_or_one_slack(**point: float) -> float:
-    """Wrong statement: the votes are 0 and 1."""
-    return _slack(point, zero_or_one)
-
-
 @row.inequality(
     {
         "replaced": Range(0, 1, integer=True),
@@ -90,7 +81,8 @@ def _zero_or_one_slack(**point: float) -> float:
         **{name: Range(0.0, 3.0) for name in "gh"},
         **{f"{name}_angle": Range(0.0, 2 * math.pi) for name in "gh"},
     },
-    wrong=_zero_or_one_slack,
+    # wrong: the votes are 0 and 1
+    wrong=lambda **point: _slack(point, zero_or_one),
     tolerance=1e-12,
 )
 def _moved_slack(**point: float) -> float:

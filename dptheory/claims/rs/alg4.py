@@ -1,5 +1,3 @@
-"""rs.alg4: ranked sparsification is post-processing."""
-
 from dptheory import privacy
 from dptheory.claims._row import Source, Verdict, new_row
 from dptheory.claims.rf import _ranked_release as ranked
@@ -8,10 +6,8 @@ row = new_row(
     id="rs.alg4",
     source=Source("rs", "Appendix I, Algorithm 4"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     calculators=(privacy.combined_multiplier,),
-    proved=True,
 )
 
 

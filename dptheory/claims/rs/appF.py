@@ -1,25 +1,19 @@
-"""rs.appF: symmetry seen in random projections."""
-
 import itertools
 import math
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
-
 
 row = new_row(
     id="rs.appF",
     source=Source("rs", "Appendix F, Figs 6 to 9"),
     verdict=Verdict.NOT_SHOWN,
     calculators=(gradients.projected_skewness,),
-    proved=True,
     figure="measured_deviations",
 )
 

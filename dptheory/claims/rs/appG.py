@@ -1,5 +1,3 @@
-"""rs.appG: best sparsification rate."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -22,7 +20,6 @@ row = new_row(
     source=Source("rs", "Appendix G", (114, 116)),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rs.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_optimal_rate,
     calculators=(
@@ -31,7 +28,6 @@ row = new_row(
         sparsification.optimal_rate_flat,
         sparsification.best_rate,
     ),
-    proved=True,
     figure="tradeoff",
 )
 
@@ -74,13 +70,7 @@ def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: 
 
 
 @row.equal(
-    lambda: [
-        (dc, gamma, ds, a)
-        for dc in (0.5, 1.0)
-        for gamma in (0.25, 1.0, 2.0)
-        for ds in (2.0, 8.0)
-        for a in (0.5, 0.6, 0.9)
-    ],
+    lambda: itertools.product((0.5, 1.0), (0.25, 1.0, 2.0), (2.0, 8.0), (0.5, 0.6, 0.9)),
     tolerance=1e-5,
 )
 def _(dc: float, gamma: float, ds: float, a: float) -> Sides:
@@ -130,11 +120,9 @@ def _flat_best(scale: Fraction, ratio: Fraction) -> float:
 
 
 @row.equal(
-    lambda: [
-        (scale, ratio)
-        for scale in (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(100))
-        for ratio in (Fraction(1, 10), Fraction(1, 2), Fraction(3))
-    ],
+    lambda: itertools.product(
+        (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(100)), (Fraction(1, 10), Fraction(1, 2), Fraction(3))
+    ),
     tolerance=1e-12,
 )
 def _(scale: Fraction, ratio: Fraction) -> Sides:

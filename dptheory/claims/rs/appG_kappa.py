@@ -1,5 +1,3 @@
-"""rs.appG.kappa: kappa against the rate."""
-
 import itertools
 import math
 
@@ -11,7 +9,6 @@ row = new_row(
     id="rs.appG.kappa",
     source=Source("rs", "Appendix G, text before equation 114"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
     calculators=(sparsification.kappa,),
 )
 

@@ -1,18 +1,14 @@
-"""rs.appH: noise of momentum and of Adam."""
-
 import itertools
 import math
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import convergence
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rf.momentum import momentum_cases, noise_weights, printed_velocity_variance, squares
-
-Array = NDArray[np.float64]
 
 
 def printed_adam_variance(noise_std: float, mu: float, steps: int) -> float:
@@ -25,7 +21,6 @@ row = new_row(
     source=Source("rs", "Appendix H", tuple(range(117, 124))),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rs.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_adam_variance,
     calculators=(
@@ -34,7 +29,6 @@ row = new_row(
         convergence.adam_velocity_variance,
         convergence.adam_corrected_variance,
     ),
-    proved=True,
     figure="momentum_noise",
 )
 

@@ -1,5 +1,3 @@
-"""rs.as_tight: as tight as the bound without a mask."""
-
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
@@ -11,10 +9,8 @@ row = new_row(
     id="rs.as_tight",
     source=Source("rs", "section 3.3, text after equation 15", (15,)),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     calculators=(convergence.dpsgd_bound,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.automatic_clip: every gradient normalised by its norm and a constant."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -12,10 +10,8 @@ _OWN = {"add-remove": 1, "replace-one": 2}
 row = new_row(
     id="rs.automatic_clip",
     source=Source("rs", "new, on Algorithm 1, line 5"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.clipping.automatic_clip_sensitivity,),
-    proved=True,
 )
 
 
@@ -71,11 +67,6 @@ def _bound(point: dict[str, float]) -> float:
     )
 
 
-def _twice_gamma_slack(**point: float) -> float:
-    """Wrong statement: R over R + 2 gamma."""
-    return _slack(_bound(point | {"gamma": 2 * point["gamma"]}), point)
-
-
 @row.inequality(
     {
         "replaced": Range(0, 1, integer=True),
@@ -84,7 +75,8 @@ def _twice_gamma_slack(**point: float) -> float:
         **{name: Range(0.0, 1.0) for name in "gh"},
         **{f"{name}_angle": Range(0.0, 2 * math.pi) for name in "gh"},
     },
-    wrong=_twice_gamma_slack,
+    # wrong: R over R + 2 gamma
+    wrong=lambda **point: _slack(_bound(point | {"gamma": 2 * point["gamma"]}), point),
 )
 def _moved_slack(**point: float) -> float:
     """no two records in the plane are further apart"""

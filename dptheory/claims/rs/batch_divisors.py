@@ -1,5 +1,3 @@
-"""rs.batch_divisors: constants for both divisors of Poisson batches."""
-
 import itertools
 import math
 from dataclasses import dataclass
@@ -14,10 +12,8 @@ from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 row = new_row(
     id="rs.batch_divisors",
     source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.drawn_size_factor,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.changing_steps: step sizes and masks that change."""
-
 import dataclasses
 import math
 from collections.abc import Iterable
@@ -90,10 +88,8 @@ LARGE = (
 row = new_row(
     id="rs.changing_steps",
     source=Source("rs", "new, on Theorem 3.2"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.noisy_sgd_bound,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.clip_descent: what a step descends where gradients are clipped by other rules."""
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -14,10 +12,8 @@ Rule = Callable[[Vector], list[float]]
 row = new_row(
     id="rs.clip_descent",
     source=Source("rs", "new, on Theorem 3.4 and Algorithm 1, line 5"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(gradients.clip,),
-    proved=True,
 )
 
 
@@ -84,7 +80,11 @@ def _flat_is_no_better_slack(**point: float) -> float:
     return -_layer_slack(**point)
 
 
-@row.inequality({f"g{i}": Range(-3.0, 3.0) for i in range(3)}, wrong=_flat_is_no_better_slack, tolerance=1e-12)
+@row.inequality(
+    {f"g{i}": Range(-3.0, 3.0) for i in range(3)},
+    wrong=_flat_is_no_better_slack,
+    tolerance=1e-12,
+)
 def _layer_slack(**point: float) -> float:
     """of a record's own gradient clipping by layer keeps no more than flat clipping"""
     g = [point[f"g{i}"] for i in range(3)]

@@ -1,5 +1,3 @@
-"""rs.communication: communication."""
-
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
@@ -15,7 +13,6 @@ row = new_row(
     source=Source("rs", "section 5; RF, section 4"),
     verdict=Verdict.HOLDS,
     calculators=(sparsification.communication,),
-    proved=True,
 )
 
 

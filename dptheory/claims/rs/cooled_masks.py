@@ -1,5 +1,3 @@
-"""rs.cooled_masks: the plain mean when masks change."""
-
 import dataclasses
 import itertools
 import math
@@ -15,10 +13,8 @@ from dptheory.claims.rs._noisy_runs import NoisyRun
 row = new_row(
     id="rs.cooled_masks",
     source=Source("rs", "new, on Theorem 3.2 and section 4.1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.plain_mean_bound,),
-    proved=True,
 )
 
 

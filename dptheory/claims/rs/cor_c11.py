@@ -1,5 +1,3 @@
-"""rs.cor_c11: bound at a privacy budget falls with T."""
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -176,11 +174,9 @@ row = new_row(
     ),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rs.v",
     kernel_theorems=("printed_is_false",),
     printed=printed_noise,
     calculators=(convergence.privacy_term, convergence.private_bound, convergence.optimal_steps),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.epoch_mask: coordinates updated in an epoch."""
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -18,11 +16,9 @@ row = new_row(
     id="rs.epoch_mask",
     source=Source("rs", "section 4.2; RF, section 3.2"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_coordinates,
     calculators=(convergence.coasting_distance,),
-    proved=True,
 )
 
 

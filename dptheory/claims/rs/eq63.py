@@ -1,5 +1,3 @@
-"""rs.eq63: deviation near convergence."""
-
 import math
 from fractions import Fraction
 
@@ -9,9 +7,7 @@ row = new_row(
     id="rs.eq63",
     source=Source("rs", "Appendix B.3", (63,)),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
-    proved=True,
 )
 
 

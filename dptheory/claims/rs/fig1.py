@@ -1,5 +1,3 @@
-"""rs.fig1: less noise, larger gradients on the kept coordinates."""
-
 import itertools
 import math
 from fractions import Fraction
@@ -7,13 +5,12 @@ from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from dptheory import gradients
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
-Array = NDArray[np.float64]
 Batch = tuple[tuple[int, ...], ...]
 
 
@@ -26,11 +23,9 @@ row = new_row(
     id="rs.fig1",
     source=Source("rs", "section 1.1, Fig. 1c and 1d"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_noise_ratio,
     calculators=(gradients.noise_norm_ratio, gradients.relaxed_gradient_ratio),
-    proved=True,
     figure="noise_norm_ratio",
 )
 

@@ -1,5 +1,3 @@
-"""rs.fig1.range: the clip of the sketches, and smaller ones."""
-
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -10,7 +8,6 @@ row = new_row(
     id="rs.fig1.range",
     source=Source("rs", "Fig. 1, caption"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
     calculators=(gradients.relaxed_gradient_ratio,),
 )
 

@@ -1,5 +1,3 @@
-"""rs.fixed_rate: gain at a fixed learning rate."""
-
 import math
 from fractions import Fraction
 
@@ -10,10 +8,8 @@ from dptheory.claims.rs._kappa import calculated, exact_kappa_of
 row = new_row(
     id="rs.fixed_rate",
     source=Source("rs", "new, on Theorem 3.5"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(sparsification.least_kappa,),
-    proved=True,
     figure="tradeoff",
 )
 

@@ -1,5 +1,3 @@
-"""rs.held_masks: masks held through an epoch."""
-
 import math
 from fractions import Fraction
 
@@ -12,10 +10,8 @@ from dptheory.claims.rs import _noisy_runs, _worst_case
 row = new_row(
     id="rs.held_masks",
     source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.held_mask_bound,),
-    proved=True,
 )
 
 

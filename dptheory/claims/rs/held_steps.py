@@ -1,5 +1,3 @@
-"""rs.held_steps: all steps of epochs that hold their mask."""
-
 import itertools
 import math
 from dataclasses import dataclass
@@ -77,10 +75,8 @@ class Wave:
 row = new_row(
     id="rs.held_steps",
     source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.momentum_mask_bound,),
-    proved=True,
 )
 
 _WAVES = tuple(

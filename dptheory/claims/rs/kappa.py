@@ -1,5 +1,3 @@
-"""rs.kappa: exact value of kappa."""
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -7,24 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa
 from dptheory.claims.rs._kappa import printed_kappa
 
-Array = NDArray[np.float64]
-
-
 row = new_row(
     id="rs.kappa",
     source=Source("rs", "new, on Lemma 3.3"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(sparsification.kappa,),
-    proved=True,
     figure="kappa_rate",
 )
 
@@ -45,13 +38,7 @@ def _(field: str, dim: int, keep: int, seed: int, masks: int) -> Sides:
     )
 
 
-@row.equal(
-    lambda: [
-        (field, keep)
-        for field in ("norm_ratio", "probability", "lower", "upper", "norm_ratio_error")
-        for keep in (3, 10)
-    ]
-)
+@row.equal(lambda: itertools.product(("norm_ratio", "probability", "lower", "upper", "norm_ratio_error"), (3, 10)))
 def _(field: str, keep: int) -> Sides:
     """rows: what no draw enters, under another seed"""
     return (

@@ -1,5 +1,3 @@
-"""rs.kappa_error: error bound of kappa."""
-
 from dataclasses import replace
 
 from dptheory import sparsification
@@ -9,10 +7,8 @@ from dptheory.claims.rs import _kappa
 row = new_row(
     id="rs.kappa_error",
     source=Source("rs", "new, on Lemma 3.3"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(sparsification.kappa,),
-    proved=True,
 )
 
 

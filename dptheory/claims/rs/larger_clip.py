@@ -1,5 +1,3 @@
-"""rs.larger_clip: larger gains for larger C."""
-
 import math
 from fractions import Fraction
 from functools import cache
@@ -14,7 +12,6 @@ row = new_row(
     source=Source("rs", "section 6.1, item (ii), and Appendix J"),
     verdict=Verdict.CONDITIONAL,
     calculators=(sparsification.optimal_rate_flat, sparsification.best_rate, sparsification.relative_bound),
-    proved=True,
 )
 
 

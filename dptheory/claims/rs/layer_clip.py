@@ -1,5 +1,3 @@
-"""rs.layer_clip: every layer clipped to a clip of its own."""
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,10 +11,8 @@ _GRID = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 row = new_row(
     id="rs.layer_clip",
     source=Source("rs", "new, on Algorithm 1, line 5"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.clipping.layer_clip_sensitivity,),
-    proved=True,
 )
 
 
@@ -65,18 +61,14 @@ def _bound(point: dict[str, float]) -> float:
     )
 
 
-def _largest_clip_slack(**point: float) -> float:
-    """Wrong statement: the largest clip alone."""
-    return _slack((1 + point["replaced"]) * max(point[f"c{i}"] for i in range(3)), point)
-
-
 @row.inequality(
     {
         "replaced": Range(0, 1, integer=True),
         **{f"c{i}": Range(0.1, 3.0, log=True) for i in range(3)},
         **{f"{name}{i}": Range(-1.0, 1.0) for i in range(3) for name in "gh"},
     },
-    wrong=_largest_clip_slack,
+    # wrong: the largest clip alone
+    wrong=lambda **point: _slack((1 + point["replaced"]) * max(point[f"c{i}"] for i in range(3)), point),
 )
 def _moved_slack(**point: float) -> float:
     """no two records are further apart"""

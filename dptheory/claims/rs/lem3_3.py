@@ -1,5 +1,3 @@
-"""rs.lem3.3: range of kappa."""
-
 import math
 from fractions import Fraction
 
@@ -14,11 +12,9 @@ row = new_row(
     source=Source("rs", "Lemma 3.3", (11, 57, 77)),
     verdict=Verdict.FALSE,
     severity=Severity.REPAIRABLE,
-    kernel="rs.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=lambda rate: (1.0 - rate, 1.0),
     calculators=(sparsification.kappa,),
-    proved=True,
     figure="kappa_rate",
 )
 

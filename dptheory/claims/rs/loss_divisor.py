@@ -1,5 +1,3 @@
-"""rs.loss_divisor: losses divided by the weights of the whole batch."""
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -101,10 +99,8 @@ _OWN = {"add-remove": 1, "replace-one": 2}
 row = new_row(
     id="rs.loss_divisor",
     source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.clipping.weighted_mean_sensitivity,),
-    proved=True,
 )
 
 
@@ -199,11 +195,6 @@ def _covered(worth: float, epsilon: float, rate: float, sigma: float, ratio: flo
     return printed_delta(epsilon, rate, sigma / worth) - sampled_delta(epsilon, rate, sigma, batch)
 
 
-def _uncovered_slack(epsilon: float, rate: float, sigma: float, ratio: float, **point: float) -> float:
-    """Wrong statement: at sigma itself."""
-    return _covered(1.0, epsilon, rate, sigma, ratio, point)
-
-
 @row.inequality(
     {
         "epsilon": Range(0.0, 1.0),
@@ -213,7 +204,8 @@ def _uncovered_slack(epsilon: float, rate: float, sigma: float, ratio: float, **
         **{f"w{j}": Range(0.0, 1.0) for j in range(3)},
         **{f"g{j}": Range(-2.0, 2.0) for j in range(3)},
     },
-    wrong=_uncovered_slack,
+    # wrong: at sigma itself
+    wrong=lambda epsilon, rate, sigma, ratio, **point: _covered(1.0, epsilon, rate, sigma, ratio, point),
     tolerance=1e-5,  # of the sum over the grid
 )
 def _sampled_slack(epsilon: float, rate: float, sigma: float, ratio: float, **point: float) -> float:

@@ -1,23 +1,17 @@
-"""rs.mask_is_clip: a mask acts as a larger clip, up to how few entries the gradients sit in."""
-
 import itertools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-
-Array = NDArray[np.float64]
 
 row = new_row(
     id="rs.mask_is_clip",
     source=Source("rs", "new, on Lemma 3.3, Theorem 3.5 and section 6.1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(sparsification.masked_descent,),
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.momentum_masks: momentum with masked gradients."""
-
 import math
 from fractions import Fraction
 
@@ -13,10 +11,8 @@ from dptheory.claims.rs import _worst_case
 row = new_row(
     id="rs.momentum_masks",
     source=Source("rs", "new, on Theorem 3.2 and Algorithm 1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(convergence.momentum_mask_bound,),
-    proved=True,
 )
 
 

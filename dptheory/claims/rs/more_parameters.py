@@ -1,5 +1,3 @@
-"""rs.more_parameters: larger gains for more parameters."""
-
 from fractions import Fraction
 
 from dptheory import papers
@@ -9,7 +7,6 @@ row = new_row(
     id="rs.more_parameters",
     source=Source("rs", "section 6.2, Table 2"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
 )
 
 

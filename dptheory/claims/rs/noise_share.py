@@ -1,5 +1,3 @@
-"""rs.noise_share: the noise term gains weight in training."""
-
 import itertools
 from fractions import Fraction
 
@@ -9,7 +7,6 @@ row = new_row(
     id="rs.noise_share",
     source=Source("rs", "section 4.1"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.one_run: epsilon from one run, for every mechanism."""
-
 import bisect
 import itertools
 import math
@@ -14,10 +12,8 @@ from dptheory.privacy.auditing._one_run import _chance
 row = new_row(
     id="rs.one_run",
     source=Source("rs", "new, on Theorem 3.1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.auditing.one_run_epsilon,),
-    proved=True,
 )
 
 _ROUNDING = 1e-9

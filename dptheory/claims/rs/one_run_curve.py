@@ -1,5 +1,3 @@
-"""rs.one_run_curve: epsilon from one run of a mechanism whose trade-off curve is known but for its noise."""
-
 import itertools
 import math
 from collections.abc import Callable
@@ -15,10 +13,8 @@ from dptheory.privacy.auditing._one_run import _inverse_curve, _least_mass
 row = new_row(
     id="rs.one_run_curve",
     source=Source("rs", "new, on Theorem 3.1"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(privacy.auditing.one_run_epsilon,),
-    proved=True,
 )
 
 _EPSILONS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.5)

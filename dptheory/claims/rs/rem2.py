@@ -1,5 +1,3 @@
-"""rs.rem2: masking clipped SGD."""
-
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa import calculated, exact_kappa_of, printed_kappa
@@ -8,11 +6,9 @@ row = new_row(
     id="rs.rem2",
     source=Source("rs", "Remark 2"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_kappa,
     calculators=(sparsification.kappa,),
-    proved=True,
 )
 
 

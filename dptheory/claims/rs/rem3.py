@@ -1,5 +1,3 @@
-"""rs.rem3: trade-off of DP-SGD."""
-
 import math
 from fractions import Fraction
 
@@ -14,10 +12,8 @@ row = new_row(
     id="rs.rem3",
     source=Source("rs", "Remark 3"),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     calculators=(sparsification.least_kappa, sparsification.tuned_bound),
-    proved=True,
     figure="tradeoff",
 )
 

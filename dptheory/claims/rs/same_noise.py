@@ -1,5 +1,3 @@
-"""rs.same_noise: same tendency for the same noise."""
-
 from fractions import Fraction
 
 from dptheory import sparsification
@@ -9,7 +7,6 @@ row = new_row(
     id="rs.same_noise",
     source=Source("rs", "section 6.1, item (iii)"),
     verdict=Verdict.CONDITIONAL,
-    proved=True,
     calculators=(sparsification.least_kappa,),
 )
 

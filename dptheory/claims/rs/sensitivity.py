@@ -1,5 +1,3 @@
-"""rs.sensitivity: noise calibrated to the sensitivity."""
-
 from fractions import Fraction
 
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
@@ -9,7 +7,6 @@ row = new_row(
     source=Source("rs", "section 1, before equation 4; RF, section 1"),
     verdict=Verdict.FALSE,
     severity=Severity.SLIP,
-    proved=True,
 )
 
 

@@ -1,5 +1,3 @@
-"""rs.small_epsilon: larger gains at the smaller epsilon."""
-
 from fractions import Fraction
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
@@ -9,7 +7,6 @@ row = new_row(
     id="rs.small_epsilon",
     source=Source("rs", "section 6.2, Table 2, gains by epsilon"),
     verdict=Verdict.HOLDS,
-    proved=True,
 )
 
 

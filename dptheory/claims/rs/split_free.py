@@ -1,5 +1,3 @@
-"""rs.split_free: kappa without a split of the clipping norm."""
-
 import dataclasses
 import functools
 import itertools
@@ -7,22 +5,18 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _runs as enumeration
 
 row = new_row(
     id="rs.split_free",
     source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(sparsification.largest_split_free_kappa,),
-    proved=True,
 )
-
-Array = NDArray[np.float64]
 
 
 def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> Array:

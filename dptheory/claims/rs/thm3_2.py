@@ -1,5 +1,3 @@
-"""rs.thm3.2: noisy SGD with random sparsification."""
-
 import math
 from fractions import Fraction
 
@@ -27,11 +25,9 @@ row = new_row(
     id="rs.thm3.2",
     source=Source("rs", "Theorem 3.2", (5, *range(25, 35))),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_noisy_sgd,
     calculators=(convergence.noisy_sgd_bound, convergence.fresh_mask_moments, convergence.epoch_mask_moments),
-    proved=True,
     figure="bound_recursion",
 )
 

@@ -1,5 +1,3 @@
-"""rs.thm5.1: reconstruction error."""
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -8,9 +6,9 @@ from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
 # --- Errors of reconstruction attacks by hypergeometric laws and by hand, for the checks
@@ -21,7 +19,7 @@ def rate_of(dim: int, keep: int) -> float:
     return 1 - keep / dim
 
 
-def leading_ones(dim: int, ones: int) -> NDArray[np.float64]:
+def leading_ones(dim: int, ones: int) -> Array:
     """A vector with so many ones, zero elsewhere."""
     return np.asarray(np.arange(dim) < ones, dtype=np.float64)
 
@@ -53,7 +51,7 @@ def sparse_field(dim: int, ones: int, keep: int, field: str) -> float:
     return {"given": found.given_recoverable, "lost": found.lost_probability, "value": found.value}[field]
 
 
-def border(unknowns: int, row: str) -> NDArray[np.float64]:
+def border(unknowns: int, row: str) -> Array:
     """The identity and a row of ones, or its first row once more."""
     return np.vstack([np.eye(unknowns), np.ones(unknowns) if row == "ones" else np.eye(unknowns)[0]])
 
@@ -105,11 +103,9 @@ row = new_row(
     id="rs.thm5.1",
     source=Source("rs", "Theorem 5.1", (17, 99, 110, 111, 112)),
     verdict=Verdict.CONDITIONAL,
-    kernel="rs.v",
     kernel_theorems=("reading_is_false", "correction_holds"),
     printed=printed_error_bound,
     calculators=(sparsification.expected_error, sparsification.error_lower_bound, sparsification.bayes_error),
-    proved=True,
     figure="reconstruction_error",
 )
 
@@ -184,7 +180,7 @@ def _(k: Vector, keep: int) -> Sides:
     )
 
 
-def _two_levels(dim: int, large: int) -> NDArray[np.float64]:
+def _two_levels(dim: int, large: int) -> Array:
     """A vector of ``large`` entries 3 and otherwise 1."""
     return np.where(np.arange(dim) < large, 3.0, 1.0)
 
@@ -205,14 +201,12 @@ def _(dim: int, large: int, keep: int) -> Sides:
     )
 
 
-def _masks(rng: np.random.Generator, n: int, dim: int, keep: int) -> NDArray[np.float64]:
+def _masks(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
     """n masks, shape (n, dim)."""
     return (rng.random((n, dim)).argsort(axis=1) < keep).astype(np.float64)
 
 
-def _attacked(
-    rng: np.random.Generator, n: int, k: Sequence[float], keep: int, sigma: float, tau: float
-) -> NDArray[np.float64]:
+def _attacked(rng: np.random.Generator, n: int, k: Sequence[float], keep: int, sigma: float, tau: float) -> Array:
     """Squared errors of the attack on x ~ N(0, tau^2): mask, noise, then ridge regression (least squares at tau = inf)."""
     vector, x = np.asarray(k, dtype=np.float64), rng.standard_normal(n) * min(tau, 1.0)
     mask = _masks(rng, n, vector.size, keep)

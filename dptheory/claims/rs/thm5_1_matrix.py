@@ -1,5 +1,3 @@
-"""rs.thm5.1.matrix: reconstruction error, several unknowns."""
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -8,9 +6,9 @@ from functools import partial
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dptheory import sparsification
+from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import thm5_1
 
@@ -21,14 +19,12 @@ Matrix = tuple[Vector, ...]
 row = new_row(
     id="rs.thm5.1.matrix",
     source=Source("rs", "new, on equation 16 and Theorem 5.1", (16,)),
-    ours=True,
     verdict=Verdict.HOLDS,
     calculators=(
         sparsification.matrix_expected_error,
         sparsification.matrix_error_lower_bound,
         sparsification.gaussian_matrix_error,
     ),
-    proved=True,
 )
 
 
@@ -116,10 +112,6 @@ def _(K: Matrix) -> Sides:
     )
 
 
-def _unconditional_loewner_slack(**entries: float) -> float:
-    return _least_eigenvalue(entries, conditional=False)
-
-
 def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
     """The slack with the bound P B for the mean given full rank, or with B as if P were 1; 0 where K has not full rank."""
     keep = int(entries.pop("keep"))
@@ -139,7 +131,7 @@ def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
         **{f"k{i}{j}": Range(-2, 2, integer=True) for i in range(4) for j in range(2)},
         "keep": Range(2, 4, integer=True),
     },
-    wrong=_unconditional_loewner_slack,
+    wrong=lambda **entries: _least_eigenvalue(entries, conditional=False),
     tolerance=1e-10,
 )
 def _loewner_slack(**entries: float) -> float:
@@ -152,7 +144,7 @@ def _loewner_slack(**entries: float) -> float:
 
 def _attacked_matrix(
     rng: np.random.Generator, n: int, K: Matrix | None, dim: int, unknowns: int, keep: int, sigma: float
-) -> NDArray[np.float64]:
+) -> Array:
     """|x - xhat|^2 of least squares on the kept rows; K = None draws a Gaussian matrix each time."""
     x = rng.standard_normal((n, unknowns, 1))
     order = rng.random((n, dim)).argsort(axis=1)[:, :keep]

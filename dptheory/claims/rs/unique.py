@@ -1,5 +1,3 @@
-"""rs.unique: only DP-SGD has something to gain."""
-
 import math
 from fractions import Fraction
 
@@ -9,7 +7,6 @@ row = new_row(
     id="rs.unique",
     source=Source("rs", "abstract, sections 1.1, 6.1 and 7"),
     verdict=Verdict.NOT_SHOWN,
-    proved=True,
 )
 
 

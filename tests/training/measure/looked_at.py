@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from dptheory.training.measure._view import View
+from dptheory.training.measure._measurements import View
 from dptheory.training.runs import Run, _prepare, one_step, prepare
 from tests.training.tiny import tiny_config, tiny_load
 

@@ -17,13 +17,15 @@ from dptheory.training.measure import (
     Row,
     Snapshot,
     ValidateSettings,
-    _validation_rows,
+    _validation,
     measure_gradient,
 )
 from dptheory.training.measure._rows import Labels
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
 from tests.named import by_name
+from tests.training.made_rows import row as made_row
+from tests.training.stand_ins import Anchors
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3
@@ -133,7 +135,7 @@ def normal(generator: torch.Generator, std: float, dtype: torch.dtype = torch.fl
 
 
 def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1)
+    row = made_row(2.0, 2.5, 0.1)
     assert row.within and not dataclasses.replace(row, measured=2.501).within
     assert dataclasses.replace(row, measured=1.5).within and not dataclasses.replace(row, measured=1.499).within
     exact = dataclasses.replace(row, standard_error=0.0)
@@ -149,47 +151,24 @@ def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
 
 
 def test_a_bound_may_be_missed_by_the_slack_alone() -> None:
-    row = Row(
-        group="g",
-        quantity="q",
-        setting="",
-        claims="c",
-        predicted=2.0,
-        measured=2.0,
-        standard_error=0.1,
-        relation="at least",
-    )
+    row = made_row(2.0, 2.0, 0.1, relation="at least")
     for measured, least, most in ((1.49, False, True), (1.51, True, True), (2.49, True, True), (2.51, True, False)):
         assert dataclasses.replace(row, measured=measured).within == least
         assert dataclasses.replace(row, measured=measured, relation="at most").within == most
     for relation in ("equal", "at least", "at most"):  # with no slack at all, the bound itself keeps to it
-        assert Row(
-            group="g",
-            quantity="q",
-            setting="",
-            claims="c",
-            predicted=0.0,
-            measured=0.0,
-            standard_error=0.0,
-            relation=relation,
-        ).within
+        assert made_row(0.0, 0.0, relation=relation).within
 
 
 def test_the_error_of_a_prediction_widens_the_reach() -> None:
-    row = Row(
-        group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.75, standard_error=0.1, error=0.25
-    )
+    row = made_row(2.0, 2.75, 0.1, error=0.25)
     assert row.reach == 0.75 and row.within and not dataclasses.replace(row, measured=2.751).within
-    assert (
-        Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1).reach
-        == 0.5
-    )
+    assert made_row(2.0, 2.5, 0.1).reach == 0.5
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0], error=0.25).error == 0.25
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
 
 
 def test_a_ratio_and_what_is_broken() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=3.0, standard_error=0.0)
+    row = made_row(2.0, 3.0)
     assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
     assert row.broken and not dataclasses.replace(row, assumption="a").broken
     assert not dataclasses.replace(row, measured=2.0).broken
@@ -197,16 +176,8 @@ def test_a_ratio_and_what_is_broken() -> None:
 
 def test_labels_fill_the_rows() -> None:
     labels = Labels(group="g", claims="c")
-    assert labels.fixed("q", "s", 1, 2, "a", "at most") == Row(
-        group="g",
-        quantity="q",
-        setting="s",
-        claims="c",
-        predicted=1.0,
-        measured=2.0,
-        standard_error=0.0,
-        assumption="a",
-        relation="at most",
+    assert labels.fixed("q", "s", 1, 2, "a", "at most") == made_row(
+        1.0, 2.0, setting="s", assumption="a", relation="at most"
     )
     draws = [1.0, 2.0, 4.0, 9.0]
     row = labels.mean("q", "s", [1.0, 1.0, 2.0, 2.0], draws, "a", "at least")
@@ -221,9 +192,9 @@ def test_labels_fill_the_rows() -> None:
 
 
 def test_rates_drop_a_whole_number_of_entries() -> None:
-    assert _validation_rows.whole_rate(0.4, 24) == 1 - 14 / 24
-    assert _validation_rows.whole_rate(1e-9, 10) == pytest.approx(0.1)
-    assert _validation_rows.whole_rate(1 - 1e-9, 10) == 0.9
+    assert _validation.whole_rate(0.4, 24) == 1 - 14 / 24
+    assert _validation.whole_rate(1e-9, 10) == pytest.approx(0.1)
+    assert _validation.whole_rate(1 - 1e-9, 10) == 0.9
 
 
 def test_error_of_a_step() -> None:
@@ -256,7 +227,7 @@ def test_error_of_a_step() -> None:
     full = runs(None)
     masked = runs(seeded(int(torch.randint(2**31, (), generator=generator))))
     spread = float(np.sqrt(np.mean((pool - mean) ** 2)))
-    assert _validation_rows.deviation(SNAPSHOT) == pytest.approx(spread, rel=1e-6)
+    assert _validation.deviation(SNAPSHOT) == pytest.approx(spread, rel=1e-6)
     given = (float(np.linalg.norm(mean)), DIM, spread, CLIP, SIGMA, size, rate)
     gaussian, flat = (
         gradients.clipped_gradient_mse(
@@ -282,19 +253,19 @@ def test_error_of_a_step() -> None:
     last = drawn(flat.masked.signal_loss, masked["loss"])
     said = "rf.eq7: deviations N(0, s^2 I), true gradient flat"
     expected.append(("mse", "signal_loss", f"freeze {rate:.3g}", "rf.eq6, rf.eq7", *last, said, "equal"))
-    same(_validation_rows.mse_rows(SNAPSHOT, SETTINGS, seeded()), expected)
+    same(_validation.mse_rows(SNAPSHOT, SETTINGS, seeded()), expected)
     assert 0 < masked["share"].mean() < full["share"].mean() < 1
 
 
 def test_a_zero_gradient_is_not_clipped() -> None:
     zeros = dataclasses.replace(SNAPSHOT, pool=torch.zeros(POOL, DIM))
     true = torch.ones(DIM, dtype=torch.float64)
-    loss, share = _validation_rows._law(zeros, true, torch.zeros(POOL, dtype=torch.float64), true > 0, SETTINGS)
+    loss, share = _validation._law(zeros, true, torch.zeros(POOL, dtype=torch.float64), true > 0, SETTINGS)
     assert (loss, share) == (DIM, 0.0)
     level = dataclasses.replace(SNAPSHOT, pool=torch.full((POOL, 1), CLIP))
     one = torch.ones(1, dtype=torch.float64)
     squares = torch.full((POOL,), CLIP, dtype=torch.float64).square()
-    assert _validation_rows._law(level, one, squares, one > 0, SETTINGS)[1] == 0.0  # of norm C: not clipped
+    assert _validation._law(level, one, squares, one > 0, SETTINGS)[1] == 0.0  # of norm C: not clipped
 
 
 # --- clipping and kappa ---------------------------------------------------------------------------------------------------
@@ -326,7 +297,7 @@ def test_clipped_descent() -> None:
                 ("clipping", "descent, symmetrised", *words, *both, "none", "at least"),
                 ("clipping", "descent", *words, bound, kept, 0.0, "rs.lem3.2: deviations symmetric", "at least"),
             ]
-    same(_validation_rows.clipping_rows(SNAPSHOT, SETTINGS), expected)
+    same(_validation.clipping_rows(SNAPSHOT, SETTINGS), expected)
 
 
 def test_kappa() -> None:
@@ -351,7 +322,7 @@ def test_kappa() -> None:
             samples.append(hit * min(own**2, room * own) / (below * min(size**2, room * size)))
         exact = sparsification.kappa(mean, clip_norm=clip, drop_rate=rate, deviation=deviations, seed=seed)
         gaussian = sparsification.kappa(
-            mean, clip_norm=clip, drop_rate=rate, deviation=_validation_rows.deviation(SNAPSHOT), seed=seed
+            mean, clip_norm=clip, drop_rate=rate, deviation=_validation.deviation(SNAPSHOT), seed=seed
         )
         whole = clipped(pool, clip).sum(0) @ mean
         ratios = [clipped(pool * mask, clip).sum(0) @ mean / whole for mask in masks[:20]]
@@ -367,7 +338,7 @@ def test_kappa() -> None:
         ]
         errors += [exact.error, 0.0, 0.0, exact.error, gaussian.error]
         assert 0 < below < 1
-    rows, notes = _validation_rows.kappa_rows(SNAPSHOT, settings, seeded())
+    rows, notes = _validation.kappa_rows(SNAPSHOT, settings, seeded())
     own = [row for row in rows if row.claims == "rs.mask_is_clip"]
     rows = [row for row in rows if row not in own]
     same(rows, expected)
@@ -382,7 +353,7 @@ def test_what_kappa_cannot_say_is_noted(monkeypatch: pytest.MonkeyPatch) -> None
     pool[0, 0], pool[1, 0] = 1.0, 3.0
     training = dataclasses.replace(SETTINGS.training, max_grad_norm=4 / 3)
     settings = dataclasses.replace(SETTINGS, training=training)
-    rows, notes = _validation_rows.kappa_rows(dataclasses.replace(SNAPSHOT, pool=pool), settings, seeded())
+    rows, notes = _validation.kappa_rows(dataclasses.replace(SNAPSHOT, pool=pool), settings, seeded())
     assert notes[0] == "kappa at C is undefined: no deviation of 2 is shorter than 0.75 C"
     assert {row.setting.split(", ")[1] for row in rows if row.claims != "rs.mask_is_clip"} <= {"C' = 2 median"}
 
@@ -394,17 +365,17 @@ def test_what_kappa_cannot_say_is_noted(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(sparsification, "kappa", endless)
     training = dataclasses.replace(SETTINGS.training, max_grad_norm=2.5)
-    rows, notes = _validation_rows.kappa_rows(SNAPSHOT, dataclasses.replace(SETTINGS, training=training), seeded())
+    rows, notes = _validation.kappa_rows(SNAPSHOT, dataclasses.replace(SETTINGS, training=training), seeded())
     assert len([row for row in rows if row.claims != "rs.mask_is_clip"]) == 8
     assert notes == tuple(f"kappa at {name} for Gaussian deviations exceeds the largest float" for name in clips())
 
 
 def test_definition_of_kappa_at_its_corners() -> None:
     """f(X) = min(X, c sqrt X) on both sides of c^2; a deviation of length zC exactly is not below."""
-    found = _validation_rows._definition(2.0, np.array([0.04, 9.0]), np.array([[1.0, 0.5], [0.5, 0.5]]), 4 / 3)
+    found = _validation._definition(2.0, np.array([0.04, 9.0]), np.array([[1.0, 0.5], [0.5, 0.5]]), 4 / 3)
     room = 1 / 3
     np.testing.assert_allclose(found, [0.5 * 0.04 / (room * 2), room * 3 / (room * 2)], rtol=1e-12)
-    small = _validation_rows._definition(0.1, np.array([0.01]), np.array([[0.0]]), 4 / 3)
+    small = _validation._definition(0.1, np.array([0.01]), np.array([[0.0]]), 4 / 3)
     np.testing.assert_allclose(small, [1.0], rtol=1e-12)
 
 
@@ -423,7 +394,7 @@ def test_pruning() -> None:
             said = "gip.assumption1: Gaussian entries" if row.quantity == "top_k_mse" else "none"
             keep = {1: "keep 0.05", 7: "keep 0.3"}[row.keep]
             expected.append(("pruning", row.quantity, keep, claims[row.quantity], *numbers, said, "equal"))
-    same(_validation_rows.pruning_rows(SNAPSHOT, SETTINGS, np.random.default_rng(2)), expected)
+    same(_validation.pruning_rows(SNAPSHOT, SETTINGS, np.random.default_rng(2)), expected)
     assert {row[7] for row in expected} == {"none", "gip.assumption1: Gaussian entries"}
 
 
@@ -442,7 +413,7 @@ def test_ranking() -> None:
             shares = [np.sum(signal[np.argsort(-np.abs(n))[:keep]] ** 2) / np.sum(signal**2) for n in noisy]
             words = ("ranking", quantity, f"keep {ratio:g}", "rf.ranked")
             expected.append((*words, *drawn(predicted, shares), said, "equal"))
-    same(_validation_rows.ranking_rows(SNAPSHOT, SETTINGS, seeded()), expected)
+    same(_validation.ranking_rows(SNAPSHOT, SETTINGS, seeded()), expected)
 
 
 # --- angles and freezing ------------------------------------------------------------------------------------------------
@@ -483,7 +454,7 @@ def test_angles() -> None:
             ("gamma", drawn(freezing.expected_angle(law.dim, snr=law.snr, bias_angle=bias), off)),
         ):
             expected.append(("angles", quantity, name, "lf.def3.2, lf.angle_law", *numbers, "none", "equal"))
-    same(_validation_rows.angle_rows(SNAPSHOT, SETTINGS, seeded())[:12], expected)
+    same(_validation.angle_rows(SNAPSHOT, SETTINGS, seeded())[:12], expected)
 
 
 def freezing_expected(snapshot: Snapshot, growth_said: str, turn_said: str) -> list[Expected]:
@@ -522,9 +493,9 @@ def freezing_expected(snapshot: Snapshot, growth_said: str, turn_said: str) -> l
 
 
 def test_freezing() -> None:
-    assert _validation_rows.trainable_from(LAYERS) == FIRST
+    assert _validation.trainable_from(LAYERS) == FIRST
     positive = "lf.lem3.2b: inner products of the gradients >= 0"
-    found = _validation_rows.angle_rows(SNAPSHOT, SETTINGS, seeded())[12:]
+    found = _validation.angle_rows(SNAPSHOT, SETTINGS, seeded())[12:]
     sure = freezing.signal_growth(
         SNAPSHOT.batch[:, FIRST:].double().numpy(),
         frozen_norms=SNAPSHOT.batch[:, :FIRST].norm(dim=1).numpy(),
@@ -546,7 +517,7 @@ def test_what_freezing_rests_on(lower: float, limit: float, monkeypatch: pytest.
         freezing, "signal_growth", lambda *a, **named: dataclasses.replace(growth(*a, **named), lower=lower)
     )
     monkeypatch.setattr(freezing, "bias_turn", lambda **named: dataclasses.replace(turn(**named), limit=limit))
-    found = _validation_rows.angle_rows(SNAPSHOT, SETTINGS, seeded())
+    found = _validation.angle_rows(SNAPSHOT, SETTINGS, seeded())
     assert found[14].assumption == ("none" if lower >= 1 else "lf.lem3.2b: inner products of the gradients >= 0")
     assert found[15].assumption == (
         "none" if limit >= 1 else "lf.prop3.1.1: what freezing adds lies on the true gradient's side"
@@ -556,13 +527,13 @@ def test_what_freezing_rests_on(lower: float, limit: float, monkeypatch: pytest.
 def test_freezing_that_adds_nothing_turns_as_little() -> None:
     """All gradients are shorter than the clip: the sum is the same before and after."""
     short = dataclasses.replace(SNAPSHOT, batch=SNAPSHOT.batch / 100)
-    found = _validation_rows.angle_rows(short, SETTINGS, seeded())[15]
+    found = _validation.angle_rows(short, SETTINGS, seeded())[15]
     assert found.predicted == pytest.approx(found.measured, rel=1e-9)
-    assert found.assumption in ("none", _validation_rows.TURN)
+    assert found.assumption in ("none", _validation.TURN)
 
 
 def test_angles_of_cosines_that_rounding_moved() -> None:
-    found = _validation_rows._angles(np.array([1.0 + 1e-15, -1.0 - 1e-15, 0.5]))
+    found = _validation._angles(np.array([1.0 + 1e-15, -1.0 - 1e-15, 0.5]))
     np.testing.assert_allclose(found, [0.0, np.pi, np.pi / 3], atol=1e-12)
 
 
@@ -575,7 +546,7 @@ def test_what_the_theorems_on_freezing_are_asked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(freezing, "bias_turn", lambda **named: asked.update(turn=named.values()) or turn(**named))
     batch = SNAPSHOT.batch.repeat(150, 1)
     batch[:, -1] = 0.0  # there freezing adds nothing, whatever it does elsewhere
-    _validation_rows.angle_rows(dataclasses.replace(SNAPSHOT, batch=batch), SETTINGS, seeded())
+    _validation.angle_rows(dataclasses.replace(SNAPSHOT, batch=batch), SETTINGS, seeded())
     samples, frozen, clip = asked["growth"]
     np.testing.assert_array_equal(samples, batch[:1024, FIRST:].double().numpy())
     np.testing.assert_allclose(frozen, np.linalg.norm(batch[:1024, :FIRST].numpy(), axis=1), rtol=1e-5)
@@ -592,7 +563,7 @@ def test_one_gradient_is_aligned_with_itself() -> None:
     rng = np.random.default_rng(6)
     for _ in range(20):
         batch = torch.from_numpy(rng.standard_normal((1, DIM))).float()
-        rows = _validation_rows.angle_rows(dataclasses.replace(SNAPSHOT, batch=batch), SETTINGS, seeded())
+        rows = _validation.angle_rows(dataclasses.replace(SNAPSHOT, batch=batch), SETTINGS, seeded())
         assert rows[16].quantity == "signal-to-noise" and rows[16].within
 
 
@@ -621,18 +592,7 @@ def test_projection() -> None:
             ("projection", "error, random basis", *words, *drawn(error, np.sqrt(1 - shares)), "none", "equal"),
             ("projection", "error, GEP's basis", *words, error, measured, 0.0, "gep.jl: basis uniformly random", "equal"),
         ]  # fmt: skip
-    same(_validation_rows.projection_rows(SNAPSHOT, SETTINGS, seeded()), expected, 1e-4)
-
-
-class Anchors:
-    def __call__(self) -> list[torch.Tensor]:
-        return [SNAPSHOT.anchors]
-
-    def state_dict(self) -> dict:
-        return {}
-
-    def load_state_dict(self, state: dict) -> None:
-        pass
+    same(_validation.projection_rows(SNAPSHOT, SETTINGS, seeded()), expected, 1e-4)
 
 
 def test_embedding() -> None:
@@ -649,7 +609,7 @@ def test_embedding() -> None:
         ("joint", m.GepJoint),
         ("embedding_only", m.BiasedGep),
     ):
-        mechanism = kind(Anchors(), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
+        mechanism = kind(Anchors(SNAPSHOT.anchors), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
         mechanism.begin_step([torch.zeros(DIM)])
         total = mechanism.contribute([SNAPSHOT.batch], CLIP).total
         basis = mechanism.bases[0].double().numpy()
@@ -684,8 +644,8 @@ def test_embedding() -> None:
             ("embedding", "noise energy", *words, *drawn(getattr(quiet, name), energies), "none", "equal"),
             ("embedding", "mse", *words, *drawn(getattr(lossy, name) + bias, errors), "none", "equal"),
         ]
-    same(_validation_rows.embedding_rows(SNAPSHOT, SETTINGS, seeded()), expected, 1e-4)
-    given = _validation_rows._Given(SNAPSHOT.anchors)
+    same(_validation.embedding_rows(SNAPSHOT, SETTINGS, seeded()), expected, 1e-4)
+    given = _validation._Given(SNAPSHOT.anchors)
     assert given.state_dict() == {}
 
 
@@ -712,7 +672,7 @@ def test_attack() -> None:
     energy = (np.sum(outer**2), np.sum(head.weights * outer), 0.0)
     visible = (1 - predicted.lost_probability) * predicted.given_recoverable
     same(
-        _validation_rows.attack_rows(SNAPSHOT, SETTINGS, np.random.default_rng(4)),
+        _validation.attack_rows(SNAPSHOT, SETTINGS, np.random.default_rng(4)),
         [
             ("attack", "|gradient|^2", "last layer", "rs.thm5.1", *energy, "none", "equal"),
             ("attack", "error where not hidden", "rate 0.8", "rs.thm5.1", *drawn(visible, errors), "none", "equal"),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dptheory.claims import Baseline
+from dptheory.training.studies._measured import read_setting
 from dptheory.training.studies._rules import read_rules, read_studies
-from dptheory.training.studies._setting import read_setting
 from tests.refused import refused
 from tests.training.studies.invented import find_by, study
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dptheory.training.studies._trends import TRENDS, rank_correlation
+from dptheory.training.studies._measured import TRENDS, rank_correlation
 
 
 def _arm(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
