@@ -2,9 +2,10 @@
 
 import importlib
 import io
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import matplotlib
 import typer
@@ -17,13 +18,11 @@ from figures._table import Data, Figure, from_lines, to_csv, to_lines
 
 def _modules() -> Iterator[tuple[str, Figure]]:
     for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")):
-        module = importlib.import_module(f"figures.{name}")
-        many: dict[str, Figure] | None = getattr(module, "FIGURES", None)
-        yield from many.items() if many else ((name, cast(Figure, module)),)
+        yield from importlib.import_module(f"figures.{name}").FIGURES.items()
 
 
-FIGURES: dict[str, Figure] = dict(_modules()) | {f"study_{name}": StudyFigure(name) for name in STUDIES}
-"""Every module of this folder whose name has no underscore at its start, or what its ``FIGURES`` has; and every study with results."""
+FIGURES: dict[str, Figure] = dict(sorted(_modules())) | {f"study_{name}": StudyFigure(name) for name in STUDIES}
+"""What the modules of this folder have whose names begin without an underscore; and every study with results."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 DATA = "data.jsonl"
@@ -32,16 +31,22 @@ DATA = "data.jsonl"
 
 def render(figure: Figure) -> tuple[bytes, Data]:
     """One figure as PNG, and its data; the same input gives the same bytes on the same versions."""
+    table = figure.data()
+    return drawn(figure, table), table
+
+
+def drawn(figure: Figure, table: Data) -> bytes:
+    """The PNG of a figure with this data: its message, below it the setting, and what it draws."""
     import matplotlib.pyplot as plt
 
-    table = figure.data()
     with plt.style.context(STYLE):
         canvas, ax = plt.subplots(layout="constrained")
+        canvas.suptitle(textwrap.fill(figure.message, 76))
         figure.draw(ax, table)
         png = io.BytesIO()
         canvas.savefig(png, format="png", metadata={"Software": None})
         plt.close(canvas)
-    return png.getvalue(), table
+    return png.getvalue()
 
 
 def main(

@@ -1,4 +1,4 @@
-"""What a figure is made of: a table of named columns, and a module that computes and draws it."""
+"""What a figure is made of: a table of named columns, and what computes and draws it."""
 
 import io
 import json
@@ -16,7 +16,10 @@ Data = dict[str, Array]
 
 
 class Figure(Protocol):
-    """A module of this package, or a picture in one that holds many."""
+    """A picture, or that of a study."""
+
+    @property
+    def message(self) -> str: ...
 
     def data(self) -> Data: ...
 
@@ -25,15 +28,17 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Picture:
-    """One of the figures of a module that holds many.
+    """One of the figures of a module.
 
     Args:
         data: computes.
-        draw: draws.
+        draw: draws; the title of its axes says for what setting.
+        message: what is seen, one sentence; above the picture.
     """
 
     data: Callable[[], Data]
     draw: Callable[[Axes, Data], None]
+    message: str
 
 
 def to_csv(data: Data) -> str:

@@ -1,12 +1,34 @@
-"""The examples in docstrings of a package: found in its sources, run one docstring at a time."""
+"""The parts of a docstring; the examples of a package: found in its sources, run one docstring at a time."""
 
 import ast
 import doctest
+import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _PARSER = doctest.DocTestParser()
+_HEADS = ("Attributes", "Args", "Returns", "Raises", "Source", "Example")
+
+
+def sections(text: str) -> dict[str, str]:
+    """The parts of a docstring by their heads, the text before the first head under ""."""
+    parts, head = {"": ""}, ""
+    for line in text.splitlines():
+        found = re.match(rf"({'|'.join(_HEADS)}): ?(.*)", line)
+        if found:
+            head = found[1]
+            assert head not in parts, f"{head} twice"
+        parts[head] = parts.get(head, "") + (found[2] if found else line) + "\n"
+    return parts
+
+
+def named(text: str) -> set[str]:
+    """Arguments, attributes or errors that a part describes: the names before the colons."""
+    lines = textwrap.dedent(text).splitlines()
+    heads = [match[1] for line in lines if (match := re.match(r"(\w+(?:, \w+)*): \S", line))]
+    return {name for head in heads for name in head.split(", ")}
 
 
 def sources_with_examples(package: Path) -> Iterator[tuple[str, str, str]]:

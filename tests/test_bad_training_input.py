@@ -11,7 +11,7 @@ import dptheory.training
 from tests.calls.judgement import outcome
 from tests.calls.limits import limits
 from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
-from tests.calls.ranges import beyond
+from tests.calls.ranges import beyond, refused_ends
 from tests.calls.training import CALLS
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
@@ -52,6 +52,8 @@ _LEFT_OUT = re.compile(
     r"|audits\.(?!StepAudit\.run$)\w+.*"  # audits run what they are given
     r")"
 )
+_LARGE = {"dptheory.training.networks.linear_probe", "dptheory.training.runs.build_model"}
+"""Weights for as many features as there may be need more memory than there is."""
 _ALL = callables([one for one in modules(dptheory.training) if not _NOT_PUBLIC.fullmatch(one.__name__)], ())
 CALLABLES = {name: value for name, value in _ALL.items() if not _LEFT_OUT.fullmatch(name)}
 
@@ -85,6 +87,11 @@ def test_bad_input(name: str) -> None:
 @every(sorted(CALLS))
 def test_a_number_next_to_its_documented_range_is_refused(name: str) -> None:
     assert [told for one in CALLS[name] for told in beyond(CALLABLES[name], one, CALLABLES)] == []
+
+
+@every(sorted(set(CALLS) - _LARGE))
+def test_the_ends_of_a_documented_range_are_accepted(name: str) -> None:
+    assert [told for one in CALLS[name] for told in refused_ends(CALLABLES[name], one, CALLABLES)] == []
 
 
 @every(sorted(CALLS))

@@ -117,7 +117,6 @@ LOOSE_CERTIFICATES = {
 }
 """Bounds of several steps that are not the worst case, and how far above it they may lie; other checks of the claim are finer."""
 
-
 COARSE = {
     (
         "rs.kappa_error",

@@ -9,7 +9,6 @@ import doctest
 import importlib
 import inspect
 import re
-import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ import dptheory
 from dptheory.claims import all_claims
 from tests.calls.walk import callables, modules
 from tests.every import every
-from tests.examples import complaints, parsed, sources_with_examples
+from tests.examples import complaints, named, parsed, sections, sources_with_examples
 
 _NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|files|errors|claims\..+)")
 """The command line, what it writes with, errors, and the rows of the ledger."""
@@ -58,26 +57,10 @@ RECORDS = {
     for name, value in vars(module).items()
     if name in getattr(module, "__all__", ()) and dataclasses.is_dataclass(value)
 }
-_HEADS = ("Attributes", "Args", "Returns", "Raises", "Source", "Example")
 
 
-def sections(one: Callable[..., Any]) -> dict[str, str]:
-    """The parts of a docstring by their heads, the text before the first head under ""."""
-    parts, head = {"": ""}, ""
-    for line in (inspect.getdoc(one) or "").splitlines():
-        found = re.match(rf"({'|'.join(_HEADS)}): ?(.*)", line)
-        if found:
-            head = found[1]
-            assert head not in parts, f"{head} twice"
-        parts[head] = parts.get(head, "") + (found[2] if found else line) + "\n"
-    return parts
-
-
-def named(text: str) -> set[str]:
-    """Arguments or attributes that a part describes: the names before the colons."""
-    lines = textwrap.dedent(text).splitlines()
-    heads = [match[1] for line in lines if (match := re.match(r"(\w+(?:, \w+)*): \S", line))]
-    return {name for head in heads for name in head.split(", ")}
+def parts_of(one: Callable[..., Any]) -> dict[str, str]:
+    return sections(inspect.getdoc(one) or "")
 
 
 def parameters(one: Callable[..., Any]) -> set[str]:
@@ -96,16 +79,16 @@ def test_the_exceptions_exist() -> None:
 @every(sorted(CALLABLES))
 def test_every_argument_is_described_and_no_other(name: str) -> None:
     one = CALLABLES[name]
-    if "Attributes" in sections(one):  # a record that users may make
+    if "Attributes" in parts_of(one):  # a record that users may make
         return
     if name.endswith("checks.Check"):
         return
-    assert named(sections(one).get("Args", "")) == parameters(one)
+    assert named(parts_of(one).get("Args", "")) == parameters(one)
 
 
 @every(sorted(RECORDS))
 def test_every_field_of_a_record_is_described_and_no_other(name: str) -> None:
-    parts = sections(RECORDS[name])
+    parts = parts_of(RECORDS[name])
     described = parts.get("Attributes") or parts.get("Args", "")
     assert named(described) == {field.name for field in dataclasses.fields(RECORDS[name])}
 
@@ -114,7 +97,7 @@ def test_every_field_of_a_record_is_described_and_no_other(name: str) -> None:
 def test_says_what_it_returns(name: str) -> None:
     one = CALLABLES[name]
     returns = not inspect.isclass(one) and inspect.signature(one).return_annotation not in (None, "None")
-    assert ("Returns" in sections(one)) == returns
+    assert ("Returns" in parts_of(one)) == returns
 
 
 @every(sorted(CALLABLES))
@@ -122,16 +105,16 @@ def test_says_what_it_refuses(name: str) -> None:
     """Every argument has a range; without arguments only what raises in its own lines has to say so."""
     one = CALLABLES[name]
     expected = bool(parameters(one)) and not ENGINE.match(name)
-    if "Attributes" in sections(one):
+    if "Attributes" in parts_of(one):
         expected = False
     own = "raise " in inspect.getsource(one) if not inspect.isclass(one) else False
     if expected or own:
-        assert re.match(r"\s*\w+Error: \S", sections(one).get("Raises", ""))
+        assert re.match(r"\s*\w+Error: \S", parts_of(one).get("Raises", ""))
 
 
 @every(sorted(CALLABLES))
 def test_says_where_it_comes_from(name: str) -> None:
-    source = sections(CALLABLES[name]).get("Source", "")
+    source = parts_of(CALLABLES[name]).get("Source", "")
     if name in NO_SOURCE or PLUMBING.match(name):
         return
     found = re.search(r"\(([^()]+)\)\.?\s*$", source)
@@ -190,8 +173,8 @@ def test_has_an_example_that_shows_it(name: str) -> None:
     if name in NO_EXAMPLE:
         assert not found, "an exception that is none"
         return
-    assert list(sections(CALLABLES[name]))[-1] == "Example", "no part Example at the end"
-    assert sections(CALLABLES[name])["Example"].split("\n")[0].endswith((".", "?")), (
+    assert list(parts_of(CALLABLES[name]))[-1] == "Example", "no part Example at the end"
+    assert parts_of(CALLABLES[name])["Example"].split("\n")[0].endswith((".", "?")), (
         "no sentence that says what it shows"
     )
     code = "".join(one.source for one in found)

@@ -33,14 +33,8 @@ from tests.refused import refused
 
 
 ENTRY = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 6))
-
-
 SIZE = st.floats(1e-3, 1e3)
-
-
 ANGLE = st.floats(0, math.pi, allow_subnormal=False)
-
-
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 
 
@@ -313,9 +307,6 @@ def test_nothing_to_train() -> None:
     assert found.after.noise_angle == pytest.approx(math.pi / 2)
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dim", [2, 3, 10, 1000, 10**6, 10**9])
 @pytest.mark.parametrize("snr", [0.0, 0.3, 1.0, 40.0, 1e3])
 def test_without_bias_the_expected_angle_is_the_mean_of_the_law(dim: int, snr: float) -> None:
@@ -334,10 +325,7 @@ def test_in_one_dimension_the_angle_is_said_as_it_was_given() -> None:
 
 
 POSITIVE = st.floats(1e-3, 1e3)
-
-
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
-
 
 PLAIN: dict[str, Any] = {
     "decrease": 2.0,
@@ -440,32 +428,14 @@ def test_the_printed_bound_falls_short_of_zero() -> None:
 
 
 def test_freezing_lowers_noise_and_dimension_only() -> None:
-    found = freezing.freezing_bounds(
-        [100, 200, 300],
-        frozen_layers=2,
-        objective_gap=1.0,
-        learning_rate=0.1,
-        steps=50,
-        smoothness=2.0,
-        clip_norm=1.5,
-        noise_multiplier=1.0,
-        batch_size=16,
-    )
+    run = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 50, "smoothness": 2.0}
+    run |= {"clip_norm": 1.5, "noise_multiplier": 1.0, "batch_size": 16}
+    found = freezing.freezing_bounds([100, 200, 300], frozen_layers=2, **run)  # type: ignore[arg-type]
     assert (found.dim, found.trainable_dim) == (600, 300)
     assert found.frozen.noise == pytest.approx(found.full.noise / 2, rel=1e-14)
     assert found.frozen.clipping == found.full.clipping == pytest.approx(0.1 * 2.0 * 1.5**2 * (1 + 1 / 16) / 2)
     assert found.largest_frozen_gradient == pytest.approx(0.1 * 2.0 / 2 * 300 * (1.5 / 16) ** 2, rel=1e-9)
-    same = freezing.freezing_bounds(
-        [100, 200],
-        frozen_layers=0,
-        objective_gap=1.0,
-        learning_rate=0.1,
-        steps=50,
-        smoothness=2.0,
-        clip_norm=1.5,
-        noise_multiplier=1.0,
-        batch_size=16,
-    )
+    same = freezing.freezing_bounds([100, 200], frozen_layers=0, **run)  # type: ignore[arg-type]
     assert same.full == same.frozen and same.largest_frozen_gradient == 0
 
 
@@ -678,8 +648,6 @@ def test_where_the_least_is_sharp_the_run_is_one_step() -> None:
 
 
 _STEP = {"frozen_layers": 1, "clip_norm": 1.0, "noise_multiplier": 1.5, "batch_size": 256}
-
-
 _DESCENT = {"objective_gap": 2.0, "learning_rate": 0.1, "steps": 100, "smoothness": 3.0}
 
 

@@ -19,11 +19,7 @@ import dptheory
 
 
 ROOT = Path(__file__).parents[1]
-
-
 TOPS = ("dptheory", "figures")
-
-
 TRAINING = "dptheory.training"
 """Imported under this name, which no folder of a user hides; the folder itself is ``training/``."""
 

@@ -123,18 +123,12 @@ def test_mean_law_inequality_and_certificate() -> None:
     mean, law, certificate, slack = row.claim.checks
     assert mean.run(60.0, 0).passed and law.run(60.0, 0).passed
     assert certificate.bound(1.0, 1.0) == 0.5 and certificate.wrong(1.0, 1.0) == 0.25  # type: ignore[attr-defined]
-    assert slack.slack is math.sin and pickle.loads(pickle.dumps(mean.sampler)).keywords == {"scale": 2.0}  # type: ignore[attr-defined]
+    assert slack.slack.function is math.sin and slack.wrong.function is math.cos  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(mean.sampler)).keywords == {"scale": 2.0}  # type: ignore[attr-defined]
 
 
 def test_what_a_file_may_not_do() -> None:
     row = _row()
-
-    def _(x: float) -> float:
-        """no name of its own"""
-        return x
-
-    with pytest.raises(ValueError, match="a slack must have a name of its own"):
-        row.inequality({"x": Range(0, 1)}, wrong=math.cos)(_)
     with pytest.raises(ValueError, match="a check needs a name"):
         row.equal((1,))(lambda n: (n, n, 0))
     with pytest.raises(ValueError, match="a check needs a name"):
@@ -201,6 +195,7 @@ def test_every_part_is_read() -> None:
         conditions=(),
         correction="Better.",
         printed_error="There.",
+        proved=True,
     )
 
 

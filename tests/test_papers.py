@@ -24,14 +24,8 @@ from tests.refused import refused
 
 
 HOME = Path(dptheory.__file__).parent / "papers"
-
-
 PAPERS = ("rf", "rs", "lf", "gep", "gip")
-
-
 RAW = {name: tomllib.loads((HOME / f"{name}.toml").read_text(encoding="utf-8")) for name in (*PAPERS, "data_sets")}
-
-
 FIELDS = {field.name for field in dataclasses.fields(Setting)}
 
 
@@ -246,7 +240,6 @@ TABLES = {
     "rf.adjusted-end-to-end-cnn.eps7.53": "7.53 1.18 1 1000 100 0 1 550K 0.9 0.58",
 }
 
-
 FIELDS_OF_HYPERPARAMETERS = (
     "epsilon", "noise_multiplier", "learning_rate", "batch_size", "epochs", "momentum", "clip_norm", "dim", "drop_rate",
     "total_density",
@@ -344,11 +337,7 @@ def test_presets_cannot_be_changed() -> None:
 
 CIFAR10, MNIST, FASHION, SVHN = 50_000, 60_000, 60_000, 604_388
 """Published sizes of the training sets; SVHN with its extra images (73,257 + 531,131)."""
-
-
 _GIP = "GIP, section 6.1, Tables 3"
-
-
 _LF = "LF, Appendix D"
 
 
@@ -381,7 +370,6 @@ PRINTED = {
     "GEP, section 4: ResNet20, SVHN extended": ([(2, None, 5), (5, None, 10), (8, None, 20)], (1e-6, 1000, SVHN, 2)),
     "GEP, section 4: ResNet20, CIFAR10": ([(2, None, 50), (5, None, 100), (8, None, 200)], (1e-5, 1000, CIFAR10, 2)),
 }
-
 
 LF_CIFAR10 = [(3, 1.0, 512), (7, 1.47, 2048)]
 """Epsilon, sigma and B of LF, Appendix D (3)."""

@@ -32,8 +32,6 @@ from dptheory.pruning._selection import _most_gain
 
 
 DIMS = st.integers(2, 10**9)
-
-
 SHARES = st.floats(0, 1)
 
 

@@ -94,13 +94,13 @@ class Refutation:
             part = (
                 "" if self.domain is None else f", having looked at {self.looked_at} of the {self.domain} in the ranges"
             )
-            how = f"the budget was spent early; {how}{part}"
+            how = f"time ran out; {how}{part}"
         if math.isinf(self.detectable):
             return f"{how}; no error would have been seen"
         if self.relation == "==":
             return f"{how}; a relative error of {self.detectable:.2g} at any of them would have been seen"
-        way = "lower" if self.relation == "<=" else "higher"
-        return f"{how}; a bound {way} by {self.detectable:.2g} of itself would have been refuted, at {self.call}"
+        way = "above" if self.relation == "<=" else "below"
+        return f"{how}; the bound stays {way} the truth by {self.detectable:.2g} of itself or more, least at {self.call}"
 
 
 @dataclass(frozen=True)

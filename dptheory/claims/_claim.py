@@ -248,9 +248,7 @@ class Claim:
     @property
     def files(self) -> tuple[str, ...]:
         """What makes up the claim, relative to the root: its own file, its page, its figure, its calculators' modules."""
-        name = self.figure or ""
-        module = "measured" if name.startswith("measured_") else name  # the pictures of instruments are one family
-        figure = (f"figures/{module}.py", f"proofs/figures/{name}.png") if name else ()
+        figure = (_drawn_in(self.figure), f"proofs/figures/{self.figure}.png") if self.figure else ()
         return (self.file, f"proofs/{self.page}", *figure, *dict.fromkeys(map(source_file, self.calculators)))
 
     def check(self, budget: float = 30.0, seed: int = 0, executor: Executor | None = None) -> tuple[Evidence, ...]:
@@ -304,6 +302,14 @@ def _qualified_name(calculator: Any) -> str:
             return f"{name}.{calculator.__qualname__}"
     public = ".".join(part for part in calculator.__module__.split(".") if not part.startswith("_"))
     return f"{public}.{calculator.__qualname__}"
+
+
+@functools.cache
+def _drawn_in(figure: str) -> str:
+    """The module that draws a figure; their folder, in an installation without them."""
+    files = sorted((_ROOT / "figures").glob("[!_]*.py"))
+    found = [file.name for file in files if f'    "{figure}": Picture(' in file.read_text(encoding="utf-8")]
+    return f"figures/{found[0]}" if found else "figures"
 
 
 def source_file(calculator: Callable[..., Any]) -> str:

@@ -20,6 +20,7 @@ from dptheory.errors import ArgumentError
 
 _GLOSSARY = Path(__file__).parents[2] / "proofs" / "glossary.md"
 _LONGEST_QUERY = 200
+_WORST_FIRST = (Verdict.FALSE, Verdict.NOT_SHOWN, Verdict.CONDITIONAL, Verdict.LOOSE, Verdict.HOLDS, Verdict.EMPIRICAL)
 _KINDS = {
     "ass": "assumption", "def": "definition", "lem": "lemma", "prop": "proposition", "thm": "theorem", "cor": "corollary",
     "rem": "remark", "alg": "algorithm", "eq": "equation", "app": "appendix", "sec": "section", "tab": "table", "fig": "figure",
@@ -108,8 +109,8 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         >>> from dptheory.claims import find
         >>> found = find("GIP Proposition 2")
         >>> [(one.name, one.verdict.name) for one in found.matches[:3]]
-        [('gip.mse_r', 'HOLDS'), ('gip.mse_t0', 'FALSE'), ('gip.mse_t', 'FALSE')]
-        >>> found.matches[1].next_steps[0]
+        [('gip.mse_t0', 'FALSE'), ('gip.mse_t', 'FALSE'), ('gip.mse_r', 'HOLDS')]
+        >>> found.matches[0].next_steps[0]
         'dptheory claim gip.mse_t0'
     """
     if not isinstance(query, str) or not _words(query) or len(query) > _LONGEST_QUERY:
@@ -119,10 +120,15 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
     possible = [_beginning_like(unit[0]) for unit in units]
     entries = [entry for entry in _index() if not any(entry.words.isdisjoint(words) for words in possible)]
     scored = [(_score(entry, units, query.strip()), entry) for entry in entries]
-    fitting = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
+    fitting = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: (-pair[0], _turn(pair[1].match)))
     matches = tuple(dataclasses.replace(entry.match, score=score) for score, entry in fitting[:max_matches])
     near = () if matches else tuple(_near(units))
     return SearchResult(query=query, matches=matches, found=len(fitting), near=near, glossary=_GLOSSARY.is_file())
+
+
+def _turn(match: Match) -> int:
+    """Among rows that fit as well: what is wrong with the print before what is right."""
+    return _WORST_FIRST.index(match.verdict) if match.verdict in _WORST_FIRST else 0
 
 
 def _score(entry: _Entry, units: list[Words], query: str) -> float:

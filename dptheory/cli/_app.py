@@ -159,7 +159,7 @@ def _show_report(report: "CheckReport") -> None:
     if report.coarsest is not None:
         id, one = report.coarsest
         console.print(
-            f"smallest relative error seen by the coarsest check: {one.detectable:.2g} ({id}, {one.check})",
+            f"every check would notice a relative error of {one.detectable:.2g} (the coarsest: {id}, {one.check})",
             highlight=False,
         )
 

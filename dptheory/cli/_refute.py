@@ -28,8 +28,8 @@ def refute(
 ) -> None:
     """Try to refute your own claims: a counterexample, or what error would have been seen.
 
-    The file is run as any Python program. The exit code is 1 where a claim is refuted, and 0 where none is. proofs/refute.md
-    shows how such a file is written.
+    The file is run as any Python program. The exit code is 1 where a claim is refuted, 0 where none is, and 2 for a file that
+    cannot be used. proofs/refute.md shows how such a file is written.
     """
     from dptheory.checks import refute_file
 

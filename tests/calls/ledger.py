@@ -7,7 +7,6 @@ _PRESET = papers.all_presets()[0]
 _SETTING = papers.setting(_PRESET.name)
 _TABLE = papers.table("rs.table2")
 
-
 _EVIDENCE = checks.Evidence(
     check="by hand", kind=checks.Kind.EXACT, passed=True, claimed=1.0, observed=1.0, standard_error=None, detectable=1e-12,
     samples=1, seconds=0.1, seed=0, detail="",

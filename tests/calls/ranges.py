@@ -65,6 +65,35 @@ def outside(text: str, valid: Any) -> Iterator[float]:
         yield low if least[1] == ">" else (low - 1 if isinstance(valid, int) else math.nextafter(low, -math.inf))
 
 
+def ends(text: str, valid: Any) -> Iterator[float]:
+    """The least and the largest value of the range that a text gives a number, where they belong to it."""
+    if isinstance(valid, bool) or not isinstance(valid, int | float):
+        return
+    if interval := _INTERVAL.search(text):
+        least, most = interval[1] == "[" and _value(interval[2]), interval[4] == "]" and _value(interval[3])
+    elif whole := _WHOLE.search(text):
+        least, most = float(whole[1]), _value(whole[2])
+    elif (found := _LEAST.search(text)) and found[1] == ">=":
+        least, most = _value(found[2]), False
+    else:
+        return
+    for value in (least, most):
+        if value is not False and math.isfinite(value):
+            yield int(value) if isinstance(valid, int) else value
+
+
+def refused_ends(function: Callable[..., Any], one: Call, others: Mapping[str, Callable[..., Any]]) -> Iterator[str]:
+    """Numbers at the ends of a documented range that are refused for themselves."""
+    told = followed(function, others) if one.cost != "slow" else {}
+    for argument, valid in one.made().items():
+        for value in ends(told.get(argument, ""), valid):
+            error = outcome(
+                function, one.made() | {argument: value}
+            ).error  # not put to use: the largest may take hours
+            if isinstance(error, ArgumentError) and error.argument == argument:
+                yield f"{argument}={value!r}, documented {told[argument]!r}: {error!r}"
+
+
 def beyond(function: Callable[..., Any], one: Call, others: Mapping[str, Callable[..., Any]]) -> Iterator[str]:
     """Numbers next to a documented range that are accepted, or refused without the argument or the value."""
     told = followed(function, others) if one.cost != "slow" else {}

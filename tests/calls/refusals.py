@@ -12,7 +12,25 @@ INF = math.inf
 ALONE: dict[str, dict[str, list[Any]]] = {
     "convergence.adam_corrected_variance": {"noise_std": [-1.0, INF], "momentum": [1.0, -0.1], "steps": [-1, 1.5, 0]},
     "convergence.adam_velocity_variance": {"steps": [1.5]},
+    "convergence.alignment_bound": {"decrease": [INF, -INF]},
+    "convergence.batch_second_moment": {"second_moment": [INF], "batch_size": [2.5]},
     "convergence.displacement_mean": {"force": [INF]},
+    "convergence.dpsgd_bound": {
+        "steps": [2.5],
+        "dim": [2.5],
+        "batch_size": [2.5],
+        "kappa": [0.49, 0.0, -1.0, INF, 1e308],
+        "bias": [INF, -INF, 1e308],
+        "second_moment": [-0.1, 2.1],
+    },
+    "convergence.epoch_mask_moments": {
+        "curvature": [[1.0], [[1.0, 2.0]], 1e160],
+        "start": [1.0, [INF, 1.0], [[1.0, 2.0]], [1e160, 1.0]],
+        "epochs": [1.5, 2147483648],
+        "steps_per_epoch": [2.5],
+        "variance": [-1.0, [1.0]],
+    },
+    "convergence.fresh_mask_moments": {"steps": [1.5, 2147483648]},
     "convergence.layer_freezing_bound": {
         "learning_rate": [[0.1, 0.1, 0.1, -0.1]],
         "dim": [0, 2.5, True, 1e308],
@@ -20,10 +38,11 @@ ALONE: dict[str, dict[str, list[Any]]] = {
         "bias": [[INF, INF, INF, INF], [[0.0, 0.0, 0.0, 0.0]], 1e141],
         "decrease": [-1e308],
     },
+    "convergence.noise_term": {"dim": [2.5], "batch_size": [2.5]},
     "convergence.noisy_quadratic_loss": {
         "curvature": [-1.0, [], 1.0, [[1.0]], [-1.0]],
         "gradient_energy": [-1.0, 1e141],
-        "learning_rate": [[0.1, -0.1], np.ones(10_000)],
+        "learning_rate": [[0.1, -0.1], np.ones(10000)],
         "steps": [2.0, True, [1, 0]],
         "variance": [-1.0],
         "slope": [-1.0],
@@ -31,12 +50,37 @@ ALONE: dict[str, dict[str, list[Any]]] = {
         "schedule": ["step"],
         "average": [1.1, -0.1, [0.5]],
     },
+    "convergence.noisy_sgd_bound": {
+        "learning_rate": [0.0, -1.0, INF, 5e-324, 1e308, 2.0, 3.0],
+        "steps": [2.5],
+        "deviation_norm": [-1.0, INF, 1e308],
+        "dim": [2.5],
+        "batch_size": [2.5],
+    },
+    "convergence.privacy_term": {"dim": [2.5], "train_size": [2.5]},
+    "convergence.private_bound": {"steps": [2.5], "kappa": [0.0]},
     "convergence.velocity_variance": {"steps": [1.5]},
     "embedding.anchor_subspace": {"anchor_gradients": [[1.0, 2.0]]},
     "embedding.best_residual_clip": {"residual_norms": [[0.1]]},
     "embedding.clipped_gep_mse": {"residuals": [[[1.0], [2.0]]], "clip_norm": [0.0], "residual_clip": [-0.5]},
     "embedding.clipping_bias": {"embeddings": [[1.0], [[1e71, 0.0]]]},
-    "embedding.excess_risk_as_published": {"epsilon": [0.0]},
+    "embedding.excess_risk": {
+        "subspace_dim": [0, 101],
+        "train_size": [1.5],
+        "initial_distance": [-1.0, 1e-170, INF],
+        "residual_clip": [-0.1, 1.1],
+    },
+    "embedding.excess_risk_as_published": {
+        "epsilon": [0.0],
+        "dim": [0],
+        "subspace_dim": [0, 101],
+        "train_size": [0, 1.5],
+        "smoothness": [0.0],
+        "initial_distance": [-1.0, 1e-170, INF],
+        "residual_clip": [-0.1, 1.1],
+        "lipschitz": [0.0],
+        "steps": [0],
+    },
     "embedding.extra_floats": {"dim": [4.0]},
     "embedding.gep_mse": {"dim": [2.5], "subspace_dim": [-1, True], "residual_clip": [-0.5], "embedding_clip": [-1.0]},
     "embedding.grouping_cost_ratio": {"group_sizes": [[], [2.0, 0.0]], "subspace_dims": [[1.0]]},
@@ -90,6 +134,7 @@ ALONE: dict[str, dict[str, list[Any]]] = {
     },
     "freezing.norm_growth": {"trainable_norms": [-1.0], "frozen_norms": [[1.0, 2.0, 3.0]]},
     "freezing.signal_growth": {"trainable_gradients": [[["a"]]], "frozen_norms": [[[0.0]]]},
+    "gradients.DistortionAngle": {"dim": [2.0]},
     "gradients.QuadraticForm": {"weights": [[1.0, 0.0], []], "freedoms": [[0.0]], "noncentralities": [[-1.0]]},
     "gradients.angle_variance": {"bias_angle": [-0.1, 3.2]},
     "gradients.clip": {"gradient": [1.0], "clip_norm": [INF]},
@@ -110,6 +155,7 @@ ALONE: dict[str, dict[str, list[Any]]] = {
     "gradients.mask_norm_bounds": {"vector": [[1e308, 1e308], [1.0, INF]]},
     "gradients.noise_norm_ratio": {"dim": [0], "keep": [0, 11]},
     "gradients.posterior_freeze": {"gradients": [[[INF]], [1.0, 2.0], np.zeros((0, 3))], "keep": [3]},
+    "gradients.small_snr_slope": {"dim": [2.0]},
     "gradients.stationary_mse": {"eigenvalues": [[1e200], [1e-80]]},
     "gradients.symmetric_clip_lower_bound": {"deviation_norms": [[], 1.0, [-1.0]]},
     "planning.candidates": {
@@ -217,10 +263,13 @@ ALONE: dict[str, dict[str, list[Any]]] = {
 """By function and argument: each value in the place of that of the first valid call that has the argument."""
 
 TOGETHER: list[tuple[Any, ...]] = [
+    ("convergence.batch_second_moment", {"mean_norm": 1.0, "second_moment": 0.9}, "second_moment"),
+    ("convergence.dpsgd_bound", {"batch_size": 10, "second_moment": 1.11}, "second_moment"),
+    ("convergence.fresh_mask_moments", {"steps": 10000, "learning_rate": 5.0}, "learning_rate"),
     ("convergence.layer_freezing_bound", {"clip_norm": 0.5}, "second_moment"),
     ("convergence.noisy_quadratic_loss", {"curvature": [0.0, 1.0]}, "gradient_energy", "0"),
-    ("convergence.noisy_quadratic_loss", {"curvature": [1.0]}, "gradient_energy"),
     ("convergence.noisy_quadratic_loss", {"curvature": [1.0], "gradient_energy": 1.0}, "multiplicities"),
+    ("convergence.noisy_quadratic_loss", {"curvature": [1.0]}, "gradient_energy"),
     ("convergence.noisy_quadratic_loss", {"steps": [1, 2, 3]}, "learning_rate"),
     ("embedding.anchor_subspace", {"anchor_gradients": [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]}, "anchor_gradients", "0"),
     (
@@ -260,9 +309,9 @@ TOGETHER: list[tuple[Any, ...]] = [
     ("embedding.largest_residual_ratio", {"dim": 4, "subspace_dim": 5}, "subspace_dim"),
     ("embedding.least_residual_energy", {"dim": 4, "subspace_dim": 5}, "subspace_dim"),
     ("embedding.power_iteration", {"subspace_dim": 2, "groups": 3}, "groups"),
-    ("embedding.project", {"gradients": [[1.0, 0.0], [0.0, 1.0]]}, "gradients and basis"),
     ("embedding.project", {"gradients": [[1.0, 0.0], [0.0, 1.0]], "basis": [[1.0, 0.1]]}, "basis"),
     ("embedding.project", {"gradients": [[1.0, 0.0], [0.0, 1.0]], "basis": [[1e200, 1e200], [1e200, -1e200]]}, "basis"),
+    ("embedding.project", {"gradients": [[1.0, 0.0], [0.0, 1.0]]}, "gradients and basis"),
     ("embedding.project", {"gradients": [[1e141, 0.0]], "basis": [[1.0, 0.0], [0.0, 1.0]]}, "gradients"),
     ("embedding.random_basis_error", {"dim": 4, "subspace_dim": 5}, "subspace_dim"),
     ("embedding.residual_bound", {"eigenvalues": [0.5, 0.5], "subspace_dim": 3}, "subspace_dim"),
@@ -271,13 +320,13 @@ TOGETHER: list[tuple[Any, ...]] = [
     ("freezing.biased_signal", {"trainable_gradients": [[1.0], [2.0]]}, "frozen_norms", "2"),
     ("freezing.expected_angle", {"dim": 1}, "bias_angle", "0"),
     ("freezing.freezing_bounds", {"layer_sizes": [7]}, "layer_sizes", "0"),
-    ("freezing.freezing_effect", {"layer_sizes": [100, 50, 10]}, "layer_norms", "3"),
     (
         "freezing.freezing_effect",
         {"layer_sizes": [100, 50, 10], "layer_norms": [[3.0, 4.0, 12.0], [0.1, 0.2, 0.2]], "frozen_layers": 3},
         "frozen_layers",
         "0..2",
     ),
+    ("freezing.freezing_effect", {"layer_sizes": [100, 50, 10]}, "layer_norms", "3"),
     ("freezing.freezing_effect", {"layer_sizes": [10], "layer_norms": [1.0]}, "layer_sizes", "0"),
     ("gradients.QuadraticForm", {"weights": [1.0]}, "freedoms"),
     ("gradients.angle_variance", {"dim": 1}, "bias_angle", "0", "0.5"),
@@ -352,6 +401,29 @@ TOGETHER: list[tuple[Any, ...]] = [
 
 WHOLE: list[tuple[Any, ...]] = [
     (
+        "convergence.dpsgd_bound",
+        {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0, "clip_norm": 1.0, "kappa": 0.9},
+        "kappa",
+    ),
+    (
+        "convergence.dpsgd_bound",
+        {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0, "clip_norm": 1.0, "kappa": 1.1},
+        "kappa",
+    ),
+    (
+        "convergence.dpsgd_bound",
+        {
+            "objective_gap": 1.0,
+            "learning_rate": 0.1,
+            "steps": 10,
+            "smoothness": 1.0,
+            "clip_norm": 1.0,
+            "second_moment": 1.1,
+            "sampling": "fixed",
+        },
+        "second_moment",
+    ),
+    (
         "convergence.layer_freezing_bound",
         {
             "decrease": 2.0,
@@ -391,7 +463,18 @@ WHOLE: list[tuple[Any, ...]] = [
         {"curvature": [1.0], "gradient_energy": 1.0, "learning_rate": 0.1, "steps": 10, "variance": [1.0, 1.0]},
         "variance",
     ),
-    ("embedding.compare_releases", {"dim": 100, "subspace_dim": 10, "clip_norm": 10.0, "residual_clip": 2.0}, "mu"),
+    (
+        "convergence.private_bound",
+        {
+            "objective_gap": 1.0,
+            "steps": 10,
+            "smoothness": 1.0,
+            "clip_norm": 1.0,
+            "noise_per_root_step": 0.1,
+            "kappa": 0.9,
+        },
+        "kappa",
+    ),
     (
         "embedding.compare_releases",
         {"dim": 100, "subspace_dim": 10, "clip_norm": 10.0, "residual_clip": 2.0, "epsilon": 1e-90, "delta": 1e-90},
@@ -400,6 +483,7 @@ WHOLE: list[tuple[Any, ...]] = [
         "1e+70",
         "1e-90",
     ),
+    ("embedding.compare_releases", {"dim": 100, "subspace_dim": 10, "clip_norm": 10.0, "residual_clip": 2.0}, "mu"),
     (
         "freezing.best_freezing",
         {

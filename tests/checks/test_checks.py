@@ -66,15 +66,11 @@ def _undefined(x: float, n: float) -> float:
 
 
 BOX = {"x": Range(0, 1), "n": Range(1, 100, integer=True, log=True)}
-
-
 GOOD_MEAN = MeanCheck("mean", _squares, lambda: 1.0, row_bytes=8)
-
 
 GOOD_LAW = LawCheck(
     "law", partial(_die, sides=6), lambda: np.full(6, 1 / 6), lambda: np.array([0.2, *[0.16] * 5]), row_bytes=8
 )
-
 
 GOOD_SEARCH = SearchCheck("search", BOX, slack=_parabola, wrong=_dip)
 

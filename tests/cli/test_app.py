@@ -98,7 +98,7 @@ def test_check_writes_evidence(tmp_path: Path) -> None:
     result = _run("check", "gip.eq18", "gip.norm", "--budget", "10m", "--seed", "3", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "4 passed, 0 failed" in result.stdout
-    assert "smallest relative error seen by the coarsest check: 0.002 (gip.norm, mean norm, d = 50)" in result.stdout
+    assert "every check would notice a relative error of 0.002 (the coarsest: gip.norm, mean norm, d = 50)" in result.stdout
     rows = json.loads(file.read_text(encoding="utf-8"))
     assert {row["claim"] for row in rows} == {"gip.eq18", "gip.norm"}
     assert all(row["passed"] and row["seed"] == 3 for row in rows)
@@ -207,7 +207,7 @@ def test_a_claim_names_its_files() -> None:
     for file in (
         "dptheory/claims/gip/mse_t0.py",
         "proofs/gip/mse_t0.md",
-        "figures/top_k_mse.py",
+        "figures/pruning.py",
         "dptheory/pruning/_error.py",
     ):
         assert f"  {file}\n" in shown
@@ -252,7 +252,6 @@ def test_a_pipe_that_is_not_utf_8_gets_formulas_as_latex() -> None:
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-
 CALLS = {
     "answers": [],
     "audit": [],
@@ -266,7 +265,6 @@ CALLS = {
     "validate": [],
 }
 """The least that each takes."""
-
 
 WITHOUT_TRAIN = f"""
 import json, sys

@@ -23,11 +23,7 @@ MSE += ["--noise-multiplier", "1", "--batch-size", "8", "--drop-rate", "0.5"]
 
 
 FULL = "bound on E<gradient, clipped gradient>, all layers trained"
-
-
 FROZEN = "bound on E<gradient, clipped gradient>, frozen"
-
-
 FREEZE = ["--layer-sizes", "100,200,300", "--layer-norms", "1,2,3", "--frozen-layers", "1"]
 
 
@@ -234,21 +230,10 @@ def test_the_examples_of_the_help_work(command: str) -> None:
     [
         (("prune", "--dim", "10", "--keep", "11"), ("keep ",)),
         (("mse", *MSE[:-1], "0.555"), ("rate",)),
-        (("kappa", "--grad-norm", "0", "--dim", "10", "--clip-norm", "1", "--drop-rate", "0.5"), ("grad_norm ",)),
-        (("rate", "--delta-c", "-1", "--step-noise", "1"), ("delta_c ",)),
-        (("reconstruction", "--vector", "a", "--drop-rate", "0.5", "--noise-std", "1"), ("vector ",)),
         (("reconstruction", "--vector", "0,0", "--drop-rate", "0.5", "--noise-std", "1"), ("vector ",)),
-        (("angle", "--dim", "0", "--snr", "1"), ("dim",)),
-        (("angle", "--dim", "10", "--snr", "-1"), ("snr",)),
-        (("freeze", "--layer-sizes", "a", *FREEZE[2:]), ("layer_sizes",)),
         (("freeze", "--layer-sizes", "1,2.5,3", *FREEZE[2:]), ("layer_sizes",)),
         (("freeze", "--layer-sizes", "1,2", *FREEZE[2:]), ("layer_norms",)),
         (("freeze", *FREEZE[:5], "3", *FREEZE[6:]), ("frozen",)),
-        (("freeze", *FREEZE, "--learning-rate", "0"), ("learning_rate",)),
-        (
-            ("freeze", *FREEZE[:8], "--noise-multiplier", "nan", *FREEZE[10:]),
-            ("noise_multiplier", "[1e-35,", "1e+35]", "nan"),
-        ),
         (("freeze", *FREEZE, "--sampling", "shuffle"), ("sampling",)),
         (("freeze", *FREEZE, "--sampling", "fixed", "--sampling-rate", "0.1"), ("sampling_rate",)),
         (("freeze", *FREEZE, "--sampling-rate", "2"), ("sampling_rate",)),
@@ -316,11 +301,8 @@ def test_the_examples_of_the_help_work_of_bound_embedding(group: str) -> None:
         ((*SIZES,), "mu "),
         ((*SIZES, "--mu", "1", "--epsilon", "1", "--delta", "1e-5"), "mu "),
         ((*SIZES, "--epsilon", "1"), "mu "),
-        ((*SIZES, "--mu", "0"), "mu "),
-        ((*SIZES, "--mu", "nan"), "mu "),
         ((*SIZES, "--epsilon", "1", "--delta", "2"), "delta "),
         ((*SIZES[:2], "--subspace-dim", "1001", *SIZES[4:], "--mu", "1"), "subspace_dim "),
-        ((*SIZES[:5], "0", *SIZES[6:], "--mu", "1"), "clip_norm "),
     ],
 )
 def test_errors_are_one_line(arguments: tuple[str, ...], says: str) -> None:
@@ -434,15 +416,11 @@ def test_errors_are_one_line_of_privacy(command: str) -> None:
 # --- steps that differ, other samplers and units ----------------------------------------------------------------------
 PARTS = ("--step", "4,1,2", "--step", "2,1,1")
 
-
 RUN = privacy.Composition(
     [privacy.Step(noise_multiplier=s, sampling_rate=1.0, count=n) for s, n in ((4.0, 2), (2.0, 1))]
 )
 
-
 ONE = ("--noise-multiplier", "2", "--sampling-rate", "0.5", "--steps", "4", "--delta", "1e-5")
-
-
 SETTING = {"noise_multiplier": 2.0, "sampling_rate": 0.5, "steps": 4, "delta": 1e-5}
 
 

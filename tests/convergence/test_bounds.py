@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ POSITIVE = st.floats(1e-3, 1e3)
 RATES = st.floats(0, 0.99)
 STEPS = st.integers(1, 10**6)
 QUICK = settings(max_examples=50, deadline=None, derandomize=True)
+GOOD_NOISY: dict[str, Any] = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0}
+MASKED: dict[str, Any] = {"objective_gap": 1.0, "smoothness": 1.0, "drop_rate": 0.4, "dim": 5}
+PLAIN = GOOD_NOISY | {"clip_norm": 1.0}
 
 
 @given(POSITIVE, POSITIVE, STEPS, POSITIVE, POSITIVE, st.just(0.0) | st.floats(1e-6, 20), RATES)
@@ -27,39 +31,15 @@ QUICK = settings(max_examples=50, deadline=None, derandomize=True)
 def test_terms_of_the_dpsgd_bound(
     gap: float, gamma: float, steps: int, smoothness: float, clip: float, sigma: float, rate: float
 ) -> None:
-    bound = convergence.dpsgd_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        steps=steps,
-        smoothness=smoothness,
-        clip_norm=clip,
-        noise_multiplier=sigma,
-        dim=1000,
-        batch_size=64,
-        drop_rate=rate,
-        kappa=1 - rate,
-        bias=0.5,
-    )
+    run: dict[str, Any] = {"objective_gap": gap, "learning_rate": gamma, "steps": steps, "smoothness": smoothness}
+    run |= {"clip_norm": clip, "noise_multiplier": sigma, "dim": 1000, "batch_size": 64, "drop_rate": rate, "bias": 0.5}
+    bound = convergence.dpsgd_bound(**run, kappa=1 - rate)
     assert bound.optimization * (1 - rate) == pytest.approx(gap / (gamma * steps), rel=1e-12)
     assert bound.clipping * (1 - rate) == pytest.approx(gamma * smoothness * clip**2 * (1 + 1 / 64) / 2, rel=1e-12)
     # kappa = 1 - rate cancels the mask's gain: the noise is that of the full vector
     assert bound.noise == pytest.approx(gamma * smoothness * (clip * sigma / 64) ** 2 * 1000 / 2, rel=1e-12)
     assert bound.value == pytest.approx(bound.optimization + bound.clipping + bound.noise - 0.5 / (1 - rate), rel=1e-12)
-    assert (
-        convergence.dpsgd_bound(
-            objective_gap=gap,
-            learning_rate=gamma,
-            steps=steps,
-            smoothness=smoothness,
-            clip_norm=clip,
-            noise_multiplier=sigma,
-            dim=1000,
-            batch_size=64,
-            drop_rate=rate,
-            bias=0.5,
-        )
-        == bound
-    )
+    assert convergence.dpsgd_bound(**run) == bound
 
 
 @given(POSITIVE, POSITIVE, STEPS, POSITIVE, POSITIVE, RATES, st.floats(0.1, 10))
@@ -97,16 +77,7 @@ def test_units(
 def test_the_bound_falls_in_kappa(rate: float, growth: float) -> None:
     low, high = (
         convergence.dpsgd_bound(
-            objective_gap=1.0,
-            learning_rate=0.1,
-            steps=50,
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            dim=100,
-            batch_size=10,
-            drop_rate=rate,
-            kappa=kappa,
+            **PLAIN, noise_multiplier=1.0, dim=100, batch_size=10, drop_rate=rate, kappa=kappa
         ).value
         for kappa in (1 - rate, growth * (1 - rate))
     )
@@ -114,33 +85,9 @@ def test_the_bound_falls_in_kappa(rate: float, growth: float) -> None:
 
 
 def test_no_noise_needs_no_dimension() -> None:
-    one = convergence.dpsgd_bound(
-        objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, clip_norm=1.0, batch_size=7
-    )
-    assert one == convergence.dpsgd_bound(
-        objective_gap=1.0,
-        learning_rate=0.1,
-        steps=50,
-        smoothness=1.0,
-        clip_norm=1.0,
-        noise_multiplier=0.0,
-        dim=10**9,
-        batch_size=7,
-    )
-    fixed = convergence.dpsgd_bound(
-        objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, clip_norm=1.0, sampling="fixed"
-    )
-    assert fixed == convergence.dpsgd_bound(
-        objective_gap=1.0,
-        learning_rate=0.1,
-        steps=50,
-        smoothness=1.0,
-        clip_norm=1.0,
-        noise_multiplier=0.0,
-        dim=10**9,
-        batch_size=7,
-        sampling="fixed",
-    )
+    for how in ({"batch_size": 7}, {"sampling": "fixed"}):
+        with_dimension = {"noise_multiplier": 0.0, "dim": 10**9, "batch_size": 7}
+        assert convergence.dpsgd_bound(**PLAIN | how) == convergence.dpsgd_bound(**PLAIN | with_dimension | how)
 
 
 def test_the_sampling_decides_the_second_moment() -> None:
@@ -170,43 +117,17 @@ def test_the_sampling_decides_the_second_moment() -> None:
 
 
 def test_fixed_batches_have_no_rate() -> None:
+    private = {"objective_gap": 1.0, "smoothness": 1.0, "clip_norm": 1.0, "noise_per_root_step": 0.1}
+    noise = {"clip_norm": 1.0, "noise_multiplier": 1.0, "batch_size": 8}
+    step = {"learning_rate": 0.1, "steps": 4, "smoothness": 1.0} | noise
     calls: list[Callable[..., Any]] = [
-        lambda **how: convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=4, **how),
-        lambda **how: convergence.dpsgd_bound(
-            objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, clip_norm=1.0, **how
-        ),
-        lambda **how: convergence.noisy_sgd_bound(
-            objective_gap=1.0, learning_rate=0.1, steps=50, smoothness=1.0, **how
-        ),
-        lambda **how: convergence.private_bound(
-            objective_gap=1.0, steps=50, smoothness=1.0, clip_norm=1.0, noise_per_root_step=0.1, **how
-        ),
-        lambda **how: convergence.optimal_steps(
-            objective_gap=1.0, smoothness=1.0, clip_norm=1.0, noise_per_root_step=0.1, **how
-        ),
-        lambda **how: convergence.layer_freezing_bound(
-            decrease=1.0,
-            learning_rate=0.1,
-            steps=4,
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            dim=7,
-            batch_size=8,
-            **how,
-        ),
-        lambda **how: freezing.freezing_bounds(
-            [3, 4],
-            frozen_layers=1,
-            objective_gap=1.0,
-            learning_rate=0.1,
-            steps=4,
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            batch_size=8,
-            **how,
-        ),
+        partial(convergence.batch_second_moment, mean_norm=1.0, second_moment=1.0, batch_size=4),
+        partial(convergence.dpsgd_bound, **PLAIN),
+        partial(convergence.noisy_sgd_bound, **GOOD_NOISY),
+        partial(convergence.private_bound, steps=50, **private),
+        partial(convergence.optimal_steps, **private),
+        partial(convergence.layer_freezing_bound, decrease=1.0, dim=7, **step),  # type: ignore[arg-type]
+        partial(freezing.freezing_bounds, [3, 4], frozen_layers=1, objective_gap=1.0, **step),  # type: ignore[arg-type]
     ]
     for call in calls:
         with refused("sampling_rate", "'fixed'", "0.5"):
@@ -284,18 +205,8 @@ def test_printed_bound_is_above_the_sharp_one(
 
 def test_printed_bound_tends_to_twice_the_sharp_one() -> None:
     steps = 10**12
-    bound = convergence.noisy_sgd_bound(
-        objective_gap=1.0,
-        learning_rate=1e-6,
-        steps=steps,
-        smoothness=1.0,
-        deviation_norm=2.0,
-        sum_noise_std=3.0,
-        dim=100,
-        batch_size=16,
-        drop_rate=0.5,
-        sampling="fixed",
-    ).value
+    run = GOOD_NOISY | {"learning_rate": 1e-6, "steps": steps, "deviation_norm": 2.0, "sum_noise_std": 3.0}
+    bound = convergence.noisy_sgd_bound(**run, dim=100, batch_size=16, drop_rate=0.5, sampling="fixed").value
     assert printed_noisy_sgd(1.0, steps, 1.0, 2.0, 3.0, 100, 16, 0.5) / bound == pytest.approx(2.0, rel=1e-5)
 
 
@@ -315,18 +226,8 @@ def test_power_sums_by_addition(gap: float, count: int) -> None:
 def test_poisson_batches_raise_the_bound_of_noisy_sgd(gamma: float, steps: int, batch: int, rate: float) -> None:
     def value(**how: Any) -> float:
         gentle = gamma / 2  # below 1 / G, so that every batch size is allowed
-        return convergence.noisy_sgd_bound(
-            objective_gap=1.0,
-            learning_rate=gentle,
-            steps=steps,
-            smoothness=1.0,
-            deviation_norm=0.0,
-            sum_noise_std=1.0,
-            dim=10,
-            batch_size=batch,
-            drop_rate=0.5,
-            **how,
-        ).value
+        run = GOOD_NOISY | {"learning_rate": gentle, "steps": steps, "sum_noise_std": 1.0} | how
+        return convergence.noisy_sgd_bound(**run, dim=10, batch_size=batch, drop_rate=0.5).value
 
     assert value() >= value(sampling_rate=rate) * (1 - 1e-12) >= value(sampling="fixed") * (1 - 1e-11)
 
@@ -368,17 +269,9 @@ def test_bound_is_attained(steps: int) -> None:
     moments = convergence.fresh_mask_moments(
         1.0, start=[1.0, 2.0], steps=steps, learning_rate=steps**-0.5, drop_rate=0.5, variance=0.3
     ).sum(axis=1)
+    run = GOOD_NOISY | {"objective_gap": 2.5, "learning_rate": steps**-0.5, "steps": steps, "drop_rate": 0.5}
     bound = convergence.noisy_sgd_bound(
-        objective_gap=2.5,
-        learning_rate=steps**-0.5,
-        steps=steps,
-        smoothness=1.0,
-        deviation_norm=0.0,
-        sum_noise_std=math.sqrt(0.3),
-        dim=2,
-        batch_size=1,
-        drop_rate=0.5,
-        sampling="fixed",
+        **run, sum_noise_std=math.sqrt(0.3), dim=2, batch_size=1, sampling="fixed"
     ).value
     assert moments[:-1].mean() == pytest.approx(bound, rel=1e-9)
 
@@ -427,15 +320,7 @@ def test_without_noise_more_steps_are_better() -> None:
 
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 1.7])
 def test_a_mask_held_for_one_step_is_fresh(gamma: float) -> None:
-    run = {
-        "objective_gap": 1.0,
-        "learning_rate": gamma,
-        "smoothness": 1.0,
-        "drop_rate": 0.4,
-        "sum_noise_std": 2.0,
-        "dim": 5,
-        "batch_size": 3,
-    }
+    run = MASKED | {"learning_rate": gamma, "sum_noise_std": 2.0, "batch_size": 3}
     held = convergence.held_mask_bound(epochs=7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
     assert held.value == pytest.approx(convergence.noisy_sgd_bound(steps=7, sampling="fixed", **run).value, rel=1e-12)  # type: ignore[arg-type]
 
@@ -456,30 +341,14 @@ def test_a_clipped_run_exceeds_the_bound_of_held_masks() -> None:
 
 @pytest.mark.parametrize("n", [1, 4])
 def test_the_plain_mean_is_the_weighted_one_for_one_mask(n: int) -> None:
-    run = {
-        "objective_gap": 1.0,
-        "learning_rate": 0.3,
-        "smoothness": 1.0,
-        "drop_rate": 0.4,
-        "sum_noise_std": 2.0,
-        "dim": 5,
-        "batch_size": 1,
-    }
+    run = MASKED | {"learning_rate": 0.3, "sum_noise_std": 2.0, "batch_size": 1}
     plain = convergence.plain_mean_bound(epochs=7, steps_per_epoch=n, **run)  # type: ignore[arg-type]
     weighted = convergence.held_mask_bound(epochs=7, steps_per_epoch=n, **run)  # type: ignore[arg-type]
     assert (plain.optimization, plain.noise) == pytest.approx((weighted.optimization, weighted.noise), rel=1e-12)
 
 
 def test_momentum_none_and_fresh_masks_is_sgd_without_an_end() -> None:
-    run = {
-        "objective_gap": 1.0,
-        "learning_rate": 0.3,
-        "smoothness": 1.0,
-        "drop_rate": 0.4,
-        "sum_noise_std": 0.2,
-        "dim": 5,
-        "batch_size": 1,
-    }
+    run = MASKED | {"learning_rate": 0.3, "sum_noise_std": 0.2, "batch_size": 1}
     stated = convergence.momentum_mask_bound(momentum=0.0, epochs=10**7, steps_per_epoch=1, **run)  # type: ignore[arg-type]
     assert stated == pytest.approx(convergence.noisy_sgd_bound(steps=10**7, sampling="fixed", **run).value, rel=1e-5)  # type: ignore[arg-type]
     # deviations pass a fresh mask as noise does, and a held one in full
@@ -616,104 +485,12 @@ def test_a_held_mask_freezes_its_share() -> None:
     assert moments[-1].sum() == pytest.approx(1.0, rel=1e-12)
 
 
-GOOD_DPSGD = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0, "clip_norm": 1.0}
-GOOD_NOISY = {"objective_gap": 1.0, "learning_rate": 0.1, "steps": 10, "smoothness": 1.0}
-GOOD_STEP = {"decrease": 1.0, "learning_rate": 0.1, "smoothness": 1.0, "second_moment": 1.0}
-GOOD_TERM = {"epsilon": 1.0, "delta": 1e-5, "clip_norm": 1.0, "dim": 10, "train_size": 10, "constant": 1.0}
-GOOD_PRIVATE = {"objective_gap": 1.0, "steps": 10, "smoothness": 1.0, "clip_norm": 1.0, "noise_per_root_step": 0.1}
-GOOD_NOISE = {"smoothness": 1.0, "clip_norm": 1.0, "noise_multiplier": 1.0, "dim": 10, "batch_size": 10}
-GOOD_BATCH = {"mean_norm": 1.0, "second_moment": 2.0, "batch_size": 2}
-GOOD_BEST = {"objective_gap": 1.0, "smoothness": 1.0, "clip_norm": 1.0, "noise_per_root_step": 0.1}
-GOOD_EPOCH = {
-    "curvature": 1.0,
-    "start": [1.0, 2.0],
-    "epochs": 2,
-    "steps_per_epoch": 2,
-    "learning_rate": 0.1,
-    "drop_rate": 0.5,
-}
-GOOD_FRESH = {"curvature": 1.0, "start": [1.0, 2.0], "steps": 2, "learning_rate": 0.1, "drop_rate": 0.5}
-
-POSITIVE_ONLY = (0.0, -1.0, math.nan, math.inf, "x", 5e-324, 1e308)
-NOT_NEGATIVE = (-1.0, math.nan, math.inf, None, 1e308)
-COUNT = (0, -3, 2.5, math.nan, 10**30)
-RATE = (-0.1, 1.0, 1.5, math.nan)
-BAD: list[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]]] = [
-    (convergence.dpsgd_bound, GOOD_DPSGD, "objective_gap", NOT_NEGATIVE),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "learning_rate", POSITIVE_ONLY),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "steps", COUNT),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "smoothness", POSITIVE_ONLY),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "clip_norm", POSITIVE_ONLY),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "noise_multiplier", (-1.0, math.nan, math.inf)),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "dim", COUNT),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "batch_size", COUNT),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "drop_rate", RATE),
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"drop_rate": 0.5}, "kappa", (0.49, 0.0, -1.0, math.nan)),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "kappa", (0.9, 1.1)),
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"drop_rate": 0.5}, "kappa", (math.inf, 1e308)),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "bias", (math.nan, math.inf, -math.inf, 1e308)),
-    (convergence.dpsgd_bound, GOOD_DPSGD, "second_moment", (-0.1, 2.1, math.nan)),
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"sampling": "fixed"}, "second_moment", (1.1,)),
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"batch_size": 10}, "second_moment", (1.11,)),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "objective_gap", NOT_NEGATIVE),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "learning_rate", (*POSITIVE_ONLY, 2.0, 3.0)),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "steps", COUNT),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "smoothness", POSITIVE_ONLY),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "deviation_norm", NOT_NEGATIVE),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "sum_noise_std", NOT_NEGATIVE),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "dim", COUNT),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "batch_size", COUNT),
-    (convergence.noisy_sgd_bound, GOOD_NOISY, "drop_rate", RATE),
-    (convergence.alignment_bound, GOOD_STEP, "decrease", (math.nan, math.inf, -math.inf)),
-    (convergence.alignment_bound, GOOD_STEP, "learning_rate", POSITIVE_ONLY),
-    (convergence.alignment_bound, GOOD_STEP, "smoothness", POSITIVE_ONLY),
-    (convergence.alignment_bound, GOOD_STEP, "second_moment", NOT_NEGATIVE),
-    (convergence.alignment_bound, GOOD_STEP, "noise_term", NOT_NEGATIVE),
-    (convergence.alignment_bound, GOOD_STEP, "drop_rate", RATE),
-    (convergence.batch_second_moment, GOOD_BATCH, "mean_norm", NOT_NEGATIVE),
-    (convergence.batch_second_moment, GOOD_BATCH, "second_moment", (0.9, math.nan, math.inf)),
-    (convergence.batch_second_moment, GOOD_BATCH, "batch_size", COUNT),
-    (convergence.noise_term, GOOD_NOISE, "smoothness", POSITIVE_ONLY),
-    (convergence.noise_term, GOOD_NOISE, "clip_norm", POSITIVE_ONLY),
-    (convergence.noise_term, GOOD_NOISE, "noise_multiplier", NOT_NEGATIVE),
-    (convergence.noise_term, GOOD_NOISE, "dim", COUNT),
-    (convergence.noise_term, GOOD_NOISE, "batch_size", COUNT),
-    (convergence.privacy_term, GOOD_TERM, "epsilon", (0.0, -1.0, math.nan, 1e-200)),
-    (convergence.privacy_term, GOOD_TERM, "delta", (0.0, 1.0, -1.0, math.nan)),
-    (convergence.privacy_term, GOOD_TERM, "clip_norm", POSITIVE_ONLY),
-    (convergence.privacy_term, GOOD_TERM, "dim", COUNT),
-    (convergence.privacy_term, GOOD_TERM, "train_size", COUNT),
-    (convergence.privacy_term, GOOD_TERM, "constant", POSITIVE_ONLY),
-    (convergence.privacy_term, GOOD_TERM, "drop_rate", RATE),
-    (convergence.private_bound, GOOD_PRIVATE, "objective_gap", NOT_NEGATIVE),
-    (convergence.private_bound, GOOD_PRIVATE, "steps", COUNT),
-    (convergence.private_bound, GOOD_PRIVATE, "smoothness", POSITIVE_ONLY),
-    (convergence.private_bound, GOOD_PRIVATE, "clip_norm", POSITIVE_ONLY),
-    (convergence.private_bound, GOOD_PRIVATE, "noise_per_root_step", NOT_NEGATIVE),
-    (convergence.private_bound, GOOD_PRIVATE, "drop_rate", RATE),
-    (convergence.private_bound, GOOD_PRIVATE, "kappa", (0.9, 0.0, math.nan)),
-    (convergence.optimal_steps, GOOD_BEST, "objective_gap", NOT_NEGATIVE),
-    (convergence.optimal_steps, GOOD_BEST, "smoothness", POSITIVE_ONLY),
-    (convergence.optimal_steps, GOOD_BEST, "clip_norm", POSITIVE_ONLY),
-    (convergence.optimal_steps, GOOD_BEST, "noise_per_root_step", NOT_NEGATIVE),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "curvature", (math.nan, [1.0], [[1.0, 2.0]], 1e160)),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "start", (1.0, [math.inf, 1.0], [[1.0, 2.0]], [1e160, 1.0])),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "epochs", (-1, 1.5, 2**31)),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "steps_per_epoch", COUNT),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "learning_rate", POSITIVE_ONLY),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "drop_rate", (-0.1, 1.1, math.nan)),
-    (convergence.epoch_mask_moments, GOOD_EPOCH, "variance", (-1.0, math.nan, [1.0])),
-    (convergence.fresh_mask_moments, GOOD_FRESH, "steps", (-1, 1.5, 2**31)),
-    (convergence.fresh_mask_moments, GOOD_FRESH | {"steps": 10**4}, "learning_rate", (5.0,)),
-]
-
-
 EPOCHS = {"objective_gap": 1.0, "learning_rate": 0.01, "epochs": 5, "steps_per_epoch": 2, "smoothness": 1.0}
 NOISY: list[tuple[Callable[..., Any], dict[str, Any]]] = [
-    (convergence.dpsgd_bound, GOOD_DPSGD | {"noise_multiplier": 1.0}),
+    (convergence.dpsgd_bound, PLAIN | {"noise_multiplier": 1.0}),
     (
         convergence.tuned_learning_rate,
-        {k: v for k, v in GOOD_DPSGD.items() if k != "learning_rate"} | {"noise_multiplier": 1.0},
+        {k: v for k, v in PLAIN.items() if k != "learning_rate"} | {"noise_multiplier": 1.0},
     ),
     (convergence.noisy_sgd_bound, GOOD_NOISY | {"sum_noise_std": 1.0}),
     (convergence.least_gradient_bound, GOOD_NOISY | {"sum_noise_std": 1.0}),
@@ -740,17 +517,6 @@ def test_the_bound_of_a_batch_of_one_holds_for_every_batch(function: Callable[..
     found = [function(**run, dim=10, batch_size=size) for size in (1, 2, 10, 10**6)]
     values = [one if isinstance(one, float) else one.value for one in found]
     assert values == sorted(values, reverse=True)
-
-
-@pytest.mark.parametrize(("function", "good", "name", "values"), BAD, ids=lambda x: getattr(x, "__name__", None))
-def test_bad_input_is_named(
-    function: Callable[..., Any], good: dict[str, Any], name: str, values: tuple[Any, ...]
-) -> None:
-    function(**good)
-    for value in values:
-        with refused(name) as caught:
-            function(**(good | {name: value}))
-        assert repr(value) in str(caught.value) or "shape" in str(caught.value) or name == "curvature"
 
 
 def test_no_learning_rate_beats_the_tuned_one() -> None:

@@ -19,11 +19,7 @@ from tests.refused import refused
 
 
 INF, NAN = math.inf, math.nan
-
-
 MOMENTA = st.floats(0, 0.9999)
-
-
 POSITIVE = st.floats(1e-3, 1e3)
 
 
@@ -172,8 +168,6 @@ def test_infinity_of_any_kind(steps: float) -> None:
 
 
 EPS = 2**-52
-
-
 ONE: dict[str, Any] = {"gradient_energy": 1.0, "learning_rate": 0.1, "steps": 10}
 
 

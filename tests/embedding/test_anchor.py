@@ -18,8 +18,6 @@ from dptheory.embedding import held_out_residual, project
 
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
-
-
 SIZES = st.tuples(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
 
 

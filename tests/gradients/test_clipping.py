@@ -66,18 +66,6 @@ def test_limits() -> None:
     assert small_snr_slope(10**9) == pytest.approx(1 / math.sqrt(10**9), rel=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [((0, 1.0), "dim"), ((10**9 + 1, 1.0), "dim"), ((2, -1.0), "snr"), ((2.0, 1.0), "dim")],
-)
-def test_bad_input(arguments, name) -> None:  # type: ignore[no-untyped-def]
-    with refused(name):
-        DistortionAngle(arguments[0], snr=arguments[1])
-    if name == "dim":
-        with refused("dim"):
-            small_snr_slope(arguments[0])
-
-
 def _cartesian_moments(dim: int, snr: float) -> tuple[float, float]:
     """Mean and variance of atan2(R, X) about a reference; exact where (X, R) stays away from the origin.
 

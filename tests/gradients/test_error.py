@@ -15,6 +15,7 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse, noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
+from tests.named import by_name
 
 # The largest of n quadratic forms and the error of the released gradient, against closed forms and second methods
 
@@ -171,6 +172,7 @@ def test_stationary_error_reaches_the_bound_for_one_draw() -> None:
     assert gradients.stationary_mse([3.0, 1.0], n=5, noise_multiplier=0.0) == 4.0
 
 
+_NAMES = "grad_norm dim deviation clip_norm noise_multiplier batch_size"
 SETTINGS = st.tuples(
     st.floats(0, 100),
     st.integers(1, 10**8),
@@ -184,16 +186,7 @@ SETTINGS = st.tuples(
 @given(SETTINGS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_without_a_mask_both_sides_agree(setting: tuple[float, int, float, float, float, int]) -> None:
-    norm, dim, deviation, clip, sigma, batch = setting
-    errors = gradients.clipped_gradient_mse(
-        grad_norm=norm,
-        dim=dim,
-        deviation=deviation,
-        clip_norm=clip,
-        noise_multiplier=sigma,
-        batch_size=batch,
-        drop_rate=0.0,
-    )
+    errors = gradients.clipped_gradient_mse(**by_name(_NAMES, setting), drop_rate=0.0)
     assert errors.full == errors.masked
     assert errors.delta_mse == errors.delta_signal == 0.0
 
@@ -203,26 +196,11 @@ def test_without_a_mask_both_sides_agree(setting: tuple[float, int, float, float
 def test_error_scales_and_obeys_cauchy_schwarz(
     setting: tuple[float, int, float, float, float, int], factor: float
 ) -> None:
-    norm, dim, deviation, clip, sigma, batch = setting
-    dim *= 2
-    errors = gradients.clipped_gradient_mse(
-        grad_norm=norm,
-        dim=dim,
-        deviation=deviation,
-        clip_norm=clip,
-        noise_multiplier=sigma,
-        batch_size=batch,
-        drop_rate=0.5,
-    )
-    scaled = gradients.clipped_gradient_mse(
-        grad_norm=factor * norm,
-        dim=dim,
-        deviation=factor * deviation,
-        clip_norm=factor * clip,
-        noise_multiplier=sigma,
-        batch_size=batch,
-        drop_rate=0.5,
-    )
+    norm, dim, deviation, clip, *_ = setting
+    run = by_name(_NAMES, setting) | {"dim": 2 * dim, "drop_rate": 0.5}
+    errors = gradients.clipped_gradient_mse(**run)
+    larger = {"grad_norm": factor * norm, "deviation": factor * deviation, "clip_norm": factor * clip}
+    scaled = gradients.clipped_gradient_mse(**run | larger)
     for one, other in ((errors.full, scaled.full), (errors.masked, scaled.masked)):
         assert other.mse == pytest.approx(factor**2 * one.mse, rel=1e-7, abs=1e-9 * factor**2 * norm**2)
         assert 0.0 <= one.descent_ratio <= norm**2 * (1 + 1e-9)
@@ -258,39 +236,16 @@ def test_unclipped_error_is_the_textbook_one() -> None:
 
 def test_average_over_masks_uses_every_norm() -> None:
     w = np.array([3.0, 4.0])
-    errors = gradients.clipped_gradient_mse(
-        grad_norm=5.0,
-        dim=2,
-        deviation=0.5,
-        clip_norm=2.0,
-        noise_multiplier=1.0,
-        batch_size=4,
-        drop_rate=0.5,
-        masked_norms=w,
-    )
+    run = by_name(_NAMES, (5.0, 2, 0.5, 2.0, 1.0, 4)) | {"drop_rate": 0.5}
+    errors = gradients.clipped_gradient_mse(**run, masked_norms=w)
     moments = [gradients.gaussian_clip_moments(grad_norm=float(x), dim=1, deviation=0.5, clip_norm=2.0) for x in w]
     loss = sum(0.5 * (25 - x**2 + (x - m.slope * x) ** 2 + m.variance / 4) for x, m in zip(w, moments, strict=True))
     assert errors.masked.signal_loss == pytest.approx(loss, rel=1e-12)
-    flat = gradients.clipped_gradient_mse(
-        grad_norm=5.0,
-        dim=2,
-        deviation=0.5,
-        clip_norm=2.0,
-        noise_multiplier=1.0,
-        batch_size=4,
-        drop_rate=0.5,
-        masked_norms=[math.sqrt(12.5)],
-    )
-    assert flat.masked.mse == pytest.approx(
-        gradients.clipped_gradient_mse(
-            grad_norm=5.0, dim=2, deviation=0.5, clip_norm=2.0, noise_multiplier=1.0, batch_size=4, drop_rate=0.5
-        ).masked.mse
-    )
+    flat = gradients.clipped_gradient_mse(**run, masked_norms=[math.sqrt(12.5)])
+    assert flat.masked.mse == pytest.approx(gradients.clipped_gradient_mse(**run).masked.mse)
 
 
 NAN, INF = math.nan, math.inf
-
-
 GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip_norm=1.0, noise_multiplier=1.0, batch_size=10, drop_rate=0.5)
 
 

@@ -17,8 +17,6 @@ from proofs.kernel import _coq
 
 ROWS = {str(claim.kernel_module): claim for claim in all_claims() if claim.kernel}
 MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text("utf-8"))
-
-
 FILES = sorted({module.partition(".")[0] for module in ROWS})
 
 

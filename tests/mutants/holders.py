@@ -141,8 +141,6 @@ NAMED: dict[str, tuple[str, ...]] = {
 }
 # fmt: on
 """Target to claims and named tests (``folder.test_file::test_function``) that hold it though no claim names it."""
-
-
 NOT_CALLED = "no check calls it there"
 ALWAYS_ZERO = "zero, infinite or None wherever a check calls it"
 NOT_NOTICED = "called there, not noticed"

@@ -57,15 +57,12 @@ MOVES: dict[str, tuple[Move, ...]] = {
 ERROR_BAR = (Move("x 0.5", _times(0.5)), Move("x 2", _times(2.0)))
 """An error bar lies when it is half or twice as long: a 5-sigma interval then misses at 2.5 sigma, or never."""
 
-
 ZERO = {
     "float": Move("0 -> 0.01, inf -> 1000", lambda x: 0.01 if x == 0 or x is None else 1e3 if math.isinf(x) else x),
     "array": Move("0 -> 0.01", lambda x: x if np.any(x) else x + 0.01),
     "str": Move("None -> a word", lambda word: "?" if word is None else word),
 }
 """What is done to a field that is zero, infinite or None wherever it is checked, so that no share of it can be wrong."""
-
-
 TO_THE_WRONG_SIDE = {("gradients.QuadraticForm.chernoff", ()): "x 0.99"}
 """Bounds that promise no width: calculator and path to the move that breaks them."""
 

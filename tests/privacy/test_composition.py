@@ -48,8 +48,6 @@ from tests.said import says
 
 
 INDEX = SubsetMallows(12, 4, theta=0.05)
-
-
 GAUSSIAN = Composition([Step(noise_multiplier=1.5, sampling_rate=1.0, count=4)])
 
 
@@ -571,8 +569,6 @@ def test_what_is_no_composition_is_refused(tmp_path: Path) -> None:
 
 
 MASK = FreshMask(dim=10, keep=3)
-
-
 FAINT, LOUD = SubsetMallows(12, 4, theta=1e-9), SubsetMallows(12, 4, theta=5.0)
 
 

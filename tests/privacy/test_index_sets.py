@@ -549,8 +549,6 @@ def test_masks_of_nearly_all_and_of_nothing() -> None:
 
 
 _SAMPLE = {"sampling_rate": 1.0, "noise_multiplier": 4.0}
-
-
 _HALF = {"sampling_rate": 0.5, "noise_multiplier": 4.0}
 
 

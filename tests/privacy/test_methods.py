@@ -33,8 +33,6 @@ from tests.named import by_name
 
 
 MUS = st.floats(-6, 4).map(lambda u: 10.0**u)
-
-
 LOG_DELTAS = st.floats(-300, -0.001)
 
 
@@ -145,7 +143,6 @@ def test_extremes_are_numbers() -> None:
 
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
-
 
 CORNERS: tuple[tuple[float, float, float], ...] = (
     # order, rate, noise
@@ -321,8 +318,6 @@ def test_a_delta_above_the_distance_leaves_nothing() -> None:
 
 
 GAMMAS = np.exp(np.linspace(-3.0, 6.0, 31))
-
-
 OPTIONS = {"adjacency": "replace-one", "sampling": "without replacement"}
 
 
@@ -502,8 +497,6 @@ def test_an_upper_bound_of_poisson_batches_is_none_of_batches_of_a_fixed_size(mo
 
 
 PAGE = Path(__file__).parents[2] / "proofs" / "privacy" / "fixed_size_batches.md"
-
-
 TABLE = PAGE.read_text(encoding="utf-8").partition("apart, % |")[2].partition("\n\n")[0].splitlines()[2:]
 
 
@@ -595,8 +588,6 @@ def test_delta_of_one_step_is_the_integral() -> None:
 
 
 GRID = np.linspace(-14.0, 20.0, 6_001)
-
-
 WIDTH = GRID[1] - GRID[0]
 
 

@@ -171,7 +171,6 @@ def test_the_core_in_depth(part: int) -> None:
 PRV_ABOVE = (0.0, 0.012)
 """Opacus holds upper bounds by prv-accountant, made for an error of .01: above epsilon by about that."""
 
-
 OPACUS_PRV = {  # (noise, rate, steps): epsilon at delta 1e-6; Opacus 1.6.0, opacus/tests/prv_accountant.py, msr_values
     (0.8, 0.001, 100): 0.270403364058018680360362395731,
     (3.0, 0.001, 100): 0.0215200934390882663016508757892,
@@ -188,7 +187,6 @@ OPACUS_PRV = {  # (noise, rate, steps): epsilon at delta 1e-6; Opacus 1.6.0, opa
     (1.5, 0.05, 50000): 73.1901767238329625797632616013,
     (3.0, 0.05, 50000): 24.9420056431444763234139827546,
 }
-
 
 DP_ACCOUNTING = {  # (noise over sensitivity, rate, direction, epsilon): delta of one step; dp-accounting 0.6.0,
     # dp_accounting/pld/privacy_loss_mechanism_test.py, test_gaussian_get_delta_for_epsilon

@@ -37,8 +37,6 @@ from tests.said import says
 
 
 RUN = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
-
-
 LAW = SubsetMallows(12, 4, theta=0.05)
 
 

@@ -477,7 +477,6 @@ STEPS: Losses = (
     StepLoss(noise_multiplier=0.9, sampling_rate=0.01, count=400, direction="remove"),
 )
 
-
 EPSILON = 4.0
 
 
@@ -770,8 +769,6 @@ def test_it_refuses_what_lies_outside(noise: float, rate: float, count: int) -> 
 
 
 UNSAMPLED = Composition([Step(noise_multiplier=15.0, sampling_rate=1.0, count=100)])
-
-
 MU = math.sqrt(100) / 15
 
 

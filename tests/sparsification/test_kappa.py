@@ -30,8 +30,6 @@ from tests.named import in_order
 
 
 POSITIVE = st.floats(1e-3, 1e3)
-
-
 ENTRIES = st.lists(st.floats(-100, 100), min_size=1, max_size=7).filter(lambda w: max(map(abs, w)) > 1e-3)
 
 
@@ -416,8 +414,6 @@ def test_the_exact_kappa_at_its_limits() -> None:
 
 
 Array = np.ndarray
-
-
 ROUNDING = 1 + 1e-11
 
 
@@ -561,8 +557,6 @@ def test_the_flat_rate_is_below_one() -> None:
 
 
 RATES = st.floats(1e-6, 1)
-
-
 SNRS = st.floats(0, 1e3)
 
 

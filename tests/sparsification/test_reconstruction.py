@@ -20,8 +20,6 @@ from tests.refused import refused
 
 
 ENTRIES = st.one_of(st.just(0.0), st.floats(-20, 20).map(lambda u: math.exp(u)), st.floats(-3, 3))
-
-
 VECTORS = st.lists(ENTRIES, min_size=2, max_size=8).filter(lambda k: max(map(abs, k)) > 1e-6)
 
 

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from dptheory.training.runs import _prepare
+from tests.training.tiny import tiny_load
+
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs read small made-up images."""
+    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 @pytest.fixture

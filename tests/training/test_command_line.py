@@ -26,11 +26,11 @@ from dptheory.training.measure import (
     Moment,
     ProbeSettings,
     Result,
-    Row,
     ValidateSettings,
     measure_gradient,
 )
 from dptheory.training.runs import DpSgdSettings
+from tests.training.made_rows import row as made_row
 
 SHARED = {
     "data": "excerpt",
@@ -186,15 +186,7 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def validated(broken: bool = False) -> Result:
-    row = Row(
-        group="g",
-        quantity="a quantity",
-        setting="s",
-        claims="c",
-        predicted=1.0,
-        measured=2.0 if broken else 1.0,
-        standard_error=0.0,
-    )
+    row = made_row(1.0, 2.0 if broken else 1.0, quantity="a quantity", setting="s")
     moments = tuple(Moment(name=name, step=1, batch_size=30, rows=(row,), notes=()) for name in ("start", "middle"))
     settings = ValidateSettings(TRAINED)
     return Result(data="excerpt", train_images=2000, test_images=500, settings=settings, moments=moments, accuracy=0.5)

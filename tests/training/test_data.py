@@ -329,10 +329,7 @@ def test_a_header_alone() -> None:
 
 # --- the published files ------------------------------------------------------------------------------------------------
 FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-
-
 LECUN = "http://yann.lecun.com/exdb/mnist/"
-
 
 PUBLISHED = {
     "fashion-mnist": {
@@ -350,7 +347,6 @@ PUBLISHED = {
 }
 """Size and MD5 sum of each file, and the sum of the .gz that is served."""
 
-
 EMBEDDED = {
     "train-images-idx3-ubyte": (16 + 2000 * 784, "7f9091a9289757d4759f4db021f25698"),
     "train-labels-idx1-ubyte": (8 + 2000, "286ec15c542ee97cbedb47658809cb4d"),
@@ -358,9 +354,7 @@ EMBEDDED = {
     "t10k-labels-idx1-ubyte": (8 + 500, "46aa1f456ad6a5c48b50f4f28b2cc651"),
 }
 
-
 CIFAR = Archive(url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", md5="c32a1d4ab5d03f1284b67883e8d87530")
-
 
 BATCHES = {
     "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",

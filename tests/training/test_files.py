@@ -19,8 +19,6 @@ from tests.refused import refused
 
 
 LINE = {"words": "two\nlines", "number": 1 / 3}
-
-
 TEXT = json.dumps(LINE).encode()
 
 

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
-from dptheory.training.engine import attach
+from tests.training import sgd
+from tests.training.stand_ins import Anchors
 
 N, CLASSES, STEPS, CLIP = 9, 3, 3, 0.1
 TOKENS = torch.randint(11, (N, 4), generator=torch.Generator().manual_seed(3))
@@ -88,21 +89,11 @@ def frozen(model: nn.Sequential) -> nn.Module:
     return model
 
 
-class Anchors:
+def anchors(shapes: list[torch.Size], dtype: torch.dtype, device: torch.device) -> Anchors:
     """Seven gradients that do not depend on the weights."""
-
-    def __init__(self, shapes: list[torch.Size], dtype: torch.dtype, device: torch.device) -> None:
-        generator = torch.Generator().manual_seed(4)
-        self._gradients = [torch.randn(7, *shape, generator=generator, dtype=dtype).to(device) for shape in shapes]
-
-    def __call__(self) -> list[torch.Tensor]:
-        return self._gradients
-
-    def state_dict(self) -> dict:
-        return {}
-
-    def load_state_dict(self, state: dict) -> None:
-        pass
+    generator = torch.Generator().manual_seed(4)
+    made = (torch.randn(7, *shape, generator=generator, dtype=dtype) for shape in shapes)
+    return Anchors(*(gradient.to(device) for gradient in made))
 
 
 def mechanisms(model: nn.Module, dtype: torch.dtype) -> Iterator[m.Mechanism]:
@@ -124,7 +115,7 @@ def mechanisms(model: nn.Module, dtype: torch.dtype) -> Iterator[m.Mechanism]:
     device = next(model.parameters()).device
     for kind in (m.Gep, m.GepOptimal, m.GepJoint, m.BiasedGep):
         groups = [list(range(len(shapes)))]
-        yield kind(Anchors(shapes, dtype, device), subspace_dim=3, residual_clip=0.05, groups=groups, seed=0)
+        yield kind(anchors(shapes, dtype, device), subspace_dim=3, residual_clip=0.05, groups=groups, seed=0)
 
 
 COUNT = 16
@@ -147,9 +138,9 @@ def trained(
         mechanism = list(mechanisms(model, dtype))[number]
         if isinstance(mechanism, m.LayerFreezing) and sum(p.requires_grad for p in model.parameters()) < 3:
             return None
-        private, optimizer = attach(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), 0.5), mechanism=mechanism, sampling_rate=0.1,
-            expected_batch_size=N, noise_multiplier=noise_multiplier, max_grad_norm=CLIP, grad_sample_mode=mode,
+        private, optimizer = sgd.attach(
+            model, lr=0.5, mechanism=mechanism, sampling_rate=0.1, expected_batch_size=N,
+            noise_multiplier=noise_multiplier, max_grad_norm=CLIP, grad_sample_mode=mode,
             noise_generator=torch.Generator().manual_seed(0),
         )  # fmt: skip
     labels = torch.arange(N, device=device) % CLASSES
@@ -203,10 +194,9 @@ def test_rows_that_are_not_finite_count_as_zero_and_are_counted() -> None:
             for mode in ("hooks", "factors"):
                 torch.manual_seed(1)
                 model = build().double()
-                private, optimizer = attach(
-                    module=model, optimizer=torch.optim.SGD(model.parameters(), 0.5),
-                    mechanism=m.RandomSparsification(m.Constant(0.5), 0),
-                    sampling_rate=0.1, expected_batch_size=N, noise_multiplier=0.0, max_grad_norm=CLIP, grad_sample_mode=mode,
+                private, optimizer = sgd.attach(
+                    model, lr=0.5, mechanism=m.RandomSparsification(m.Constant(0.5), 0), sampling_rate=0.1,
+                    expected_batch_size=N, noise_multiplier=0.0, max_grad_norm=CLIP, grad_sample_mode=mode,
                 )  # fmt: skip
                 optimizer.begin_batch(N)
                 F.cross_entropy(private(spoilt), torch.arange(N) % CLASSES).backward()

@@ -25,6 +25,7 @@ from dptheory.training.networks import (
 from dptheory.training.networks._paper_networks import StandardisedWeight
 from dptheory.training.runs import from_dict, prepare, train
 from tests.refused import refused
+from tests.training import sgd
 
 # --- The networks have the papers' parameter counts, and Opacus can take them ---
 
@@ -237,10 +238,9 @@ def test_every_filter_has_mean_zero_and_norm_one() -> None:
 def test_gradients_are_those_of_single_examples(mode: str, groups: int) -> None:
     model = standardise_weights(network(groups)).double()
     images, labels = torch.randn(5, 2, 5, 5, dtype=torch.float64), torch.arange(5) % 3
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=0.5,
-        expected_batch_size=5.0, noise_multiplier=0.0, max_grad_norm=1.0, grad_sample_mode=mode,
-    )  # fmt: skip
+    private, optimizer = sgd.attach(
+        model, sampling_rate=0.5, expected_batch_size=5.0, noise_multiplier=0.0, grad_sample_mode=mode
+    )
     optimizer.begin_batch(5)
     nn.functional.cross_entropy(private(images), labels).backward()
     found = list(optimizer.grad_samples)

@@ -13,7 +13,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import privacy
-from dptheory.training import make_private
 from dptheory.training import mechanisms as m
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import POISSON, GeneratorBatches, PoissonBatches, SecureBatches, attach
@@ -26,6 +25,8 @@ from dptheory.training.runs import DpSgdSettings, _checkpoint
 from dptheory.training.runs import _prepare as prepare_of
 from dptheory.training.runs import _train as run_of
 from tests.refused import refused
+from tests.training import sgd
+from tests.training.made_rows import row as made_row
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
@@ -214,11 +215,8 @@ def test_numbers_that_json_lacks() -> None:
 def made(loader: DataLoader | None = None, **options: Any) -> Any:
     model = nn.Linear(3, 2)
     given = {"mechanism": m.DpSgd(), "noise_multiplier": 1.5, "max_grad_norm": 0.7} | options
-    return make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        data_loader=DataLoader(TensorDataset(torch.zeros(20, 3)), 5) if loader is None else loader,
-        **given,
+    return sgd.make_private(
+        model, DataLoader(TensorDataset(torch.zeros(20, 3)), 5) if loader is None else loader, **given
     )
 
 
@@ -395,40 +393,20 @@ def test_gradients_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows() -> tuple[Row, ...]:
     return (
-        Row(group="first", quantity="one", setting="s", claims="c", predicted=2.0, measured=2.1, standard_error=0.1),
-        Row(
+        made_row(2.0, 2.1, 0.1, group="first", quantity="one", setting="s"),
+        made_row(
+            0.0,
+            12345.678,
             group="first",
             quantity="two",
             setting="t",
-            claims="c",
-            predicted=0.0,
-            measured=12345.678,
-            standard_error=0.0,
             assumption="rf.eq6: deviations",
             relation="at least",
         ),
-        Row(
-            group="second",
-            quantity="three",
-            setting="u",
-            claims="c",
-            predicted=4.0,
-            measured=9.0,
-            standard_error=0.0,
-            assumption="none",
-            relation="at most",
-            error=0.125,
+        made_row(
+            4.0, 9.0, group="second", quantity="three", setting="u", assumption="none", relation="at most", error=0.125
         ),
-        Row(
-            group="second",
-            quantity="four",
-            setting="",
-            claims="c",
-            predicted=4.0,
-            measured=9.0,
-            standard_error=0.0,
-            assumption="rf.eq7: flat",
-        ),
+        made_row(4.0, 9.0, group="second", quantity="four", assumption="rf.eq7: flat"),
     )
 
 

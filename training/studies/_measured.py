@@ -163,31 +163,71 @@ class Bound:
         )
 
 
-@dataclass(frozen=True)
-class AskedOfInstrument:
-    """What a claim comes to in instrumented runs; all bounds must hold.
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a claim comes to in our runs.
 
     Attributes:
-        instrument: whose runs they are.
         question: in words.
-        corrected: why it, or a bound, was changed when results were known; "" where it was not.
-        differs: in what else its runs differ from the paper's.
-        beside: what else its results say, asked after them; it decides nothing.
+        corrected: why it, or what decides, was changed when results were known; "" where it was not.
+        differs: in what else the runs differ from the paper's.
+        beside: what else their results say, asked after them; it decides nothing.
         unasked: what of the claim is not asked; "" where all of it is.
         setting: data, network, epochs and baseline, here and in the paper.
         reported: names of the paper's numbers to stand beside it.
-        bounds: that decide.
     """
 
-    instrument: Instrument
     question: str
     differs: str
     reported: tuple[str, ...]
-    bounds: tuple[Bound, ...]
     beside: str = ""
     corrected: str = ""
     unasked: str = ""
     setting: Setting = NO_SETTING
+
+    def answer(self, claim: str, *, done: bool, **found: Any) -> Answer:
+        """The answer with these words; what stands beside it only where all results are there."""
+        numbers = dict(claims.get(claim).reported)
+        return Answer(
+            question=self.question,
+            corrected=self.corrected,
+            unasked=self.unasked,
+            differs=self.differs,
+            compared=self.setting.compared,
+            beside=self.beside if done else "",
+            reported=tuple((name, numbers[name]) for name in self.reported),
+            **found,
+        )
+
+
+def read_question(
+    table: Mapping[str, Any], *, others: Sequence[str], arms: Sequence[str], phases: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The words of a rule, as arguments of :class:`Question`; ``others`` are the keys that are no words.
+
+    Raises:
+        ValueError: an unknown key, or no words where they are needed.
+    """
+    only(table, (*others, "question", "corrected", "differs", "beside", "unasked", "setting", "reported"))
+    return {
+        **{key: said(table, key) for key in ("question", "differs")},
+        **{key: said(table, key) for key in ("beside", "corrected", "unasked") if key in table},
+        "setting": read_setting(table.get("setting", {}), arms=arms, phases=phases),
+        "reported": listed(table, "reported"),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfInstrument(Question):
+    """What a claim comes to in instrumented runs; all bounds must hold.
+
+    Attributes:
+        instrument: whose runs they are.
+        bounds: that decide.
+    """
+
+    instrument: Instrument
+    bounds: tuple[Bound, ...]
 
 
 def path_of(folder: Path) -> Path:
@@ -257,20 +297,11 @@ def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) 
     Raises:
         ValueError: it names something unknown, or has no words.
     """
-    only(
-        table, ("instrument", "question", "corrected", "differs", "beside", "unasked", "setting", "reported", "bounds")
-    )
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
     return AskedOfInstrument(
-        instrument,
-        question=said(table, "question"),
-        differs=said(table, "differs"),
-        beside=said(table, "beside") if "beside" in table else "",
-        corrected=said(table, "corrected") if "corrected" in table else "",
-        unasked=said(table, "unasked") if "unasked" in table else "",
-        setting=read_setting(table.get("setting", {}), arms=tuple(instrument.arms)),
-        reported=listed(table, "reported"),
+        instrument=instrument,
         bounds=tuple(_bound(one, instrument) for one in listed(table, "bounds")),
+        **read_question(table, others=("instrument", "bounds"), arms=tuple(instrument.arms)),
     )
 
 
@@ -296,21 +327,14 @@ def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Pat
     known = [result for result in results if result is not None]
     done = len(known) == len(results)
     measured = tuple(bound.finding(tuple(bound.of(result) for result in known)) for bound in asked.bounds)
-    numbers = dict(claims.get(claim).reported)
-    return Answer(
+    files = tuple(f"{path_of(folder).as_posix()}: {run_name(instrument.name, seed)}" for seed in instrument.seeds)
+    return asked.answer(
+        claim,
+        done=done,
         instrument=instrument.name,
-        question=asked.question,
-        corrected=asked.corrected,
-        unasked=asked.unasked,
-        differs=asked.differs,
-        compared=asked.setting.compared,
         baseline=asked.setting.of_instrument(known) if done else None,
-        beside=asked.beside if done else "",
         measured=measured if done else (),
-        reported=tuple((name, numbers[name]) for name in asked.reported),
-        files=tuple(f"{path_of(folder).as_posix()}: {run_name(instrument.name, seed)}" for seed in instrument.seeds)
-        if done
-        else (),
+        files=files if done else (),
         command=command(instrument),
         cost=instrument.cost,
         reason="" if done else f"instrument {instrument.name} has seeds to go",

@@ -9,9 +9,9 @@ from typing import Any
 from dptheory import _validate, claims
 from dptheory.claims import PAPERS, Verdict
 from dptheory.errors import ArgumentError
-from dptheory.training._toml import listed, only, read_toml, said
+from dptheory.training._toml import only, read_toml, said
 from dptheory.training.studies._instruments import Instrument, read_instruments
-from dptheory.training.studies._measured import NO_SETTING, AskedOfInstrument, Setting, read_asked, read_setting
+from dptheory.training.studies._measured import AskedOfInstrument, Question, read_asked, read_question
 from dptheory.training.studies._study import EQUIVALENCE, Comparison, Study, read_study
 
 HOME = Path(__file__).resolve().parents[1] / "configs"
@@ -54,31 +54,17 @@ class Condition:
         return f"below {high:g}" if math.isinf(low) else f"within {high:g} of 0"
 
 
-@dataclass(frozen=True)
-class Asked:
+@dataclass(frozen=True, kw_only=True)
+class Asked(Question):
     """What a claim comes to in a study; all conditions must hold.
 
     Attributes:
         study: the study.
-        question: in words.
-        corrected: why it, or what decides, was changed when results were known; "" where it was not.
-        differs: in what else its runs differ from the paper's.
-        beside: what else its results say, asked after them; it decides nothing.
-        unasked: what of the claim is not asked; "" where all of it is.
-        setting: data, network, epochs and baseline, here and in the paper.
-        reported: names of the paper's numbers to stand beside it.
         conditions: that decide.
     """
 
     study: Study
-    question: str
-    differs: str
-    reported: tuple[str, ...]
     conditions: tuple[Condition, ...]
-    beside: str = ""
-    corrected: str = ""
-    unasked: str = ""
-    setting: Setting = NO_SETTING
 
 
 @dataclass(frozen=True)
@@ -202,20 +188,12 @@ def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: M
 
 
 def _asked(table: Mapping[str, Any], studies: Mapping[str, Study]) -> Asked:
-    only(table, ("study", "question", "corrected", "differs", "beside", "unasked", "setting", "reported", "conditions"))
     study = studies[_validate.choice("study", table.get("study", ""), tuple(studies))]
+    phases = [phase.name for phase in study.phases]
     return Asked(
-        study,
-        question=said(table, "question"),
-        differs=said(table, "differs"),
-        beside=said(table, "beside") if "beside" in table else "",
-        corrected=said(table, "corrected") if "corrected" in table else "",
-        unasked=said(table, "unasked") if "unasked" in table else "",
-        setting=read_setting(
-            table.get("setting", {}), arms=tuple(study.arms), phases=[phase.name for phase in study.phases]
-        ),
-        reported=listed(table, "reported"),
+        study=study,
         conditions=_conditions(table, study),
+        **read_question(table, others=("study", "conditions"), arms=tuple(study.arms), phases=phases),
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from scipy import stats
 
-from dptheory import claims
 from dptheory.claims import Answer, Finding
 from dptheory.training.studies import _comparisons, _measured, _results
 from dptheory.training.studies import _plan as plans
@@ -149,18 +148,12 @@ def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
     findings = [finding(study, condition, find, together=True) for condition in asked.conditions]
     known = tuple(one for one in findings if one is not None)
     done, far = len(known) == len(findings), progress(study, find)
-    numbers = dict(claims.get(claim).reported)
-    return Answer(
+    return asked.answer(
+        claim,
+        done=done,
         study=study.name,
-        question=asked.question,
-        corrected=asked.corrected,
-        unasked=asked.unasked,
-        differs=asked.differs,
-        compared=asked.setting.compared,
         baseline=asked.setting.of_study(study, find) if done else None,
-        beside=asked.beside if done else "",
         findings=known if done else (),
-        reported=tuple((name, numbers[name]) for name in asked.reported),
         files=tuple(_files(asked, find)) if done else (),
         command=command(study),
         cost=f"{far.runs_in_all} runs, {far.epochs_in_all} epochs. {study.cost}",

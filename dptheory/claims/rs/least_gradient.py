@@ -17,32 +17,26 @@ row = new_row(
 )
 
 
+def _setting(gamma: float, G: float, r: float, T: int, energy: float, gap: float) -> dict[str, Any]:
+    return {
+        "objective_gap": gap,
+        "learning_rate": gamma,
+        "steps": T,
+        "smoothness": G,
+        "sum_noise_std": math.sqrt(energy / 4),
+        "dim": 4,
+        "batch_size": 1,
+        "drop_rate": r,
+        "sampling": "fixed",
+    }
+
+
 def _bound(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: float = 1.0) -> float:
-    return convergence.least_gradient_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        steps=T,
-        smoothness=G,
-        sum_noise_std=math.sqrt(energy / 4),
-        dim=4,
-        batch_size=1,
-        drop_rate=r,
-        sampling="fixed",
-    )
+    return convergence.least_gradient_bound(**_setting(gamma, G, r, T, energy, gap))
 
 
 def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: float = 1.0) -> float:
-    return convergence.noisy_sgd_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        steps=T,
-        smoothness=G,
-        sum_noise_std=math.sqrt(energy / 4),
-        dim=4,
-        batch_size=1,
-        drop_rate=r,
-        sampling="fixed",
-    ).value
+    return convergence.noisy_sgd_bound(**_setting(gamma, G, r, T, energy, gap)).value
 
 
 @row.equal(*((Fraction(g, 10), T) for g in (1, 5, 10) for T in (1, 2, 7, 1000)), tolerance=1e-12)

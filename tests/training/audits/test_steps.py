@@ -23,19 +23,14 @@ from dptheory.training.audits._layers import Layers, on_layers
 from dptheory.training.engine import PrivacyAccountant
 from dptheory.training.mechanisms import Noise, StepCost, power_iteration
 from tests.refused import refused
+from tests.training.stand_ins import Anchors
 
 # --- The audits of one step: every claim, and the scores of a few trials, against a direct computation ---
 
 
 CLIP, SIGMA, DELTA, SEED, TRIALS = 1.3, 2.0, 1e-5, 3, 60
-
-
 STD = SIGMA * CLIP
-
-
 HALF = m.Constant(0.5)
-
-
 AUDITS = {audit.name: audit for audit in audits.step_audits()}
 
 
@@ -55,8 +50,6 @@ def axis(dim: int, place: int, size: float = CLIP) -> np.ndarray:
 
 
 SELECTION = np.tile(np.r_[np.full(4, 1.3), np.ones(4)] / 5, (5, 1))
-
-
 FLIP = np.r_[np.zeros(4), np.full(4, CLIP / 2)]
 
 
@@ -129,8 +122,6 @@ def seeded_mask(generator: torch.Generator, dim: int = 20) -> np.ndarray:
 
 
 ONE = gaussian_epsilon(1 / SIGMA, DELTA)
-
-
 TWO = gaussian_epsilon(math.sqrt(2) / SIGMA, DELTA)
 
 
@@ -192,17 +183,6 @@ def test_two_epochs_of_a_ranking() -> None:
     check("ranked sparsification, two epochs", TWO, True, "gaussian", 1500, SELECTION, FLIP, world)
 
 
-class Anchors:
-    def __call__(self) -> list[torch.Tensor]:
-        return [torch.from_numpy(batch(9)).float()]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
 @pytest.mark.parametrize("name", ["GEP as published", "GEP, optimal split", "GEP, joint clipping", "B-GEP"])
 def test_embeddings(name: str) -> None:
     kind = {
@@ -220,7 +200,12 @@ def test_embeddings(name: str) -> None:
         "B-GEP": (CLIP, STD, math.inf),
     }[name]
     basis = (
-        power_iteration(Anchors()()[0], dim=3, iterations=1, generator=torch.Generator().manual_seed(SEED))
+        power_iteration(
+            Anchors(torch.from_numpy(batch(9)).float())()[0],
+            dim=3,
+            iterations=1,
+            generator=torch.Generator().manual_seed(SEED),
+        )
         .double()
         .numpy()
     )
@@ -230,7 +215,11 @@ def test_embeddings(name: str) -> None:
     canary = size * basis[0] + rest
 
     def world(rows: np.ndarray, without: np.ndarray, draws: Draws) -> np.ndarray:
-        mechanism = simulated(lambda: kind(Anchors(), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED))
+        mechanism = simulated(
+            lambda: kind(
+                Anchors(torch.from_numpy(batch(9)).float()), subspace_dim=3, residual_clip=0.8, groups=[[0]], seed=SEED
+            )
+        )
         mechanism.begin_step([torch.zeros(20)])
         total = mechanism.contribute([torch.from_numpy(rows).float()], CLIP).total
         noise = draws.torch()
@@ -337,11 +326,7 @@ def test_an_audit_is_run_at_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PLAN = _suite.plan(0)
-
-
 MADE = on_layers(PLAN)
-
-
 UNIT = 2.0**-24
 
 
@@ -400,8 +385,6 @@ def test_biases_weigh_in_the_norm(share: float) -> None:
 
 
 RECORDS, RATE = 5, 0.4
-
-
 DRAWN = [np.array(batch, dtype=np.int64) for batch in ([0, 3], [], [3, 3, 4], [0, 1, 3, 4], [2, 3], [0, 3], [3])]
 
 

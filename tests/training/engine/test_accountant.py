@@ -31,17 +31,9 @@ from tests.training.in_a_fork import in_a_fork
 
 
 RATE, DELTA = 0.05, 1e-5
-
-
 PLAIN = StepCost(1.3)
-
-
 SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.01)))
-
-
 STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.3)))
-
-
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
@@ -315,19 +307,6 @@ def test_epsilon_grows_with_the_steps_and_falls_with_delta() -> None:
     assert np.all(np.diff(falls) < 0)
 
 
-def test_bad_input() -> None:
-    for sigma in (-1.0, -math.inf, math.nan, "1", True):
-        with refused("noise_multiplier"):
-            StepCost(sigma)
-    with refused("sampling_rate"):
-        PrivacyAccountant(0.0)
-    with refused("delta"):
-        accountant((PLAIN, 1)).epsilon(0.995)
-    for epsilon, delta, says in ((0.0, 1e-5, "epsilon"), (1.0, 0.995, "delta"), (1.0, 0.0, "delta")):
-        with refused(says):
-            PrivacyAccountant(RATE).limit(epsilon=epsilon, delta=delta)
-
-
 def test_releases_besides_the_steps_are_counted() -> None:
     """In epsilon and in the budget, with the steps of one kind and of several, before and after a state is taken over."""
     release = privacy.Step(noise_multiplier=10.0, sampling_rate=1.0, count=2)
@@ -359,8 +338,6 @@ def test_releases_besides_the_steps_are_counted() -> None:
 
 # --- accountant_state: States of an accountant: what is counted when one is taken over, and which are refused
 RATE_ACCOUNTANT_STATE = 0.1
-
-
 OTHER = StepCost(2.0)
 
 
@@ -465,8 +442,6 @@ def test_forked_processes_count_steps_of_their_own() -> None:
 
 
 DELTA_OF_BUDGETED = 1e-5
-
-
 DATA = TensorDataset(torch.ones(40, 6), torch.arange(40) % 2)
 
 
@@ -602,14 +577,8 @@ def test_budgets_beyond_the_noise_of_the_calculator_are_answered(epsilon: float,
 
 
 LAW = SubsetMallows(64, 16, theta=0.3)
-
-
 PLAIN_OF_ACCOUNTANT_PARTS, QUIET = StepCost(1.3), StepCost(2.0)
-
-
 SELECTED_OF_ACCOUNTANT_PARTS = StepCost(1.5, selection=(10, LAW))
-
-
 Patch = pytest.MonkeyPatch
 
 

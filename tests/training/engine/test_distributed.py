@@ -14,6 +14,7 @@ from dptheory.training import mechanisms as m
 from dptheory.training.engine import _distributed as engine_group
 from tests.refused import refused
 from tests.rounding import rounding
+from tests.training import sgd
 from tests.training.forked import ROOT, Forked
 from tests.training.processes import CLIP, MECHANISMS, SIGMA
 
@@ -123,10 +124,7 @@ def test_one_of_two_processes(reduction: str, divisor: float, monkeypatch: pytes
 
 
 def plain_attach(module: torch.nn.Module):
-    return engine.attach(
-        module=module, optimizer=torch.optim.SGD(module.parameters(), lr=1.0), mechanism=m.DpSgd(), sampling_rate=0.5,
-        train_size=20, noise_multiplier=1.0, max_grad_norm=0.5,
-    )  # fmt: skip
+    return sgd.attach(module, lr=1.0, sampling_rate=0.5, train_size=20, max_grad_norm=0.5)
 
 
 def test_several_processes_need_the_wrapper_of_opacus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from dptheory.training.engine import GRAD_SAMPLE_MODES, _check_rows_apart, _dry_
 from dptheory.training.mechanisms import Constant, DpSgd, LayerFreezing, RandomSparsification
 from dptheory.training.per_example import WHOLE
 from tests.refused import refused
+from tests.training import sgd
 
 N, BATCH, CLASSES, TIMES, WIDTH = 60, 12, 5, 7, 6
 STEPS, PART = N // BATCH, 6
@@ -252,10 +253,7 @@ def made(
     torch.manual_seed(0)
     model = build()
     given = {"mechanism": DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0}
-    return make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        data_loader=DataLoader(data or Records(), batch_size, num_workers=workers), **(given | options),
-    )  # fmt: skip
+    return sgd.make_private(model, DataLoader(data or Records(), batch_size, num_workers=workers), **given | options)
 
 
 def one_pass(run: Any, loss: Loss, *, part: int | None = None, batches: Any = None) -> int:
@@ -367,10 +365,7 @@ class Pooled(nn.Module):
 def test_padding_up_to_the_longest_record_must_be_masked(masked: bool, precision: torch.dtype | None) -> None:
     torch.manual_seed(0)
     model = Pooled(masked)
-    run = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(), noise_multiplier=1.0,
-        data_loader=DataLoader(Ragged(), BATCH, collate_fn=padded), max_grad_norm=1.0,
-    )  # fmt: skip
+    run = sgd.make_private(model, DataLoader(Ragged(), BATCH, collate_fn=padded))
 
     def loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         with torch.autocast("cpu", dtype=precision, enabled=precision is not None):
@@ -549,10 +544,7 @@ def test_a_loop_that_leaves_dry_batches_out_trains_and_says_so() -> None:
 
 def test_one_record_cannot_be_compared() -> None:
     model = nn.Linear(WIDTH, 2)
-    run = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(), noise_multiplier=1.0,
-        data_loader=DataLoader(TensorDataset(torch.ones(1, WIDTH)), 1), max_grad_norm=1.0,
-    )  # fmt: skip
+    run = sgd.make_private(model, DataLoader(TensorDataset(torch.ones(1, WIDTH)), 1))
     (batch,) = run[2]
     run[0](batch[0]).sum().backward()
     run[1].step()

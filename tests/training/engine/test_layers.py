@@ -48,7 +48,6 @@ def moved(model: nn.Module, made) -> set[str]:
 
 ALL = {"0.weight", "0.bias", "2.weight", "2.bias"}
 
-
 MECHANISMS = (
     m.DpSgd, lambda: m.RandomSparsification(m.Constant(0.2), 0, refresh_steps=3), lambda: m.PosteriorFreeze(m.Constant(0.2), 0),
     lambda: m.RankedSparsification(m.Constant(0.2), steps_per_epoch=3, seed=0),
@@ -212,15 +211,12 @@ def test_a_layer_with_a_buffer_can_be_unfrozen_and_frozen_again() -> None:
 
 SIZE, QUERIES, KEYS = 3, 4, 5
 
-
 CASES = [
     {"batch_first": first, "add_bias_kv": biases, "add_zero_attn": zero, "bias": not zero}
     for first, biases, zero in itertools.product([True, False], repeat=3)
 ]
 
-
 HIDDEN = torch.arange(SIZE * 2 * QUERIES * KEYS).view(SIZE * 2, QUERIES, KEYS) % 7 == 3
-
 
 MASKS = {
     "none": {},

@@ -11,13 +11,13 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from dptheory.training import make_private
 from dptheory.training.engine import attach
 from dptheory.training.engine._gradient_sums import GradientEdits
 from dptheory.training.engine._logical_batch import LogicalBatch
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.per_example._trial import MORE
 from tests.refused import refused
+from tests.training import sgd
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:In CPU autocast")
 
@@ -46,10 +46,9 @@ class Loop:
         self.mechanism = Recording()
         generator = torch.Generator().manual_seed(1)
         data = DataLoader(TensorDataset(torch.eye(N)), batch_size=EXPECTED, generator=generator, num_workers=workers)
-        self.private, self.optimizer, self.batches = make_private(
-            module=self.model, optimizer=torch.optim.SGD(self.model.parameters(), lr=1.0), data_loader=data,
-            mechanism=self.mechanism, noise_multiplier=noise, max_grad_norm=clip, probe=probe,
-        )  # fmt: skip
+        self.private, self.optimizer, self.batches = sgd.make_private(
+            self.model, data, lr=1.0, mechanism=self.mechanism, noise_multiplier=noise, max_grad_norm=clip, probe=probe
+        )
         self.drawn: list[set[int]] = []
         sampler = self.batches.batch_sampler
         law = sampler._batches
@@ -304,10 +303,9 @@ def test_workers_draw_ahead() -> None:
 def attached():
     model = nn.Linear(N, 1, bias=False)
     mechanism = Recording()
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=mechanism, sampling_rate=0.5,
-        expected_batch_size=EXPECTED, noise_multiplier=0.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    private, optimizer = sgd.attach(
+        model, lr=1.0, mechanism=mechanism, sampling_rate=0.5, expected_batch_size=EXPECTED, noise_multiplier=0.0
+    )
 
     def step(first: int, last: int, skip: bool | None = None) -> None:
         if skip is not None:
@@ -474,10 +472,9 @@ ROWS, MODES = 6, ["factors", "hooks", "functorch"]
 
 
 def attached_sum(model: nn.Module, mode: str = "factors", reduction: str = "mean"):
-    return attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(), sampling_rate=0.1,
-        expected_batch_size=ROWS, noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode, loss_reduction=reduction,
-    )  # fmt: skip
+    return sgd.attach(
+        model, sampling_rate=0.1, expected_batch_size=ROWS, grad_sample_mode=mode, loss_reduction=reduction
+    )
 
 
 def step(private, optimizer, features, reduction: str = "mean") -> list[torch.Tensor]:
@@ -590,10 +587,7 @@ def test_gradients_left_from_before_are_not_compared() -> None:
     """``p.grad`` adds up where nobody clears it; so do parts of a batch."""
     model = nn.Linear(5, 3)
     data = DataLoader(TensorDataset(torch.randn(40, 5), torch.arange(40) % 3), batch_size=20)
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=DpSgd(), data_loader=data,
-        noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    private, optimizer, batches = sgd.make_private(model, data)
     nn.functional.cross_entropy(model(torch.randn(4, 5)), torch.arange(4) % 3).backward()
     with BatchMemoryManager(data_loader=batches, max_physical_batch_size=6, optimizer=optimizer) as small:
         for features, labels in small:

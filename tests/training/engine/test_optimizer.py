@@ -40,6 +40,7 @@ from dptheory.training.mechanisms import (
 from dptheory.training.mechanisms._layer_freezing import freeze
 from dptheory.training.networks import small_tanh_cnn
 from tests.refused import refused
+from tests.training import sgd
 from tests.training.engine.passes import epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
@@ -103,9 +104,8 @@ def test_plain_dp_sgd_is_opacus() -> None:
     generator."""
     ours, model = small_tanh_cnn(0), small_tanh_cnn(0)
     with simulation():
-        mine, attached = attach(
-            module=ours, optimizer=torch.optim.SGD(ours.parameters(), lr=0.5, momentum=0.9), mechanism=DpSgd(),
-            sampling_rate=B / N, train_size=N, noise_multiplier=0.7, max_grad_norm=0.5,
+        mine, attached = sgd.attach(
+            ours, lr=0.5, momentum=0.9, sampling_rate=B / N, train_size=N, noise_multiplier=0.7, max_grad_norm=0.5,
             noise_generator=torch.Generator().manual_seed(5),
         )  # fmt: skip
     engine = PrivacyEngine(accountant="rdp")
@@ -138,10 +138,9 @@ def test_any_torch_optimizer(build) -> None:
 def test_bfloat16_model() -> None:
     model = small_tanh_cnn(0).bfloat16()
     pixels = torch.randn(N, 1, 28, 28).bfloat16()
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader(pixels),
-        mechanism=RandomSparsification(Constant(0.5), 0), noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    private, optimizer, batches = sgd.make_private(
+        model, loader(pixels), mechanism=RandomSparsification(Constant(0.5), 0)
+    )
     run(private, optimizer, batches, 2)
     assert all(t.dtype == torch.float32 for t in optimizer.clipped_total)
     assert all(p.dtype == torch.bfloat16 and torch.isfinite(p).all() for p in model.parameters())
@@ -193,10 +192,7 @@ def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias
     for mode in ("factors", "hooks", "functorch"):
         model = small_tanh_cnn(0)
         model.conv2.weight.requires_grad_(False)
-        private, optimizer, batches = make_private(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5), data_loader=loader(), mechanism=DpSgd(),
-            noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode,
-        )  # fmt: skip
+        private, optimizer, batches = sgd.make_private(model, loader(), lr=0.5, grad_sample_mode=mode)
         run(private, optimizer, batches, 2)
         assert torch.equal(model.conv2.weight, start.conv2.weight) and not torch.equal(
             model.conv2.bias, start.conv2.bias
@@ -206,10 +202,7 @@ def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias
 @pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: str) -> None:
     model = small_tanh_cnn(0)
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), data_loader=loader(),
-        mechanism=DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode,
-    )  # fmt: skip
+    private, optimizer, batches = sgd.make_private(model, loader(), lr=0.5, momentum=0.9, grad_sample_mode=mode)
     run(private, optimizer, batches, 2)
     freeze([*model.conv2.parameters(), model.fc1.weight])
     assert not private.grad_accumulation_allowed and private.force_functorch == (mode == "functorch")
@@ -265,11 +258,9 @@ def test_the_mechanism_is_told_the_noise_of_its_release(secure: bool) -> None:
     """The standard deviation is sigma C, of what is released and of what the end of the step is told."""
     model, clip, sigma = small_tanh_cnn(0), 0.25, 3.0
     mechanism = Watching()
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=mechanism, sampling_rate=0.1,
-        train_size=100,
-        noise_multiplier=sigma, max_grad_norm=clip, secure=secure,
-        noise_generator=None if secure else torch.Generator().manual_seed(1),
+    private, optimizer = sgd.attach(
+        model, lr=1.0, mechanism=mechanism, sampling_rate=0.1, train_size=100, noise_multiplier=sigma,
+        max_grad_norm=clip, secure=secure, noise_generator=None if secure else torch.Generator().manual_seed(1),
     )  # fmt: skip
     before = flat(model)
     one(private, optimizer, torch.randn(8, 1, 28, 28), torch.arange(8))
@@ -285,10 +276,9 @@ def test_ranked_noise_of_masked_entries_has_the_scale_of_the_release() -> None:
     """Entries masked out get noise of standard deviation sigma C in the ranking, with C other than 1."""
     model, clip, sigma = small_tanh_cnn(0), 0.25, 3.0
     mechanism = RankedSparsification(Constant(0.5), steps_per_epoch=4, seed=0)
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), mechanism=mechanism, sampling_rate=0.1,
-        train_size=100,
-        noise_multiplier=sigma, max_grad_norm=clip,
+    private, optimizer = sgd.attach(
+        model, lr=0.0, mechanism=mechanism, sampling_rate=0.1, train_size=100, noise_multiplier=sigma,
+        max_grad_norm=clip,
     )  # fmt: skip
     for _ in range(4 + 2):
         one(private, optimizer, torch.randn(0, 1, 28, 28), torch.zeros(0, dtype=torch.long))
@@ -306,10 +296,9 @@ class Unused(nn.Module):
 
 
 def attempt(model: nn.Module, **options) -> None:
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader(),
-        **{"mechanism": DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0} | options,
-    )  # fmt: skip
+    private, optimizer, batches = sgd.make_private(
+        model, loader(), **{"mechanism": DpSgd(), "noise_multiplier": 1.0, "max_grad_norm": 1.0} | options
+    )
     run(private, optimizer, batches, 1)
 
 
@@ -339,10 +328,7 @@ def test_errors_name_the_remedy(call, says: str) -> None:
 
 def test_step_without_zero_grad_is_refused() -> None:
     model = small_tanh_cnn(0)
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader(), mechanism=DpSgd(),
-        noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    private, optimizer, batches = sgd.make_private(model, loader())
     pixels, labels = next(iter(batches))
     one(private, optimizer, pixels, labels)
     with pytest.raises(ValueError, match="zero_grad"):
@@ -353,10 +339,9 @@ def test_step_without_zero_grad_is_refused() -> None:
 def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
     """Also after ``model.zero_grad()``, which knows nothing of the optimizer's totals."""
     model = small_tanh_cnn(0)
-    private, optimizer, batches = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader(), mechanism=DpSgd(),
-        noise_multiplier=0.0, max_grad_norm=1e-3, probe=False,
-    )  # fmt: skip
+    private, optimizer, batches = sgd.make_private(
+        model, loader(), noise_multiplier=0.0, max_grad_norm=0.001, probe=False
+    )
     for pixels, labels in itertools.islice(batches, 4):
         (private if cleared_by == "model" else optimizer).zero_grad()
         nn.functional.cross_entropy(private(pixels), labels).backward()
@@ -376,8 +361,6 @@ def test_no_step_holds_examples_of_the_one_before(cleared_by: str) -> None:
 
 
 FIRST, OTHER = (torch.arange(6.0), torch.tensor(1)), (torch.arange(6.0) + 1, torch.tensor(2))
-
-
 Named = namedtuple("Named", "x y")
 
 
@@ -480,10 +463,7 @@ def test_what_cannot_be_told_is_refused_at_once(name: str) -> None:
     loader = DataLoader(TensorDataset(torch.zeros(20, 6), torch.zeros(20)), 2, collate_fn=UNKNOWN[name])
     model = nn.Linear(6, 1)
     with pytest.raises(ValueError, match=r"^data_loader must have a collate_fn"):
-        make_private(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader, mechanism=DpSgd(),
-            noise_multiplier=1.0, max_grad_norm=1.0,
-        )  # fmt: skip
+        sgd.make_private(model, loader)
 
 
 def test_what_never_comes_is_not_asked_for() -> None:
@@ -513,10 +493,9 @@ def test_the_runs_own_randomness_is_left_alone() -> None:
 
 def made(model: nn.Module, features: torch.Tensor | None = None, mechanism=None, **options):
     data = TensorDataset(torch.randn(40, 5) if features is None else features, torch.arange(40) % 3)
-    return make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), mechanism=mechanism or DpSgd(),
-        data_loader=DataLoader(data, batch_size=20), noise_multiplier=1.0, max_grad_norm=1.0, **options,
-    )  # fmt: skip
+    return sgd.make_private(
+        model, DataLoader(data, batch_size=20), momentum=0.9, mechanism=mechanism or DpSgd(), **options
+    )
 
 
 class Centred(nn.Module):
@@ -640,8 +619,6 @@ def test_a_layer_that_stands_in_two_places_is_looked_at() -> None:
 
 
 DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
-
-
 CALLERS = {"sampling_rate": 0.25, "expected_batch_size": 10.0}
 
 
@@ -684,10 +661,7 @@ def test_steps_of_another_sampler_are_refused() -> None:
 
     def attached(**options) -> MechanismOptimizer:
         model = nn.Linear(6, 2)
-        return attach(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=1.0,
-            expected_batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, **options,
-        )[1]  # fmt: skip
+        return sgd.attach(model, sampling_rate=1.0, expected_batch_size=40, **options)[1]
 
     parted, poisson = attached(partition=True), attached()
     parted.accountant.record(m.StepCost(1.0))
@@ -698,10 +672,9 @@ def test_steps_of_another_sampler_are_refused() -> None:
 def test_a_run_with_layer_freezing_goes_back_and_trains_all_layers_again() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2))
-    made = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
-        mechanism=m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2), noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    made = sgd.make_private(
+        model, DataLoader(DATA, 10), mechanism=m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2)
+    )
     start = made[1].state_dict()
     epoch(made)
     before = model[0].weight.detach().clone()
@@ -747,10 +720,9 @@ class Clips(DpSgd):
 
 def made_of_clip_schedules(mechanism, model):
     data = TensorDataset(torch.randn(64, 5), torch.arange(64) % 3)
-    return make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, max_grad_norm=8.0,
-        data_loader=DataLoader(data, batch_size=32, generator=torch.Generator().manual_seed(0)), noise_multiplier=0.5,
-        probe=False,
+    return sgd.make_private(
+        model, DataLoader(data, batch_size=32, generator=torch.Generator().manual_seed(0)), mechanism=mechanism,
+        max_grad_norm=8.0, noise_multiplier=0.5, probe=False,
     )  # fmt: skip
 
 

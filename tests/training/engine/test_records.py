@@ -18,7 +18,6 @@ from dptheory.training import make_private
 from dptheory.training.data import CropsAndFlips
 from dptheory.training.engine import (
     GRAD_SAMPLE_MODES,
-    attach,
     check_rows_apart,
     make_private_with_epsilon,
 )
@@ -33,6 +32,7 @@ from dptheory.training.mechanisms import (
 )
 from dptheory.training.per_example import _layer_gradients, as_gradients
 from tests.refused import refused
+from tests.training import sgd
 
 N = 12
 ENTRIES = torch.arange(N * 6.0).view(N, 2, 3)
@@ -146,9 +146,7 @@ def test_a_private_loop_gets_the_same_batches(monkeypatch: pytest.MonkeyPatch, p
             batch_size=5,
             generator=torch.Generator().manual_seed(1),
         )
-        private, optimizer, loader = make_private(module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-            data_loader=loader, mechanism=DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0,
-            noise_generator=torch.Generator().manual_seed(2))  # fmt: skip
+        private, optimizer, loader = sgd.make_private(model, loader, noise_generator=torch.Generator().manual_seed(2))
         optimizer._dry._rng = np.random.default_rng(4)  # the operating system's otherwise
         found = []
 
@@ -181,10 +179,7 @@ def data(count: int) -> TensorDataset:
 
 def private(records: Dataset) -> None:
     model = nn.Linear(3, 2)
-    make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(records, 2),
-        mechanism=DpSgd(), noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    sgd.make_private(model, DataLoader(records, 2))
 
 
 DOUBLE = data(4)
@@ -303,9 +298,7 @@ def alone(model: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int = VIEWS
 
 def private_views(model: nn.Module, *, views: int = VIEWS, **options: Any) -> Any:
     given = {"mechanism": DpSgd(), "noise_multiplier": 0.0, "max_grad_norm": 1e-3, "expected_batch_size": N_VIEWS}
-    return attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), sampling_rate=0.5, views=views, **given | options,
-    )  # fmt: skip
+    return sgd.attach(model, lr=1.0, sampling_rate=0.5, views=views, **given | options)
 
 
 def close(one: torch.Tensor, other: torch.Tensor, scale: float) -> bool:

@@ -17,10 +17,7 @@ ROWS = [
     torch.randn(6, 3, generator=torch.Generator().manual_seed(1)),
 ]
 
-
 EXACT = Rounding.of(as_gradients(ROWS))
-
-
 UNIT = torch.finfo(torch.float32).eps
 
 

@@ -25,7 +25,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.errors import ArgumentError
-from dptheory.training import PrivacyEngine, _machine, _randomness, _streams, make_private
+from dptheory.training import PrivacyEngine, _machine, _randomness, _streams
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import normal, own_generator, permutation, secure_normal, seeded
 from dptheory.training._streams import BATCHES, NOISE, Stream, derived, digest, on_cpu, seed_stream, simulation
@@ -40,6 +40,7 @@ from dptheory.training.engine import (
 )
 from dptheory.training.engine._sampling import SizeLaw, poisson_subset, size_law
 from tests.refused import refused
+from tests.training import sgd
 from tests.training.in_a_fork import in_a_fork
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -48,7 +49,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
 
 N, RATE, STEPS = 200, 0.15, 3000
-
 
 KINDS = [
     PoissonBatches(train_size=N, sampling_rate=RATE, seed=3),
@@ -215,19 +215,6 @@ def test_the_sampler_of_a_loader_tells_its_listener_and_gives_empty_batches_too(
     assert heard.events[31] == ("begins", True) and len(heard.events) == 33
     heard.dry = [[1, 3], [1, 2]]
     assert list(itertools.islice(sampler, 2)) == [[1, 2], [1, 3]] and len(heard.events) == 34  # no batches of the run
-
-
-def test_bad_input() -> None:
-    for call, says in (
-        (lambda: PoissonBatches(train_size=0, sampling_rate=0.5, seed=0), 'train_size'), (lambda: PoissonBatches(train_size=3,
-        sampling_rate=0.0, seed=0), 'sampling_rate'),
-        (lambda: SecureBatches(train_size=3, sampling_rate=1.5), 'sampling_rate'), (lambda: PoissonBatches(train_size=3,
-        sampling_rate=0.5, seed=-1), 'seed'),
-        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(-1), 'step'),
-        (lambda: PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(0, 2, 2), 'part'),
-    ):  # fmt: skip
-        with refused(says):
-            call()
 
 
 # --- poisson_subset: Poisson samples by size and subset: the table against exact chances, every subset of few records, and single words
@@ -406,14 +393,8 @@ def test_a_batch_costs_what_it_holds() -> None:
 
 
 ROWS, FEATURES, SEED = 64, 40, 7  # so many entries that no mask comes twice by chance
-
-
 DATA = TensorDataset(torch.randn(ROWS, FEATURES, generator=torch.Generator().manual_seed(0)), torch.arange(ROWS))
-
-
 PARTS = ["all", "no optimizer", "by hand", "accountant"]
-
-
 STARTED = {name: torch.Generator().manual_seed(SEED).get_state() for name in ("noise", "batches")}
 
 
@@ -651,8 +632,6 @@ def test_a_head_on_another_frozen_body_shares_nothing(differs: str) -> None:
 
 # --- streams of one seed ----------------------------------------------------------------------------------------------
 _WORDS = 4096
-
-
 _SOURCES = ("normal", "rand", "randn", "randperm", "randint")
 
 
@@ -697,8 +676,6 @@ def gep() -> m.Mechanism:
 
 
 _NOISE, _BATCHES, _ORDER = "_noise.normal", "_sampling.random_", "dataloader.random_"
-
-
 _MASKS, _RANKING, _LABELS = "_randomness.random_", "_randomness.randn", "_anchor_gradients.randint"
 
 
@@ -725,9 +702,8 @@ def test_streams_of_one_seed_share_no_words(
     sizes = (FEATURES, 4, 2) if own == {_MASKS} else (FEATURES, 2)  # two layers, of which one may freeze
     model = nn.Sequential(*(nn.Linear(*pair) for pair in itertools.pairwise(sizes)))
     first, second = (torch.Generator().manual_seed(SEED) for _ in range(2))
-    private, optimizer, loader = make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=mechanism, noise_multiplier=1.0,
-        max_grad_norm=1.0, data_loader=DataLoader(DATA, ROWS // 4, generator=first),
+    private, optimizer, loader = sgd.make_private(
+        model, DataLoader(DATA, ROWS // 4, generator=first), mechanism=mechanism,
         noise_generator=first if shared else second, probe=False,
     )  # fmt: skip
     for features, names in loader:
@@ -802,7 +778,6 @@ def test_a_fork_draws_its_own_numbers(drawn_before: bool, simulated: bool) -> No
 
 
 SHAPE = torch.zeros(4)
-
 
 DRAWS: dict[str, Callable[[], Callable[[], list[float]]]] = {
     "noise": lambda: _noise(torch.Generator().manual_seed(1)),

@@ -50,8 +50,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-shares", "0.01,0.5", "--draws", "4"]
-
-
 CPU = torch.device("cpu")
 
 
@@ -184,19 +182,11 @@ def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monke
     ("arguments", "says"),
     [
         (["--data", "cifar-10"], "data must be one of 'excerpt', 'fashion-mnist', 'mnist', got 'cifar-10'"),
-        (["--steps", "0"], "steps must be"),
         (["--record", "3"], "record must be an integer in 0..2, got 3"),
         (["--record", "a"], "record must be whole numbers separated by commas, got 'a'"),
         (["--batch-size", "2001"], "batch_size must be an integer in 1..2000, got 2001"),
-        (["--noise-multiplier", "-1"], "noise_multiplier must be"),
-        (["--noise-multiplier", "nan"], "noise_multiplier must be"),
-        (["--max-grad-norm", "0"], "max_grad_norm must be"),
-        (["--learning-rate", "0"], "learning_rate must be"),
-        (["--keep-shares", "0.1,2"], "keep_shares must be"),
         (["--keep-shares", "0.1;2"], "keep_shares must be numbers separated by commas"),
         (["--keep-shares", "1e-9"], "keep_shares must keep at least one of 26010"),
-        (["--draws", "1"], "draws must be"),
-        (["--seed", "-1"], "seed must be"),
         (["--device", "tpu"], "device must be one of"),
     ],
 )
@@ -259,9 +249,7 @@ FIT = Fit(
     snr=0.0625,
 )
 
-
 ENTRIES = {"group": "entries", "claims": "gip.assumption1", "keep": 4, "assumption": GAUSSIAN}
-
 
 ROWS = (
     Row(quantity="ks_distance", predicted=0.1, measured=0.3456, standard_error=0.05, **ENTRIES),
@@ -297,7 +285,6 @@ ROWS = (
         standard_error=0.0,
     ),
 )
-
 
 GRADIENT = np.array([1.5, -2.0, 0.0, 0.25], np.float32)
 

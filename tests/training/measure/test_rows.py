@@ -24,6 +24,8 @@ from dptheory.training.measure._rows import Labels
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
 from tests.named import by_name
+from tests.training.made_rows import row as made_row
+from tests.training.stand_ins import Anchors
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3
@@ -133,7 +135,7 @@ def normal(generator: torch.Generator, std: float, dtype: torch.dtype = torch.fl
 
 
 def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1)
+    row = made_row(2.0, 2.5, 0.1)
     assert row.within and not dataclasses.replace(row, measured=2.501).within
     assert dataclasses.replace(row, measured=1.5).within and not dataclasses.replace(row, measured=1.499).within
     exact = dataclasses.replace(row, standard_error=0.0)
@@ -149,47 +151,24 @@ def test_a_row_is_within_five_standard_errors_and_rounding() -> None:
 
 
 def test_a_bound_may_be_missed_by_the_slack_alone() -> None:
-    row = Row(
-        group="g",
-        quantity="q",
-        setting="",
-        claims="c",
-        predicted=2.0,
-        measured=2.0,
-        standard_error=0.1,
-        relation="at least",
-    )
+    row = made_row(2.0, 2.0, 0.1, relation="at least")
     for measured, least, most in ((1.49, False, True), (1.51, True, True), (2.49, True, True), (2.51, True, False)):
         assert dataclasses.replace(row, measured=measured).within == least
         assert dataclasses.replace(row, measured=measured, relation="at most").within == most
     for relation in ("equal", "at least", "at most"):  # with no slack at all, the bound itself keeps to it
-        assert Row(
-            group="g",
-            quantity="q",
-            setting="",
-            claims="c",
-            predicted=0.0,
-            measured=0.0,
-            standard_error=0.0,
-            relation=relation,
-        ).within
+        assert made_row(0.0, 0.0, relation=relation).within
 
 
 def test_the_error_of_a_prediction_widens_the_reach() -> None:
-    row = Row(
-        group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.75, standard_error=0.1, error=0.25
-    )
+    row = made_row(2.0, 2.75, 0.1, error=0.25)
     assert row.reach == 0.75 and row.within and not dataclasses.replace(row, measured=2.751).within
-    assert (
-        Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.5, standard_error=0.1).reach
-        == 0.5
-    )
+    assert made_row(2.0, 2.5, 0.1).reach == 0.5
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0], error=0.25).error == 0.25
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
 
 
 def test_a_ratio_and_what_is_broken() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=3.0, standard_error=0.0)
+    row = made_row(2.0, 3.0)
     assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
     assert row.broken and not dataclasses.replace(row, assumption="a").broken
     assert not dataclasses.replace(row, measured=2.0).broken
@@ -197,16 +176,8 @@ def test_a_ratio_and_what_is_broken() -> None:
 
 def test_labels_fill_the_rows() -> None:
     labels = Labels(group="g", claims="c")
-    assert labels.fixed("q", "s", 1, 2, "a", "at most") == Row(
-        group="g",
-        quantity="q",
-        setting="s",
-        claims="c",
-        predicted=1.0,
-        measured=2.0,
-        standard_error=0.0,
-        assumption="a",
-        relation="at most",
+    assert labels.fixed("q", "s", 1, 2, "a", "at most") == made_row(
+        1.0, 2.0, setting="s", assumption="a", relation="at most"
     )
     draws = [1.0, 2.0, 4.0, 9.0]
     row = labels.mean("q", "s", [1.0, 1.0, 2.0, 2.0], draws, "a", "at least")
@@ -624,17 +595,6 @@ def test_projection() -> None:
     same(_validation.projection_rows(SNAPSHOT, SETTINGS, seeded()), expected, 1e-4)
 
 
-class Anchors:
-    def __call__(self) -> list[torch.Tensor]:
-        return [SNAPSHOT.anchors]
-
-    def state_dict(self) -> dict:
-        return {}
-
-    def load_state_dict(self, state: dict) -> None:
-        pass
-
-
 def test_embedding() -> None:
     generator, batch = seeded(), SNAPSHOT.batch.double().numpy()
     k, residual = 7, 0.2 * CLIP  # the upper middle one of 2, 5, 7 and 9
@@ -649,7 +609,7 @@ def test_embedding() -> None:
         ("joint", m.GepJoint),
         ("embedding_only", m.BiasedGep),
     ):
-        mechanism = kind(Anchors(), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
+        mechanism = kind(Anchors(SNAPSHOT.anchors), subspace_dim=k, residual_clip=residual, groups=[[0]], seed=11)
         mechanism.begin_step([torch.zeros(DIM)])
         total = mechanism.contribute([SNAPSHOT.batch], CLIP).total
         basis = mechanism.bases[0].double().numpy()

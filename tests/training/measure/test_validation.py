@@ -26,7 +26,7 @@ from dptheory.training.measure import (
     to_dict,
     validate_images,
 )
-from dptheory.training.measure._rows import NONE, Labels
+from dptheory.training.measure._rows import NONE
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused
 
@@ -34,7 +34,6 @@ from tests.refused import refused
 
 
 CPU = torch.device("cpu")
-
 
 TINY = ValidateSettings(
     DpSgdSettings(steps=6, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0),
@@ -44,7 +43,6 @@ TINY = ValidateSettings(
     window=2,
     draws=25,
 )
-
 
 GROUPS = {
     "mse": {"noise_energy", "signal_loss", "mse", "clipped_share"},
@@ -134,12 +132,6 @@ def test_snapshots(taken: list[Snapshot]) -> None:
         )
         assert float(snapshot.next_sum.norm()) > 0
     assert _validation.trainable_from(taken[0].layers) == 26_010 - (512 * 32 + 32 + 32 * 10 + 10)
-
-
-def test_true_gradient_is_the_mean_over_all_examples() -> None:
-    trainer = prepare(part(True, 120), part(False, 60).pixels, TINY, CPU)
-    every = trainer.batch_gradients(torch.arange(120)).double().mean(0).numpy()
-    np.testing.assert_allclose(trainer.true_gradient(), every, atol=1e-6)
 
 
 Measured = Callable[[Snapshot], list[Row]]
@@ -247,26 +239,6 @@ def test_the_error_that_kappa_admits_is_allowed_for(
     assert not any(row.within for row in rows(0.2, 0.1))
 
 
-def test_rows_agree_or_not() -> None:
-    row = Row(group="g", quantity="q", setting="", claims="c", predicted=2.0, measured=2.4, standard_error=0.1)
-    assert row.within
-    assert row.ratio == pytest.approx(1.2)
-    assert not dataclasses.replace(row, measured=2.6).within
-    assert dataclasses.replace(row, measured=2.6).broken
-    assert not dataclasses.replace(row, measured=2.6, assumption="gip.assumption1: Gaussian entries").broken
-    assert dataclasses.replace(row, measured=9.0, relation="at least").within
-    assert not dataclasses.replace(row, measured=1.0, relation="at least").within
-    assert dataclasses.replace(row, measured=1.0, relation="at most").within
-    assert not dataclasses.replace(row, measured=9.0, relation="at most").within
-    assert dataclasses.replace(row, measured=2.6, error=0.1).within
-    assert not dataclasses.replace(row, measured=2.6, error=0.09).within
-    assert dataclasses.replace(row, measured=1.45, relation="at least", error=0.1).within
-    assert dataclasses.replace(row, predicted=0.0).ratio is None
-    given_masks = Labels(group="g", claims="c").mean("q", "", [1.0, 3.0, 5.0], [1.1, 3.1, 5.1])
-    assert (given_masks.predicted, given_masks.measured) == pytest.approx((3.0, 3.1))
-    assert given_masks.standard_error == pytest.approx(0.0, abs=1e-12)
-
-
 def call(*arguments: str) -> tuple[int, str]:
     outcome = CliRunner().invoke(app, ["validate", *arguments])
     return outcome.exit_code, outcome.output
@@ -310,21 +282,11 @@ def test_command_fails_where_theory_does(tmp_path: Path, result: Result, monkeyp
         (["--data", "cifar-10"], "data must be one of 'excerpt', 'fashion-mnist', 'mnist', got 'cifar-10'"),
         (["--steps", "12"], "steps must be at least window + 3 = 13, got 12"),
         (["--batch-size", "2001"], "batch_size must be an integer in 1..2000, got 2001"),
-        (["--noise-multiplier", "0"], "noise_multiplier must be"),
-        (["--noise-multiplier", "nan"], "noise_multiplier must be"),
-        (["--max-grad-norm", "0"], "max_grad_norm must be"),
-        (["--learning-rate", "0"], "learning_rate must be"),
-        (["--drop-rate", "1"], "drop_rate must be"),
-        (["--keep-shares", "0.1,1"], "keep_shares must be"),
         (["--keep-shares", "a"], "keep_shares must be numbers separated by commas, got 'a'"),
         (["--subspace-dims", "0"], "subspace_dims must be a row of integers in 1..256, got"),
-        (["--subspace-dims", "257"], "subspace_dims must be a row of integers in 1..256, got"),
-        (["--pool", "1"], "pool must be"),
         (["--pool", "2001"], "pool must be at most the 2000 training examples, got 2001"),
         (["--anchors", "501"], "anchors must be at most the 500 auxiliary images, got 501"),
-        (["--window", "0"], "window must be"),
         (["--draws", "19"], "draws must be an integer in 20..1000000000, got 19"),
-        (["--seed", "-1"], "seed must be"),
         (["--device", "tpu"], "device must be one of"),
     ],
 )

@@ -23,11 +23,7 @@ from tests.rounding import rounding
 
 
 CLIP, REST, SIGMA = 1.3, 0.4, 0.7
-
-
 PARAMS = [torch.zeros(3, 4), torch.zeros(5), torch.zeros(8)]
-
-
 GROUPS = [[0, 1], [2]]
 
 
@@ -391,8 +387,6 @@ def test_power_iteration_finds_the_principal_subspace() -> None:
 
 # --- The subspace of the embedding by anchors and coefficients is that of its matrix, and no record is told apart by more
 UNIT, WIDE_UNIT = 2.0**-24, 2.0**-53
-
-
 EXAMPLES, OUT, IN = 12, 7, 30
 
 

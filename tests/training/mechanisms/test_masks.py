@@ -20,17 +20,21 @@ from dptheory.training import mechanisms as m
 from dptheory.training import runs as runs
 from dptheory.training._randomness import normal
 from dptheory.training._streams import simulation
-from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant, attach
+from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant
 from dptheory.training.mechanisms import StepCost, draw_mask, largest_entries
 from dptheory.training.mechanisms._index_pruning import sample_subsets
 from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
-from dptheory.training.runs import RunConfig, _prepare, from_dict, prepare
+from dptheory.training.runs import RunConfig, from_dict, prepare
 from dptheory.training.runs._train import one_step
 from dptheory.training.studies import Study, read_study
 from tests.refused import refused
-from tests.training.tiny import TRAIN, tiny_config, tiny_load
+from tests.training import sgd
+from tests.training.tiny import TRAIN, tiny_config
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # Random masks: how many entries they keep, how long they last, and that a resumed simulation alone has the same ones
 
@@ -137,8 +141,6 @@ def test_every_fresh_mask_costs_what_it_keeps() -> None:
 
 
 PARAMS_OF_RANKED = [torch.zeros(2, 3), torch.zeros(4)]
-
-
 STD = 2.5
 
 
@@ -338,15 +340,10 @@ def test_a_resumed_run_goes_on_with_its_schedule() -> None:
 def test_every_step_costs_what_its_own_share_does() -> None:
     """Of a share that moves from all but one of ten to two, as the optimizer records it; another one at each of five steps."""
     model = torch.nn.Linear(20, 1, bias=False)
-    private, optimizer = attach(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        mechanism=m.IndexPruning(0.3, m.Linear(start=1.0, end=0.2, steps=5), group_size=10),
-        sampling_rate=0.5,
-        expected_batch_size=2.0,
-        noise_multiplier=1.5,
-        max_grad_norm=CLIP,
-    )
+    private, optimizer = sgd.attach(
+        model, mechanism=m.IndexPruning(0.3, m.Linear(start=1.0, end=0.2, steps=5), group_size=10),
+        sampling_rate=0.5, expected_batch_size=2.0, noise_multiplier=1.5, max_grad_norm=CLIP,
+    )  # fmt: skip
     recorded = []
     for _ in range(5):
         before = Counter(optimizer.accountant._spent)
@@ -485,11 +482,6 @@ def test_all_else_is_the_inner_mechanisms() -> None:
 
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def released_of_ablations(run: runs.Run) -> list[torch.Tensor]:

@@ -12,13 +12,11 @@ from opacus import GradSampleModule
 from torch import nn
 from torch.nn import functional as F
 
-from dptheory.training import make_private
-from dptheory.training.engine import attach
-from dptheory.training.mechanisms import DpSgd
 from dptheory.training.per_example._layer_gradients import call_of, of_a_call, trained
 from dptheory.training.per_example._layer_hooks import MODES, HookedModule, Resting
 from tests.refused import refused
 from tests.training import errors_table as t
+from tests.training import sgd
 from tests.training.engine.test_logical_batch import ROWS as N
 from tests.training.engine.test_logical_batch import attached_sum as attached
 from tests.training.engine.test_logical_batch import step
@@ -149,10 +147,7 @@ def test_hooks_are_not_put_twice() -> None:
     with refused("module"):
         private.add_hooks()
     with refused("module"):
-        make_private(
-            module=private, optimizer=torch.optim.SGD(private.parameters(), lr=0.1), mechanism=t.DpSgd(),
-            data_loader=t.DataLoader(t.TensorDataset(t.X, t.Y), t.N), noise_multiplier=1.0, max_grad_norm=1.0,
-        )  # fmt: skip
+        sgd.make_private(private, t.DataLoader(t.TensorDataset(t.X, t.Y), t.N))
     private.disable_hooks()
     private(t.X).sum().backward()
     assert private._module[0].weight.grad_sample is None
@@ -355,10 +350,9 @@ def test_of_a_convolution(name: str, order: str, mode: str) -> None:
     model = nn.Sequential(copy.deepcopy(layer))
     images = torch.rand(3, *shape, generator=torch.Generator().manual_seed(1))
     expected = [torch.autograd.grad(layer(image[None]).square().sum(), list(layer.parameters())) for image in images]
-    private, optimizer = attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.0), mechanism=DpSgd(), sampling_rate=0.5,
-        expected_batch_size=3, noise_multiplier=1.0, max_grad_norm=1.0, grad_sample_mode=mode, loss_reduction="sum",
-    )  # fmt: skip
+    private, optimizer = sgd.attach(
+        model, lr=0.0, sampling_rate=0.5, expected_batch_size=3, grad_sample_mode=mode, loss_reduction="sum"
+    )
     optimizer.begin_batch(3)
     other = laid_down(images, order)
     assert torch.equal(images, other) and not other.is_contiguous()

@@ -13,8 +13,6 @@ from torch.nn import functional as F
 from torch.utils import _pytree as tree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dptheory.training import mechanisms as m
-from dptheory.training.engine import attach
 from dptheory.training.per_example import (
     Convolution,
     Dense,
@@ -30,6 +28,7 @@ from dptheory.training.per_example._factors import added, factors_of, has_factor
 from dptheory.training.per_example._other_values import called_with, places_of
 from tests.refused import refused
 from tests.training import errors_table as t
+from tests.training import sgd
 
 # --- Every representation against the tensors that it stands for ---
 
@@ -107,7 +106,6 @@ CASES: dict[str, Callable[[], tuple[Representation, torch.Tensor]]] = {
     "mixed": mixed,
     **{f"convolution {i}": (lambda i=i: convolution(i)) for i in range(len(CONVOLUTIONS))},
 }
-
 
 CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -305,10 +303,7 @@ ROWS = 5
 
 
 def attached(model: nn.Module):
-    return attach(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=0.1,
-        expected_batch_size=ROWS, noise_multiplier=1.0, max_grad_norm=1.0,
-    )  # fmt: skip
+    return sgd.attach(model, sampling_rate=0.1, expected_batch_size=ROWS)
 
 
 def step(private: nn.Module, optimizer, x: torch.Tensor) -> list[torch.Tensor | None]:

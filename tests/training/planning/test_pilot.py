@@ -391,13 +391,8 @@ CANDIDATES = tuple(
     for e in (4.0, 8.0)
 )
 
-
 CLIPS = (0.1, 0.3, 1.0)
-
-
 NOISE = 0.01
-
-
 EFFORT = Effort(spread=40, guided=40, short=20, kept=12, middle=40, finalists=6, whole=100)
 
 

@@ -209,8 +209,6 @@ def test_it_is_the_packages_own() -> None:
 
 
 BUDGET_OF_CHOICE: dict[str, Any] = {"num_examples": 60, "epsilon": 3.0, "delta": 1e-5}
-
-
 (PRICED,) = candidates(**BUDGET_OF_CHOICE, max_epochs=2, batch_size=12, epochs=2)
 
 
@@ -304,7 +302,6 @@ def test_the_verdict_of_a_method(low: float, high: float, verdict: str) -> None:
 
 
 JOB = Job(point=point(), most_steps=5, batch_size=64, fold=0, seed=1)
-
 
 OUTCOME = Outcome(
     scores={0.0: Score(aside=0.5, seen=0.75, guide=0.25), 0.2: Score(aside=float("nan"), seen=1.0, guide=float("nan"))},

@@ -12,20 +12,20 @@ from torch import nn
 from dptheory.privacy import Step
 from dptheory.training import runs
 from dptheory.training._last_weights import LastWeights, first_averaged
-from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _prepare, _train
+from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _train
 from tests.refused import refused
-from tests.training.tiny import tiny_config, tiny_load
+from tests.training.tiny import tiny_config
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # --- States on disk: resumed runs are bit for bit those that were never interrupted; nothing is lost or mixed up ---
 
 
 CPU = torch.device("cpu")
-
-
 GEP = {"subspace_dim": 12, "residual_clip": 0.3, "anchors": 12}
-
 
 MECHANISMS = {
     "dp-sgd": {"name": "dp-sgd"},
@@ -46,11 +46,6 @@ MECHANISMS = {
     "quiet": {"name": "quiet-layers", "after": 0.5},
     "noisy-sparsification": {"name": "noisy-sparsification", "drop_rate": 0.5},
 }
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def start(config: RunConfig, folder: Path | None = None) -> runs.Run:

@@ -3,7 +3,6 @@
 import itertools
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,31 +11,25 @@ from dptheory import privacy
 from dptheory.training import runs
 from dptheory.training.audits import _draws
 from dptheory.training.data import Images, standardised
-from dptheory.training.engine import PartitionBatches, PoissonBatches
+from dptheory.training.engine import PartitionBatches
 from dptheory.training.engine._optimizer import exact_products
 from dptheory.training.networks import layer_slices, scattering_features, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, Step, _prepare, accuracy, dp_sgd, pick_device, sampling_rate
 from tests.refused import refused
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # A run before its first step: its images, the images that nothing protects, its noise and its streams of random
 # numbers
 
 
 CPU = torch.device("cpu")
-
-
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
-
-
 GEP = {"name": "gep", "subspace_dim": 12, "residual_clip": 0.3, "anchors": 14}
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def test_images_taken_as_not_protected_are_not_judged_by() -> None:
@@ -62,46 +55,11 @@ def test_a_run_beside_one_with_auxiliary_images_can_be_judged_by_the_same_images
         tiny_config(unjudged=-1)
 
 
-def test_images_of_another_set_cost_no_test_images() -> None:
-    run = runs.prepare(tiny_config(GEP, data="mnist"), CPU)
-    assert len(run.test) == TEST
-    assert torch.equal(
-        run.optimizer.mechanism._anchors._pixels, standardised(tiny_load("excerpt", train=False)).pixels[:14]
-    )
-
-
 def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(_prepare, "load", lambda name, train: asked.append(name) or tiny_load(name, train=train))
     runs.prepare(tiny_config(SPARSE, data="mnist"), CPU)
     assert asked == ["mnist", "mnist"]
-
-
-def test_weights_batches_noise_and_masks_have_streams_of_their_own() -> None:
-    """One seed gives one run in every version, and no two of its parts the same random numbers."""
-    expected = [int(np.random.SeedSequence((5, purpose)).generate_state(1)[0]) for purpose in range(4)]
-    assert [_prepare.stream(5, purpose) for purpose in range(4)] == expected and len(set(expected)) == 4
-    run = runs.prepare(tiny_config(SPARSE), CPU)
-    torch.manual_seed(expected[0])
-    start = runs.build_model("small-cnn", features=784, seed=expected[0])
-    assert all(torch.equal(a, b) for a, b in zip(start.parameters(), run.model.parameters(), strict=True))
-    assert torch.equal(
-        run.batches.batch(3), PoissonBatches(train_size=TRAIN, sampling_rate=30 / TRAIN, seed=expected[1]).batch(3)
-    )
-    (masks,) = run.optimizer.mechanism.streams()
-    assert masks.on("cpu").initial_seed() == expected[3]
-    seeds: list[int] = []
-    before = torch.Generator.manual_seed
-    with pytest.MonkeyPatch.context() as patch:
-
-        class Noted(torch.Generator):
-            def manual_seed(self, seed: int) -> torch.Generator:
-                seeds.append(seed)
-                return before(self, seed)
-
-        patch.setattr(torch, "Generator", Noted)
-        runs.prepare(tiny_config(), CPU)
-    assert expected[2] in seeds
 
 
 def test_a_partition_has_the_stream_of_the_batches() -> None:
@@ -122,12 +80,6 @@ def test_batches_of_a_run_follow_the_law_where_their_size_does_not_divide_the_im
     assert len(found) == 6 and [one for one in found if not one.passed] == []
 
 
-def test_a_run_begins_at_the_beginning() -> None:
-    run = runs.prepare(tiny_config(), CPU)
-    found = (run.step, run.losses, run.seen, run.seconds, run.spent, run.rows, run.steps)
-    assert found == (0, 0.0, 0, 0.0, False, [], 12) and run.spent is False and run.model.training
-
-
 @pytest.mark.parametrize("model", ["scattering-cnn", "scattering-linear"])
 def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(model: str) -> None:
     few = tiny_load("cifar-10", train=False)
@@ -145,16 +97,6 @@ def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(
         _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), wrong)
 
 
-def test_half_of_the_test_images_at_most_are_taken() -> None:
-    test = _prepare._inputs(tiny_config(), tiny_load("excerpt", train=False))
-    for name in (None, "excerpt"):
-        found = _prepare._auxiliary(tiny_config(), test, name)
-        assert torch.equal(found.pixels, test.pixels[: TEST // 2])
-        assert torch.equal(found.labels, test.labels[: TEST // 2])
-    with refused("mechanism.anchors", "1..30", "31"):
-        runs.prepare(tiny_config(GEP | {"anchors": 31}), CPU)
-
-
 def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
     config = tiny_config(noise_multiplier=None, epsilon=2.0)
     found, exact = (
@@ -163,11 +105,6 @@ def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
     )
     assert exact <= found < exact + 1e-6 and found == round(found, 6)
     assert _prepare._noise_multiplier(tiny_config(epsilon=2.0, noise_multiplier=0.3), 0.25, 12) == 0.3
-
-
-def test_steps_hold_as_many_passes_as_epochs() -> None:
-    assert [_prepare.last_step(epoch, 0.3) for epoch in (1, 2, 3)] == [3, 7, 10]
-    assert [_prepare.last_step(epoch, 1.0) for epoch in (1, 2)] == [1, 2] and _prepare.last_step(5, 0.99) == 5
 
 
 def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,26 +316,6 @@ def test_accuracy_counts_and_keeps_the_mode() -> None:
     model.train()
     assert accuracy(model, images, CPU) == right / 50
     assert model.training
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"steps": 0}, "steps 1..1000000000 0"),
-        ({"steps": 2.5}, "steps"),
-        ({"batch_size": 0}, "batch_size 1..1000000000 0"),
-        ({"noise_multiplier": -1.0}, "noise_multiplier -1.0"),
-        ({"noise_multiplier": float("nan")}, "noise_multiplier"),
-        ({"noise_multiplier": float("inf")}, "noise_multiplier"),
-        ({"max_grad_norm": 0.0}, "max_grad_norm 0.0"),
-        ({"learning_rate": 0.0}, "learning_rate 0.0"),
-        ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"seed": -1}, "seed 0"),
-    ],
-)
-def test_bad_settings(change: dict[str, object], says: str) -> None:
-    with refused(*says.split()):
-        settings(**change)
 
 
 def test_batch_larger_than_the_data() -> None:

@@ -34,15 +34,13 @@ from tests.rounding import rounding
 from tests.training.forked import FORKSERVER, ROOT, Forked
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 CPU = torch.device("cpu")
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def weights(run: runs.Run) -> list[torch.Tensor]:
@@ -97,15 +95,6 @@ def test_only_a_secure_run_counts_its_masks(tmp_path: Path) -> None:
     assert found["seeded"]["epsilon"] == found["plain"]["epsilon"] > found["secure"]["epsilon"]
     assert found["seeded"]["epsilon_if_secure"] == found["secure"]["epsilon"] == found["secure"]["epsilon_if_secure"]
     assert found["secure"]["secure"] is True and "cryptographic" in found["secure"]["noise"]
-
-
-def test_train_loss_is_the_mean_over_the_examples_seen(tmp_path: Path) -> None:
-    """At a vanishing learning rate it is the loss of the starting weights on the examples of the epoch."""
-    config = tiny_config(epochs=1, optimizer={"name": "sgd", "learning_rate": 1e-12})
-    run = runs.train(config, CPU, tmp_path, resume=False)
-    chosen = torch.cat([run.batches.batch(s) for s in range(4)])
-    expected = nn.functional.cross_entropy(run.model(run.train.pixels[chosen]), run.train.labels[chosen])
-    assert run.rows[0]["train_loss"] == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("batch_size", "epochs"), [(80, 7), (50, 5), (7, 1), (119, 4)])
@@ -337,18 +326,8 @@ def test_a_folder_is_free_after_an_error(tmp_path: Path) -> None:
     ("change", "says"),
     [
         ("max_grad_norm=1000000000000000000000000000000", "max_grad_norm must be a number in [1e-12, 1e+12]"),
-        ("max_grad_norm=1e308", "max_grad_norm must"),
         ("optimizer.learning_rate=1e308", "optimizer.learning_rate must be a number in [1e-15, 1e+06]"),
-        ("optimizer.learning_rate=1e30", "optimizer.learning_rate must"),
-        ("optimizer.weight_decay=1e308", "optimizer.weight_decay must be a number in [0, 1000]"),
-        ("noise_multiplier=1e308", "noise_multiplier must be a number in [0, 1e+06]"),
-        ("noise_multiplier=5e-324", "noise_multiplier must be 0 or a number in [1e-06, 1e+06]"),
-        ("epsilon=1e-9", "epsilon must be a number in [0.001, 1e+06]"),
         ("seed=123456789012345678901234567890", "seed must be an integer in 0..9223372036854775807"),
-        ("epochs=123456789012345678901234567890", "epochs must be an integer in 1..1000000000"),
-        ("batch_size=123456789012345678901234567890", "batch_size must be an integer in 1..1000000000"),
-        ("physical_batch_size=123456789012345678901234567890", "physical_batch_size must be an integer in 1.."),
-        ("delta=5e-324", "delta must"),
         ("data=[1]", "data must be one of"),
         ("inputs=raw", "inputs must be one of 'standardised', 'unit', got 'raw'"),
         ("mechanism.name=1e308", "mechanism.name must be one of"),
@@ -446,12 +425,6 @@ def test_an_epoch_of_empty_batches_has_no_loss(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(_prepare.PoissonBatches, "batch", lambda *_: torch.zeros(0, dtype=torch.long))
     run = runs.train(tiny_config(epochs=1), CPU, tmp_path, resume=False)
     assert math.isnan(run.rows[0]["train_loss"]) and read(tmp_path)[1]["epochs"][0]["train_loss"] is None
-
-
-def test_errors_of_the_memory() -> None:
-    assert _train._out_of_memory(torch.OutOfMemoryError("CUDA"))
-    assert _train._out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"))
-    assert not _train._out_of_memory(RuntimeError("shapes do not fit"))
 
 
 def test_another_error_of_a_step_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:

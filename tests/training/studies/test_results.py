@@ -168,15 +168,13 @@ def test_floats_are_written_to_twelve_digits() -> None:
 
 
 WANTED = dataclasses.replace(study(), answers=("rs.table2",))
-
-
 CELL = "CIFAR10, DP-CNN (d = 550K), epsilon 1.0, difference"
 
 
 def asked(*relations: str, of: Study = WANTED) -> Asked:
     """The study's comparisons in turn: masked and twin against plain, then the winner's."""
     conditions = tuple(Condition(c, r) for c, r in zip(of.comparisons, relations, strict=False))
-    return Asked(of, "Is it?", "it is invented", (CELL,), conditions)
+    return Asked(study=of, question="Is it?", differs="it is invented", reported=(CELL,), conditions=conditions)
 
 
 def accuracies(gain: Mapping[str, float]) -> Accuracy:
@@ -329,7 +327,8 @@ def test_the_nearest_study_with_results_decides(tmp_path: Path) -> None:
 
 
 def test_the_winner_has_its_name(tmp_path: Path) -> None:
-    again = Asked(WANTED, "?", "-", (CELL,), (Condition(WANTED.comparisons[2], "higher"),))
+    wins = Condition(WANTED.comparisons[2], "higher")
+    again = Asked(study=WANTED, question="?", differs="-", reported=(CELL,), conditions=(wins,))
     found = answered(written(tmp_path, {"twin": 1.0}), again)
     assert found.findings[0].comparison == "twin - plain (again)"
     assert found.files[0] == "proofs/results/invented.jsonl: again_twin_seed=* (8 runs)"
@@ -372,8 +371,6 @@ def test_json_keeps_everything(tmp_path: Path) -> None:
 
 
 ROOT = Path(__file__).parents[3]
-
-
 TWO_SCREENS = 100
 """Lines."""
 
@@ -607,7 +604,6 @@ def test_corrected_questions_are_listed(tmp_path: Path) -> None:
 
 MASKS = dataclasses.replace(read_instrument("masks"), seeds=(0, 1))
 
-
 TABLE: dict[str, Any] = {
     "instrument": "masks",
     "question": "Does it?",
@@ -620,11 +616,11 @@ TABLE: dict[str, Any] = {
 
 def asked_of_measured(**bounds: float) -> AskedOfInstrument:
     return AskedOfInstrument(
-        MASKS,
-        "Does it?",
-        "invented",
-        ("MSE, dense minus frozen",),
-        (Bound("least_mse_gain", "gain", **bounds),),
+        instrument=MASKS,
+        question="Does it?",
+        differs="invented",
+        reported=("MSE, dense minus frozen",),
+        bounds=(Bound("least_mse_gain", "gain", **bounds),),
         setting=read_setting(TABLE["setting"], arms=MASKS.arms),
     )
 

@@ -423,14 +423,8 @@ def test_the_winner_is_one_of_those_named() -> None:
 
 
 RNG = np.random.default_rng(3)
-
-
 LUCK = dict(enumerate(RNG.normal(0.0, 0.02, 100)))
-
-
 OWN = {arm: dict(enumerate(RNG.normal(0.0, 0.005, 100))) for arm in ("plain", "masked", "twin")}
-
-
 MEAN = {"plain": 0.6, "masked": 0.63, "twin": 0.601}
 
 
@@ -544,7 +538,6 @@ def test_none_while_a_run_is_missing(missing: str) -> None:
 
 
 STUDIES = read_studies()
-
 
 BESIDE = (
     'beside = """\nat a thousand times the index budget GIP is the same run in 12 of the 16 seeds: what is asked of both is '
@@ -706,8 +699,6 @@ def test_numbers_of_the_words_on_the_cause_are_those_of_the_results() -> None:
 
 
 RNG_OF_STATISTICS = np.random.default_rng(0)
-
-
 ONE, OTHER = RNG_OF_STATISTICS.normal(0.4, 1, 16), RNG_OF_STATISTICS.normal(0, 1, 16)
 
 
@@ -850,10 +841,7 @@ def test_coverage_and_levels() -> None:
         (lambda: paired_difference(ONE[:7], OTHER[:7]), ("first and second", "8", "7")),
         (lambda: equivalence(ONE[:15], OTHER[:15], margin=1), ("first and second", "16", "15")),
         (lambda: paired_difference(ONE, OTHER[:9]), ("first and second", "16", "9")),
-        (lambda: paired_difference(ONE, OTHER, confidence=1), ("confidence",)),
         (lambda: paired_difference([*ONE[:15], np.nan], OTHER), ("first",)),
-        (lambda: equivalence(ONE, OTHER, margin=0), ("margin",)),
-        (lambda: equivalence(ONE, OTHER, margin=1, level=0.5), ("level",)),
         (lambda: sign_flip_p([]), ("differences",)),
         (lambda: sign_flip_p([1.0] * 30, seed=-1), ("seed",)),
         (lambda: sign_flip_p([1.0], seed=2**63), ("seed", "0..9223372036854775807")),

@@ -36,25 +36,19 @@ from tests.training.studies.invented import MOMENTUM, RATE, changed, find_by, re
 from tests.training.studies.invented import study as study_of_progress
 from tests.training.tiny import tiny_load
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
+    pytest.mark.usefixtures("small_data"),
+]
 
 # --- Sweeps: which runs are made, what their files hold, and that nothing is lost, mixed up or made twice ---
 
 
 HERE = Path(__file__).parent
-
-
 ROOT = HERE.parents[2]
-
-
 STUDIES = sorted((ROOT / "training" / "configs" / "studies").glob("*.toml"))
-
-
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 2}
-
-
 WORDS = {"title": "Tiny", "question": "Does it work?", "forecast": "Yes.", "cost": "Seconds."}
-
 
 TABLE = {
     **WORDS,
@@ -78,7 +72,6 @@ TABLE = {
         {"phases": ["again"], "arm": "winner", "against": "dp-sgd"},
     ],
 }  # fmt: skip
-
 
 TWO_ARMS = {
     "phases": {"final": {"arms": ["dp-sgd", "sparse"], "seeds": {"count": 8}}},
@@ -106,11 +99,6 @@ class Here(Executor):
         except ValueError as error:
             future.set_result(Ending(_processes.FAILED, str(error)))
         return future
-
-
-@pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
 
 
 def swept(places: Places, wanted: Study, **options) -> tuple[Outcome, list[str]]:
@@ -677,8 +665,6 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 RUNS = plans.plan(study_of_progress(), lambda run: None).runs
-
-
 LONG = "an error that says [bold]very much[/bold] " * 5
 
 

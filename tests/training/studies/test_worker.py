@@ -245,8 +245,6 @@ def test_a_run_of_another_process_is_busy(tmp_path: Path) -> None:
 
 
 ROOT = Path(__file__).parents[3]
-
-
 KILLED = -signal.SIGKILL
 
 
@@ -449,7 +447,6 @@ found |= json.loads(open(__file__.replace("_worker.py", "says.json")).read())
 open(task["result"], "w").write(json.dumps(found | {"device": task["device"]}))
 """
 
-
 INSTRUMENT = """
 import json, os, pathlib, sys
 _, kind, name, _, seed, _, device, _, out = sys.argv
@@ -459,7 +456,6 @@ path.parent.mkdir(parents=True)
 says = pathlib.Path(__file__).parent / "runs" / "says.json"
 path.write_text(json.dumps(json.loads(says.read_text()) | {"instrument": name, "seed": int(seed), "device": device}))
 """
-
 
 SAYS: dict[str, Any] = {
     "epochs": {"accuracy": [0.5, 0.75], "loss": [2.0, None]},
@@ -471,13 +467,8 @@ SAYS: dict[str, Any] = {
     "cpu_seconds": 7,
 }
 
-
 RUN = {"study": "s", "phase": "p", "arm": "a", "point": {"lr": 0.5}, "config": {"seed": 3}, "device": "cpu"}
-
-
 MEASURED = {"instrument": "masks", "seed": 3, "device": "cpu"}
-
-
 KINDS = pytest.mark.parametrize("kind", [RUN, MEASURED], ids=["run", "instrument"])
 
 

@@ -1,0 +1,180 @@
+"""Pictures of accounting: accountants side by side, and what audits found."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dptheory import privacy
+from dptheory.privacy.methods import references
+from figures._table import Data, Picture
+
+# --- Epsilon over the number of steps by four accountants, for one setting of DP-SGD
+
+
+SIGMA, RATE, DELTA = 1.0, 0.02, 1e-5
+STEPS = np.unique(np.geomspace(10, 10_000, 13).round()).astype(int)
+PLD_STEPS = (10, 100, 1000)  # slow: a few points
+
+
+def _accountants_data() -> Data:
+    """The bracket by the library and by PLD (where asked), Renyi privacy, and the Gaussian mechanism without subsampling."""
+    rows = []
+    for steps in (int(T) for T in STEPS):
+        found = privacy.epsilon_bounds(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA)
+        pld = (np.nan, np.nan)
+        if steps in PLD_STEPS:
+            pld = references.cross_check(
+                noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA, width=0.02
+            ).pld
+        rows.append(
+            (
+                steps,
+                found.lower,
+                found.upper,
+                *pld,
+                privacy.rdp_epsilon(noise_multiplier=SIGMA, sampling_rate=RATE, steps=steps, delta=DELTA),
+                privacy.gaussian_epsilon(np.sqrt(steps) / SIGMA, DELTA),
+            )
+        )
+    names = ("steps", "lower", "upper", "PLD lower", "PLD upper", "RDP", "not subsampled")
+    return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+
+
+def _draw_accountants(ax: Axes, data: Data) -> None:
+    """All over the upper end of the library's bracket: the brackets agree, Renyi privacy is above by less and less."""
+    steps, unit = data["steps"], data["upper"]
+    ax.plot(steps, data["RDP"] / unit, color="C1", ls="--", label="Rényi privacy, upper bound")
+    ax.plot(steps, data["lower"] / unit, color="C0", lw=2, label="saddle line, bracket (narrower than the line)")
+    asked = np.isfinite(data["PLD upper"])
+    lower, upper = data["PLD lower"][asked] / unit[asked], data["PLD upper"][asked] / unit[asked]
+    ax.vlines(steps[asked], lower, upper, color="k", lw=2, zorder=4, label="PLD, bracket")
+    ax.plot(np.tile(steps[asked], 2), np.concatenate([lower, upper]), "k_", ms=9, mew=2, zorder=4, clip_on=False)
+    for at in (steps[asked]).astype(int):
+        ax.annotate(rf"$\epsilon \leq {unit[steps == at][0]:.2f}$", (at * 1.05, 1.04), fontsize=8.5, color="C0")
+    factors = data["not subsampled"] / unit
+    ax.set(
+        xscale="log",
+        xlabel="steps T",
+        ylabel=r"$\epsilon$ at $\delta = 10^{-5}$, over the upper bound",
+        title=rf"DP-SGD, $\sigma$ = {SIGMA:g}, sampling rate {RATE:g}",
+        xlim=(steps[0], steps[-1]),
+        ylim=(0.7, 1.85),
+    )
+    ax.text(
+        0.98,
+        0.70,
+        f"without subsampling: {factors.min():.0f} to {factors.max():.0f} times, off the scale",
+        transform=ax.transAxes,
+        ha="right",
+        color="0.4",
+        fontsize=8.5,
+    )
+    ax.legend(loc="upper right")
+
+
+# --- Time of an answer and its distance from the certified epsilon, for every accountant of ``python -m
+# dptheory.training.benchmarks``
+
+
+RESULTS = Path(__file__).parents[1] / "proofs" / "figures" / "accountant_benchmark.json"
+"""Written by ``python -m dptheory.training.benchmarks accountants --out proofs/figures/accountant_benchmark.json``."""
+
+FLOOR = 1e-15
+MARKS = "osDv^P<>"
+
+
+def _tools() -> list[str]:
+    return list(dict.fromkeys(one["tool"] for one in json.loads(RESULTS.read_text())["answers"]))
+
+
+def _accountant_benchmark_data() -> Data:
+    """Number of the tool, seconds, and the distance of its upper bound from epsilon over max(1, epsilon); NaN where refused."""
+    results, tools = json.loads(RESULTS.read_text()), _tools()
+    rows = []
+    for one in results["answers"]:
+        if one["quantity"] == "epsilon":
+            setting = results["settings"][one["number"]]
+            truth = (setting["lower"] + setting["upper"]) / 2
+            upper = np.nan if one["upper"] is None else one["upper"]
+            rows.append((tools.index(one["tool"]), one["seconds"], (upper - truth) / max(1.0, truth)))
+    return dict(zip(("tool", "seconds", "distance"), np.array(rows, dtype=float).T, strict=True))
+
+
+def _draw_accountant_benchmark(ax: Axes, data: Data) -> None:
+    """A cloud per tool, its medians as a large mark; what is below the truth stands as a cross."""
+    count = int((data["tool"] == 0).sum())
+    for number, name in enumerate(_tools()):
+        mine = data["tool"] == number
+        given = mine & np.isfinite(data["distance"])
+        if not given.any():
+            ax.plot([], [], " ", label=f"{name}: no answer to any of {mine.sum()}")
+            continue
+        seconds, distance = data["seconds"][given], data["distance"][given]
+        height = np.maximum(np.abs(distance), FLOOR)
+        colour, below = f"C{number}", distance < -1e-9
+        refused = int(mine.sum() - given.sum())
+        label = name if refused == 0 else f"{name} ({refused} of {mine.sum()} without answer)"
+        ax.scatter(seconds[~below], height[~below], s=9, color=colour, alpha=0.45, lw=0)
+        ax.scatter(seconds[below], height[below], s=26, color=colour, marker="x", lw=1)
+        middle = float(np.median(seconds)), float(np.median(height))
+        ax.plot(*middle, MARKS[number], color=colour, ms=9, mec="white", mew=1.2, label=label, zorder=5)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="seconds of CPU time per answer",
+        ylabel=r"distance from the certified $\epsilon$, over max(1, $\epsilon$)",
+        title=f"{count} settings over the core; large marks: medians, crosses: below the truth",
+    )
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
+
+
+# --- What audits of one step prove about epsilon, against what is claimed, for every mechanism of the package ``training``
+
+
+AUDIT_RESULTS = Path(__file__).parents[1] / "proofs" / "figures" / "audit_claims.json"
+"""Written by ``python -m dptheory.training.audits proofs/figures/audit_claims.json``."""
+
+
+def _audit_claims_data() -> Data:
+    """Claimed and audited epsilon of every audit of the results, in their order; private: 1 where the claim should stand."""
+    rows = json.loads(AUDIT_RESULTS.read_text())
+    return {key: np.array([float(row[key]) for row in rows]) for key in ("claimed", "audited", "private")}
+
+
+def _draw_audit_claims(ax: Axes, data: Data) -> None:
+    """One row a mechanism: a bar up to what the audit proves, a mark at what is claimed."""
+    names = [row["name"] for row in json.loads(AUDIT_RESULTS.read_text())]
+    places = -np.arange(len(names))
+    private = data["private"] == 1
+    for chosen, colour, label in ((private, "C0", "audited, claim stands"), (~private, "C1", "audited, claim refuted")):
+        ax.barh(places[chosen], data["audited"][chosen], height=0.6, color=colour, alpha=0.75, label=label)
+    ax.plot(data["claimed"], places, "|", color="0.1", ms=12, mew=2, label="claimed")
+    ax.set_yticks(places, names, fontsize="small")
+    ax.grid(False, axis="y")
+    ax.set(
+        xlabel=r"$\epsilon$ at $\delta = 10^{-5}$",
+        title=r"$\sigma = 2$, whole data in a step, confidence 99 %",
+        xlim=(0, 6.2),
+    )
+    ax.legend(loc="upper right")
+
+
+FIGURES = {
+    "accountant_benchmark": Picture(
+        _accountant_benchmark_data,
+        _draw_accountant_benchmark,
+        "dptheory answers every setting within 1e-9; the medians of the others lie above 1e-4",
+    ),
+    "accountants": Picture(
+        _accountants_data,
+        _draw_accountants,
+        "Rényi privacy states 8 to 75 % more epsilon than dptheory, whose bracket is too narrow to see",
+    ),
+    "audit_claims": Picture(
+        _audit_claims_data,
+        _draw_audit_claims,
+        "Audits refute every claim that should fall, and none that should stand",
+    ),
+}

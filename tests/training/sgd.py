@@ -1,0 +1,29 @@
+"""``attach`` and ``make_private`` as most tests want them: plain SGD on all parameters, DP-SGD, noise 1 and clip 1."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from dptheory.training import engine
+from dptheory.training.mechanisms import DpSgd
+
+_USUAL = {"noise_multiplier": 1.0, "max_grad_norm": 1.0}
+
+
+def _made(make: Any, model: nn.Module, lr: float, momentum: float, options: dict[str, Any]) -> Any:
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    return make(module=model, optimizer=optimizer, **{"mechanism": DpSgd()} | _USUAL | options)
+
+
+def attach(model: nn.Module, *, lr: float = 0.1, momentum: float = 0.0, **options: Any) -> Any:
+    """What ``engine.attach`` gives: the model and the optimizer."""
+    return _made(engine.attach, model, lr, momentum, options)
+
+
+def make_private(
+    model: nn.Module, loader: DataLoader[Any], *, lr: float = 0.1, momentum: float = 0.0, **options: Any
+) -> Any:
+    """What ``engine.make_private`` gives: the model, the optimizer and the loader."""
+    return _made(engine.make_private, model, lr, momentum, options | {"data_loader": loader})
