@@ -271,6 +271,8 @@ def test_settings_are_drawn_over_the_core_and_certified() -> None:
 
 def test_every_tool_knows_the_easy_setting() -> None:
     found = {name: tool.epsilon(setting=EASY.setting) for name, tool in TOOLS.items()}
+    estimates = {name: found.pop(name) for name, tool in TOOLS.items() if tool.estimate}
+    assert list(estimates) == ["Opacus GDP"] and estimates["Opacus GDP"][1] < 0.95 * EASY.lower
     assert {name for name, (_, upper) in found.items() if not EASY.lower - 1e-9 <= upper < 1.15 * EASY.upper} == set()
     assert {name for name, (lower, _) in found.items() if lower is not None} == {"dptheory", "prv-accountant"}
     assert all(lower is None or lower <= EASY.upper for lower, _ in found.values())
