@@ -190,7 +190,7 @@ def _draw_audit_power(ax: Axes, data: Data) -> None:
     ax.set(
         xlabel=r"true $\epsilon$ at $\delta = 10^{-5}$",
         ylabel=r"proved $\epsilon$, confidence 95 %",
-        title=f"one run with {most:g} canaries, every gradient seen",
+        title=f"{most:g} canaries, every gradient seen",
         xlim=(0, 8.5),
         ylim=(0, 8.5),
     )
@@ -198,8 +198,24 @@ def _draw_audit_power(ax: Axes, data: Data) -> None:
 
 
 FIGURES = {
-    "accountant_benchmark": Picture(_accountant_benchmark_data, _draw_accountant_benchmark),
-    "accountants": Picture(_accountants_data, _draw_accountants),
-    "audit_claims": Picture(_audit_claims_data, _draw_audit_claims),
-    "audit_power": Picture(_audit_power_data, _draw_audit_power),
+    "accountant_benchmark": Picture(
+        _accountant_benchmark_data,
+        _draw_accountant_benchmark,
+        "dptheory answers every setting within 1e-9; the medians of the others lie above 1e-4",
+    ),
+    "accountants": Picture(
+        _accountants_data,
+        _draw_accountants,
+        "Rényi privacy states 8 to 75 % more epsilon than dptheory, whose bracket is too narrow to see",
+    ),
+    "audit_claims": Picture(
+        _audit_claims_data,
+        _draw_audit_claims,
+        "Audits refute every claim that should fall, and none that should stand",
+    ),
+    "audit_power": Picture(
+        _audit_power_data,
+        _draw_audit_power,
+        "One run proves about half of epsilon 2 and 4, and less of 1 and 8",
+    ),
 }
