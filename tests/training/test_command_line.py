@@ -64,7 +64,8 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
     },
     commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
     commands.sweep: {
-        "workers": 1,
+        "workers": None,
+        "scheduler": None,
         "device": "cpu",
         "hours": None,
         "status": False,
@@ -393,7 +394,7 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.exit_code, done.output) == (0, "")
     watcher = asked[0][1].pop("watcher")
     assert watcher._start is start and watcher._console.stderr is True
-    usual = {"places": places, "workers": 1, "device": "cpu", "hours": None, "allow_dirty": False}
+    usual = {"places": places, "workers": 1, "executor": None, "device": "cpu", "hours": None, "allow_dirty": False}
     assert asked == [("masking", usual)] and asked_standing == [("masking", places)]
     left = CliRunner().invoke(app, [*STUDY, "--workers", "3", "--hours", "1.5", "--device", "auto", "--allow-dirty"])
     assert (left.exit_code, left.stdout, left.stderr) == (
@@ -402,7 +403,8 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         "runs are left; run the same command again to continue\n",
     )
     asked[1][1].pop("watcher")
-    assert asked[1][1] == {"places": places, "workers": 3, "device": "auto", "hours": 1.5, "allow_dirty": True}
+    asked_for = {"places": places, "workers": 3, "executor": None, "device": "auto", "hours": 1.5, "allow_dirty": True}
+    assert asked[1][1] == asked_for
     for says in ("failed: x, y\n", "failed: x\n"):
         failed = CliRunner().invoke(app, STUDY)
         assert (failed.exit_code, failed.stdout, failed.stderr) == (1, "", says)
