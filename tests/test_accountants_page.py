@@ -25,7 +25,7 @@ TIMES, COMPARED = rows("accountant_times.jsonl"), rows("accountants.jsonl")
 def test_the_settings_are_those_of_the_law() -> None:
     assert len(TIMES) == 1000
     for found, seed in ((TIMES, 11), (COMPARED, 5)):
-        drawn = itertools.islice(draw(1000, seed), len(found))
+        drawn = itertools.islice(draw(count=1000, seed=seed), len(found))
         assert [one["setting"] for one in found] == [asdict(setting) for setting in drawn]
 
 

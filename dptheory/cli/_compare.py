@@ -38,7 +38,7 @@ def compare(
     from dptheory.privacy import referee
 
     setting = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "steps": steps, "delta": delta}
-    with user_errors(tools="tool"):
+    with user_errors(tools="tool", count="search"):
         for name, value in setting.items():
             if (value is None) == (search is None):
                 raise ValueError(
@@ -46,7 +46,7 @@ def compare(
                 )
         if out is not None:
             require_writable(out)
-        asked = tuple(tool or ())
+        asked = tool or None
         found = []
         for one in (
             referee.search(count=search, seed=parse_seed(seed), tools=asked, limit=limit, law=law)

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from dptheory import privacy
 from dptheory.cli import app
 from dptheory.privacy import referee
-from dptheory.privacy.referee import Answer, Finding, Outcome, Setting, _compare, draw
+from dptheory.privacy.referee import Answer, Finding, Setting, _compare, draw
 from dptheory.privacy.referee._compare import LAWS, _judged
 from dptheory.privacy.referee._tools import TOOLS, Tool, installed
+from tests.here import Here
 from tests.refused import refused
 
 BELOW = {
@@ -82,25 +83,6 @@ def endless(setting: Setting) -> tuple[None, float]:
     return None, math.inf
 
 
-class Here:
-    """A worker without a process."""
-
-    def __init__(self, warm_up: object) -> None:
-        """Nothing is warmed up."""
-
-    def __enter__(self) -> "Here":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """There is nothing to end."""
-
-    def call(self, function: object, arguments: dict[str, object], limit: float) -> Outcome:
-        try:
-            return Outcome(function(**arguments), 0.5)  # type: ignore[operator]
-        except (ValueError, ZeroDivisionError) as error:
-            return Outcome(None, 0.5, str(error))
-
-
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> dict[str, Tool]:
     """Tools that answer in this process; those that fail come first."""
@@ -129,13 +111,17 @@ def test_what_fails_is_said_to_fail_and_what_is_not_installed_is_not_asked(here:
     assert found.answers[0].refused == "no" and found.answers[1].refused == "inf"
     with refused("tools", "'missing'"):
         referee.compare(**setting, tools=["missing"])  # type: ignore[arg-type]
+    with refused("tools", "[]"):
+        referee.compare(**setting, tools=[])  # type: ignore[arg-type]
+    with refused("tools", "'dptheory'"):
+        referee.compare(**setting, tools="dptheory")  # type: ignore[arg-type]
     with refused("limit", "0.0"):
         referee.compare(**setting, limit=0.0)  # type: ignore[arg-type]
 
 
 def test_a_search_finds_a_tool_that_is_too_small_and_confirms_it(here: dict[str, Tool]) -> None:
     found = list(referee.search(count=3, seed=2, law="core", tools=["halved", "dptheory"]))
-    assert [one.setting for one in found] == list(draw(3, 2, law="core"))
+    assert [one.setting for one in found] == list(draw(count=3, seed=2, law="core"))
     for one in found:
         halved, ours = one.answers
         assert (
@@ -152,7 +138,7 @@ def test_the_limit_holds_in_a_process_of_its_own() -> None:
 
 @pytest.mark.parametrize("law", sorted(LAWS))
 def test_settings_lie_in_their_law_and_reach_its_ends(law: str) -> None:
-    settings = [dataclasses.astuple(one) for one in draw(400, 3, law=law)]
+    settings = [dataclasses.astuple(one) for one in draw(count=400, seed=3, law=law)]
     for values, (low, high) in zip(zip(*settings, strict=True), LAWS[law], strict=True):
         assert low <= min(values) and max(values) <= high
         span = math.log(high / low)

@@ -19,6 +19,8 @@ from dptheory.privacy.referee._tools import Setting, installed, warm_up
 
 ROUNDING = 1e-9
 """Relative: an answer that is off by less is taken for rounded."""
+LIMIT = (1e-3, 1e5)
+"""Seconds that one answer may be given."""
 _OURS = "dptheory"
 
 
@@ -79,7 +81,7 @@ def compare(
     sampling_rate: float,
     steps: int,
     delta: float,
-    tools: Sequence[str] = (),
+    tools: Sequence[str] | None = None,
     limit: float = 60.0,
 ) -> Comparison:
     """Ask the accountants that are installed for epsilon of one run, each in a process of its own.
@@ -90,8 +92,8 @@ def compare(
     Args:
         noise_multiplier, sampling_rate, steps, delta: as for :func:`dptheory.privacy.epsilon_bounds`; Poisson samples, a record more
             or less.
-        tools: names of those to be asked; all that are installed if left out.
-        limit: seconds of CPU time, > 0, that one answer may take.
+        tools: names of one or more to be asked; all that are installed if left out.
+        limit: seconds of CPU time that one answer may take, in [1e-3, 1e5].
 
     Returns:
         Setting, bounds and answers.
@@ -114,20 +116,20 @@ def compare(
         steps=checked.count,
         delta=valid_delta(delta),
     )
-    with _asking(tools, limit) as referee:
+    with _asking(_asked(tools), _valid_limit(limit)) as referee:
         return referee.compared(setting, certified=True)
 
 
 def search(
-    *, count: int, seed: int = 0, tools: Sequence[str] = (), limit: float = 60.0, law: str = "whole"
+    *, count: int, seed: int = 0, tools: Sequence[str] | None = None, limit: float = 60.0, law: str = "whole"
 ) -> Iterator[Comparison]:
     """Compare accountants in random settings: those whose answers are too small are what is looked for.
 
     Our bounds are of doubles; where a tool is below them they are taken in ball arithmetic if that serves.
 
     Args:
-        count: how many settings, >= 1.
-        seed: of :func:`draw`.
+        count: how many settings, 1..1e9.
+        seed: of :func:`draw`, a whole number >= 0.
         tools, limit: as for :func:`compare`.
         law: as for :func:`draw`.
 
@@ -145,9 +147,14 @@ def search(
         >>> [one.finding.value for comparison in found for one in comparison.answers]
         ['valid', 'valid']
     """
-    with _asking(tools, limit) as referee:
-        for setting in draw(count, seed, law=law):
-            yield referee.compared(setting, certified=False)
+    settings, asked, limit = draw(count=count, seed=seed, law=law), _asked(tools), _valid_limit(limit)
+
+    def compared() -> Iterator[Comparison]:
+        with _asking(asked, limit) as referee:
+            for setting in settings:
+                yield referee.compared(setting, certified=False)
+
+    return compared()
 
 
 LAWS = {
@@ -158,11 +165,11 @@ LAWS = {
 """Ends of noise multiplier, sampling rate, number of steps and delta, each drawn uniformly in the logarithm."""
 
 
-def draw(count: int, seed: int, *, law: str = "whole") -> Iterator[Setting]:
+def draw(*, count: int, seed: int = 0, law: str = "whole") -> Iterator[Setting]:
     """Random settings, uniformly in the logarithms.
 
     Args:
-        count: how many, >= 1.
+        count: how many, 1..1e9.
         seed: a whole number >= 0.
         law: "whole": all that is accounted for: noise 0.05 to 1000, rates 1e-8 to 1, 1 to 10^6 steps, delta 1e-30 to 0.99; "core": 0.4
             to 20, 1e-4 to 1, 100 to 10^6, 1e-15 to 0.1; or "rare": 0.3 to 3, 1e-8 to 0.01, 1 to 10^4, 1e-30 to 0.99.
@@ -177,18 +184,21 @@ def draw(count: int, seed: int, *, law: str = "whole") -> Iterator[Setting]:
 
     Example: whatever the seed, a setting is within the range of the accountant.
         >>> from dptheory.privacy import referee
-        >>> [one] = referee.draw(1, 0)
+        >>> [one] = referee.draw(count=1)
         >>> 0.05 <= one.noise_multiplier <= 1000 and 1 <= one.steps <= 10**6
         True
     """
     count = _validate.integer("count", count, 1, 10**9)
     ends = LAWS[_validate.choice("law", law, tuple(LAWS))]
     rng = np.random.default_rng(_validate.integer("seed", seed, 0, 2**63 - 1))
-    for _ in range(count):
-        noise, rate, steps, delta = (
-            min(max(math.exp(rng.uniform(math.log(low), math.log(high))), low), high) for low, high in ends
-        )
-        yield Setting(noise_multiplier=noise, sampling_rate=rate, steps=round(steps), delta=delta)
+    return (_drawn(rng, ends) for _ in range(count))
+
+
+def _drawn(rng: np.random.Generator, ends: tuple[tuple[float, float], ...]) -> Setting:
+    noise, rate, steps, delta = (
+        min(max(math.exp(rng.uniform(math.log(low), math.log(high))), low), high) for low, high in ends
+    )
+    return Setting(noise_multiplier=noise, sampling_rate=rate, steps=round(steps), delta=delta)
 
 
 @dataclass(frozen=True)
@@ -241,11 +251,21 @@ class _Referee:
         return None if found.refused else found.value
 
 
+def _asked(tools: Sequence[str] | None) -> tuple[str, ...]:
+    known = tuple(installed())
+    if tools is None:
+        return known
+    if isinstance(tools, str) or not isinstance(tools, Sequence) or not tools:
+        raise ArgumentError("tools", f"be a sequence of one or more of {', '.join(known)}, or None for all", tools)
+    return tuple(_validate.choice("tools", one, known) for one in tools)
+
+
+def _valid_limit(limit: float) -> float:
+    return _validate.real("limit", limit, *LIMIT)
+
+
 @contextlib.contextmanager
-def _asking(tools: Sequence[str], limit: float) -> Iterator[_Referee]:
-    limit = _validate.real("limit", limit, 0.0, ends="()")
-    known = installed()
-    asked = tuple(_validate.choice("tools", one, tuple(known)) for one in tools) or tuple(known)
+def _asking(asked: tuple[str, ...], limit: float) -> Iterator[_Referee]:
     with contextlib.ExitStack() as stack:
         workers = {
             name: stack.enter_context(Worker(functools.partial(warm_up, name)))
