@@ -46,7 +46,7 @@ def compare(
                 )
         if out is not None:
             require_writable(out)
-        asked = tuple(tool or ())
+        asked = tool or None
         found = []
         for one in (
             referee.search(count=search, seed=parse_seed(seed), tools=asked, limit=limit, law=law)

@@ -111,6 +111,8 @@ def test_what_fails_is_said_to_fail_and_what_is_not_installed_is_not_asked(here:
     assert found.answers[0].refused == "no" and found.answers[1].refused == "inf"
     with refused("tools", "'missing'"):
         referee.compare(**setting, tools=["missing"])  # type: ignore[arg-type]
+    with refused("tools", "[]"):
+        referee.compare(**setting, tools=[])  # type: ignore[arg-type]
     with refused("tools", "'dptheory'"):
         referee.compare(**setting, tools="dptheory")  # type: ignore[arg-type]
     with refused("limit", "0.0"):

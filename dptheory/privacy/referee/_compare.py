@@ -81,7 +81,7 @@ def compare(
     sampling_rate: float,
     steps: int,
     delta: float,
-    tools: Sequence[str] = (),
+    tools: Sequence[str] | None = None,
     limit: float = 60.0,
 ) -> Comparison:
     """Ask the accountants that are installed for epsilon of one run, each in a process of its own.
@@ -92,7 +92,7 @@ def compare(
     Args:
         noise_multiplier, sampling_rate, steps, delta: as for :func:`dptheory.privacy.epsilon_bounds`; Poisson samples, a record more
             or less.
-        tools: names of those to be asked; all that are installed if left out.
+        tools: names of one or more to be asked; all that are installed if left out.
         limit: seconds of CPU time that one answer may take, in [1e-3, 1e5].
 
     Returns:
@@ -121,7 +121,7 @@ def compare(
 
 
 def search(
-    *, count: int, seed: int = 0, tools: Sequence[str] = (), limit: float = 60.0, law: str = "whole"
+    *, count: int, seed: int = 0, tools: Sequence[str] | None = None, limit: float = 60.0, law: str = "whole"
 ) -> Iterator[Comparison]:
     """Compare accountants in random settings: those whose answers are too small are what is looked for.
 
@@ -251,11 +251,13 @@ class _Referee:
         return None if found.refused else found.value
 
 
-def _asked(tools: Sequence[str]) -> tuple[str, ...]:
+def _asked(tools: Sequence[str] | None) -> tuple[str, ...]:
     known = tuple(installed())
-    if isinstance(tools, str) or not isinstance(tools, Sequence):
-        raise ArgumentError("tools", f"be a sequence of {', '.join(known)}", tools)
-    return tuple(_validate.choice("tools", one, known) for one in tools) or known
+    if tools is None:
+        return known
+    if isinstance(tools, str) or not isinstance(tools, Sequence) or not tools:
+        raise ArgumentError("tools", f"be a sequence of one or more of {', '.join(known)}, or None for all", tools)
+    return tuple(_validate.choice("tools", one, known) for one in tools)
 
 
 def _valid_limit(limit: float) -> float:
