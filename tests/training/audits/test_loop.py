@@ -238,13 +238,6 @@ def opacus_loop(bug: str, seed: int = 0) -> Callable[[Any], Steps]:
     return train
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Full backward hook")
-def test_a_true_claim_of_an_opacus_loop_is_refused_at_most_as_often_as_stated() -> None:
-    """200 repetitions at 95 %: more than 18 refusals have a chance of 1 % where each has one of 5 %."""
-    assert sum(not audited_loop("", seed).stands for seed in range(200)) <= 18
-
-
 def audited_loop(bug: str, seed: int = 3) -> Any:
     data = [(torch.randn(ENTRIES, generator=torch.Generator().manual_seed(i)) / 16, i % 4) for i in range(_RECORDS)]
     told = _STEPS // 2 if bug == "half of the steps told" else _STEPS
