@@ -47,11 +47,11 @@ def _table(lines: Sequence[Line]) -> Iterator[str]:
 def _repetitions(lines: Sequence[Line]) -> Iterator[str]:
     first, proved = lines[0], np.array([line["proved"] for line in lines])
     low, middle, high = np.quantile(proved, (0.05, 0.5, 0.95))
-    accused = sum(bool(line["accused"]) for line in lines)
+    accused, above = sum(bool(line["accused"]) for line in lines), float(np.mean(proved > first["epsilon"] / 2))
     yield (
         f"The true claim of {first['claim']:g} at rate {first['rate']:g}, {len(lines)} of {REPETITIONS} repetitions, a seed each: "
         f"{sum(map(refused, lines))} refused, {accused} of them accused of a mistake. Proved: {middle:.2f} in the median, "
-        f"{low:.2f} to {high:.2f} in 90 % of them, {proved.max():.2f} at most; above half of epsilon in {np.mean(proved > first['epsilon'] / 2):.0%}."
+        f"{low:.2f} to {high:.2f} in 90 % of them, {proved.max():.2f} at most; above half of epsilon in {above:.0%}."
     )
 
 

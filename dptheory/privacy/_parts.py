@@ -76,7 +76,7 @@ class Step:
         return cls(
             noise_multiplier=noise_multiplier,
             sampling_rate=batch_size / train_size,
-            count=math.ceil(round(steps, 9)),
+            count=max(1, math.ceil(round(steps, 9))),
         )
 
 

@@ -36,8 +36,8 @@ class LoopAudit:
         epsilon: what was claimed.
         delta: its delta.
         epsilon_lower: proved, at the confidence: epsilon is at least this.
-        epsilon_most: what as many guesses would have proved had each been right. A claim beyond it could not have fallen here, and that it
-            stands says nothing.
+        epsilon_most: what as many guesses would have proved had each been right. A claim beyond it could not have fallen here, and that
+            it stands says nothing.
         proof: the guesses that prove it, and by which bound.
         findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be asked:
             not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
