@@ -20,7 +20,7 @@ from dptheory.cli._console import TableConsole
 from dptheory.cli._tables import finite_or_none
 
 Number = TypeVar("Number", int, float)
-_LISTED = 6
+_LISTED = 4
 """Entries of a list that a cell shows at most."""
 
 

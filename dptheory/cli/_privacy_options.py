@@ -198,7 +198,7 @@ class Given:
         last = self.last_noise_multiplier
         noises = [first + (last - first) * number / (steps - 1) for number in range(steps)]
         parts = [privacy.Step(noise_multiplier=noise, sampling_rate=rate, count=1) for noise in noises]
-        return privacy.Composition(parts, adjacency=cast("Neighbours", self.neighbours))
+        return privacy.Composition(tuple(parts), adjacency=cast("Neighbours", self.neighbours))
 
 
 def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -33,11 +33,13 @@ KEYS = ("epsilon", "claim", "rate", "steps", "canaries", "seed")
 
 
 def wanted() -> list[tuple[float, float, float, int, int, int]]:
-    """The keys of every run: true claims, half of epsilon 8, a tenth of epsilon 4, few canaries, and the repetitions."""
+    """The keys of every run: true claims, half of epsilon 8, a tenth of epsilon 4, few canaries, the repetitions."""
     first, _ = SCHEDULES
     true = [(epsilon, epsilon, *schedule, CANARIES, 0) for schedule in SCHEDULES for epsilon in EPSILONS]
     half = [(8.0, 4.0, *schedule, CANARIES, 0) for schedule in SCHEDULES]
-    again = [(4.0, 4.0, *first, CANARIES, seed) for seed in range(1, REPETITIONS)]
+    again = [
+        (4.0, 4.0, *schedule, CANARIES, seed) for schedule in reversed(SCHEDULES) for seed in range(1, REPETITIONS)
+    ]
     return [*true, *half, (4.0, 0.4, *first, CANARIES, 0), (4.0, 4.0, *first, 200, 0), *again]
 
 
