@@ -10,7 +10,6 @@ from dptheory import _validate
 from dptheory._arrays import Array
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._terms import DescentBound, batch_second_moment, changing_sums
-from dptheory.errors import ArgumentError
 
 # --- The arguments of the bounds for masks that are held through epochs, and what an epoch is sure to gain
 
