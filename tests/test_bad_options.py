@@ -52,7 +52,8 @@ CASES = [
     if not any(option in earlier for earlier in lines[:place])
 ]
 """Every option once, in the first line that has it."""
-_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--certified", "--seeded"}
+_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--certified", "--seeded", "--scheduler"}
+"""Those that take no value, and one whose valid value is a scheduler that runs."""
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -86,7 +86,7 @@ def test_modules_of_a_package_are_private_and_its_names_stand_in_all() -> None:
             assert package.__doc__ and set(package.__all__) <= set(vars(package)), name
 
 
-_SHARED_PRINTING = ("dptheory.cli._common", "dptheory.cli._plan")
+_SHARED_PRINTING = ("dptheory.cli._common", "dptheory.cli._plan", "dptheory.cli._cluster")
 
 
 def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() -> None:

@@ -3,12 +3,14 @@
 Nothing here imports torch before a command is called: names and options are shown without it.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptheory._rounding import rounded_up
+from dptheory.cli._cluster import Scheduler, cluster
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.errors import ArgumentError
 from dptheory.training._audit_command import audit as audit
@@ -61,7 +63,13 @@ def run(
 
 def sweep(
     study: Annotated[Path, typer.Argument(help="TOML file, or a study of this package: configs/studies/masking.toml")],
-    workers: Annotated[int, typer.Option(help="how many runs at a time, each a process of one thread")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="how many runs at a time, each a process of one thread; by default 1, or as many as a scheduler's workers have threads"
+        ),
+    ] = None,
+    scheduler: Scheduler = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "cpu",
     hours: Annotated[
         float | None, typer.Option(help="after so many hours, start no run and stop those under way")
@@ -91,11 +99,15 @@ def sweep(
             if status:
                 studies.show(wanted, places, console_for_output())
                 return
-            with studies.Lines(Console(stderr=True), studies.standing(wanted, places)) as lines:
+            with (
+                nullcontext() if scheduler is None else cluster(scheduler) as executor,
+                studies.Lines(Console(stderr=True), studies.standing(wanted, places)) as lines,
+            ):
                 outcome = studies.sweep(
                     wanted,
                     places=places,
-                    workers=workers,
+                    workers=workers if workers is not None else executor.threads if executor else 1,
+                    executor=executor,
                     device=device,
                     hours=hours,
                     allow_dirty=allow_dirty,

@@ -3,15 +3,18 @@
 import dataclasses
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dptheory.cli._cluster import Scheduler, cluster
 from dptheory.cli._common import user_errors
 from dptheory.cli._plan import show_candidates
 from dptheory.errors import ArgumentError
 from dptheory.files import require_writable, write_atomically
+from dptheory.training._user_files import NETWORK
 
 if TYPE_CHECKING:
     from torch import nn
@@ -92,6 +95,7 @@ def plan(
     code: Annotated[
         Path | None, typer.Option(help="Write the choice as a training loop, for scripts of your own.")
     ] = None,
+    scheduler: Scheduler = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Choose batch size, passes, noise, clip and learning rate by short trainings on public records, at no cost in privacy.
@@ -120,6 +124,7 @@ def plan(
                 "write": write,
                 "journal": journal,
                 "code": code,
+                "scheduler": scheduler,
             }
             _without_network({**fixed, **paths}, num_examples, budget, as_json)
             return
@@ -131,7 +136,8 @@ def plan(
         setting = _Setting(network, data, public, private, num_examples, seed)
         setting.check_budget(epsilon, delta, write)
         try:
-            choice = setting.planned(**budget, **fixed, journal=place)
+            with nullcontext() if scheduler is None else cluster(scheduler, by_value=NETWORK) as executor:
+                choice = setting.planned(**budget, **fixed, journal=place, executor=executor)
         except KeyboardInterrupt:
             typer.echo(
                 "interrupted; " + ("start again" if place is None else "run the same command again to continue"),

@@ -7,6 +7,9 @@ from types import ModuleType
 
 from dptheory.errors import ArgumentError
 
+NETWORK = "dptheory_own_network"
+"""Name of the module of a file that builds a network."""
+
 
 def place_of(argument: str, place: str, *, example: str) -> tuple[Path, str]:
     """The file and the name of ``FILE.py:NAME``.

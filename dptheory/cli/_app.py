@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptheory.cli import _find, _refute
+from dptheory.cli._cluster import Scheduler
 from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.cli._joining import JoinedCommands
 from dptheory.files import require_writable, write_atomically
@@ -121,6 +122,7 @@ def check_claims(
     budget: Budget = "30s",
     seed: Seed = "0",
     workers: Workers = 1,
+    scheduler: Scheduler = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
 ) -> None:
     """Run the checks of claims. Exits with code 1 if one fails."""
@@ -134,7 +136,7 @@ def check_claims(
             raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
         if json_file is not None:
             require_writable(json_file)
-        with executor_of(workers) as executor, Bar() as bar:
+        with executor_of(workers, scheduler) as executor, Bar() as bar:
             report = claims.check_claims(patterns or (), budget=seconds, seed=number, executor=executor, watcher=bar)
     _show_report(report)
     if json_file is not None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
+from dptheory.cli._cluster import cluster
 
 
 class Bar(claims.Watcher):
@@ -41,7 +42,11 @@ class Bar(claims.Watcher):
 
 
 @contextmanager
-def executor_of(workers: int) -> Iterator[Executor | None]:
+def executor_of(workers: int, scheduler: str | None) -> Iterator[Executor | None]:
+    if scheduler is not None:
+        with cluster(scheduler) as executor:
+            yield executor
+        return
     if workers == 1:
         yield None
         return

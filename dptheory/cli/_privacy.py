@@ -235,7 +235,9 @@ def statement(
     mechanism: Annotated[str | None, typer.Option(help="What was run; DP-SGD if left out.")] = None,
     unit: Annotated[str | None, typer.Option(help="What is protected; one record if left out.")] = None,
     public: Annotated[list[str] | None, typer.Option(help="What is taken to be public; repeat it.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="How batches were drawn; Poisson if left out.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="How batches were drawn: words that name the law accounted for.")
+    ] = None,
     randomness: Annotated[str | None, typer.Option(help="Where batches and noise come from, and their seeds.")] = None,
     tuning: Annotated[str | None, typer.Option(help="What choosing among runs costs; not counted if left out.")] = None,
     seeded: Annotated[
@@ -252,8 +254,6 @@ def statement(
         "adjacency": given.adjacency,
     }
     told = {name: text for name, text in texts.items() if text is not None}
-    if given.sampling == ALLOCATION:
-        told.setdefault("sampler", ALLOCATION)
     with user_errors(path="folder"):
         if any(not text.strip() for text in (*told.values(), *(public or ()))):
             name = next((name for name, text in told.items() if not text.strip()), "public")

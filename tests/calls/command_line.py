@@ -104,6 +104,8 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         {**_DIFFER, "--epsilon": "1", "--delta": "1e-5"},
         {**_FILE, "--epsilon": "1", "--delta": "1e-5"},
         {"--epsilon": "1", "--delta": "1e-5", "--steps": "6", **_EPOCHS},
+        {"--advantage": "0.5", "--sampling-rate": "1", "--steps": "1"},
+        {"--true-positive-rate": "0.5", "--false-positive-rate": "0.1", "--sampling-rate": "1", "--steps": "1"},
     ),
     "privacy tradeoff": (_DIFFER, _FILE, {"--noise-multiplier": "2", "--steps": "6", **_EPOCHS}),
     "privacy steps": (

@@ -132,6 +132,7 @@ CALLS: Calls = {
     ],
     "dptheory.privacy.auditing.one_run_epsilon": [
         call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, confidence=0.95, guesses=40),
+        call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, epsilon=1.0),
         dear(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, composition=_RELEASE),
     ],
     "dptheory.privacy.masked_sensitivity": [

@@ -223,7 +223,7 @@ CALLS: Calls = {
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
-            unjudged=3, average=0.5, average_decay=0.0, standardised_weights=False, views=1, augmentation="none",
+            unjudged=3, aside=2, average=0.5, average_decay=0.0, standardised_weights=False, views=1, augmentation="none",
         ),
     ],
     "dptheory.training.engine.generator_noise": [
@@ -231,6 +231,7 @@ CALLS: Calls = {
     ],
     "dptheory.training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
     "dptheory.training.networks.small_tanh_cnn": [dear(seed=0)],
+    "dptheory.training.networks.small_tempered_cnn": [dear(seed=0)],
     "dptheory.training.networks.small_colour_cnn": [dear(seed=0)],
     "dptheory.training.networks.mlp": [dear(seed=0)],
     "dptheory.training.networks.dp_cnn": [dear(seed=0)],

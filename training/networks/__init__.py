@@ -15,6 +15,7 @@ from dptheory.training.networks._paper_networks import (
     scattering_linear,
     small_colour_cnn,
     small_tanh_cnn,
+    small_tempered_cnn,
     standardise_weights,
     wrn_16_4,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "scattering_linear",
     "small_colour_cnn",
     "small_tanh_cnn",
+    "small_tempered_cnn",
     "standardise_weights",
     "wrn_16_4",
 ]

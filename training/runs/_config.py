@@ -18,6 +18,7 @@ from dptheory.training.runs._own import is_file, is_own
 
 MODELS = (
     "small-cnn",
+    "tempered-cnn",
     "mlp",
     "dp-cnn",
     "resnet20",
@@ -101,7 +102,7 @@ class RunConfig:
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; or a file of one's own records, "private.npz", as
             :func:`own_records` reads it, where ``test_features`` and ``test_labels`` judge the run.
-        model: "small-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+        model: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
             "linear-probe"; or one's own network, "mynetwork.py:build", as :func:`own_network` reads it.
         epochs: passes over the data, in (0, 1e9]: epochs * N / batch_size steps, rounded, at least 1.
         batch_size: expected size of the Poisson batches, 1 to N.
@@ -123,6 +124,9 @@ class RunConfig:
         mechanism: name, one of :data:`BUILDERS`, and arguments.
         unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
             one that takes so many of them as auxiliary images, or that was planned on them.
+        aside: last training images, 0 to 1e9, and not all there are, that are not trained on and judge the run instead of the test
+            images: for a choice, such as that of a learning rate, that is not to be made by these. The accuracy on images aside, and a
+            choice that is made by it, are not protected.
         average: share of the steps, in [0, 1], the last ones, whose weights are averaged; 0 for none. The mean is judged and saved
             beside the last weights. It costs no privacy: all of these weights count as released, and what is made of released
             values without another look at the data (post-processing) has their guarantee.
@@ -160,6 +164,7 @@ class RunConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
     unjudged: int = 0
+    aside: int = 0
     average: float = 0.0
     average_decay: float = 0.0
     standardised_weights: bool = False
@@ -179,6 +184,7 @@ class RunConfig:
             delta=_validate.real("delta", self.delta, 1e-15, 0.1),
             seed=_argument_ranges.seed("seed", self.seed),
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
+            aside=_validate.integer("aside", self.aside, 0, 10**9),
         )
         _validate.flag("standardised_weights", self.standardised_weights)
         if self.average and self.average_decay:
@@ -242,7 +248,7 @@ class RunConfig:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML; what most runs leave out (views, averages, schedules) only where there is some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
-        for name in ("unjudged", "average", "average_decay", "standardised_weights", "inputs"):
+        for name in ("unjudged", "aside", "average", "average_decay", "standardised_weights", "inputs"):
             if not plain[name]:
                 del plain[name]
         if self.views == 1:

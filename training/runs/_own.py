@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from dptheory import _validate
 from dptheory.training._randomness import seeded
-from dptheory.training._user_files import executed, place_of
+from dptheory.training._user_files import NETWORK, executed, place_of
 
-_MODULE = "dptheory_own_network"
 _FEATURES, _LABELS = "features", "labels"
 _TEST = ("test_features", "test_labels")
 _MOST_LISTED = 6
@@ -55,7 +54,7 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
     """
     _validate.instance("model", model, str)
     path, function = place_of("model", model, example="mynetwork.py:build")
-    build = getattr(executed(path, module_name=_MODULE), function, None)
+    build = getattr(executed(path, module_name=NETWORK), function, None)
     if not callable(build):
         raise ValueError(f"{path} must have a function {function}, got none of that name")
     try:

@@ -160,6 +160,11 @@ def prepare(config: RunConfig, device: torch.device) -> Run:
 
 def _prepared(config: RunConfig, device: torch.device) -> Run:
     train, test = (images_of(config, train=t) for t in (True, False))
+    if config.aside >= len(train):
+        raise ArgumentError("aside", f"be less than the {len(train)} training examples", config.aside)
+    kept = len(train) - config.aside
+    aside = Images(train.name, train.pixels[kept:], train.labels[kept:])
+    train = Images(train.name, train.pixels[:kept], train.labels[:kept])
     if config.batch_size > len(train):
         raise ArgumentError(
             "batch_size",
@@ -211,7 +216,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     else:
         batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
     out = max(auxiliary.used, config.unjudged)
-    test = Images(test.name, test.pixels[out:], test.labels[out:])
+    test = aside if config.aside else Images(test.name, test.pixels[out:], test.labels[out:])
     averaged = config.average or config.average_decay
     mean = LastWeights(model, decay=config.average_decay or 1.0) if averaged else None
     return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
@@ -364,6 +369,7 @@ def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: to
 
 _COLOUR = 3 * 32 * 32
 _MODELS: dict[str, Callable[[int], nn.Module]] = {
+    "tempered-cnn": networks.small_tempered_cnn,
     "mlp": networks.mlp,
     "dp-cnn": networks.dp_cnn,
     "resnet20": networks.resnet20,
@@ -379,7 +385,8 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """The network called ``name``, at its starting weights.
 
     Args:
-        name: "small-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or "linear-probe".
+        name: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+            "linear-probe".
         features: entries of one input, for the linear probe, 1..1e9; with 3,072 the small CNN is that for 3 x 32 x 32 images.
         seed: of the starting weights, 0 to 2^64 - 1.
 

@@ -12,6 +12,8 @@ from dptheory.training.studies._results import Result
 from dptheory.training.studies._study import Phase, Study
 
 _ROUNDING = 1e-9
+_MOST_EXTENSIONS = 8
+"""Of a grid: an arm that is better still beyond says so."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,14 @@ def plan(study: Study, find: Find) -> Plan:
 def runs_of(study: Study, phase: Phase, arm: str, find: Find) -> list[PlannedRun] | None:
     """The runs of an arm in a phase; None while the phase that tunes it has some to go."""
     if phase.tuned_by is None or arm in phase.untuned:
-        points = _points(phase)
-        named = points
+        named = points = _grid(study, phase, arm, find)
     else:
         best = chosen(study, phase, arm, find)
         if best is None:
             return None
         points, named = [best], [{}]
     return [
-        PlannedRun(phase.name, arm, name, study.config(phase, arm=arm, point=point, seed=seed))
+        _planned(study, phase, arm, point, name, seed)
         for point, name in zip(points, named, strict=True)
         for seed in phase.seeds
     ]
@@ -123,8 +124,8 @@ def chosen_in_words(study: Study, phase: Phase, arm: str, find: Find) -> str | N
     point = chosen(study, phase, arm, find)
     if point is None or phase.tuned_by is None:
         return None
-    vary = study.phase(phase.tuned_by).vary
-    ends = {key: " (at the end of the grid)" for key, value in point.items() if value in (vary[key][0], vary[key][-1])}
+    grid = _grid(study, study.phase(phase.tuned_by), phase.tuned_as.get(arm, arm), find)
+    ends = {key: " (at the end of the grid)" for key, value in point.items() if value in (grid[0][key], grid[-1][key])}
     whose = f" (that of {phase.tuned_as[arm]})" if arm in phase.tuned_as else ""
     return ", ".join(f"{key} = {value:g}{ends.get(key, '')}" for key, value in point.items()) + whose
 
@@ -155,6 +156,34 @@ def best_point(study: Study, phase: Phase, arm: str, find: Find) -> tuple[float,
         if best is None or mean > best[0] + _ROUNDING:
             best = mean, part[0].point
     return best
+
+
+def _grid(study: Study, phase: Phase, arm: str, find: Find) -> list[Mapping[str, Any]]:
+    """The points of an arm's grid, the smaller values first; where the phase extends it, as far as the results ask for."""
+    if not phase.extend:
+        return _points(phase)
+    ((key, values),) = phase.vary.items()
+    known = list(values)
+    while len(known) < len(values) + _MOST_EXTENSIONS:
+        found = [
+            [find(_planned(study, phase, arm, {key: value}, {key: value}, seed)) for seed in phase.seeds]
+            for value in known
+        ]
+        if any(None in results for results in found):
+            break
+        means = [statistics.fmean(_results.last_accuracy(one) for one in results if one) for results in found]
+        best = next(place for place, mean in enumerate(means) if mean >= max(means) - _ROUNDING)
+        if 0 < best < len(known) - 1:
+            break
+        end, inner = (known[0], known[1]) if best == 0 else (known[-1], known[-2])
+        known.insert(0 if best == 0 else len(known), float(f"{end * end / inner:.6g}"))
+    return [{key: value} for value in known]
+
+
+def _planned(
+    study: Study, phase: Phase, arm: str, point: Mapping[str, Any], named: Mapping[str, Any], seed: int
+) -> PlannedRun:
+    return PlannedRun(phase.name, arm, named, study.config(phase, arm=arm, point=point, seed=seed))
 
 
 def _points(phase: Phase) -> list[Mapping[str, Any]]:

@@ -31,6 +31,7 @@ class Phase:
         changes: to the configuration of every arm.
         per_arm: changes to that of single arms.
         vary: the grid: values of configuration keys such as "optimizer.learning_rate"; empty for one point.
+        extend: the grid of the one key goes on beyond an end, by its own last ratio, until an arm's best value is inside.
         tuned_by: an earlier phase: each arm runs at the grid point that was best there, by mean accuracy at the last epoch over
             that phase's seeds, diverged runs included, ties to the smaller values.
         tuned_as: arms that take the point that was best for another one.
@@ -45,6 +46,7 @@ class Phase:
     changes: Mapping[str, Any] = field(default_factory=dict)
     per_arm: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    extend: bool = False
     tuned_by: str | None = None
     tuned_as: Mapping[str, str] = field(default_factory=dict)
     untuned: tuple[str, ...] = ()
@@ -234,7 +236,19 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
     _only(
         f"{where}.",
         table,
-        ("arms", "seeds", "changes", "per_arm", "vary", "tuned_by", "tuned_as", "untuned", "winner_of", "winner_among"),
+        (
+            "arms",
+            "seeds",
+            "changes",
+            "per_arm",
+            "vary",
+            "extend",
+            "tuned_by",
+            "tuned_as",
+            "untuned",
+            "winner_of",
+            "winner_among",
+        ),
     )
     chosen = tuple(table.get("arms", arms))
     for arm in chosen:
@@ -243,6 +257,9 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
     for key, values in vary.items():
         if not values or list(values) != sorted(set(values)):
             raise ArgumentError(f"{where}.vary.{key}", "be values in rising order", values)
+    extend = _validate.flag(f"{where}.extend", table.get("extend", False))
+    if extend and [len(values) > 1 and values[0] > 0 for values in vary.values()] != [True]:
+        raise ArgumentError(f"{where}.extend", "be left out unless vary has one key with two or more values > 0", vary)
     seeds = _seeds(f"{where}.seeds", table.get("seeds"))
     before = {phase.name: phase for phase in earlier}
     for key in ("tuned_by", "winner_of"):
@@ -283,9 +300,8 @@ def _phase(name: str, table: Mapping[str, Any], arms: Mapping[str, Any], earlier
     per_arm = table.get("per_arm", {})
     for arm in per_arm:
         _validate.choice(f"{where}.per_arm", arm, tuple(arms))
-    return Phase(
-        name, chosen, seeds, table.get("changes", {}), per_arm, vary, tuned_by, tuned_as, untuned, winner_of, among
-    )
+    changes = table.get("changes", {})
+    return Phase(name, chosen, seeds, changes, per_arm, vary, extend, tuned_by, tuned_as, untuned, winner_of, among)
 
 
 def _comparison(table: Mapping[str, Any], known: list[Phase]) -> Comparison:

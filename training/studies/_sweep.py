@@ -243,7 +243,7 @@ def _swept(
                 under_way[executor.submit(in_fresh_process, task, deadline, *([stop] if stop else []))] = run
             ended, _ = wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in ended:
-                run, ending = under_way.pop(future), future.result()
+                run, ending = under_way.pop(future), _ending(future)
                 if ending.kind == _processes.FAILED:
                     failed[run.name] = ending.message
                 if ending.kind == _processes.STOPPED:
@@ -259,6 +259,12 @@ def _swept(
         for future in under_way:
             future.cancel()
     return Outcome(now(), failed=failed)
+
+
+def _ending(future: Future[Ending]) -> Ending:
+    """How a run ended; of one whose executor gave it up, as a cluster does when several machines die of it, that it failed."""
+    error = future.exception()
+    return future.result() if error is None else Ending(_processes.FAILED, f"{type(error).__name__}: {error}")
 
 
 def _missing(study: Study, places: Places, dealt_with: Collection[str]) -> list[PlannedRun]:

@@ -55,6 +55,23 @@ def test_a_run_beside_one_with_auxiliary_images_can_be_judged_by_the_same_images
         tiny_config(unjudged=-1)
 
 
+def test_training_images_kept_aside_judge_the_run_and_are_not_trained_on() -> None:
+    """A smaller set is trained on, at the noise and the rate that are its own; auxiliary images stay the first test images."""
+    train = standardised(tiny_load("excerpt", train=True))
+    kept, budget = len(train) - 20, {"epsilon": 3.0, "noise_multiplier": None}
+    whole, found = (runs.prepare(tiny_config(GEP, aside=aside, **budget), CPU) for aside in (0, 20))
+    assert torch.equal(found.train.pixels, train.pixels[:kept]) and torch.equal(found.train.labels, train.labels[:kept])
+    assert torch.equal(found.test.pixels, train.pixels[kept:]) and torch.equal(found.test.labels, train.labels[kept:])
+    assert found.batches.sampling_rate == found.config.batch_size / kept > whole.batches.sampling_rate
+    assert found.optimizer.noise_multiplier > whole.optimizer.noise_multiplier
+    assert torch.equal(found.optimizer.mechanism._anchors._pixels, whole.optimizer.mechanism._anchors._pixels)
+    assert "aside" not in tiny_config().as_dict() and tiny_config(aside=3).as_dict()["aside"] == 3
+    with refused("aside", str(len(train))):
+        runs.prepare(tiny_config(aside=len(train)), CPU)
+    with refused("aside", "0..1000000000", "-1"):
+        tiny_config(aside=-1)
+
+
 def test_auxiliary_images_are_loaded_for_those_alone_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(_prepare, "load", lambda name, train: asked.append(name) or tiny_load(name, train=train))
@@ -76,7 +93,7 @@ def test_batches_of_a_run_follow_the_law_where_their_size_does_not_divide_the_im
     """Rate 2/3; one of whole steps would be 1/2. Six exact statements."""
     run = runs.prepare(tiny_config(batch_size=2 * TRAIN // 3, secure=secure), CPU)
     drawn = [run.batches.batch(step, 0, 1).numpy() for step in range(400)]
-    found = _draws.law("run", drawn, TRAIN, 2 / 3)
+    found = _draws.law(drawn, TRAIN, 2 / 3)
     assert len(found) == 6 and [one for one in found if not one.passed] == []
 
 

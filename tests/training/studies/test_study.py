@@ -32,7 +32,7 @@ from dptheory.training.studies._plan import PlannedRun
 from dptheory.training.studies._results import Result
 from dptheory.training.studies._rules import Condition, read_contradicted, read_forecasts, read_rules, read_studies
 from dptheory.training.studies._statistics import Difference, equivalence, paired_difference, sign_flip_p
-from dptheory.training.studies._study import Comparison, Phase, merged
+from dptheory.training.studies._study import Comparison, Phase, Study, merged
 from tests.refused import refused
 from tests.training.studies.invented import MOMENTUM, RATE, TABLE, changed, find_by, study
 
@@ -326,6 +326,53 @@ def test_before_any_result_runs_to_come_are_counted_with_their_epochs() -> None:
     del grid["comparisons"][2]
     plan = plans.plan(study(grid), find_by(lambda run: None))
     assert plan.waiting["again"] == 2 * 8 and plan.waiting_epochs == 48 * 3 + 2 * 8 * 2
+
+
+def extended() -> dict[str, Any]:
+    table = changed("phases/tuning/vary", {RATE: [0.5, 1.0, 4.0]})
+    table["phases"]["tuning"]["extend"] = True
+    return table
+
+
+def rates_tried(wanted: Study, best: float) -> list[float]:
+    """By an arm whose accuracy falls with the distance from a rate."""
+    find = find_by(lambda run: 0.9 - abs(math.log(run.config.optimizer.learning_rate / best)) / 100)
+    rates = [run.point[RATE] for run in plans.runs_of(wanted, wanted.phase("tuning"), "plain", find) or ()]
+    assert rates[::2] == rates[1::2], "two seeds each"
+    return rates[::2]
+
+
+def test_a_grid_goes_on_until_the_best_is_inside() -> None:
+    """Beyond each end by its own last ratio; for eight values at most."""
+    wanted = study(extended())
+    assert rates_tried(wanted, 1.0) == [0.5, 1.0, 4.0]
+    assert rates_tried(wanted, 17.0) == [0.5, 1.0, 4.0, 16.0, 64.0]
+    assert rates_tried(wanted, 0.25) == [0.125, 0.25, 0.5, 1.0, 4.0]
+    assert len(rates_tried(wanted, 1e9)) == 3 + 8
+    assert rates_tried(study(changed("phases/tuning/vary", {RATE: [0.5, 1.0, 4.0]})), 17.0) == [0.5, 1.0, 4.0]
+
+
+def test_what_a_grid_tunes_waits_until_the_best_is_inside() -> None:
+    wanted = study(extended())
+    known = {0.5: 0.1, 1.0: 0.2, 4.0: 0.3, 16.0: 0.2}
+
+    def chosen(rates: dict[float, float]) -> dict[str, float] | None:
+        return plans.chosen(
+            wanted, wanted.phase("final"), "plain", find_by(lambda run: rates.get(run.config.optimizer.learning_rate))
+        )
+
+    assert chosen({rate: known[rate] for rate in (0.5, 1.0, 4.0)}) is None
+    assert chosen(known) == {RATE: 4.0}
+    whole = find_by(lambda run: known.get(run.config.optimizer.learning_rate))
+    assert plans.chosen_in_words(wanted, wanted.phase("final"), "plain", whole) == f"{RATE} = 4"
+
+
+@pytest.mark.parametrize("vary", [{}, {RATE: [1.0]}, {RATE: [0.0, 1.0]}, {RATE: [1.0, 2.0], MOMENTUM: [0.5, 0.6]}])
+def test_only_a_grid_of_one_positive_key_goes_on(vary: dict[str, list[float]]) -> None:
+    table = extended()
+    table["phases"]["tuning"]["vary"] = vary
+    with refused("phases.tuning.extend"):
+        study(table)
 
 
 def test_what_was_chosen_at_an_end_of_the_grid_is_said_to_be() -> None:

@@ -545,23 +545,23 @@ def command(folder: Path, workers: int = 2) -> list[str]:
             "--allow-dirty", "--results", str(folder / "results"), "--state", str(folder / "state")]  # fmt: skip
 
 
-def real_study(folder: Path) -> Study:
+def real_study(folder: Path, epochs: int = 4) -> Study:
     """On the excerpt, as workers have no small images."""
     text = (
         "\n".join(f'{key} = "{value}"' for key, value in WORDS.items())
-        + """
+        + f"""
 [base]
 data = "excerpt"
 model = "linear-probe"
-epochs = 4
+epochs = {epochs}
 batch_size = 200
 physical_batch_size = 200
 max_grad_norm = 1.0
 noise_multiplier = 1.0
 [arms]
-dp-sgd = {}
+dp-sgd = {{}}
 [phases.only]
-seeds = {count = 8}
+seeds = {{count = 8}}
 [[comparisons]]
 phases = ["only"]
 arm = "dp-sgd"
@@ -598,19 +598,6 @@ def test_killed_five_times_at_random(tmp_path: Path) -> None:
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-@pytest.mark.cluster
-def test_on_a_cluster_of_two(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    wanted = real_study(tmp_path / "study")
-    places = Places(results=tmp_path / "results", state=tmp_path / "state")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        cluster.get_client() as client,
-    ):
-        outcome = sweep(wanted, places=places, workers=2, executor=client.get_executor(), allow_dirty=True)
-    assert outcome.complete and len(files(places)) == 8
 
 
 # --- studies and code -------------------------------------------------------------------------------------------------
