@@ -124,10 +124,10 @@ def _draw_accountant_benchmark(ax: Axes, data: Data) -> None:
         xscale="log",
         yscale="log",
         xlabel="seconds of CPU time per answer",
-        ylabel=r"distance from the certified $\epsilon$, over max(1, $\epsilon$)",
+        ylabel=r"distance from $\epsilon$, over max(1, $\epsilon$)",
         title=f"{count} settings over the core; large marks: medians, crosses: below the truth",
     )
-    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.22), ncols=2)
 
 
 # --- What audits of one step prove about epsilon, against what is claimed, for every mechanism of the package ``training``

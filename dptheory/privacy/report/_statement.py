@@ -212,9 +212,8 @@ def privacy_statement(
         epsilon_if_secure = _validate.real("epsilon_if_secure", epsilon_if_secure, 0.0)
     laws = _laws(composition)
     sampler = " and ".join(laws) or "Poisson" if sampler is None else _validate.instance("sampler", sampler, str)
-    for law in (
-        laws
-    ):  # a statement of other batches would be false: the epsilon of a shuffle can be four times that of Poisson's
+    # a statement of other batches would be false: the epsilon of a shuffle can be four times that of Poisson's
+    for law in laws:
         if law.lower() not in sampler.lower():
             raise ArgumentError("sampler", f"name {law!r}, the law that is accounted for", sampler)
     words = {"mechanism": mechanism, "unit": unit, "sampler": sampler, "randomness": randomness, "tuning": tuning}
