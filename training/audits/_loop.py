@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import nn
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
+from dptheory.privacy import Composition
 from dptheory.privacy.auditing import OneRunResult, one_run_epsilon
 from dptheory.training.audits import _canaries, _released
 from dptheory.training.audits._diagnosis import Stated, diagnosis
@@ -33,37 +35,54 @@ class LoopAudit:
     """What an audit of one run of a loop says; ``print`` it.
 
     Attributes:
-        epsilon: what was claimed.
-        delta: its delta.
-        epsilon_lower: proved, at the confidence: epsilon is at least this.
-        epsilon_most: what as many guesses would have proved had each been right. A claim beyond it could not have fallen here, and that
-            it stands says nothing.
-        proof: the guesses that prove it, and by which bound.
-        findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be asked:
-            not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
-            cause at their head.
+            epsilon: what was claimed.
+            delta: its delta.
+            epsilon_lower: proved, at the confidence: epsilon is at least this.
+            proof: the guesses that prove it, and by which bound.
+            findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be
+                not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
+                cause at their head.
+            composition: the settings and steps that the bound rests on; None where it holds for every mechanism.
 
-    Example: nothing was guessed.
-        >>> from dptheory.privacy.auditing import OneRunResult
-        >>> from dptheory.training.audits import LoopAudit
-        >>> proof = OneRunResult(epsilon_lower=0.0, method="events", hits=50, guesses=100, canaries=1000, confidence=0.95)
-        >>> print(LoopAudit(epsilon=4.0, delta=1e-5, epsilon_lower=0.0, epsilon_most=3.5, proof=proof, findings=()))
-        epsilon 4 at delta 1e-05 is not refuted: at least 0.00 is proved, at confidence 0.95
-        50 of 100 guesses of 1000 canaries are right (events); all of them right would have proved 3.50
-        this audit could not have refuted epsilon 4: take more canaries, or show it the gradients
+        Example: nothing was guessed.
+            >>> from dptheory.privacy import Composition
+    from dptheory.privacy.auditing import OneRunResult
+            >>> from dptheory.training.audits import LoopAudit
+            >>> proof = OneRunResult(epsilon_lower=0.0, method="events", hits=50, guesses=100, canaries=1000, confidence=0.95)
+            >>> print(LoopAudit(epsilon=4.0, delta=1e-5, epsilon_lower=0.0, proof=proof, findings=()))
+            epsilon 4 at delta 1e-05 is not refuted: at least 0.00 is proved, at confidence 0.95
+            50 of 100 guesses of 1000 canaries are right (events); all of them right would have proved 3.49
+            this audit could not have refuted epsilon 4: take more canaries, or show it the gradients
     """
 
     epsilon: float
     delta: float
     epsilon_lower: float
-    epsilon_most: float
     proof: OneRunResult
     findings: tuple[Finding, ...]
+    composition: Composition | None = None
 
     @property
     def stands(self) -> bool:
         """Neither the claim is refuted nor what it rests on; that it is true is never shown."""
         return self.epsilon_lower <= self.epsilon and all(one.passed for one in self.findings)
+
+    @cached_property
+    def epsilon_most(self) -> float:
+        """What as many guesses would have proved had each been right.
+
+        A claim beyond it could not have fallen here, and that it stands says nothing.
+        """
+        coins = np.arange(1, self.proof.canaries + 1) % 2
+        all_right = one_run_epsilon(
+            scores=coins,
+            coins=coins,
+            delta=self.delta,
+            confidence=self.proof.confidence,
+            guesses=self.proof.guesses,
+            composition=self.composition,
+        )
+        return all_right.epsilon_lower
 
     def __str__(self) -> str:
         refuted = "is false" if self.epsilon_lower > self.epsilon else "does not stand"
@@ -216,10 +235,6 @@ def audit(
         epsilon=epsilon,
         composition=composition,
     )
-    half = np.arange(1, count + 1) % 2
-    most = one_run_epsilon(
-        scores=half, coins=half, delta=delta, confidence=confidence, guesses=proof.guesses, composition=composition
-    )
     report("proving", 1, 1)
     if isinstance(model, nn.Module):
         findings = (*_apart(model, data, min(size, _ROWS)), *findings)
@@ -231,9 +246,9 @@ def audit(
         epsilon=epsilon,
         delta=delta,
         epsilon_lower=proof.epsilon_lower,
-        epsilon_most=most.epsilon_lower,
         proof=proof,
         findings=findings,
+        composition=composition,
     )
 
 
