@@ -79,10 +79,10 @@ def schedule(steps: Steps, direction: Direction, guide: Losses) -> Schedule:
         variance = step.noise_multiplier**-2.0
         key = step.sampling_rate, math.floor(math.log2(variance) / _OCTAVES)
         by_rate.setdefault(key, []).append((variance, step.count))
-    groups = (
-        Group(rate, *(np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True)), direction)
-        for (rate, _), kinds in by_rate.items()
-    )
+    groups = []
+    for (rate, _), kinds in by_rate.items():
+        table = np.array(kinds, dtype=np.float64)
+        groups.append(Group(rate, table[:, 0], table[:, 1], direction))
     return Schedule(tuple(groups), guide)
 
 
@@ -104,7 +104,7 @@ class _ScheduleAt:
         return math.fsum(rule.log_decay(u) for rule in self.rules)
 
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
-        found = [rule.terms(h * np.arange(count + 1)) for rule in self.rules]
+        found = [rule.terms(np.asarray(h * np.arange(count + 1), dtype=np.float64)) for rule in self.rules]
         return np.sum([logs for logs, _ in found], axis=0), np.sum([errors for _, errors in found], axis=0)
 
 
@@ -186,7 +186,8 @@ def _rule(group: Group, c: float) -> _Rule:
         raise Unresolved(f"{last - first} nodes of {variances.size} kinds of steps")
     x = spacing * np.arange(first, last + 1, dtype=np.float64)
     v = x + 1j * height
-    losses, real_losses = _mixture(q, v), _mixture(q, x.astype(np.complex128)).real
+    losses = _mixture(q, v)
+    real_losses = np.asarray(_mixture(q, x.astype(np.complex128)).real, dtype=np.float64)
     # of a node's loss, relative: of v, whose rounding is largest against |exp(v) - 1| >= about the height
     loss_error = ELEMENTARY * (16 + 2 * np.abs(v)) / min(height, 1.0)
 
