@@ -277,7 +277,9 @@ def _(dim: int, keep: int, sits: int) -> Sides:
     """item 5: w in one entry and gradients flat in others gain 3 r / (4 x n) to first order"""
     x, spare = keep / dim, dim - 1 - sits
 
-    def gain() -> float:  # kappa* = x E sqrt(n / H), H of the n entries kept beside that of w; one is counted where none is
+    def gain() -> (
+        float
+    ):  # kappa* = x E sqrt(n / H), H of the n entries kept beside that of w; one is counted where none is
         logs = [
             math.lgamma(sits + 1) - math.lgamma(h + 1) - math.lgamma(sits - h + 1)
             - math.lgamma(keep - h) - math.lgamma(spare - keep + 1 + h + 1)

@@ -170,7 +170,9 @@ def _efficiency(dim: int, clip: float) -> float:
     return float(weights @ (lengths * cut)) ** 2 / float(weights @ lengths**2) / float(weights @ cut**2)
 
 
-@row.equal((1, 1.345, 0.95), (1, 1e-3, 2 / math.pi), (2, 1e-3, math.pi / 4), (3, 1e-3, 8 / (3 * math.pi)), tolerance=1e-3)
+@row.equal(
+    (1, 1.345, 0.95), (1, 1e-3, 2 / math.pi), (2, 1e-3, math.pi / 4), (3, 1e-3, 8 / (3 * math.pi)), tolerance=1e-3
+)
 def _(dim: int, clip: float, known: float) -> Sides:
     """Huber's estimate at 1.345, the median and the spatial medians: their known efficiencies"""
     return known, lambda: _efficiency(dim, clip), known * 1.01
