@@ -1,8 +1,8 @@
 """How a claim is written: its row first, then each check as a function under a decorator of the row.
 
 A file in ``dptheory/claims/<paper>`` holds one ``row = new_row(id=...)``, or one for each claim of a printed statement
-(``mse_t = new_row(id="gip.mse_t", ...)``): all of a :class:`Claim` but its words, which stand on its page. A check's name is the first paragraph of its function's docstring; what follows it is a remark. Everything that such a
-file needs is imported from here.
+(``mse_t = new_row(id="gip.mse_t", ...)``): all of a :class:`Claim` but its words, which stand on its page. A check's name is the
+first paragraph of its function's docstring; what follows it is a remark. Everything that such a file needs is imported from here.
 """
 
 import functools

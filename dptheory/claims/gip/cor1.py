@@ -8,7 +8,7 @@ from dptheory import pruning
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._gaussian import pruned_gaussian, ranked_loss, zeta
-from dptheory.claims.gip.retained_gain import gain
+from dptheory.claims.gip.prop2 import gain
 
 
 def printed_beta(clip: float, keep: int, dim: int, theta: float) -> float:
