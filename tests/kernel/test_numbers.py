@@ -11,10 +11,10 @@ import pytest
 from dptheory import convergence
 from dptheory.checks import EqualityCheck
 from dptheory.claims import all_claims, get
-from dptheory.claims.gep import _noisy_steps, lem3_2_text, lower_variance
+from dptheory.claims.gep import _noisy_steps, lem3_2, lower_variance
 from dptheory.claims.gip import norm
 from dptheory.claims.gip._gaussian import response
-from dptheory.claims.lf import _batches, _testbed, abstract, angle_metric, appA_bias, appA_moment
+from dptheory.claims.lf import _batches, _testbed, angle_metric, lem3_1, reported
 from dptheory.claims.lf import lem3_1 as bound_of_lf
 from dptheory.claims.rf import _masked_vectors, clip_bias, mse_criterion, posterior, shuffle
 from dptheory.claims.rs import _clipped_bounds, _kappa, fig1
@@ -177,7 +177,7 @@ def contrasts(dim: int, chance: Fraction) -> Numbers:
 
 
 def residuals(anchors: int) -> Fraction:
-    return lem3_2_text._mean_line_residual(anchors)
+    return lem3_2._mean_line_residual(anchors)
 
 
 def shrunk_batch() -> Numbers:
@@ -504,23 +504,21 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         ),
         (
             lambda: [a / 1000 for a in defined("lf.abstract", "table_1")],
-            lambda: flat(
-                [[cell.number() for cell in abstract._privacy.TABLE_1[one]] for one in abstract._privacy.TABLE_1]
-            ),
+            lambda: flat([[cell.number() for cell in reported.TABLE_1[one]] for one in reported.TABLE_1]),
         ),
     ],
     "lf.appA_bias": [
         (
             lambda: said("lf.appA_bias", r"<grad f, b> is (\d), and E<grad f, s\^B> is (\S+) \*"),
-            lambda: [appA_bias._inner_with_bias((1, 2), 2), appA_bias._inner_with_signal((1, 2), 2)],
+            lambda: [lem3_1._inner_with_bias((1, 2), 2), lem3_1._inner_with_signal((1, 2), 2)],
         )
     ],
     "lf.appA_moment": [
         (
             lambda: said("lf.appA_moment", r"sigma = B = 1: (\d), printed (\d) \*"),
             lambda: flat(
-                appA_moment._square_by_signs(((1, 1),), Fraction(1), 1),
-                near(appA_moment.printed_private_moment(1.0, 1.0, 1)),
+                lem3_1._square_by_signs(((1, 1),), Fraction(1), 1),
+                near(lem3_1.printed_private_moment(1.0, 1.0, 1)),
             ),
         )
     ],

@@ -1,5 +1,6 @@
 import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +23,61 @@ from dptheory.claims.lf._batches import (
     dot,
     in_blocks,
 )
-from dptheory.claims.lf.lem3_2a import exact_growth, growth_cases
+
+
+def growth_cases() -> Iterator[tuple[int, int, int, int]]:
+    """Trainable, frozen and whole norm, all whole numbers, and the clip."""
+    for (kept, frozen, whole), clip in itertools.product(((3, 4, 5), (5, 12, 13), (8, 0, 8), (0, 7, 7)), (1, 6, 9, 20)):
+        yield kept, frozen, whole, clip
+
+
+def exact_growth(kept: int, frozen: int, whole: int, clip: int) -> Fraction:
+    """Clip factor after freezing over the one before."""
+    after, before = (min(Fraction(1), Fraction(clip, norm)) if norm else Fraction(1) for norm in (kept, whole))
+    return after / before
+
+
+def _strict_norm_slack(kept: float, frozen: float, clip: float) -> float:
+    """Wrong statement: the clipped norm of every sample grows by 1 % of what the whole norm falls."""
+    growth = float(freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip))
+    return growth - 1 - 0.01 * (math.hypot(kept, frozen) / kept - 1)
+
+
+lem3_2a = new_row(
+    id="lf.lem3.2a",
+    source=Source("lf", "Lemma 3.2, first part"),
+    verdict=Verdict.HOLDS,
+    kernel_theorems=("printed_holds",),
+    calculators=(freezing.norm_growth,),
+)
+
+
+@lem3_2a.equal(growth_cases, tolerance=1e-14)
+def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
+    """growth of the clipped norm, whole-number triangles"""
+    return (
+        freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip),
+        exact_growth(kept, frozen, whole, clip),
+        whole / kept if kept else None,
+    )
+
+
+@lem3_2a.inequality(
+    {
+        "kept": Range(1e-6, 1e6, log=True),
+        "frozen": Range(1e-6, 1e6, log=True),
+        "clip": Range(1e-6, 1e6, log=True),
+    },
+    wrong=_strict_norm_slack,
+)
+def _norm_slack(kept: float, frozen: float, clip: float) -> float:
+    """between no growth and the fall of the whole norm
+
+    Clipped norms grow, and by no more than the whole norm falls.
+    """
+    growth = float(freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip))
+    return min(growth - 1, math.hypot(kept, frozen) / kept / growth - 1)
+
 
 _BATCHES = (CANCELLING, CANCELLING_ROOT, ORTHOGONAL, OBLIQUE, TURNING, IMPROVING, LINE, GROWING_LINE)
 
@@ -122,7 +177,7 @@ def _signal_by_hand(batch: str, clip: Fraction, frozen: bool, length: int) -> Fr
     return sum((s * (length * k * length + length * (length + 1) // 2) for k, s in blocks), Fraction(0))
 
 
-row = new_row(
+lem3_2b = new_row(
     id="lf.lem3.2b",
     source=Source("lf", "Lemma 3.2, second part"),
     verdict=Verdict.FALSE,
@@ -132,14 +187,14 @@ row = new_row(
 )
 
 
-@row.equal(lambda: [(batch,) for batch in _BATCHES], kind=Kind.COUNTEREXAMPLE)
+@lem3_2b.equal(lambda: [(batch,) for batch in _BATCHES], kind=Kind.COUNTEREXAMPLE)
 def _(batch: Batch) -> Sides:
     """does the signal grow? batches in fractions"""
     found = _growth_of(batch)
     return found.after >= found.before * (1 - 1e-12), _signal_square(batch, True) >= _signal_square(batch, False), True
 
 
-@row.equal(
+@lem3_2b.equal(
     lambda: [(b, f) for b, f in itertools.product(_BATCHES, (False, True)) if _signal_square(b, f)], tolerance=1e-13
 )
 def _(batch: Batch, frozen: bool) -> Sides:
@@ -149,7 +204,7 @@ def _(batch: Batch, frozen: bool) -> Sides:
     return norm**2, _signal_square(batch, frozen), float(_signal_square(batch, not frozen))
 
 
-@row.equal(growth_cases, tolerance=1e-14)
+@lem3_2b.equal(growth_cases, tolerance=1e-14)
 def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
     """equal factors: the range is one point"""
     found = _common_growth(kept, frozen, whole, clip)
@@ -160,7 +215,7 @@ def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
     )
 
 
-@row.equal(
+@lem3_2b.equal(
     lambda: [(b, c, f, n) for b in _IN_BLOCKS for c in _CLIPS for f in (False, True) for n in LENGTHS], tolerance=1e-12
 )
 def _(batch: str, clip: Fraction, frozen: bool, length: int) -> Sides:
@@ -172,7 +227,7 @@ def _(batch: str, clip: Fraction, frozen: bool, length: int) -> Sides:
     )
 
 
-@row.equal(
+@lem3_2b.equal(
     lambda: itertools.product(("before", "after", "lower", "upper"), _IN_BLOCKS, _CLIPS, LENGTHS),
     tolerance=1e-12,
 )
@@ -186,7 +241,7 @@ def _(field: str, batch: str, clip: Fraction, length: int) -> Sides:
     )
 
 
-@row.inequality(
+@lem3_2b.inequality(
     {
         "first": Range(0.0, 1.0),
         "second": Range(0.0, 1.0),
@@ -206,7 +261,7 @@ def _range_slack(clip: float, **point: float) -> float:
     return min(ratio / found.lower, found.upper / ratio) - 1
 
 
-@row.inequality(
+@lem3_2b.inequality(
     {
         "turn": Range(0.0, math.pi),
         "long": Range(0.1, 10.0, log=True),
