@@ -17,9 +17,9 @@ from dptheory.claims.gip.alg1 import printed_mask
 from dptheory.claims.gip.cor1 import _printed_with_rounded_swaps as rounded
 from dptheory.claims.gip.cor1 import printed_beta
 from dptheory.claims.gip.prop2 import printed_top_k_mse
-from dptheory.claims.rf.alg2 import ranked_delta
 from dptheory.claims.rf.momentum import printed_velocity_variance
 from dptheory.claims.rf.posterior import _masked
+from dptheory.claims.rf.ranked import ranked_delta
 from dptheory.claims.rf.shuffle import amplified, largest_ratio
 from dptheory.claims.rs.appG import printed_optimal_rate
 from dptheory.claims.rs.thm5_1 import printed_error_bound

@@ -16,7 +16,7 @@ from dptheory.claims.gip import norm
 from dptheory.claims.gip._gaussian import response
 from dptheory.claims.lf import _batches, _testbed, angle_metric, lem3_1, reported
 from dptheory.claims.lf import lem3_1 as bound_of_lf
-from dptheory.claims.rf import _masked_vectors, clip_bias, mse_criterion, posterior, shuffle
+from dptheory.claims.rf import clip_bias, masked_vectors, posterior, section2_2, shuffle
 from dptheory.claims.rs import _clipped_bounds, _kappa, fig1
 from proofs.kernel import _coq
 
@@ -85,14 +85,14 @@ def both(claim: str, check: str, *case: Any) -> Numbers:
 
 # --- what needs more than one line ------------------------------------------------------------------------------------------
 
-TIED = [law for law in _masked_vectors.LAWS["independent of u and of v, not of the pair"]]
+TIED = [law for law in masked_vectors.LAWS["independent of u and of v, not of the pair"]]
 SPIKE, KEPT, _ = _kappa.CASES["one entry, no deviation"]
 FLAT, _, SPREAD = _kappa.CASES["equal entries, P = 1/2"]
-ERROR, LOST = (mse_criterion._noisy(1, 2, kept, 2) for kept in (2, 1))
+ERROR, LOST = (section2_2._noisy(1, 2, kept, 2) for kept in (2, 1))
 CRITERION = [
     ERROR.full.signal_loss + ERROR.full.noise,
     LOST.masked.signal_loss + LOST.masked.noise,
-    *(mse_criterion._best_decrease(1, 2, kept, 2) for kept in (2, 1)),
+    *(section2_2._best_decrease(1, 2, kept, 2) for kept in (2, 1)),
 ]
 EPOCH = shuffle.shuffled_law((0, 1), Fraction(3, 4))
 
@@ -107,8 +107,8 @@ def tied_in_coq() -> Numbers:
 def masked_means() -> Numbers:
     """E<m u, v> and E<u, v>."""
     return [
-        sum((p * _masked_vectors.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
-        sum((p * _masked_vectors.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
+        sum((p * masked_vectors.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
+        sum((p * masked_vectors.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
     ]
 
 
