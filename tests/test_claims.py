@@ -159,7 +159,7 @@ def test_lookup() -> None:
     assert claims.select([]) == claims.all_claims()
 
 
-def test_a_file_is_found_by_its_name_and_loads_alone() -> None:
+def test_the_file_of_a_claim_is_found_and_loads_alone() -> None:
     code = (
         "import sys; from dptheory import claims; assert claims.get('gip.mse_t0').id == 'gip.mse_t0';"
         "assert [c.id for c in claims.select(['lf.lem2.1'])] == ['lf.lem2.1'];"
@@ -167,7 +167,7 @@ def test_a_file_is_found_by_its_name_and_loads_alone() -> None:
     )
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
     assert loaded == str(
-        ["dptheory.claims.gip", "dptheory.claims.gip.mse_t0", "dptheory.claims.lf", "dptheory.claims.lf.lem2_1"]
+        ["dptheory.claims.gip", "dptheory.claims.gip.prop2", "dptheory.claims.lf", "dptheory.claims.lf.lem2_1"]
     )
 
 

@@ -17,7 +17,7 @@ from dptheory.claims.gip._gaussian import response
 from dptheory.claims.lf import _batches, _testbed, angle_metric, lem3_1, reported
 from dptheory.claims.lf import lem3_1 as bound_of_lf
 from dptheory.claims.rf import clip_bias, masked_vectors, posterior, section2_2, shuffle
-from dptheory.claims.rs import _clipped_bounds, _kappa, fig1
+from dptheory.claims.rs import _kappa, clipped_bounds, fig1
 from proofs.kernel import _coq
 
 ROWS = {str(claim.kernel_module): claim for claim in all_claims() if claim.kernel}
@@ -114,13 +114,13 @@ def masked_means() -> Numbers:
 
 def held_sides(steps: int, learning_rate: Fraction) -> tuple[Fraction, Fraction]:
     """Left side, and right side without noise at the least kappa, of a mask held over all steps, for h(v) = |v|."""
-    left = _clipped_bounds.mean_square_gradient(steps, learning_rate, True)
-    return left, _clipped_bounds.clipped_right_side(steps, learning_rate)
+    left = clipped_bounds.mean_square_gradient(steps, learning_rate, True)
+    return left, clipped_bounds.clipped_right_side(steps, learning_rate)
 
 
 def noisy_right_side() -> Fraction:
     """With the noise term of sigma = 1, B = 10 and d = 2 at kappa = 1 - r."""
-    gamma, clip = Fraction(1, 90), _clipped_bounds.CLIP
+    gamma, clip = Fraction(1, 90), clipped_bounds.CLIP
     return held_sides(450, gamma)[1] + gamma * Fraction(clip**2 * 2, 2 * 10**2)
 
 
@@ -202,7 +202,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "rf.thm2": [
         (lambda: said("rf.thm2", r"T = (\d+), gamma = (\S+):"), lambda: flat(450, Fraction(1, 90))),
         (lambda: said("rf.thm2", r"at most (\S+) on the right"), lambda: [noisy_right_side()]),
-        (lambda: said("rf.thm2", r"claim 2%nat 1%nat (\d+) 1 10 1 "), lambda: flat(_clipped_bounds.CLIP)),
+        (lambda: said("rf.thm2", r"claim 2%nat 1%nat (\d+) 1 10 1 "), lambda: flat(clipped_bounds.CLIP)),
     ],
     "rf.mse_criterion": [
         (
@@ -340,11 +340,11 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         (
             lambda: said("rs.thm3_2", r"T = (\d+): at least 1 on the left, (\S+) on the right"),
             # and d sigma^2 / B^2 over sqrt T
-            lambda: flat(25, _clipped_bounds.noisy_right_side(25) + Fraction(2, 10**2) / 5),
+            lambda: flat(25, clipped_bounds.noisy_right_side(25) + Fraction(2, 10**2) / 5),
         ),
         (
             lambda: [Fraction(1)],
-            lambda: [Fraction(int(_clipped_bounds.mean_square_gradient(25, Fraction(1, 5), True) >= 1))],
+            lambda: [Fraction(int(clipped_bounds.mean_square_gradient(25, Fraction(1, 5), True) >= 1))],
         ),
     ],
     "rs.thm3_4": [

@@ -8,9 +8,9 @@ import numpy as np
 
 from dptheory import convergence, gradients
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _clipped_bounds as clipped
 from dptheory.claims.rs import _runs
 from dptheory.claims.rs import _runs as enumeration
+from dptheory.claims.rs import clipped_bounds as clipped
 from dptheory.claims.rs._runs import Settings, two_point
 
 _Z = 0.25  # P(|xi| < C/4) and min(|w|, 3C/4)

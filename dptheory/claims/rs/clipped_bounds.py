@@ -1,14 +1,18 @@
-"""Checks that the theorems on clipped SGD share: a function for each, that gives the check for a theorem's own settings."""
-
+import dataclasses
+import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
-from dptheory.checks import EqualityCheck, Kind, Sides
+from dptheory.checks import EqualityCheck
 from dptheory.claims import _poisson
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _runs
 from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._runs import BOTH, Settings, two_point
+
+# --- Checks that the theorems on clipped SGD share: a function for each, that gives the check for a theorem's own settings.
 
 
 def gap_free(s: Settings) -> float:
@@ -184,3 +188,150 @@ def noisy_right_side(steps: int) -> Fraction:
 def clipped_right_side(steps: int, learning_rate: Fraction) -> Fraction:
     """(Delta / (gamma T) + gamma G C^2 / 2) / kappa with the smallest kappa, 1 - r: the largest right side."""
     return (1 / (learning_rate * steps) + learning_rate * CLIP**2 / 2) / (1 - RATE)
+
+
+thm3_3 = new_row(
+    id="rs.thm3.3",
+    source=Source("rs", "Theorem 3.3", (8,)),
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.dpsgd_bound, convergence.alignment_bound),
+)
+
+
+thm3_3.add(terms_check(_runs.PLAIN))
+
+
+thm3_3.add(poisson_check())
+
+
+thm3_3.add(equality_check(_runs.UNCLIPPED[2:]))
+
+
+@thm3_3.inequality(
+    _runs.QUIET_BOX,
+    wrong=lambda **point: _runs.unclipped_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH)),
+)
+def _plain_slack(**point: float) -> float:
+    """inequality, any two-point deviation"""
+    return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH))
+
+
+thm3_4 = new_row(
+    id="rs.thm3.4",
+    source=Source("rs", "Theorem 3.4", (12,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound,),
+)
+
+
+thm3_4.add(held_mask_check())
+
+
+thm3_4.add(poisson_check())
+
+
+thm3_4.add(closed_range_check(0.75))
+
+
+thm3_4.add(
+    terms_check(tuple(Settings(s.start, s.deviations, s.smoothness, s.clip, s.learning_rate) for s in _runs.NOISY[:2]))
+)
+
+
+thm3_4.add(equality_check((Settings((0.5, 0.4), two_point(0.1, 0.2), clip=9.0, batch_size=2),)))
+
+
+@thm3_4.inequality(
+    _runs.QUIET_BOX, wrong=lambda **point: _runs.maskless_slack(dataclasses.replace(_runs.at(**point), steps=1))
+)
+def _one_step_slack(**point: float) -> float:
+    """inequality, any two-point deviation"""
+    return _runs.theorem_slack(dataclasses.replace(_runs.at(**point), steps=1))
+
+
+def _room(share: float, **point: float) -> float:
+    """T times the bracket of the theorem less kappa S, over ``share`` gamma G C^2 / 2, less 1."""
+    s = dataclasses.replace(_runs.at(**point), steps=1)
+    found = _runs.run(s)
+    unit = s.learning_rate * s.smoothness * s.clip**2 / 2
+    room = found.gap / s.learning_rate + s.steps * (unit - found.bias - found.masked_measure)
+    return room / (share * unit) - 1
+
+
+@thm3_4.inequality(
+    _runs.QUIET_BOX,
+    # wrong: four times as much
+    wrong=lambda **point: _room(4 * 0.5, **point),
+)
+def _open_range_slack(**point: float) -> float:
+    """the open range, step 5: the sum is r gamma G C^2 / 2 below the bracket"""
+    return _room(0.5, **point)
+
+
+thm3_5 = new_row(
+    id="rs.thm3.5",
+    source=Source("rs", "Theorem 3.5", (14, 15, 85, 86, 87, 88, 89)),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound, convergence.noise_term),
+)
+
+
+thm3_5.add(held_mask_check())
+
+
+thm3_5.add(poisson_check())
+
+
+thm3_5.add(closed_range_check(0.75))
+
+
+thm3_5.add(terms_check(_runs.NOISY[:3]))
+
+
+thm3_5.add(largest_moment_check())
+
+
+thm3_5.add(equality_check(_runs.UNCLIPPED[:2]))
+
+
+@thm3_5.inequality(
+    {**_runs.QUIET_BOX, "noise_std": Range(0, 0.3)}, wrong=lambda **point: _runs.maskless_slack(_runs.at(**point))
+)
+def _masked_slack(**point: float) -> float:
+    """inequality, any two-point deviation"""
+    return _runs.theorem_slack(_runs.at(**point))
+
+
+as_tight = new_row(
+    id="rs.as_tight",
+    source=Source("rs", "section 3.3, text after equation 15", (15,)),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(convergence.dpsgd_bound,),
+)
+
+
+def _second_moment(square: Fraction, dim: int, keep: int, clip_square: Fraction) -> Fraction:
+    """Mean over the masks of the squared norm of a clipped masked gradient whose ``dim`` entries have this square."""
+    masks = [m for m in itertools.product((0, 1), repeat=dim) if sum(m) == keep]
+    return sum((min(sum(m) * square, clip_square) for m in masks), Fraction(0)) / len(masks)
+
+
+def _sizes() -> Iterator[tuple[int, int]]:
+    yield from ((dim, keep) for dim in (2, 4, 8) for keep in range(1, dim))
+
+
+@as_tight.equal(_sizes, kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, keep: int) -> Sides:
+    """second moment with a mask where it is C^2 = 9 without one"""
+    square, clip_square = Fraction(9, dim), Fraction(9)
+    # wrong: C^2 with the mask, too
+    return Fraction(9 * keep, dim), lambda: _second_moment(square, dim, keep, clip_square), clip_square
+
+
+@as_tight.equal(_sizes)
+def _(dim: int, keep: int) -> Sides:
+    """second moment with a mask for entries of the square C^2 / ((1 - r) d), C^2 = 9"""
+    return Fraction(9), lambda: _second_moment(Fraction(9, keep), dim, keep, Fraction(9)), Fraction(9 * keep, dim)

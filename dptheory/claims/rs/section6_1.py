@@ -7,7 +7,7 @@ import numpy as np
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
-row = new_row(
+larger_clip = new_row(
     id="rs.larger_clip",
     source=Source("rs", "section 6.1, item (ii), and Appendix J"),
     verdict=Verdict.CONDITIONAL,
@@ -44,7 +44,7 @@ def _stated_flat_rate(clip: Fraction) -> float:
     )
 
 
-@row.equal(lambda: [(c,) for c in _CLIPS], tolerance=1e-4, kind=Kind.COUNTEREXAMPLE)
+@larger_clip.equal(lambda: [(c,) for c in _CLIPS], tolerance=1e-4, kind=Kind.COUNTEREXAMPLE)
 def _(clip: Fraction) -> Sides:
     """best rate of equal entries over C: a million rates tried"""
     # wrong: a rate that rises with C
@@ -61,7 +61,7 @@ def _share_kept(clip: Fraction, dim: int) -> float:
     )
 
 
-@row.equal(lambda: [(c, d) for c in _CLIPS for d in (2000, 10**5)], tolerance=0.04)
+@larger_clip.equal(lambda: [(c, d) for c in _CLIPS for d in (2000, 10**5)], tolerance=0.04)
 def _(clip: Fraction, dim: int) -> Sides:
     """the same by trying rates, 2,000 and 100,000 entries: share kept"""
     return _share_kept(clip, dim), lambda: 1 - _best_flat_rate(clip), float(_terms(clip)[0] / _terms(clip)[1])
@@ -81,7 +81,7 @@ def _much_larger_clip_slack(clip: float, growth: float, **point: float) -> float
     return _larger_clip_slack(clip, growth, **point) - (growth - 1) / 10
 
 
-@row.inequality(
+@larger_clip.inequality(
     {
         "kappa_share": Range(0, 1),
         "x": Range(0.01, 0.99),
@@ -95,3 +95,38 @@ def _much_larger_clip_slack(clip: float, growth: float, **point: float) -> float
 def _larger_clip_slack(clip: float, growth: float, **point: float) -> float:
     """at fixed kappa the ratio of the bounds falls in C"""
     return _clip_ratio(**point, clip=clip) / _clip_ratio(**point, clip=clip * growth) - 1
+
+
+same_noise = new_row(
+    id="rs.same_noise",
+    source=Source("rs", "section 6.1, item (iii)"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(sparsification.least_kappa,),
+)
+
+
+def _bounds(clip: Fraction) -> tuple[Fraction, Fraction]:
+    """Theorem 3.5 with a mask of x = 1/4 and kappa = 1/2, and without, at sigma C = 1, d = 8, all else 1: term by term."""
+    kept, kappa, noise = Fraction(1, 4), Fraction(1, 2), Fraction(8, 2)
+    others = 1 + clip**2 / 2
+    return (others + kept * noise) / kappa, others + noise
+
+
+@same_noise.equal((Fraction(2),), (Fraction(3),), (Fraction(1),), (Fraction(1, 2),), kind=Kind.COUNTEREXAMPLE)
+def _(clip: Fraction) -> Sides:
+    """does a mask lower the bound? at one sigma C the answer changes with C"""
+    least = sparsification.least_kappa(drop_rate=0.75, delta_c=float(1 + clip**2 / 2), step_noise=4.0)
+    masked, plain = _bounds(clip)
+    same_as_at_one = True
+    return least < 0.5, lambda: masked < plain, same_as_at_one
+
+
+@same_noise.equal((Fraction(1),), (Fraction(2),), (Fraction(3),), tolerance=1e-14)
+def _(clip: Fraction) -> Sides:
+    """the kappa at which it is a draw, by the two bounds"""
+    others = 1 + clip**2 / 2
+    return (
+        sparsification.least_kappa(drop_rate=0.75, delta_c=float(others), step_noise=4.0),
+        lambda: _bounds(clip)[0] / 2 / _bounds(clip)[1],
+        sparsification.least_kappa(drop_rate=0.75, delta_c=1.0, step_noise=4.0),
+    )
