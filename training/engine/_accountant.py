@@ -63,9 +63,13 @@ def read_spent(state: dict[str, Any], sampling_rate: float, epoch: Epoch | None,
     Raises:
         ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
     """
-    there = state.get("epoch")  # of an epoch of many steps one cost is counted: read as steps they would be far too cheap
+    there = state.get(
+        "epoch"
+    )  # of an epoch of many steps one cost is counted: read as steps they would be far too cheap
     if state["spent"] and (None if there is None else tuple(there)) != epoch:
-        raise ArgumentError("state", "hold steps of the sampling of this run", state, got=f"epochs {there}, not {epoch}")
+        raise ArgumentError(
+            "state", "hold steps of the sampling of this run", state, got=f"epochs {there}, not {epoch}"
+        )
     if not state["spent"]:
         return {}
     if "sampling_rate" not in state:
@@ -309,7 +313,10 @@ class PrivacyAccountant:
             return Counter((cost,))
         if cost.selection is not None:
             raise ArgumentError(
-                "cost", "be of noisy values alone with random allocation", cost, got="one with a private choice of entries"
+                "cost",
+                "be of noisy values alone with random allocation",
+                cost,
+                got="one with a private choice of entries",
             )
         cost = StepCost(cost.noise_multiplier)  # what masks hide is not counted
         # a step too many in an epoch, or one of an epoch that another process began, is one of an epoch that was not announced

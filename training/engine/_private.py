@@ -187,9 +187,7 @@ def make_private(
     if allocates:
         k = 1 if participations is None else _validate.integer("participations", participations, 1)
         t = max(1, round(k * examples / batch_size)) if steps_per_epoch is None else steps_per_epoch
-        batches = AllocatedBatches(
-            train_size=examples, steps_per_epoch=t, participations=k, seed=data_loader.generator
-        )
+        batches = AllocatedBatches(train_size=examples, steps_per_epoch=t, participations=k, seed=data_loader.generator)
         rate, steps = batches.participations / batches.steps_per_epoch, batches.steps_per_epoch
     else:
         rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
@@ -239,7 +237,9 @@ def make_private(
     return private, wrapped, _drawing_loader(data_loader, collate, batches, rate, steps, place, wrapped)
 
 
-def _check_law(law: dict[str, Any], participations: int | None, expected_batch_size: float | None, sampling: str) -> None:
+def _check_law(
+    law: dict[str, Any], participations: int | None, expected_batch_size: float | None, sampling: str
+) -> None:
     """See that rate or steps are given with the divisor, or neither, and that they are those of the sampling."""
     allocates = sampling == ALLOCATION
     own, other = ("steps_per_epoch", "sampling_rate") if allocates else ("sampling_rate", "steps_per_epoch")

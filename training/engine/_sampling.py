@@ -368,10 +368,10 @@ class AllocatedBatches:
             steps_per_epoch=steps,
             participations=_validate.integer("participations", self.participations, 1, steps),
         )
-        given = isinstance(self.seed, torch.Generator)
-        if not given and self.seed is not None:
+        if not isinstance(self.seed, torch.Generator | None):
             _validate.store(self, seed=_argument_ranges.stream("seed", self.seed))
-        object.__setattr__(self, "stream", Stream(self.seed, BATCHES) if given else None)
+        stream = Stream(self.seed, BATCHES) if isinstance(self.seed, torch.Generator) else None
+        object.__setattr__(self, "stream", stream)
 
     @property
     def epochs_begun(self) -> int:
@@ -404,6 +404,7 @@ class AllocatedBatches:
         if self.stream is not None:  # processes whose generators are seeded alike draw one epoch together
             whole = self._allocation(self.train_size, _words_of(self.stream.on("cpu")))
             return [batch[batch % parts == part] for batch in whole]
+        assert isinstance(self.seed, int)
         words = np.random.PCG64(np.random.SeedSequence((self.seed, epoch))).random_raw
         return [batch[part::parts] for batch in self._allocation(self.train_size, words)]
 
