@@ -129,9 +129,6 @@ def held_mask_bound(
     Returns:
         The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1 without clipping and momentum; our own (rs.held_masks).
 
     Example: half of the entries, 10 epochs of 100 steps: little better than 10 steps with fresh masks, far from 1000.
@@ -211,9 +208,6 @@ def plain_mean_bound(
 
     Returns:
         The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS and RF, gradual cooling, without clipping and momentum; our own (rs.cooled_masks).
 
@@ -304,9 +298,6 @@ def momentum_mask_bound(
 
     Returns:
         The bound, in squared units of the gradient. With one ``drop_rate`` for all epochs it bounds the plain mean.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1 without clipping; our own (rs.momentum_masks, rs.held_steps).
 
@@ -429,9 +420,6 @@ def clipped_mask_bound(
         The bound, in squared units of the gradient. With one ``drop_rate`` for all epochs it bounds the plain mean; a mean over
         masks that are tightened is at most it times the mean of x_e over the least one.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1; our own (rs.clipped_masks).
 
     Example: half of the entries: holding the mask costs 5 % at n gamma G = 0.01, and a factor of 12 at 1.
@@ -526,9 +514,6 @@ def allocated_mask_bound(
 
     Returns:
         The bound, in squared units of the gradient; inf where it says nothing.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1 with the batches of most of its runs; our own (rs.clipped_masks).
 

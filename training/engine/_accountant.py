@@ -206,9 +206,6 @@ class PrivacyAccountant:
         steps_per_epoch: t of random allocation, 1..1e6, where batches are such as :class:`dptheory.training.engine.AllocatedBatches`.
         participations: k, in how many steps of an epoch a record is, 1..t.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
     Example: one Gaussian release of noise multiplier 4 spends 0.9; a second one is more than a budget of 1 allows.
@@ -365,9 +362,6 @@ class PrivacyAccountant:
 
         Args:
             delta: in [1e-30, 0.99].
-
-        Raises:
-            ValueError: a delta outside its range.
 
         Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
         """

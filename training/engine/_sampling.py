@@ -202,9 +202,6 @@ class PoissonBatches:
         sampling_rate: in (0, 1].
         seed: 0 to 2^64 - 1. Anyone who knows it knows the batches, and sampling then hides nothing.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: a step has one batch however often it is asked for, of about a tenth of the examples.
@@ -239,9 +236,6 @@ class SecureBatches:
         train_size: number of training examples of all processes, 1..1e9; a batch costs what it holds.
         sampling_rate: in (0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: nobody can draw the same batch again.
@@ -273,9 +267,6 @@ class PartitionBatches:
         train_size: number of training examples, 1..1e9.
         batch_size: of every batch; divides ``train_size``.
         seed: 0 to 2^64 - 1; batches depend on seed and step alone.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
 
@@ -340,9 +331,6 @@ class AllocatedBatches:
 
     Attributes:
         stream: random numbers of the batches; None but for a generator.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 4 (rf.shuffle).
 
@@ -425,9 +413,6 @@ class GeneratorBatches:
     Attributes:
         stream: random numbers of the batches.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: every call draws anew, also for the same step.
@@ -481,9 +466,6 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
         place: number of this process, and number of processes.
         listener: told of every pass and of every batch.
         drawn_ahead: worker processes draw batches before the loop asks for them.
-
-    Raises:
-        ValueError: ``steps`` outside its range.
     """
 
     def __init__(

@@ -25,9 +25,6 @@ def dp_cnn(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: RF, Table 1, "End-to-end CNN" (rf.table1).
 
     Example: two images of CIFAR-10 give ten outputs each.
@@ -87,9 +84,6 @@ def resnet20(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: GEP, section 4 (gep.table1); RF, Table 1, "268K" (rf.table1).
 
     Example: two images of CIFAR-10 give ten outputs each.
@@ -141,9 +135,6 @@ def wrn_16_4(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: GIP, section 6 (gip.table2).
 
     Example: two images of CIFAR-10 give ten outputs each.
@@ -179,9 +170,6 @@ def scattering_cnn(seed: int) -> nn.Module:
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: a seed outside its range.
 
     Source: RF, Table 1, "Handcrafted CNN", 187K (rf.table1).
 
@@ -219,9 +207,6 @@ def scattering_linear(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: the handcrafted features of RF, Table 1 (rf.table1), without its convolutions.
 
     Example: ten scores per image, and ten weights per coefficient with a bias each.
@@ -251,9 +236,6 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Table 1 (rf.table1); GEP, Appendix A (gep.table3).
 
@@ -308,9 +290,6 @@ def mlp(seed: int) -> nn.Sequential:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Example: two images of MNIST give ten outputs each.
         >>> import torch
         >>> from dptheory.training.networks import mlp
@@ -332,9 +311,6 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: a seed outside its range.
 
     Example: two images of FashionMNIST give ten outputs each.
         >>> import torch
@@ -362,9 +338,6 @@ def small_tempered_cnn(seed: int) -> nn.Sequential:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: LF, Appendix D (lf.table1); Papernot et al. (2021), Tempered Sigmoid Activations.
 
     Example: two images of MNIST give ten outputs each.
@@ -385,9 +358,6 @@ def small_colour_cnn(seed: int) -> nn.Sequential:
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: a seed outside its range.
 
     Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch
