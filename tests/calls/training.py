@@ -225,7 +225,6 @@ CALLS: Calls = {
     ],
     "dptheory.training.engine.AllocatedBatches": [
         used(lambda one: one.batch(0), train_size=100, steps_per_epoch=10, participations=2, seed=0),
-        used(lambda one: one.batch(0), train_size=100, steps_per_epoch=10, seed=None),
     ],
     "dptheory.training.engine.AllocatedBatches.batch": [
         call(self=AllocatedBatches(train_size=100, steps_per_epoch=10, seed=0), **_BATCH)

@@ -306,6 +306,7 @@ class PrivacyAccountant:
             ValueError: a step that is not accounted for in epochs.
         """
         _validate.instance("cost", cost, StepCost)
+        epochs = _validate.integer("epochs", epochs, 0)
         if self._epoch is None:
             return Counter((cost,))
         if cost.selection is not None:

@@ -317,6 +317,8 @@ def attach(
         >>> optimizer.privacy(delta=1e-5).steps
         2
     """
+    if batches is not None and not callable(getattr(batches, "batch", None)):
+        raise ArgumentError("batches", "be None or draw the batch of every step", batches)
     own = batches if isinstance(batches, AllocatedBatches) else None
     if own is None:
         rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
