@@ -35,24 +35,23 @@ class LoopAudit:
     """What an audit of one run of a loop says; ``print`` it.
 
     Attributes:
-            epsilon: what was claimed.
-            delta: its delta.
-            epsilon_lower: proved, at the confidence: epsilon is at least this.
-            proof: the guesses that prove it, and by which bound.
-            findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be
-                not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
-                cause at their head.
-            composition: the settings and steps that the bound rests on; None where it holds for every mechanism.
+        epsilon: what was claimed.
+        delta: its delta.
+        epsilon_lower: proved, at the confidence: epsilon is at least this.
+        proof: the guesses that prove it, and by which bound.
+        findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be asked:
+            not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
+            cause at their head.
+        composition: the settings and steps that the bound rests on; None where it holds for every mechanism.
 
-        Example: nothing was guessed.
-            >>> from dptheory.privacy import Composition
-    from dptheory.privacy.auditing import OneRunResult
-            >>> from dptheory.training.audits import LoopAudit
-            >>> proof = OneRunResult(epsilon_lower=0.0, method="events", hits=50, guesses=100, canaries=1000, confidence=0.95)
-            >>> print(LoopAudit(epsilon=4.0, delta=1e-5, epsilon_lower=0.0, proof=proof, findings=()))
-            epsilon 4 at delta 1e-05 is not refuted: at least 0.00 is proved, at confidence 0.95
-            50 of 100 guesses of 1000 canaries are right (events); all of them right would have proved 3.49
-            this audit could not have refuted epsilon 4: take more canaries, or show it the gradients
+    Example: nothing was guessed.
+        >>> from dptheory.privacy.auditing import OneRunResult
+        >>> from dptheory.training.audits import LoopAudit
+        >>> proof = OneRunResult(epsilon_lower=0.0, method="events", hits=50, guesses=100, canaries=1000, confidence=0.95)
+        >>> print(LoopAudit(epsilon=4.0, delta=1e-5, epsilon_lower=0.0, proof=proof, findings=()))
+        epsilon 4 at delta 1e-05 is not refuted: at least 0.00 is proved, at confidence 0.95
+        50 of 100 guesses of 1000 canaries are right (events); all of them right would have proved 3.49
+        this audit could not have refuted epsilon 4: take more canaries, or show it the gradients
     """
 
     epsilon: float
