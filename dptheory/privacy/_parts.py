@@ -55,9 +55,6 @@ class Step:
             batch_size: B, mean size of a batch, 1..train_size.
             epochs: passes, in (0, 1e12]; the steps are rounded up.
 
-        Raises:
-            ValueError: an argument outside its range.
-
         Source: GIP, Lemma 1 (gip.lem1).
 
         Example: 59 steps a pass.
