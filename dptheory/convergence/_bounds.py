@@ -76,8 +76,7 @@ def dpsgd_bound(
     Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2); the geometric form is our
     own (rs.clipped_steps).
 
-    Example: RF's CNN at epsilon 3, smoothness 1: half of the bound is the price of noise on its 550,000 entries. A bias moves it by
-        bias / kappa.
+    Example: RF's CNN at epsilon 3, smoothness 1: half of the bound is the price of noise; a bias moves it by bias / kappa.
         >>> from dptheory.convergence import dpsgd_bound
         >>> run = {"objective_gap": 2.3, "learning_rate": 1.0, "steps": 2000, "smoothness": 1.0, "clip_norm": 0.1,
         ...        "noise_multiplier": 1.54, "dim": 550_000, "batch_size": 1000}
