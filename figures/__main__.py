@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -30,16 +31,22 @@ DATA = "data.jsonl"
 
 def render(figure: Figure) -> tuple[bytes, Data]:
     """One figure as PNG, and its data; the same input gives the same bytes on the same versions."""
+    table = figure.data()
+    return drawn(figure, table), table
+
+
+def drawn(figure: Figure, table: Data) -> bytes:
+    """The PNG of a figure with this data: its message, below it the setting, and what it draws."""
     import matplotlib.pyplot as plt
 
-    table = figure.data()
     with plt.style.context(STYLE):
         canvas, ax = plt.subplots(layout="constrained")
+        canvas.suptitle(textwrap.fill(figure.message, 76))
         figure.draw(ax, table)
         png = io.BytesIO()
         canvas.savefig(png, format="png", metadata={"Software": None})
         plt.close(canvas)
-    return png.getvalue(), table
+    return png.getvalue()
 
 
 def main(

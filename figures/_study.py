@@ -34,6 +34,14 @@ class StudyFigure:
 
     study: str
 
+    @property
+    def message(self) -> str:
+        """How many differences are negative, positive or undecided by their interval."""
+        rows = STUDIES[self.study]
+        lost, gained = sum(row["high"] < 0 for row in rows), sum(row["low"] > 0 for row in rows)
+        open_ = len(rows) - lost - gained
+        return f"Of {len(rows)} differences {lost or 'none'} lie below zero, {gained or 'none'} above, {open_ or 'none'} undecided"
+
     def data(self) -> Data:
         """Mean difference, its 95 % interval, the mean at the best epoch and the ends of the forecast, by comparison."""
         rows = [[*(row[name] for name in ("mean", "low", "high", "best")), *_ends(row)] for row in STUDIES[self.study]]
@@ -56,7 +64,13 @@ class StudyFigure:
         error = [data["mean"] - data["low"], data["high"] - data["mean"]]
         ax.errorbar(data["mean"], places, xerr=error, fmt="o", color="C0", capsize=3, label="last epoch, 95 % interval")
         ax.plot(data["best"], places, "d", color="C1", mfc="none", label="best epoch")
-        ax.set_yticks(places, [f"{row['arm']} - {row['against']}\n({', '.join(row['phases'])})" for row in rows])
+        ax.set_yticks(
+            places,
+            [
+                f"{_words(row['arm'])} less {_words(row['against'])}\n({', '.join(map(_words, row['phases']))})"
+                for row in rows
+            ],
+        )
         ax.tick_params(axis="y", labelsize=7)
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.set_xlim(-reach, reach)
@@ -79,6 +93,10 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float]:
         return np.nan, np.nan
     low, high = row["forecast"]
     return -np.inf if low is None else low, np.inf if high is None else high
+
+
+def _words(name: str) -> str:
+    return name.replace("-", " ").replace("dp sgd", "DP-SGD")
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -18,6 +18,9 @@ Data = dict[str, Array]
 class Figure(Protocol):
     """A picture, or that of a study."""
 
+    @property
+    def message(self) -> str: ...
+
     def data(self) -> Data: ...
 
     def draw(self, ax: Axes, data: Data) -> None: ...
@@ -29,11 +32,13 @@ class Picture:
 
     Args:
         data: computes.
-        draw: draws.
+        draw: draws; the title of its axes says for what setting.
+        message: what is seen, one sentence; above the picture.
     """
 
     data: Callable[[], Data]
     draw: Callable[[Axes, Data], None]
+    message: str
 
 
 def to_csv(data: Data) -> str:

@@ -218,7 +218,19 @@ def _draw_momentum_noise(ax: Axes, data: Data) -> None:
 
 
 FIGURES = {
-    "bound_recursion": Picture(_bound_recursion_data, _draw_bound_recursion),
-    "freezing_bounds": Picture(_freezing_bounds_data, _draw_freezing_bounds),
-    "momentum_noise": Picture(_momentum_noise_data, _draw_momentum_noise),
+    "bound_recursion": Picture(
+        _bound_recursion_data,
+        _draw_bound_recursion,
+        "A mask held for the whole run ends above the printed bound; fresh masks stay below it",
+    ),
+    "freezing_bounds": Picture(
+        _freezing_bounds_data,
+        _draw_freezing_bounds,
+        "The printed bound falls as more parameters are trained, while the true mean rises",
+    ),
+    "momentum_noise": Picture(
+        _momentum_noise_data,
+        _draw_momentum_noise,
+        "With momentum less noise stays in the velocity than printed",
+    ),
 }

@@ -152,7 +152,19 @@ def _draw_sigma_ratio(ax: Axes, data: Data) -> None:
 
 
 FIGURES = {
-    "embedding_mse": Picture(_embedding_mse_data, _draw_embedding_mse),
-    "noise_vs_gradient": Picture(_noise_vs_gradient_data, _draw_noise_vs_gradient),
-    "sigma_ratio": Picture(_sigma_ratio_data, _draw_sigma_ratio),
+    "embedding_mse": Picture(
+        _embedding_mse_data,
+        _draw_embedding_mse,
+        "As published, GEP has less noise than plain perturbation only if it clips the residual short",
+    ),
+    "noise_vs_gradient": Picture(
+        _noise_vs_gradient_data,
+        _draw_noise_vs_gradient,
+        "In large models the noise exceeds the largest clipped gradient, unless the residual is lost",
+    ),
+    "sigma_ratio": Picture(
+        _sigma_ratio_data,
+        _draw_sigma_ratio,
+        "The noise stated for GEP is more than is needed, the more so the smaller epsilon",
+    ),
 }

@@ -345,11 +345,39 @@ def _draw_expected_max(ax: Axes, data: Data) -> None:
 
 
 FIGURES = {
-    "angle_law": Picture(_angle_law_data, _draw_angle_law),
-    "cosine_dimension": Picture(_cosine_dimension_data, _draw_cosine_dimension),
-    "expected_max": Picture(_expected_max_data, _draw_expected_max),
-    "gamma_family": Picture(_gamma_family_data, _draw_gamma_family),
-    "noise_norm_ratio": Picture(_noise_norm_ratio_data, _draw_noise_norm_ratio),
-    "relaxed_gradient": Picture(_relaxed_gradient_data, _draw_relaxed_gradient),
-    "rf_signal_loss": Picture(_rf_signal_loss_data, _draw_rf_signal_loss),
+    "angle_law": Picture(
+        _angle_law_data,
+        _draw_angle_law,
+        "In high dimension the noise turns the gradient by one nearly fixed angle",
+    ),
+    "cosine_dimension": Picture(
+        _cosine_dimension_data,
+        _draw_cosine_dimension,
+        "The higher the dimension, the less one private release points along the gradient",
+    ),
+    "expected_max": Picture(
+        _expected_max_data,
+        _draw_expected_max,
+        "For many examples the approximation of the largest squared norm falls short",
+    ),
+    "gamma_family": Picture(
+        _gamma_family_data,
+        _draw_gamma_family,
+        "The larger k, the closer to their mean the squared norms stay, and the largest of 100 too",
+    ),
+    "noise_norm_ratio": Picture(
+        _noise_norm_ratio_data,
+        _draw_noise_norm_ratio,
+        "A mask shortens the noise to the root of the share kept, or further in low dimension",
+    ),
+    "relaxed_gradient": Picture(
+        _relaxed_gradient_data,
+        _draw_relaxed_gradient,
+        "Masked before the clipping, a long gradient stays longer than masked after it",
+    ),
+    "rf_signal_loss": Picture(
+        _rf_signal_loss_data,
+        _draw_rf_signal_loss,
+        "Freezing loses signal and lowers the descent ratio, even where it lowers the error",
+    ),
 }

@@ -162,7 +162,19 @@ def _draw_audit_claims(ax: Axes, data: Data) -> None:
 
 
 FIGURES = {
-    "accountant_benchmark": Picture(_accountant_benchmark_data, _draw_accountant_benchmark),
-    "accountants": Picture(_accountants_data, _draw_accountants),
-    "audit_claims": Picture(_audit_claims_data, _draw_audit_claims),
+    "accountant_benchmark": Picture(
+        _accountant_benchmark_data,
+        _draw_accountant_benchmark,
+        "dptheory answers every setting within 1e-9; the medians of the others lie above 1e-4",
+    ),
+    "accountants": Picture(
+        _accountants_data,
+        _draw_accountants,
+        "Rényi privacy states 8 to 75 % more epsilon than dptheory, whose bracket is too narrow to see",
+    ),
+    "audit_claims": Picture(
+        _audit_claims_data,
+        _draw_audit_claims,
+        "Audits refute every claim that should fall, and none that should stand",
+    ),
 }

@@ -37,7 +37,7 @@ def _beta_data() -> Data:
 def _draw_beta(ax: Axes, data: Data) -> None:
     """Logarithmic curves over k, with the floor beta >= 1."""
     k = data["k"]
-    ax.semilogy(k, data["printed"], "C3-.", label="printed")
+    ax.semilogy(k, data["printed"], color="tab:red", ls="-.", label="printed")
     ax.semilogy(k, data["asymptotic"], "C1--", label="asymptotic")
     for dim, colour in zip(reversed(DIMS), ("C2", "C0"), strict=True):
         ax.semilogy(k, data[f"exact d={dim}"], color=colour, marker="o", ms=3, label=f"exact, d = {dim}")
@@ -348,11 +348,39 @@ def _draw_theta_accounting(ax: Axes, data: Data) -> None:
 
 
 FIGURES = {
-    "beta": Picture(_beta_data, _draw_beta),
-    "beta_surface": Picture(_beta_surface_data, _draw_beta_surface),
-    "cosine_ratio": Picture(_cosine_ratio_data, _draw_cosine_ratio),
-    "index_alternatives": Picture(_index_alternatives_data, _draw_index_alternatives),
-    "retained_gain": Picture(_retained_gain_data, _draw_retained_gain),
-    "theta_accounting": Picture(_theta_accounting_data, _draw_theta_accounting),
-    "top_k_mse": Picture(_top_k_mse_data, _draw_top_k_mse),
+    "beta": Picture(
+        _beta_data,
+        _draw_beta,
+        "The printed threshold below which pruning has the smaller error is too large",
+    ),
+    "beta_surface": Picture(
+        _beta_surface_data,
+        _draw_beta_surface,
+        "The threshold rises steeply with the share kept, and less with the dimension",
+    ),
+    "cosine_ratio": Picture(
+        _cosine_ratio_data,
+        _draw_cosine_ratio,
+        "Pruning betters DP-SGD's direction only if it keeps about half of the top-k gain or more",
+    ),
+    "index_alternatives": Picture(
+        _index_alternatives_data,
+        _draw_index_alternatives,
+        "To choose by the released gradient is free, and best where the gradient is long",
+    ),
+    "retained_gain": Picture(
+        _retained_gain_data,
+        _draw_retained_gain,
+        "The paper's index budget retains a few parts in a trillion of the top-k gain",
+    ),
+    "theta_accounting": Picture(
+        _theta_accounting_data,
+        _draw_theta_accounting,
+        "Better accounting retains far more of the top-k gain, and still far less than is needed",
+    ),
+    "top_k_mse": Picture(
+        _top_k_mse_data,
+        _draw_top_k_mse,
+        "The printed error of top-k is too small: it counts the factor 1 - k twice",
+    ),
 }
