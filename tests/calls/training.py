@@ -231,6 +231,7 @@ CALLS: Calls = {
     ],
     "dptheory.training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
     "dptheory.training.networks.small_tanh_cnn": [dear(seed=0)],
+    "dptheory.training.networks.small_tempered_cnn": [dear(seed=0)],
     "dptheory.training.networks.small_colour_cnn": [dear(seed=0)],
     "dptheory.training.networks.mlp": [dear(seed=0)],
     "dptheory.training.networks.dp_cnn": [dear(seed=0)],

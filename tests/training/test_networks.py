@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import math
 import pytest
 import torch
 from opacus.validators import ModuleValidator
@@ -20,6 +21,7 @@ from dptheory.training.networks import (
     per_sample_gradients,
     resnet20,
     small_tanh_cnn,
+    small_tempered_cnn,
     standardise_weights,
 )
 from dptheory.training.networks._paper_networks import StandardisedWeight
@@ -34,6 +36,7 @@ from tests.training import sgd
     ("build", "parameters", "shape"),
     [
         (small_tanh_cnn, 26_010, (1, 28, 28)),
+        (small_tempered_cnn, 26_010, (1, 28, 28)),
         (networks.mlp, 203_530, (1, 28, 28)),
         (networks.dp_cnn, 550_570, (3, 32, 32)),
         (networks.resnet20, 268_346, (3, 32, 32)),
@@ -304,3 +307,14 @@ def test_a_run_has_standardised_weights_and_goes_on(tmp_path: Path) -> None:
     again = train(config, torch.device("cpu"), tmp_path, resume=True)
     assert torch.equal(again.model.state_dict()[raw], run.model.state_dict()[raw])
     assert "standardised_weights" not in from_dict(config.as_dict() | {"standardised_weights": False}).as_dict()
+
+
+def test_tempered_sigmoids_stand_where_tanh_does() -> None:
+    """At the same starting weights; of 0.5 they give 1.58 / (1 + exp(-1.5)) - 0.71, to rounding."""
+    plain, tempered = small_tanh_cnn(0), small_tempered_cnn(0)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), tempered.parameters(), strict=True))
+    changed = [i for i, (a, b) in enumerate(zip(plain, tempered, strict=True)) if type(a) is not type(b)]
+    assert [type(plain[i]) for i in changed] == [torch.nn.Tanh] * 3
+    wanted = torch.tensor(1.58 / (1 + math.exp(-1.5)) - 0.71)
+    found = tempered[changed[0]](torch.tensor(0.5))
+    assert abs(found - wanted) <= 4 * torch.finfo(torch.float32).eps  # four operations on numbers below 2
