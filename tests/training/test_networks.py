@@ -1,8 +1,8 @@
 """Networks, flat gradients, weight standardisation."""
 
+import math
 from pathlib import Path
 
-import math
 import pytest
 import torch
 from opacus.validators import ModuleValidator
