@@ -493,7 +493,7 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
   leaves it out of the step without a word. Take `weight_decay`.
 - **A "mean" must divide by the number of examples only.** `CrossEntropyLoss(weight=...)` and `ignore_index` divide by what
   depends on the batch, and [epsilon does not hold](rs/loss_divisor.md). Opacus does not see it. Here the loop is handed one batch
-  twice before the first release, once with a record replaced (`probe=True`), and refused where the gradients of the others move.
+  four times before the first release, with records replaced (`probe=True`), and refused where the gradients of the others move.
   With weights or padding take `reduction="none"`, a mean for each example, then `.mean()`.
 - **Every batch is stepped once.** Where the loader draws as the loop goes, a second step on a batch is refused. With workers,
   or in a loop over `list(loader)`, batches are drawn ahead and only counted: no more steps than batches, none with more rows
@@ -522,7 +522,7 @@ Epsilon is about what leaves through `optimizer.step()`. What else you do with p
 leaves no trace that an engine could find. Each of these makes a reported epsilon false:
 
 - **What the probe did not happen to draw.** Before the first release, and again at steps 10, 100 and 1000, the loop is handed one
-  batch twice, the second time with one record replaced, and the gradients of the others may not move. A few replacements are
+  batch four times, with other records replaced, and the gradients of the others may not move. A few replacements are
   tried: a rule that wakes up at step 500, or for one record in a thousand, is missed, and with `probe=False` nothing is tried.
   *Instead*: write the loss as a mean over the records of what each record gives alone, and run
   `dptheory.training.check_rows_apart(model, batch, loss)` on the batches that you fear.

@@ -22,6 +22,7 @@ from tests.calls.ranges import beyond
 from tests.calls.refusals import ALONE, TOGETHER, WHOLE
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
+from tests.here import Here
 from tests.refused import refused
 
 CALLS: Calls = {
@@ -53,7 +54,8 @@ CALLABLES = {name: value for name, value in _ALL.items() if name not in _WHOLE}
 
 
 @pytest.fixture(autouse=True)
-def _limits() -> Iterator[None]:
+def _limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("dptheory.privacy.referee._compare.Worker", Here)
     with limits():
         yield
 

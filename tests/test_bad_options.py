@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from dptheory import claims, cli
 from dptheory.cli._joining import joining
 from tests.calls.command_line import ALTERNATIVES, COMMANDS
+from tests.here import Here
 
 NEVER = ("nan", "abc", "", "1,x", "0x10")  # no number, and no text that means anything
 NUMBERS = ("0", "-1", "1e308", "-inf", "inf", "5e-324", "1e400", "1" + "0" * 30, "0.5", "1e160", "1e-160", "2147483648")
@@ -51,7 +52,8 @@ CASES = [
     if not any(option in earlier for earlier in lines[:place])
 ]
 """Every option once, in the first line that has it."""
-_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--certified", "--seeded"}
+_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--certified", "--seeded", "--scheduler"}
+"""Those that take no value, and one whose valid value is a scheduler that runs."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,6 +61,7 @@ def _built_once() -> Iterator[None]:
     """The runner of typer builds all commands anew in every call, which takes three quarters of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
+        patch.setattr("dptheory.privacy.referee._compare.Worker", Here)
         yield
 
 

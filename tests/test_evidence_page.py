@@ -1,10 +1,12 @@
-"""proofs/results/plan.md says what proofs/results/plan.jsonl holds."""
+"""proofs/results/plan.md and audits.md say what plan.jsonl and audits.jsonl beside them hold."""
 
 from typing import Any
 
 import pytest
 
+from dptheory.training._json_lines import JsonLines
 from dptheory.training.planning._evidence import DEFAULT, DEFAULTS, GRID, GRID_SEED, OWN, PLAN
+from tests import audit_page
 from tests.evidence_page import PAGE, Line, grid_best, read, row, rows, written
 from tests.written import page
 
@@ -40,6 +42,13 @@ def _made(*, plan: float, records: int = 1000, setting: str = "tabular") -> list
 def test_the_page_says_what_was_measured() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(PAGE, written(read())), (
         "python -m tests.evidence_page writes it anew"
+    )
+
+
+def test_the_page_of_audits_says_what_was_measured() -> None:
+    lines = JsonLines(audit_page.LINES).lines()
+    assert audit_page.PAGE.read_text(encoding="utf-8") == page(audit_page.PAGE, audit_page.written(lines)), (
+        "python -m tests.audit_page writes it anew"
     )
 
 

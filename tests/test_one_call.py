@@ -27,9 +27,11 @@ OF_SEVERAL_KINDS = {
     "privacy steps": ["steps_for_budget", "epsilon_bounds"],
     "privacy statement": ["read_statement", "privacy_statement"],
     "privacy tradeoff": [],
+    "privacy compare": ["compare", "search"],
 }
 """Commands whose options name a run of one of several kinds: one call per kind, or a method of the run; epsilon_bounds draws."""
 READ = {
+    "_cluster.cluster": ["ArgumentError", "ArgumentError", "ArgumentError"],
     "_other_samplers.other_sampler": [
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],
@@ -41,6 +43,7 @@ READ = {
     "_privacy.show_steps": ["epsilon_bounds", "max_steps"],
     "_privacy.statement": ["privacy_statement", "read_statement"],
     "_plan.show_candidates": ["candidates"],
+    "_compare.compare": ["compare", "search"],
     "_privacy_options._step": ["Step"],
 }  # fmt: skip
 """What makes the run of the options, and the bounds that they choose."""

@@ -10,11 +10,13 @@ import runpy
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from dptheory import privacy
+from dptheory.training.audits import LoopAudit, Stated, Steps
 from tests.opacus_stand_ins import EXAMPLES, stand_in, write_names
 
 with zipfile.ZipFile(Path(__file__).with_name("opacus_examples.zip")) as _archive:
@@ -108,3 +110,68 @@ def test_an_example_moves_over_by_two_lines(
 def test_the_examples_keep_their_notices() -> None:
     assert "Apache License" in KEPT["LICENSE"]
     assert {name for name, text in KEPT.items() if "Copyright (c) Meta Platforms" in text} == set(TINY)
+
+
+# --- the loop of an example, audited ------------------------------------------------------------------------------------
+
+WRAPPED = (
+    ("def main():\n", "def train_on(data):\n"),
+    ('if __name__ == "__main__":\n    main()\n', ""),
+    ("        optimizer.step()\n", "        optimizer.step()\n        steps.add()\n"),
+    (
+        "        for epoch in range(1",
+        "        global steps\n        steps = Steps(model)\n        for epoch in range(1",
+    ),
+    ("        run_results.append(test(model, device, test_loader))\n", "    return steps\n"),
+    ("        batch_size=args.batch_size,\n", "        batch_size=math.ceil(len(data) / 10),\n"),
+    ("import argparse\n", "import argparse\nimport math\n"),
+)
+"""mnist.py as a function of the data that returns the gradients which it releases; a batch is a tenth of the data."""
+THREE_LINES = """\
+from dptheory.training import audit
+stated = lambda records: Stated(noise_multiplier=1.1, max_grad_norm=1.0, sampling_rate=0.1, batch_size=records // 10)
+result = audit(train_on, data, canaries=200, epsilon=claim, delta=1e-5, access="gradients", stated=stated, seed=1)
+"""
+
+
+def audited(claim: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> LoopAudit:
+    """What the three lines find of a copy of mnist.py."""
+    script = re.sub(
+        r"        datasets\.MNIST\(\n\s+args.data_root,\n\s+train=True.*?\n        \),\n",
+        "        data,\n",
+        KEPT["mnist"],
+        flags=re.S,
+    )
+    for before, after in WRAPPED:
+        assert script.count(before) == 1, before
+        script = script.replace(before, after)
+    stand_in(monkeypatch)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["mnist.py", *TINY["mnist"]])
+    torch.manual_seed(0)
+    source = torch.Generator().manual_seed(2)
+    data = [(torch.randn(1, 28, 28, generator=source), i % 10) for i in range(100)]
+    names: dict[str, Any] = {"__name__": "mnist", "data": data, "claim": claim, "Steps": Steps, "Stated": Stated}
+    exec(compile(script + THREE_LINES, "mnist.py", "exec"), names)  # what a user's file would hold
+    found: LoopAudit = names["result"]
+    return found
+
+
+SPENT = privacy.epsilon_bounds(noise_multiplier=1.1, sampling_rate=0.1, steps=20, delta=1e-5).upper
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_true_claim_of_an_example_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audited(SPENT, tmp_path, monkeypatch)
+    assert found.stands and all(one.passed for one in found.findings) and len(found.findings) > 10
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_false_claims_of_an_example_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of what is spent; and noise left out."""
+    tenth = audited(SPENT / 10, tmp_path, monkeypatch)
+    assert not tenth.stands and tenth.findings[0].name == "account"
+    noise = "opacus.optimizers.optimizer._generate_noise"
+    monkeypatch.setattr(noise, lambda reference, **_: torch.zeros_like(reference))
+    left_out = audited(SPENT, tmp_path, monkeypatch)
+    assert not left_out.stands and left_out.findings[0].name == "noise"

@@ -337,6 +337,8 @@ def test_no_page_without_a_claim() -> None:
         "practice.md",
         "refute.md",
         "results.md",
+        "results/accountants.md",
+        "results/audits.md",
         "results/plan.md",
         *(f"results/{page}.md" for page in ("claims", "instruments", *_studies())),
         "planning.md",

@@ -26,13 +26,27 @@ def audit(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="what the loop claims", show_default=False)] = None,
     delta: Annotated[float | None, typer.Option(help="its delta", show_default=False)] = None,
-    canaries: Annotated[int, typer.Option(help="how many are made, of which half are put in")] = 1000,
-    confidence: Annotated[float, typer.Option(help="with which the bound holds")] = 0.95,
-    access: Annotated[str, typer.Option(help="what the loop returns: model, or gradients")] = "model",
+    canaries: Annotated[
+        int | None,
+        typer.Option(help="how many are made, of which half are put in; left out, 1000", show_default=False),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="with which the bound holds; left out, .95", show_default=False)
+    ] = None,
+    access: Annotated[
+        str | None,
+        typer.Option(help="what the loop returns: model, or gradients; left out, model", show_default=False),
+    ] = None,
     stated: Annotated[
         str | None,
         typer.Option(
             help="FILE.py:NAME of the settings, a Stated: a sharper bound, and what is wrong", show_default=False
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="file that keeps the seed until the end: killed, the audit goes on with it", show_default=False
         ),
     ] = None,
     seed: Annotated[
@@ -50,18 +64,22 @@ def audit(
 
     Example: [bold]dptheory audit --of myloop.py:train --data myloop.py:data --epsilon 4 --delta 1e-5[/bold]
     """
-    given = {"data": data, "epsilon": epsilon, "delta": delta}
+    claim = {"data": data, "epsilon": epsilon, "delta": delta}
+    how = {"canaries": canaries, "confidence": confidence, "access": access, "stated": stated, "checkpoint": checkpoint}
     with user_errors():
         if of is None:
-            for name, value in {**given, "stated": stated}.items():
+            for name, value in (claim | how).items():
                 if value is not None:
                     raise ArgumentError(name, "come with --of, the loop that is audited", value)
             held = _own_mechanisms(seed or 0, long)
         else:
-            for name, value in given.items():
+            for name, value in claim.items():
                 if value is None:
                     raise ArgumentError(name, "be given with --of", value)
-            held = _loop(of, data, epsilon, delta, canaries, confidence, access, stated, seed)
+            if long:
+                raise ArgumentError("long", "come without --of: it is for the library's own mechanisms", long)
+            asked = {name: value for name, value in (claim | how).items() if value is not None}
+            held = _loop(of, asked, seed)
     if not held:
         raise typer.Exit(1)
 
@@ -72,17 +90,7 @@ def _own_mechanisms(seed: int, long: bool) -> bool:
     return report(seed, long, typer.echo)
 
 
-def _loop(
-    of: str,
-    data: Any,
-    epsilon: Any,
-    delta: Any,
-    canaries: int,
-    confidence: float,
-    access: str,
-    stated: str | None,
-    seed: int | None,
-) -> bool:
+def _loop(of: str, asked: dict[str, Any], seed: int | None) -> bool:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -90,30 +98,22 @@ def _loop(
 
     # what is in one file shares its module: the file is executed once
     execute = functools.cache(lambda path: executed(path, module_name=f"dptheory_own_{path.stem}"))
-    train, records = _named("of", of, execute), _named("data", data, execute)
+    train, records = _named("of", of, execute), _named("data", asked.pop("data"), execute)
     if not hasattr(records, "__getitem__") and callable(records):
         records = records()
-    settings = None if stated is None else _named("stated", stated, execute)
+    if "stated" in asked:
+        asked["stated"] = _named("stated", asked["stated"], execute)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         tasks: dict[str, Any] = {}
 
         def tell(what: str, done: int, of: int) -> None:
             if what not in tasks:
-                tasks[what] = bar.add_task(what, total=of)
-            bar.update(tasks[what], completed=done)
+                tasks[what] = bar.add_task(
+                    what, total=None if of == 1 else of
+                )  # of one piece nobody knows how far it is
+            bar.update(tasks[what], completed=done, total=of if done == of else None)
 
-        result = audit_loop(
-            train,
-            records,
-            epsilon=epsilon,
-            delta=delta,
-            canaries=canaries,
-            confidence=confidence,
-            access=access,
-            stated=settings,
-            seed=seed,
-            tell=tell,
-        )
+        result = audit_loop(train, records, **asked, seed=seed, tell=tell)
     console_for_output().print(str(result), markup=False, highlight=False, soft_wrap=True)
     return result.stands
 

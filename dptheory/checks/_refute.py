@@ -100,7 +100,9 @@ class Refutation:
         if self.relation == "==":
             return f"{how}; a relative error of {self.detectable:.2g} at any of them would have been seen"
         way = "above" if self.relation == "<=" else "below"
-        return f"{how}; the bound stays {way} the truth by {self.detectable:.2g} of itself or more, least at {self.call}"
+        return (
+            f"{how}; the bound stays {way} the truth by {self.detectable:.2g} of itself or more, least at {self.call}"
+        )
 
 
 @dataclass(frozen=True)

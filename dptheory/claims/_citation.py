@@ -7,17 +7,25 @@ from dptheory import _validate
 from dptheory.claims._claim import Claim
 
 _PAPERS = {
-    "rf": ("Differentially Private {SGD} with Sparse Gradients", "Anonymous", "Paper under double-blind review", None),
+    "rf": (
+        "Differentially Private {SGD} with Sparse Gradients",
+        "Anonymous",
+        "Anonymous submission under double-blind review",
+        None,
+        None,
+    ),
     "rs": (
         "Improving Differentially Private {SGD} via Randomly Sparsified Gradients",
         "Zhu, Junyi and Blaschko, Matthew B.",
         "Transactions on Machine Learning Research",
         2023,
+        "2112.00845",
     ),
     "lf": (
         "{DP-SGD-LF}: Improving Utility under Differentially Private Learning via Layer Freezing",
         "Anonymous",
-        "Paper under double-blind review",
+        "Anonymous submission under double-blind review",
+        None,
         None,
     ),
     "gep": (
@@ -25,15 +33,17 @@ _PAPERS = {
         "Yu, Da and Zhang, Huishuai and Chen, Wei and Liu, Tie-Yan",
         "International Conference on Learning Representations",
         2021,
+        "2102.12677",
     ),
     "gip": (
         "Improving Differentially-Private Deep Learning with Gradients Index Pruning",
         "Anonymous",
-        "Paper under double-blind review",
+        "Anonymous submission under double-blind review",
+        None,
         None,
     ),
 }
-"""Title, authors, where and when, as the texts that the ledger was made from have them."""
+"""Title, authors, where, when (None: undated), arXiv id; all but the last as the texts that the ledger was made from have them."""
 
 
 def bibtex(claim: Claim) -> str:
@@ -54,9 +64,12 @@ def bibtex(claim: Claim) -> str:
         ['@misc{gip,', '@software{dptheory_gip_mse_t0,']
     """
     _validate.instance("claim", claim, Claim)
-    title, authors, place, year = _PAPERS[claim.source.paper]
+    title, authors, place, year, arxiv = _PAPERS[claim.source.paper]
     cited = f"own result beside {claim.source}" if claim.ours else f"{claim.source}: {claim.judgement}"
-    paper = {"title": title, "author": authors, "year": year, "note" if year is None else "howpublished": place}
+    paper = {"title": title, "author": authors, "year": year, "howpublished": place}
+    paper |= {"eprint": arxiv, "archiveprefix": arxiv and "arXiv"}
+    if year is None:
+        paper["note"] = "Undated; the text under review is the one judged"
     row = {
         "title": f"{{dptheory}}, {claim.id}",
         "author": "{The dptheory maintainers}",

@@ -109,7 +109,7 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         >>> from dptheory.claims import find
         >>> found = find("GIP Proposition 2")
         >>> [(one.name, one.verdict.name) for one in found.matches[:3]]
-        [('gip.mse_t0', 'FALSE'), ('gip.mse_t', 'FALSE'), ('gip.mse_r', 'HOLDS')]
+        [('gip.mse_t0', 'FALSE'), ('gip.mse_t', 'FALSE'), ('gip.order', 'CONDITIONAL')]
         >>> found.matches[0].next_steps[0]
         'dptheory claim gip.mse_t0'
     """

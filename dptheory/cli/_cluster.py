@@ -31,9 +31,8 @@ class Cluster(Executor):
     def __init__(self, client: "Client") -> None:
         # pure would give the second of two equal calls the outcome of the first, also where that was "somebody else has this run"
         self._executor = client.get_executor(pure=False)
-        self.threads = self._max_workers = sum(
-            client.nthreads().values()
-        )  # the latter is the name in concurrent.futures
+        self.threads = sum(client.nthreads().values())
+        self._max_workers = self.threads  # as executors of concurrent.futures call it
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have one of the workers call the function."""

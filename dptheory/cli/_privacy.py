@@ -11,6 +11,7 @@ import typer
 from dptheory import privacy as accounting
 from dptheory.cli._calculators import add, values_of
 from dptheory.cli._common import show_values, user_errors
+from dptheory.cli._compare import compare
 from dptheory.cli._curves import draw, picture, require_picture
 from dptheory.cli._other_samplers import SHUFFLED, other_sampler
 from dptheory.cli._privacy_options import ALLOCATION, Delta, Epsilon, Given, of_a_run
@@ -106,12 +107,32 @@ def show_delta(given: Given, epsilon: Epsilon) -> None:
     "or dptheory privacy sigma --epsilon 3 --delta 1e-5 --step 2,0.02,1000 --step 1,0.02,1000",
 )
 @of_a_run("noise_multiplier")
-def show_sigma(given: Given, epsilon: Epsilon, delta: Delta) -> None:
+def show_sigma(
+    given: Given,
+    epsilon: Annotated[float | None, typer.Option(help="The budget epsilon, with --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The budget delta.")] = None,
+    advantage: Annotated[
+        float | None, typer.Option(help="In place of epsilon: the largest advantage of any attack on one record.")
+    ] = None,
+    true_positive_rate: Annotated[
+        float | None, typer.Option(help="In place of epsilon: the largest share of records that any attack finds,")
+    ] = None,
+    false_positive_rate: Annotated[
+        float | None, typer.Option(help="which accuses this share of those that are not in the data.")
+    ] = None,
+) -> None:
     """The least noise multiplier that keeps the budget; for steps that differ the factor on all of theirs."""
+    attack: dict[str, Any] = {
+        "advantage": advantage,
+        "true_positive_rate": true_positive_rate,
+        "false_positive_rate": false_positive_rate,
+    }
     with user_errors():
         require_picture(given.plot)
-        run = given.differing()
+        run = given.differing(**attack)
         if run is not None:
+            if epsilon is None or delta is None:
+                raise ValueError(f"{'epsilon' if epsilon is None else 'delta'} must be given for steps that differ")
             scale = run.noise_scale(epsilon=epsilon, delta=delta, certified=given.certified)
             scaled = run.scaled(scale)
             noises = [part.noise_multiplier for part in scaled.parts if hasattr(part, "noise_multiplier")]
@@ -121,9 +142,13 @@ def show_sigma(given: Given, epsilon: Epsilon, delta: Delta) -> None:
             label = "factor on the noise multipliers"
             spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
             return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
+        if epsilon is None and given.plot is not None:
+            raise ValueError(f"plot must be left out without a budget of epsilon, got {str(given.plot)!r}")
         alike = dataclasses.replace(given, noise_multiplier=1.0).run | {"delta": delta}
         del alike["noise_multiplier"]
-        sigma = accounting.least_noise_multiplier(epsilon=epsilon, **alike, **_how(given))
+        sigma = accounting.least_noise_multiplier(epsilon=epsilon, **attack, **alike, **_how(given))
+        if epsilon is None:
+            return show_values("Noise", {"noise multiplier": sigma}, given.as_json)
         found = accounting.epsilon_bounds(noise_multiplier=sigma, **alike, **_how(given))
         least, most = accounting.NOISE
         values = {"noise multiplier": sigma, **dataclasses.asdict(found)}
@@ -210,7 +235,9 @@ def statement(
     mechanism: Annotated[str | None, typer.Option(help="What was run; DP-SGD if left out.")] = None,
     unit: Annotated[str | None, typer.Option(help="What is protected; one record if left out.")] = None,
     public: Annotated[list[str] | None, typer.Option(help="What is taken to be public; repeat it.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="How batches were drawn; Poisson if left out.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="How batches were drawn: words that name the law accounted for.")
+    ] = None,
     randomness: Annotated[str | None, typer.Option(help="Where batches and noise come from, and their seeds.")] = None,
     tuning: Annotated[str | None, typer.Option(help="What choosing among runs costs; not counted if left out.")] = None,
     seeded: Annotated[
@@ -227,8 +254,6 @@ def statement(
         "adjacency": given.adjacency,
     }
     told = {name: text for name, text in texts.items() if text is not None}
-    if given.sampling == ALLOCATION:
-        told.setdefault("sampler", ALLOCATION)
     with user_errors(path="folder"):
         if any(not text.strip() for text in (*told.values(), *(public or ()))):
             name = next((name for name, text in told.items() if not text.strip()), "public")
@@ -279,6 +304,12 @@ add(
     example="--dim 256 --keep 26 --epsilon 1 --groups 100 --steps 10",
     given={"delta": 1e-5},
 )
+
+
+privacy.command(
+    "compare",
+    epilog=f"Example: dptheory privacy compare {_RUN} --delta 1e-5; or dptheory privacy compare --search 100 --law core",
+)(compare)
 
 
 def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:

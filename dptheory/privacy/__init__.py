@@ -7,6 +7,7 @@ from dptheory.privacy import auditing as auditing
 from dptheory.privacy import clipping as clipping
 from dptheory.privacy import index_sets as index_sets
 from dptheory.privacy import methods as methods
+from dptheory.privacy import referee as referee
 from dptheory.privacy import report as report
 from dptheory.privacy import samplers as samplers
 from dptheory.privacy._accountant import delta_bounds, epsilon_bounds, rdp_epsilon

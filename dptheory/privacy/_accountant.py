@@ -2,7 +2,7 @@
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
-from dptheory.privacy._bounds import EpsilonBounds, ProbabilityBounds, valid_delta
+from dptheory.privacy._bounds import RTOL, EpsilonBounds, ProbabilityBounds, valid_delta
 from dptheory.privacy._composition import alike_steps
 from dptheory.privacy._parts import checked_step
 from dptheory.privacy.methods._sampled_loss import Loss
@@ -21,6 +21,7 @@ def epsilon_bounds(
     participations: int | None = None,
     direction: str = "worst",
     certified: bool = False,
+    rtol: float = RTOL,
 ) -> EpsilonBounds:
     r"""Bounds of the smallest epsilon of ``steps`` subsampled Gaussian steps (DP-SGD).
 
@@ -65,6 +66,7 @@ def epsilon_bounds(
         direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
         certified: an enclosure in ball arithmetic (needs python-flint: ``pip install 'dptheory[certified]'``); Poisson sampling,
             noise in [0.4, 20], rates from 1e-4, 100 steps or more.
+        rtol: in (0, 1); of Poisson sampling, the relative width of delta at which nothing is asked that takes seconds.
 
     Returns:
         The bounds and what gave them. For sampling_rate 1 delta at either is within 2e-9 of ``delta``, relative: the closed form's.
@@ -97,7 +99,7 @@ def epsilon_bounds(
         steps_per_epoch=steps_per_epoch,
         participations=participations,
     )
-    return run.epsilon(delta, direction=direction, certified=certified)
+    return run.epsilon(delta, direction=direction, certified=certified, rtol=rtol)
 
 
 def delta_bounds(
@@ -112,6 +114,7 @@ def delta_bounds(
     participations: int | None = None,
     direction: str = "worst",
     certified: bool = False,
+    rtol: float = RTOL,
 ) -> ProbabilityBounds:
     r"""Bounds of the smallest delta of ``steps`` subsampled Gaussian steps at a given epsilon.
 
@@ -120,8 +123,8 @@ def delta_bounds(
     The integral that :func:`epsilon_bounds` inverts; as narrow as is said there.
 
     Args:
-        noise_multiplier, sampling_rate, steps, adjacency, sampling, steps_per_epoch, participations, direction, certified: as for
-            :func:`epsilon_bounds`.
+        noise_multiplier, sampling_rate, steps, adjacency, sampling, steps_per_epoch, participations, direction, certified, rtol: as
+            for :func:`epsilon_bounds`.
         epsilon: >= 0.
 
     Returns:
@@ -147,7 +150,7 @@ def delta_bounds(
         steps_per_epoch=steps_per_epoch,
         participations=participations,
     )
-    return run.delta(epsilon, direction=direction, certified=certified)
+    return run.delta(epsilon, direction=direction, certified=certified, rtol=rtol)
 
 
 def rdp_epsilon(

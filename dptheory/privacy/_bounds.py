@@ -15,6 +15,8 @@ NOISE = (0.05, 1000.0)
 MAX_STEPS = 1_000_000
 RATE = (1e-8, 1.0)
 DELTA = (1e-30, 0.99)
+RTOL = 1e-4
+"""Relative width of a bracket at which nothing is asked that takes seconds."""
 LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, BLOCKS, BOTH, NONE = (
     "saddle line",
     "Gaussian",
@@ -122,3 +124,8 @@ def valid_delta(delta: float) -> float:
         raise error.retold(
             f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
         ) from None
+
+
+def valid_rtol(rtol: float) -> float:
+    """A relative width."""
+    return _validate.real("rtol", rtol, 0.0, 1.0, ends="()")

@@ -3,13 +3,15 @@
 import math
 from typing import Any
 
+import scipy
+
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
 from dptheory.privacy._composition import Composition, alike_steps, directions_of
 from dptheory.privacy._crossing import crossing, first_that_fits
-from dptheory.privacy._noise_scale import NoNoiseError, about_poisson, least_scale, quick_delta, root
+from dptheory.privacy._noise_scale import GAP, NoNoiseError, about_poisson, least_scale, quick_delta, root
 from dptheory.privacy._parts import RandomAllocation, Step, plain, values_of
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
@@ -23,8 +25,11 @@ _BEYOND = (
 
 def least_noise_multiplier(
     *,
-    epsilon: float,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    true_positive_rate: float | None = None,
+    false_positive_rate: float | None = None,
     sampling_rate: float | None = None,
     steps: int,
     adjacency: str = "add-remove",
@@ -34,15 +39,20 @@ def least_noise_multiplier(
     direction: str = "worst",
     certified: bool = False,
 ) -> float:
-    """The least noise multiplier whose upper bound of epsilon fits the budget, to 1e-6 relative.
+    """The least noise multiplier that keeps a budget of epsilon, or of what an attacker can do, to 1e-6 relative.
 
-    ``epsilon_bounds(...).upper`` is at most ``epsilon`` at the returned sigma. Where the bounds are wide (:func:`epsilon_bounds`
-    says where) sigma is safe, but may be larger than needed; for other than Poisson sampling it is found to 0.1 %.
+    ``epsilon_bounds(...).upper`` is at most ``epsilon`` at the returned sigma; or the upper bound of the advantage, or of the true
+    positive rate, of any attack on one record is at most what is asked for (:meth:`Composition.attack` gives them). Where the
+    bounds are wide (:func:`epsilon_bounds` says where) sigma is safe, but may be larger than needed; for other than Poisson
+    sampling it is found to 0.1 %, and for a true positive rate to 0.01 %.
 
     Args:
-        epsilon: > 0.
+        epsilon: > 0; with ``delta``. One of ``epsilon``, ``advantage`` and ``true_positive_rate`` is given.
+        advantage: in (0, 1): true positive rate less false positive rate of any attack, at most.
+        true_positive_rate: in (0, 1], above ``false_positive_rate``: share of the records in the data that any attack finds, at most.
+        false_positive_rate: with ``true_positive_rate``: share of the other records that the attack accuses, in (0, 1).
         delta, sampling_rate, steps, adjacency, sampling, steps_per_epoch, participations, direction, certified: as for
-            :func:`epsilon_bounds`.
+            :func:`epsilon_bounds`; attacks are of the worst direction.
 
     Returns:
         sigma in [0.05, 1000]; 0.05 where less would do. :meth:`Composition.noise_scale` of one step with noise 1 answers from 1e-15
@@ -57,11 +67,27 @@ def least_noise_multiplier(
         >>> from dptheory.privacy import least_noise_multiplier
         >>> [round(least_noise_multiplier(epsilon=1.0, delta=1e-5, sampling_rate=1.0, steps=steps), 1) for steps in (10, 1)]
         [11.8, 3.7]
+
+        One release of which no attack has an advantage above 0.1: by hand, 2 Phi(1 / (2 sigma)) - 1 = 0.1.
+        >>> round(least_noise_multiplier(advantage=0.1, sampling_rate=1.0, steps=1), 3)
+        3.979
     """
-    budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     certified = _validate.flag("certified", certified)
     law: dict[str, Any] = {"steps_per_epoch": steps_per_epoch, "participations": participations}
     run = alike_steps(1.0, sampling_rate, steps, adjacency=adjacency, sampling=sampling, **law)
+    rates = {"true_positive_rate": true_positive_rate, "false_positive_rate": false_positive_rate}
+    if advantage is not None or any(rate is not None for rate in rates.values()):
+        for name, value in {"epsilon": epsilon, "delta": delta}.items():
+            if value is not None:
+                raise ArgumentError(name, "be left out with a budget of what an attacker can do", value)
+        if directions_of(run, direction) != directions_of(run, "worst"):
+            raise ArgumentError("direction", "be 'worst' with a budget of what an attacker can do", direction)
+        return _noise_against(run, advantage, rates, certified)
+    if epsilon is None or delta is None:
+        raise ArgumentError(
+            "epsilon" if epsilon is None else "delta", "be given, or advantage, or true_positive_rate", None
+        )
+    budget = _validate.real("epsilon", epsilon, 0.0, ends="()")
     directions, delta = directions_of(run, direction), valid_delta(delta)
     try:
         return least_scale(run.parts, directions, epsilon=budget, delta=delta, certified=certified, noises=NOISE)
@@ -72,6 +98,52 @@ def least_noise_multiplier(
             budget,
             then=_BEYOND if sampling == "poisson" else "",
         ) from None
+
+
+_RATE_GAP = 1e-4
+"""Relative, of the noise that a true positive rate asks for: each of its bounds takes dozens of deltas."""
+
+
+def _noise_against(run: Composition, advantage: float | None, rates: dict[str, float | None], certified: bool) -> float:
+    """The least noise at which no attack has a larger advantage, or true positive rate, than is asked for."""
+    if advantage is not None:
+        for name, value in rates.items():
+            if value is not None:
+                raise ArgumentError(name, "be left out with advantage", value)
+        most, of = _validate.real("advantage", advantage, 0.0, 1.0, ends="()"), None
+        mu = 2 * float(scipy.special.ndtri((1 + most) / 2))
+    else:
+        for name, value in rates.items():
+            if value is None:
+                raise ArgumentError(name, "be given with the other rate", None)
+        of = _validate.real("false_positive_rate", rates["false_positive_rate"], 0.0, 1.0, ends="()")
+        most = _validate.real("true_positive_rate", rates["true_positive_rate"], of, 1.0, ends="()")
+        mu = float(scipy.special.ndtri(most) - scipy.special.ndtri(of))
+
+    def excess(log_noise: float, certified: bool = False) -> float:
+        noisy = run.scaled(math.exp(log_noise))
+        by_rate = None if of is None else noisy.tradeoff(of, certified=certified).lower
+        found = noisy.advantage(certified=certified).upper if by_rate is None else 1.0 - by_rate
+        return math.log(found / most) if found > 0.0 else -math.inf
+
+    low, high = map(math.log, NOISE)
+    if excess(high) > 0.0:
+        raise ArgumentError(
+            "advantage" if of is None else "true_positive_rate",
+            f"be larger, or steps fewer: sigma = {NOISE[1]:g} is not enough",
+            most,
+        )
+    # a guess: as if the record took part in a mean number of steps, and they were known
+    values = about_poisson(run.parts)
+    taken = max(math.fsum(step.sampling_rate * step.count for step in values), 1e-3)
+    found = math.exp(
+        root(excess, min(max(math.log(math.sqrt(taken) / mu), low), high), low, high, GAP if of is None else _RATE_GAP)
+    )
+    fitting = first_that_fits(max(found, NOISE[0]), NOISE[1], lambda noise: excess(math.log(noise), certified) <= 0.0)
+    assert fitting is not None or certified
+    if fitting is None:
+        raise ArgumentError("certified", "be False here: no enclosure keeps the budget", True)
+    return fitting
 
 
 def max_steps(

@@ -16,12 +16,14 @@ from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
     DIRECTIONS,
     NOISE,
+    RTOL,
     SAMPLINGS,
     Direction,
     EpsilonBounds,
     Found,
     ProbabilityBounds,
     valid_delta,
+    valid_rtol,
 )
 from dptheory.privacy._noise_scale import least_scale
 from dptheory.privacy._parts import (
@@ -133,7 +135,9 @@ class Composition:
                 then="; or use sampling 'poisson'",
             )
 
-    def epsilon(self, delta: float, *, direction: str = "worst", certified: bool = False) -> EpsilonBounds:
+    def epsilon(
+        self, delta: float, *, direction: str = "worst", certified: bool = False, rtol: float = RTOL
+    ) -> EpsilonBounds:
         """Bounds of the least epsilon at which the run is (epsilon, delta)-private; report the upper one.
 
         Args:
@@ -141,6 +145,8 @@ class Composition:
             direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
             certified: an enclosure in ball arithmetic (needs python-flint), which assumes nothing of rounding: of noisy values
                 alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps; some seconds per kind of step.
+            rtol: in (0, 1); of noisy values, the relative width of delta at which nothing is asked that takes seconds. In most
+                settings the bracket is some 1e-9 wide at once; where it is not, less makes it narrower, and takes longer.
 
         Returns:
             The bounds, in nats; inf where no method has an upper one.
@@ -156,17 +162,24 @@ class Composition:
             4.3772
         """
         delta = valid_delta(delta)
-        found = _epsilon(self.parts, directions_of(self, direction), delta, _validate.flag("certified", certified))
+        found = _epsilon(
+            self.parts, directions_of(self, direction), delta, _validate.flag("certified", certified), valid_rtol(rtol)
+        )
         return EpsilonBounds(
-            lower=found.lower, estimate=(found.lower + found.upper) / 2, upper=found.upper, method=found.method
+            lower=float(found.lower),
+            estimate=float(found.lower + found.upper) / 2,
+            upper=float(found.upper),
+            method=found.method,
         )
 
-    def delta(self, epsilon: float, *, direction: str = "worst", certified: bool = False) -> ProbabilityBounds:
+    def delta(
+        self, epsilon: float, *, direction: str = "worst", certified: bool = False, rtol: float = RTOL
+    ) -> ProbabilityBounds:
         """Bounds of the least delta at which the run is (epsilon, delta)-private; report the upper one.
 
         Args:
             epsilon: >= 0.
-            direction, certified: as for :meth:`epsilon`.
+            direction, certified, rtol: as for :meth:`epsilon`.
 
         Returns:
             The bounds, in [0, 1].
@@ -182,8 +195,14 @@ class Composition:
             0.1269
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-        found = _delta(self.parts, directions_of(self, direction), epsilon, _validate.flag("certified", certified))
-        return ProbabilityBounds(lower=found.lower, upper=found.upper, method=found.method)
+        found = _delta(
+            self.parts,
+            directions_of(self, direction),
+            epsilon,
+            _validate.flag("certified", certified),
+            valid_rtol(rtol),
+        )
+        return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=found.method)
 
     def advantage(self, *, certified: bool = False) -> ProbabilityBounds:
         """Bounds of the largest true positive rate less false positive rate of any attack on one record: delta(0).
@@ -241,7 +260,7 @@ class Composition:
         exact = _certified_tests(self.parts, directions_of(self, "worst")) if certified else about
         found = [least_false_negatives(curve, alpha, near) for curve, near in zip(exact, about, strict=True)]
         return ProbabilityBounds(
-            lower=min(low for low, _ in found), upper=min(high for _, high in found), method=method
+            lower=float(min(low for low, _ in found)), upper=float(min(high for _, high in found)), method=method
         )
 
     def attack(self, *, false_positive_rate: float = 0.01, certified: bool = False) -> AttackRisk:
@@ -463,15 +482,17 @@ def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Cur
 
 
 @functools.lru_cache(maxsize=512)
-def _epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float, certified: bool) -> Found:
-    ask = certified_epsilon if certified else methods.epsilon_of
-    return _sound(ask(plain(parts), directions, delta), parts)
+def _epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float, certified: bool, rtol: float) -> Found:
+    if certified:
+        return certified_epsilon(plain(parts), directions, delta)
+    return _sound(methods.epsilon_of(plain(parts), directions, delta, rtol), parts)
 
 
 @functools.lru_cache(maxsize=512)
-def _delta(parts: Parts, directions: tuple[Direction, ...], epsilon: float, certified: bool) -> Found:
-    ask = certified_delta if certified else methods.delta_of
-    return _sound(ask(plain(parts), directions, epsilon), parts)
+def _delta(parts: Parts, directions: tuple[Direction, ...], epsilon: float, certified: bool, rtol: float) -> Found:
+    if certified:
+        return certified_delta(plain(parts), directions, epsilon)
+    return _sound(methods.delta_of(plain(parts), directions, epsilon, rtol), parts)
 
 
 def _sound(found: Found, parts: Parts) -> Found:

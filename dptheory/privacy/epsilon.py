@@ -13,9 +13,10 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
     lattice         more than 16 kinds, a schedule: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
-    saddle line     the inversion integral: ten digits where noise is .05 to 1000, rates are from 1e-8, and there are up to 10^6
-                    steps of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards for the other. Nearly
-                    every number comes from here. It is wide where the losses have two scales: steps that are few, and rare.
+    saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
+                    steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
+                    for the other. Nearly every number comes from here. It is wide where the losses have two scales: steps that
+                    are few, and rare. What takes long is asked where the bracket is wider than ``rtol`` alone.
     participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
                     record hardly ever takes part.
     lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
@@ -49,7 +50,7 @@ import functools
 import math
 from collections.abc import Callable
 
-from dptheory.privacy._bounds import ADDED, CHANCE, GRID, RENYI, Direction, Found, Unresolved
+from dptheory.privacy._bounds import ADDED, CHANCE, GRID, RENYI, RTOL, Direction, Found, Unresolved
 from dptheory.privacy._parts import (
     FixedSizeStep,
     IndexSteps,
@@ -76,17 +77,22 @@ from dptheory.privacy.methods.saddle._brackets import SaddleLine
 
 __all__: tuple[str, ...] = ()
 
-METHODS: tuple[Method, ...] = (
-    Gaussian(),
-    OneStep(),
-    ManyKinds(),
-    SaddleLine(),
-    Participations(),
-    Lattice(),
-    Renyi(),
-    Grid(),
-)
-"""Of noisy values alone, in the order in which they are asked."""
+
+@functools.cache
+def value_methods(rtol: float) -> tuple[Method, ...]:
+    """Of noisy values alone, in the order in which they are asked; ``rtol``: the relative width that is narrow enough."""
+    return (
+        Gaussian(),
+        OneStep(),
+        ManyKinds(),
+        SaddleLine(rtol),
+        Participations(),
+        Lattice(),
+        Renyi(),
+        Grid(),
+    )
+
+
 _ROUGH = 1e-7
 _NARROW = 1e-3
 """Relative width at which no grid is asked for index sets: it takes seconds."""
@@ -94,38 +100,41 @@ _LEAST_ABOUT, _NEAR, _PASSES = 1e-30, 100.0, 4
 """An upper bound of delta leaves out a share of about what it is: what is found must not be far above that."""
 
 
-def epsilon_of(parts: Parts, directions: tuple[Direction, ...], delta: float) -> Found:
-    """Bounds of the least epsilon at which delta(epsilon) <= delta in all directions."""
+def epsilon_of(parts: Parts, directions: tuple[Direction, ...], delta: float, rtol: float = RTOL) -> Found:
+    """Bounds of the least epsilon at which delta(epsilon) <= delta in all directions.
+
+    ``rtol``: of noisy values, the relative width at which nothing is asked that takes seconds.
+    """
     if fixed := _fixed(parts):
         return _fixed_epsilon(fixed, directions, delta)
     first, *others = directions
-    found = epsilon_in(parts, first, delta)
+    found = epsilon_in(parts, first, delta, rtol)
     for direction in others:
         # delta falls with epsilon: where it is small enough here, the other direction's epsilon is no larger
         if found.lower < math.inf and not _delta_is_at_most(delta, parts, direction, found.lower):
-            found = found.with_more(epsilon_in(parts, direction, delta))
+            found = found.with_more(epsilon_in(parts, direction, delta, rtol))
     return found
 
 
-def delta_of(parts: Parts, directions: tuple[Direction, ...], epsilon: float) -> Found:
+def delta_of(parts: Parts, directions: tuple[Direction, ...], epsilon: float, rtol: float = RTOL) -> Found:
     """Bounds of the least delta(epsilon) that holds in all directions; epsilon >= 0."""
-    first, *others = (delta_in(parts, one, epsilon) for one in directions)
+    first, *others = (delta_in(parts, one, epsilon, rtol) for one in directions)
     return functools.reduce(Found.with_more, others, first)
 
 
-def epsilon_in(parts: Parts, direction: Direction, delta: float) -> Found:
+def epsilon_in(parts: Parts, direction: Direction, delta: float, rtol: float = RTOL) -> Found:
     """Bounds of the least epsilon of one direction."""
     if _allocated(parts):
         return allocation_epsilon(parts, direction, delta)
     values = values_of(parts, hidden=False)
     if not values or not _within_samples(parts) or chance(values) > delta:
         if _only_values(parts):
-            return _asked(values, direction, delta=delta)
+            return _asked(values, direction, rtol, delta=delta)
         return _with_more_than_values_epsilon(parts, direction, delta)
     return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
 
 
-def delta_in(parts: Parts, direction: Direction, epsilon: float) -> Found:
+def delta_in(parts: Parts, direction: Direction, epsilon: float, rtol: float = RTOL) -> Found:
     """Bounds of delta(epsilon) of one direction."""
     if fixed := _fixed(parts):
         return _fixed_delta(fixed, direction, epsilon)
@@ -133,7 +142,7 @@ def delta_in(parts: Parts, direction: Direction, epsilon: float) -> Found:
         return allocation_delta(parts, direction, epsilon)
     if _only_values(parts):
         values = values_of(parts, hidden=False)
-        return _asked(values, direction, epsilon=epsilon)
+        return _asked(values, direction, rtol, epsilon=epsilon)
     return _on_the_grid(_around(parts, direction, epsilon), parts, direction, epsilon)
 
 
@@ -167,12 +176,14 @@ def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
 # --- noisy values alone -----------------------------------------------------------------------------------------------------
 
 
-def _asked(values: Steps, direction: Direction, *, epsilon: float = 0.0, delta: float | None = None) -> Found:
+def _asked(
+    values: Steps, direction: Direction, rtol: float, *, epsilon: float = 0.0, delta: float | None = None
+) -> Found:
     """Bounds of epsilon at a delta, or of delta at an epsilon: the narrowest ends of all methods that serve, up to a narrow one."""
     if not values:
         return Found(0.0, 0.0, Gaussian.name, Gaussian.name)
     found = Found(0.0, 1.0 if delta is None else math.inf)
-    for method in METHODS:
+    for method in value_methods(rtol):
         if not method.serves(values, direction):
             continue
         bracket = (

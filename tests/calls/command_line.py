@@ -57,6 +57,10 @@ COMMANDS: dict[str, dict[str, str]] = {
         "--mechanism": "DP-SGD", "--unit": "one user", "--public": "N", "--sampler": "Poisson", "--randomness": "seed 0",
         "--tuning": "none",
     },
+    "privacy compare": {
+        "--noise-multiplier": "2", "--sampling-rate": "0.1", "--steps": "10", "--delta": "1e-5", "--tool": "dptheory RDP",
+        "--limit": "20",
+    },
     "privacy index": {
         "--dim": "8", "--keep": "3", "--epsilon": "1", "--delta": "1e-5", "--groups": "1", "--steps": "1",
     },
@@ -74,6 +78,9 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
             "--dim": "100", "--subspace-dim": "10", "--clip-norm": "10", "--residual-clip": "2", "--epsilon": "1",
             "--delta": "1e-5",
         },
+    ),
+    "privacy compare": (
+        {"--search": "1", "--law": "core", "--seed": "0", "--tool": "dptheory RDP", "--out": "found.jsonl"},
     ),
     "privacy index": (
         {"--dim": "8", "--keep": "3", "--epsilon": "1", "--sampling-rate": "1", "--noise-multiplier": "4"},
@@ -95,6 +102,8 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         {**_DIFFER, "--epsilon": "1", "--delta": "1e-5"},
         {**_FILE, "--epsilon": "1", "--delta": "1e-5"},
         {"--epsilon": "1", "--delta": "1e-5", "--steps": "6", **_EPOCHS},
+        {"--advantage": "0.5", "--sampling-rate": "1", "--steps": "1"},
+        {"--true-positive-rate": "0.5", "--false-positive-rate": "0.1", "--sampling-rate": "1", "--steps": "1"},
     ),
     "privacy tradeoff": (_DIFFER, _FILE, {"--noise-multiplier": "2", "--steps": "6", **_EPOCHS}),
     "privacy steps": (

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from dptheory import papers
 from dptheory.privacy import Composition, FreshMask, Step, privacy_statement
 from dptheory.pruning import SubsetMallows
-from tests.calls import Calls, call, dear, slow
+from tests.calls import Calls, call, dear, slow, used
 
 _SETTING = papers.PaperSetting(name="one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
@@ -23,14 +23,14 @@ _STATEMENT = f"{_PRIVACY}.PrivacyStatement"
 CALLS: Calls = {
     f"{_PRIVACY}.epsilon_bounds": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, delta=1e-5, adjacency="add-remove",
-             sampling="poisson", direction="worst", certified=False),
+             sampling="poisson", direction="worst", certified=False, rtol=1e-6),
         dear(noise_multiplier=2.0, steps=6, delta=1e-5, sampling="random allocation", steps_per_epoch=3, participations=2),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.delta_bounds": [
         dear(noise_multiplier=2.0, steps=6, epsilon=1.0, sampling="random allocation", steps_per_epoch=3, participations=2),
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=1, epsilon=1.0, adjacency="add-remove",
-             sampling="poisson", direction="worst", certified=False),
+             sampling="poisson", direction="worst", certified=False, rtol=1e-6),
         dear(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, epsilon=4.0, adjacency="add-remove"),
     ],
     f"{_PRIVACY}.Step": [call(**_SAMPLED)],
@@ -41,8 +41,8 @@ CALLS: Calls = {
     f"{_PRIVACY}.JointStep": [call(**_SAMPLED, mechanism=SubsetMallows(8, 3, theta=0.3), groups=2)],
     f"{_PRIVACY}.MaskedStep": [call(**_SAMPLED, mask=FreshMask(dim=10, keep=2))],
     _COMPOSITION: [call(parts=[Step(**_SAMPLED)], adjacency="replace-one")],
-    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5, direction="worst", certified=False)],
-    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0, direction="worst", certified=False)],
+    f"{_COMPOSITION}.epsilon": [call(self=_RELEASE, delta=1e-5, direction="worst", certified=False, rtol=1e-6)],
+    f"{_COMPOSITION}.delta": [call(self=_RELEASE, epsilon=1.0, direction="worst", certified=False, rtol=1e-6)],
     f"{_COMPOSITION}.advantage": [call(self=_RELEASE, certified=False)],
     f"{_COMPOSITION}.tradeoff": [dear(self=_RELEASE, false_positive_rate=0.01, certified=False)],
     f"{_COMPOSITION}.attack": [dear(self=_RELEASE, false_positive_rate=0.01, certified=False)],
@@ -75,7 +75,14 @@ CALLS: Calls = {
              sampling="poisson", direction="worst", certified=False),
         slow(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=1000, adjacency="add-remove"),
         slow(epsilon=3.0, delta=1e-5, steps=6, sampling="random allocation", steps_per_epoch=3, participations=2),
+        dear(advantage=0.1, sampling_rate=1.0, steps=10),
+        slow(true_positive_rate=0.1, false_positive_rate=0.01, sampling_rate=1.0, steps=10),
     ],
+    f"{_PRIVACY}.referee.compare": [
+        slow(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, tools=["dptheory RDP"], limit=20.0),
+    ],
+    f"{_PRIVACY}.referee.draw": [used(list, count=2, seed=0, law="core")],
+    f"{_PRIVACY}.referee.search": [slow(count=1, seed=0, tools=["dptheory RDP"], limit=20.0, law="core")],
     f"{_PRIVACY}.least_noise_beside": [
         dear(spent=_RELEASE, epsilon=40.0, delta=1e-5, sampling_rate=1.0, steps=10),
     ],
@@ -125,6 +132,7 @@ CALLS: Calls = {
     ],
     "dptheory.privacy.auditing.one_run_epsilon": [
         call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, confidence=0.95, guesses=40),
+        call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, epsilon=1.0),
         dear(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, composition=_RELEASE),
     ],
     "dptheory.privacy.masked_sensitivity": [

@@ -98,7 +98,10 @@ def test_check_writes_evidence(tmp_path: Path) -> None:
     result = _run("check", "gip.eq18", "gip.norm", "--budget", "10m", "--seed", "3", "--json", str(file))
     assert result.exit_code == 0, result.output
     assert "4 passed, 0 failed" in result.stdout
-    assert "every check would notice a relative error of 0.002 (the coarsest: gip.norm, mean norm, d = 50)" in result.stdout
+    assert (
+        "every check would notice a relative error of 0.002 (the coarsest: gip.norm, mean norm, d = 50)"
+        in result.stdout
+    )
     rows = json.loads(file.read_text(encoding="utf-8"))
     assert {row["claim"] for row in rows} == {"gip.eq18", "gip.norm"}
     assert all(row["passed"] and row["seed"] == 3 for row in rows)

@@ -187,7 +187,8 @@ def test_index_sets_that_no_grid_holds_have_wide_bounds(
 
 def test_two_steps_of_little_noise_have_bounds() -> None:
     """By hand, rate q, t = 25: one step drawn, with the loss log q (1 - q) + t^2 / 2 + t g, or both, with chance q^2."""
-    found = Composition([step(0.04, 1e-5, 2)]).epsilon(1e-5)
+    run = Composition([step(0.04, 1e-5, 2)])
+    usual, found = run.epsilon(1e-5), run.epsilon(1e-5, rtol=1e-9)
     with mpmath.workdps(40):
         q, t = mpmath.mpf(1e-5), mpmath.mpf(25)
 
@@ -198,6 +199,7 @@ def test_two_steps_of_little_noise_have_bounds() -> None:
 
         truth = mpmath.findroot(excess, (299, 301), solver="anderson", tol=1e-30)
     assert found.lower <= truth <= found.upper < found.lower * (1 + 1e-10)
+    assert usual.lower <= truth <= usual.upper < usual.lower * (1 + 1e-4)  # no more than what was asked for
 
 
 def test_a_record_in_no_sample_shows_nothing_in_its_index_sets_either() -> None:

@@ -158,6 +158,19 @@ def test_what_is_guessed_by_default() -> None:
     assert [found(*gaussian(1.0, m, 0)).guesses for m in (5, 10, 1000, 5000)] == [5, 10, 126, 282]
 
 
+@pytest.mark.parametrize("composition", [None, GAUSSIAN])
+@pytest.mark.parametrize(("epsilon", "canaries"), [(0.0, 60), (1.0, 60), (4.0, 1000), (6.0, 4000)])
+def test_a_claim_falls_where_all_guesses_are_right(
+    epsilon: float, canaries: int, composition: Composition | None
+) -> None:
+    """And without need no more is guessed than where nothing is claimed."""
+    scores, coins = with_hits(canaries, canaries, canaries)
+    one = found(scores, coins, epsilon=epsilon, composition=composition)
+    usual = found(scores, coins, composition=composition)
+    assert one.hits == one.guesses >= usual.guesses and one.epsilon_lower > epsilon
+    assert one.guesses == usual.guesses or usual.epsilon_lower < 1.1 * max(epsilon, 0.01) + 0.01
+
+
 GOOD, COINS = np.linspace(0, 1, 30), np.arange(30) % 2
 
 
@@ -180,6 +193,8 @@ GOOD, COINS = np.linspace(0, 1, 30), np.arange(30) % 2
         ({"guesses": 4}, "guesses 5..30"),
         ({"guesses": 31}, "guesses 5..30"),
         ({"guesses": 7.5}, "guesses"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": 1.0, "guesses": 8}, "epsilon"),
         ({"composition": Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)}, "composition"),
     ],
 )

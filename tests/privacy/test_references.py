@@ -111,7 +111,12 @@ def test_a_witness_whose_exponentials_underflow() -> None:
     low, high = pld_bracket(Loss("remove", noise, rate), 19, 2.1519187099376483e-11)
     assert low <= 2282.32136 <= high
     found = privacy.epsilon_bounds(
-        noise_multiplier=noise, sampling_rate=rate, steps=19, delta=2.1519187099376483e-11, direction="remove"
+        noise_multiplier=noise,
+        sampling_rate=rate,
+        steps=19,
+        delta=2.1519187099376483e-11,
+        direction="remove",
+        rtol=1e-11,
     )
     assert found.lower <= 2282.3213693317 <= found.upper and found.upper - found.lower < 1e-7
 

@@ -22,6 +22,7 @@ from dptheory.privacy import (
     JointStep,
     MaskedStep,
     PrivacyStatement,
+    RandomAllocation,
     Step,
     gaussian_delta,
     gaussian_epsilon,
@@ -38,6 +39,18 @@ from tests.said import says
 
 RUN = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
 LAW = SubsetMallows(12, 4, theta=0.05)
+
+
+def test_a_statement_names_the_law_that_is_accounted_for() -> None:
+    """A shuffled run is not what the epsilon of Poisson batches speaks of."""
+    poisson = Composition([Step(noise_multiplier=1.1, sampling_rate=0.01, count=100)])
+    allocated = Composition([RandomAllocation(noise_multiplier=1.1, steps_per_epoch=10, count=2)])
+    for run, named, other in ((poisson, "Poisson", "shuffled"), (allocated, "random allocation", "Poisson")):
+        assert privacy_statement(composition=run, delta=1e-5).sampler == named
+        assert privacy_statement(composition=run, delta=1e-5, sampler=f"{named}, seed 1").sampler == f"{named}, seed 1"
+        with refused("sampler", other):
+            privacy_statement(composition=run, delta=1e-5, sampler=other)
+    assert privacy_statement(composition=RUN, delta=1e-5, sampler="every record in every step").sampler
 
 
 def stated(**changes: object) -> PrivacyStatement:

@@ -181,7 +181,7 @@ def test_a_search_for_the_noise_ends_where_any_will_do(
 def test_of_lines_as_wide_the_lower_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two brackets from 0 on are equally wide, relative to their ends."""
     found = {"whole": Chernoff(1.0, 5.0), "long": Chernoff(1.0, -100.0)}
-    monkeypatch.setattr(_saddle_delta, "_lines", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
+    monkeypatch.setattr(_saddle_delta, "lines_by", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
     low, high = lines_near(step_losses(one(1.0, 1e-3, 10), "add"), 1.0).delta_bracket(1.0)
     assert low == 0.0 and high == pytest.approx(math.exp(-101), rel=1e-9, abs=0.0)
 

@@ -21,20 +21,11 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from dptheory.privacy.referee import TOOLS, Outcome, Setting, Worker
 from dptheory.training import runs
 from dptheory.training.benchmarks import _accountants, _arms, _calculators, _mechanisms, _networks, _steps
 from dptheory.training.benchmarks.__main__ import app
-from dptheory.training.benchmarks._accountants import (
-    TOOLS,
-    Answer,
-    Certified,
-    Outcome,
-    Setting,
-    Worker,
-    draw,
-    excess,
-    summaries,
-)
+from dptheory.training.benchmarks._accountants import Answer, Certified, draw, excess, summaries
 from dptheory.training.benchmarks._timing import Case, compare
 from dptheory.training.networks import mlp
 from dptheory.training.runs import _prepare, _train, from_dict
@@ -280,6 +271,8 @@ def test_settings_are_drawn_over_the_core_and_certified() -> None:
 
 def test_every_tool_knows_the_easy_setting() -> None:
     found = {name: tool.epsilon(setting=EASY.setting) for name, tool in TOOLS.items()}
+    estimates = {name: found.pop(name) for name, tool in TOOLS.items() if tool.estimate}
+    assert list(estimates) == ["Opacus GDP"] and estimates["Opacus GDP"][1] < 0.95 * EASY.lower
     assert {name for name, (_, upper) in found.items() if not EASY.lower - 1e-9 <= upper < 1.15 * EASY.upper} == set()
     assert {name for name, (lower, _) in found.items() if lower is not None} == {"dptheory", "prv-accountant"}
     assert all(lower is None or lower <= EASY.upper for lower, _ in found.values())
@@ -384,7 +377,7 @@ def test_a_stopped_run_goes_on_and_other_options_begin_anew_of_accountants(
 
     def run(name: str, *options: str) -> dict[str, list[dict[str, object]]]:
         monkeypatch.setattr(_accountants, "TOOLS", {name: TOOLS["dptheory"]})
-        monkeypatch.setattr(_accountants, "_warm_up", lambda name: None)
+        monkeypatch.setattr(_accountants, "warm_up", lambda name: None)
         try:
             done = CliRunner().invoke(app, ["accountants", "--noise-count", "0", "--out", str(out), *options])
         finally:

@@ -64,7 +64,8 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
     },
     commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
     commands.sweep: {
-        "workers": 1,
+        "workers": None,
+        "scheduler": None,
         "device": "cpu",
         "hours": None,
         "status": False,
@@ -82,10 +83,11 @@ DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
         "data": None,
         "epsilon": None,
         "delta": None,
-        "canaries": 1000,
-        "confidence": 0.95,
-        "access": "model",
+        "canaries": None,
+        "confidence": None,
+        "access": None,
         "stated": None,
+        "checkpoint": None,
         "seed": None,
         "long": False,
     },
@@ -276,6 +278,11 @@ def test_audit_of_a_loop_in_a_file(loop: str, code: int, said: str, tmp_path: Pa
     ("arguments", "named"),
     [
         (("--epsilon", "1"), "epsilon"),
+        (("--canaries", "1000"), "canaries"),
+        (("--confidence", "0.95"), "confidence"),
+        (("--access", "model"), "access"),
+        (("--checkpoint", "seed.json"), "checkpoint"),
+        (("--of", "n.py:t", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5", "--long"), "long"),
         (("--of", "nothing.py:train"), "data"),
         (("--of", "nothing.py:train", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5"), "of"),
         (("--of", "train", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5"), "of"),
@@ -387,7 +394,7 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.exit_code, done.output) == (0, "")
     watcher = asked[0][1].pop("watcher")
     assert watcher._start is start and watcher._console.stderr is True
-    usual = {"places": places, "workers": 1, "device": "cpu", "hours": None, "allow_dirty": False}
+    usual = {"places": places, "workers": 1, "executor": None, "device": "cpu", "hours": None, "allow_dirty": False}
     assert asked == [("masking", usual)] and asked_standing == [("masking", places)]
     left = CliRunner().invoke(app, [*STUDY, "--workers", "3", "--hours", "1.5", "--device", "auto", "--allow-dirty"])
     assert (left.exit_code, left.stdout, left.stderr) == (
@@ -396,7 +403,8 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
         "runs are left; run the same command again to continue\n",
     )
     asked[1][1].pop("watcher")
-    assert asked[1][1] == {"places": places, "workers": 3, "device": "auto", "hours": 1.5, "allow_dirty": True}
+    asked_for = {"places": places, "workers": 3, "executor": None, "device": "auto", "hours": 1.5, "allow_dirty": True}
+    assert asked[1][1] == asked_for
     for says in ("failed: x, y\n", "failed: x\n"):
         failed = CliRunner().invoke(app, STUDY)
         assert (failed.exit_code, failed.stdout, failed.stderr) == (1, "", says)

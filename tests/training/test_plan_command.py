@@ -87,7 +87,7 @@ def test_where_every_option_goes(planned: Planned) -> None:
     assert len(given.pop("private")) == 240
     assert given.pop("journal") == Path("j")
     wanted = {name[2:].replace("-", "_"): value for name, value in fixed.items()}
-    assert given == wanted | {"num_examples": 240, "epsilon": 3.0, "delta": 1e-5}
+    assert given == wanted | {"num_examples": 240, "epsilon": 3.0, "delta": 1e-5, "executor": None}
     assert isinstance(planned.model, torch.nn.Linear) and len(planned.public) == 60
 
 

@@ -79,7 +79,7 @@ def test_the_command_writes_what_was_measured(tmp_path: Path, monkeypatch: pytes
         app, ["practice", "--out", str(out), "--rounds", "3", "--threads", threads, "--only", "time"]
     )
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(out.read_networks())
+    found: dict[str, Any] = json.loads(out.read_text("utf-8"))
     assert found["parts"] == {"time/views": {"answer": 3}} and found["rounds"] == 3
     assert {"torch", "opacus"} <= set(found["versions"])
 

@@ -15,7 +15,7 @@ MOST = 10**6
 _LOOKED_AT = 256
 """Records from which labels and the largest size of an input are read."""
 _LEAST_LENGTH = 10.0
-"""Of an input, so that the gradient of its layer is longer than that of the bias, which all inputs share."""
+"""Of an input, in units of the clip: its gradient is to be longer than the clip, and longer than that of the bias, which all share."""
 
 
 class Records(Dataset[Any]):
@@ -42,11 +42,12 @@ def length(name: str, records: Any) -> int:
     return len(records)
 
 
-def made(data: Any, canaries: int, access: str, rng: np.random.Generator) -> Dataset[Any]:
+def made(data: Any, canaries: int, access: str, rng: np.random.Generator, clip: float = 1.0) -> Dataset[Any]:
     """So many canaries: records with another label, or, where gradients are seen, inputs that are orthogonal to each other.
 
-    An input of the second kind is 0 but for one entry, as large as the largest input is long, at least 10. The gradients of a first
-    layer that is dense are then orthogonal, too, as long as there are no more canaries than entries; the next ones are their opposites.
+    An input of the second kind is 0 but for one entry, as large as the largest input is long, at least 10 and 10 ``clip``. The
+    gradients of a first layer that is dense are then orthogonal, too, as long as there are no more canaries than entries; the next
+    ones are their opposites.
 
     Raises:
         ValueError: records that are no pairs of a tensor of floats and a whole label, or more canaries than can differ.
@@ -57,7 +58,9 @@ def made(data: Any, canaries: int, access: str, rng: np.random.Generator) -> Dat
         _require_pair(row)
     classes = max(int(label) for _, label in rows) + 1
     if access == "gradients":
-        longest = max(_LEAST_LENGTH, *(float(torch.linalg.vector_norm(features)) for features, _ in rows))
+        longest = max(
+            _LEAST_LENGTH * max(1.0, clip), *(float(torch.linalg.vector_norm(features)) for features, _ in rows)
+        )
         most = 2 * min(row[0].numel() for row in rows)
         if canaries > most:  # the same inputs again
             raise ArgumentError(

@@ -71,11 +71,10 @@ _FINE_RATE = 1.5 * 2.0**-16
 """Half-way between two multiples of 2^-16: what has no finer uniform numbers draws a third too often, or too seldom."""
 
 
-def law(name: str, drawn: Sequence[Indices], records: int, rate: float) -> list[Finding]:
+def law(drawn: Sequence[Indices], records: int, rate: float) -> list[Finding]:
     """Batches against the law of Poisson samples: all statements are exact.
 
     Args:
-        name: of what draws them.
         drawn: the records of every batch, numbers 0 to ``records`` - 1.
         records: how many there are.
         rate: with which each is drawn.
@@ -84,42 +83,32 @@ def law(name: str, drawn: Sequence[Indices], records: int, rate: float) -> list[
     inside = np.zeros((len(drawn), records))
     for row, batch in zip(inside, drawn, strict=True):
         row[batch] = 1.0
-    apart = 2 * (len(drawn) // 2)
-    both = _laws.product(inside.T, inside)
-    again = (inside[0:apart:2] * inside[1:apart:2]).sum(0)
-    repeats = sizes.sum() - inside.sum()
-    return [
+    once = [
         _findings.binomial(
-            f"{name}: sampling rate",
+            "sampling rate",
             "records are drawn into batches with the rate that the account has",
             int(inside.sum()),
             inside.size,
             rate,
         ),
-        _findings.equal(f"{name}: repeats", "no record is drawn twice into one batch", float(repeats), 0.0),
-        _findings.law_of_sizes(
-            f"{name}: law of batch sizes", "batch sizes are those of Poisson samples", sizes, records, rate
-        ),
-        _findings.binomial_of_each(
-            f"{name}: each record",
-            "no record is drawn more often than another",
-            inside.sum(0).astype(np.int64),
-            len(drawn),
-            rate,
-        ),
-        _findings.binomial_of_each(
-            f"{name}: pairs of records",
-            "whether a record is drawn tells nothing about another",
-            both[np.triu_indices(records, 1)].astype(np.int64),
-            len(drawn),
-            rate**2,
-        ),
-        _findings.binomial_of_each(
-            f"{name}: fresh batches",
-            "whether a record is drawn tells nothing about the next batch",
-            again.astype(np.int64),
-            apart // 2,
-            rate**2,
+        _findings.equal("repeats", "no record is drawn twice into one batch", float(sizes.sum() - inside.sum()), 0.0),
+    ]
+    if rate == 1.0:
+        return once
+    apart = 2 * (len(drawn) // 2)
+    both = _laws.product(inside.T, inside)[np.triu_indices(records, 1)]
+    again = (inside[0:apart:2] * inside[1:apart:2]).sum(0)
+    counts = (
+        ("each record", "no record is drawn more often than another", inside.sum(0), len(drawn), rate),
+        ("pairs of records", "whether a record is drawn tells nothing about another", both, len(drawn), rate**2),
+        ("fresh batches", "whether it is drawn tells nothing about the next batch", again, apart // 2, rate**2),
+    )
+    return [
+        *once,
+        _findings.law_of_sizes("law of batch sizes", "batch sizes are those of Poisson samples", sizes, records, rate),
+        *(
+            _findings.binomial_of_each(name, statement, hits.astype(np.int64), trials, claimed)
+            for name, statement, hits, trials, claimed in counts
         ),
     ]
 
@@ -133,17 +122,15 @@ def loader(seed: int, secure: bool = False) -> list[Finding]:
         _, optimizer, batches = _board.private(_board.Board(plan.sizes), m.DpSgd(), plan)
         drawn = [names.numpy() for _ in range(plan.epochs) for _, names in batches]
     rate = optimizer.privacy(1e-5).sampling_rate
-    name = f"loader of make_private{', secure' if secure else ''}"
     passes = _findings.equal(
-        f"{name}: length of a pass",
+        "length of a pass",
         "a pass has as many batches as hold the records, rounded",
         len(drawn) / plan.epochs,
         max(1, round(_RECORDS / _EXPECTED)),
     )
-    stated = _findings.equal(
-        f"{name}: rate of the account", "it is that of batch size and records", rate, _EXPECTED / _RECORDS
-    )
-    return [stated, passes, *law(name, drawn, _RECORDS, rate)]
+    stated = _findings.equal("rate of the account", "it is that of batch size and records", rate, _EXPECTED / _RECORDS)
+    name = f"loader of make_private{', secure' if secure else ''}"
+    return _findings.named(name, [stated, passes, *law(drawn, _RECORDS, rate)])
 
 
 def run(config: Path, secure: bool = False) -> list[Finding]:
@@ -151,14 +138,14 @@ def run(config: Path, secure: bool = False) -> list[Finding]:
     start = prepare(read_config(config), torch.device("cpu"))
     records, rate = len(start.train), start.optimizer.privacy(1e-5).sampling_rate
     drawn = [start.batches.batch(step, 0, 1).numpy() for step in range(_STEPS)]
-    name = f"batches of dptheory run{', secure' if secure else ''}"
     stated = _findings.equal(
-        f"{name}: rate of the account",
+        "rate of the account",
         "it is that of batch size and records",
         rate,
         start.config.batch_size / records,
     )
-    return [stated, *law(name, drawn, records, rate)]
+    name = f"batches of dptheory run{', secure' if secure else ''}"
+    return _findings.named(name, [stated, *law(drawn, records, rate)])
 
 
 def fine_rates(seed: int) -> list[Finding]:

@@ -5,7 +5,7 @@ Every test is designed to refuse a true statement with probability :data:`FALSE_
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,11 @@ class Finding:
     claimed: float
     passed: bool
     chance: float | None = None
+
+
+def named(subject: str, findings: Sequence[Finding]) -> list[Finding]:
+    """The same, of this subject."""
+    return [replace(one, name=f"{subject}: {one.name}") for one in findings]
 
 
 def equal(name: str, statement: str, measured: float, claimed: float, slack: float = 0.0) -> Finding:

@@ -1,8 +1,12 @@
 """``audit``: whether the epsilon that any training loop claims can be, from one run, and what is wrong where it cannot."""
 
+import json
 import math
+import os
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,7 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
+from dptheory.files import write_atomically
 from dptheory.privacy.auditing import OneRunResult, one_run_epsilon
 from dptheory.training.audits import _canaries, _released
 from dptheory.training.audits._diagnosis import Stated, diagnosis
@@ -33,7 +38,8 @@ class LoopAudit:
         epsilon_lower: proved, at the confidence: epsilon is at least this.
         proof: the guesses that prove it, and by which bound.
         findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be asked:
-            not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold say what is wrong.
+            not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
+            cause at their head.
 
     Example: nothing was guessed.
         >>> from dptheory.privacy.auditing import OneRunResult
@@ -52,11 +58,12 @@ class LoopAudit:
 
     @property
     def stands(self) -> bool:
-        """The claim is not refuted; that it is true is never shown."""
-        return self.epsilon_lower <= self.epsilon
+        """Neither the claim is refuted nor what it rests on; that it is true is never shown."""
+        return self.epsilon_lower <= self.epsilon and all(one.passed for one in self.findings)
 
     def __str__(self) -> str:
-        verdict = "stands" if self.stands else "is false"
+        refuted = "is false" if self.epsilon_lower > self.epsilon else "does not stand"
+        verdict = "stands" if self.stands else refuted
         proof = self.proof
         lines = [
             f"epsilon {self.epsilon:g} at delta {self.delta:g} {verdict}: at least {self.epsilon_lower:.2f} is proved, "
@@ -65,7 +72,9 @@ class LoopAudit:
         ]
         for one in self.findings:
             if not one.passed:
-                lines.append(f"wrong: {one.name} is {one.measured:.3g} of what was stated, must hold: {one.statement}")
+                lines.append(
+                    f"wrong: {one.name}: {one.measured:.3g} where {one.claimed:.3g} was stated; {one.statement}"
+                )
         return "\n".join(lines)
 
 
@@ -79,16 +88,17 @@ def audit(
     confidence: float = 0.95,
     score: Callable[[Any, Any], Any] | None = None,
     access: str = "model",
-    stated: Stated | None = None,
+    stated: Stated | Callable[[int], Stated] | None = None,
     seed: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     tell: Callable[[str, int, int], None] | None = None,
 ) -> LoopAudit:
     """Train once on the data and on canaries that coins put in, guess the coins from what the loop releases, and see what that proves.
 
     Whatever the loop is, a true claim is refuted with probability 1 - confidence at most: the bound holds for every mechanism.
     With ``stated``, it is that for DP-SGD at these settings with an unknown scale of the noise, which proves more. Which of both it is
-    is decided by what is handed in, before the run, and so is the number of guesses, which grows with the claim: to refute epsilon some
-    3 e^epsilon of them have to be right at confidence .95, so that a claim of 4 needs 500 canaries or more, one of 6 a few thousand.
+    is decided by what is handed in, before the run, and so is the number of guesses: 4 sqrt(canaries), or more where the claim asks for
+    it. Without ``stated`` some 3 e^epsilon of them have to be right at confidence .95, so that a claim of 4 needs 300 canaries or more.
 
     Args:
         train: the loop; called once, with a Dataset: ``data`` and behind it the canaries that were drawn. It returns the model, a list
@@ -103,8 +113,11 @@ def audit(
         score: of what ``train`` returned (each model, if they are several) and a record, a number: the larger, the likelier it was in.
             None for minus the loss, or for the released gradients along that of the record.
         access: what ``train`` returns, "model" (or models) or "gradients".
-        stated: the settings that the claim was computed from; with "gradients" alone. They bring the findings.
+        stated: the settings that the claim was computed from, or a function that gives them for a number of records, where the loop
+            divides by a share of these; with "gradients" alone. They bring the findings.
         seed: of coins and canaries, 0 to 10^18; None for one that nobody knows.
+        checkpoint: a file that keeps the seed until the audit ends. One that was killed is called again in the same way: ``train`` gets
+            the same data, and goes on where it keeps a state of its own. None for no file. Who can read it knows the coins.
         tell: called with a word for what is done, how much of it, and of how much.
 
     Returns:
@@ -129,26 +142,29 @@ def audit(
     access = _validate.choice("access", access, ACCESSES)
     if score is not None:
         _validate.calls("score", score)
-    if stated is not None:
-        _validate.instance("stated", stated, Stated)
-        if access != "gradients" or score is not None:
-            raise ArgumentError(
-                "stated", "be left out where no gradients are seen, or with a score of your own", stated
-            )
+    settings = _settings(stated, size)
+    if settings is not None and (access != "gradients" or score is not None):
+        raise ArgumentError("stated", "be left out where no gradients are seen, or with a score of your own", stated)
     if seed is not None:
         seed = _validate.integer("seed", seed, 0, 10**18)
     report = tell or (lambda what, done, of: None)
-    # a stream of its own: a loop that seeds NumPy with the same number draws other numbers than the coins
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
     number = hasattr(canaries, "__index__")
     if number:
         canaries = _validate.integer("canaries", canaries, 5, _canaries.MOST)
-    chosen = _canaries.made(data, canaries, access, rng) if number else canaries
+    kept = None if checkpoint is None else Path(checkpoint)
+    if kept is not None:
+        seed = _kept_seed(kept, seed, [size, canaries if number else _canaries.length("canaries", canaries), access])
+    # a stream of its own: a loop that seeds NumPy with the same number draws other numbers than the coins
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    clip = 1.0 if settings is None else settings.max_grad_norm
+    chosen = _canaries.made(data, canaries, access, rng, clip) if number else canaries
     count = _canaries.length("canaries", chosen)
     if count < 5:
         raise ArgumentError("canaries", "be at least 5", canaries)
     coins = rng.random(count) < 0.5  # fair, and seen by nobody but through the data
 
+    drawn = size + int(coins.sum())
+    settings = _settings(stated, drawn)
     report("training", 0, 1)
     released = train(_canaries.with_drawn(data, chosen, coins))
     report("training", 1, 1)
@@ -163,16 +179,17 @@ def audit(
             found = _released.seen(
                 released,
                 chosen,
-                unit=1.0 if stated is None else stated.max_grad_norm / stated.batch_size,
-                noise=1.0 if stated is None else stated.noise_multiplier,
-                share=0.05 if stated is None else stated.sampling_rate / 2.0,
+                clip=math.inf if settings is None else settings.max_grad_norm,
+                unit=1.0 if settings is None else settings.max_grad_norm / settings.batch_size,
+                noise=1.0 if settings is None else settings.noise_multiplier,
+                share=0.05 if settings is None else settings.sampling_rate / 2.0,
                 done=lambda done: report("looking at steps", done, len(released)),
             )
             scores = found.along.sum(axis=0)
-            if stated is not None:
-                scores = _released.likelihood(found, stated.sampling_rate)
-                composition = stated.composition(len(released))
-                findings = diagnosis(released, stated, found.along, coins)
+            if settings is not None:
+                scores = _released.likelihood(found, settings.sampling_rate)
+                composition = settings.composition(len(released))
+                findings = diagnosis(released, settings, found, coins, records=drawn, epsilon=epsilon, delta=delta)
         model = released.model
     else:
         models = list(released) if isinstance(released, Sequence) else [released]
@@ -186,25 +203,43 @@ def audit(
         coins=coins,
         delta=delta,
         confidence=confidence,
-        guesses=_guesses(count, epsilon, confidence),
+        epsilon=epsilon,
         composition=composition,
     )
     report("proving", 1, 1)
     if isinstance(model, nn.Module):
-        findings += _apart(model, data, min(size, _ROWS))
+        findings = (*_apart(model, data, min(size, _ROWS)), *findings)
+    if kept is not None:
+        kept.unlink(missing_ok=True)
+    # what does not hold comes first; causes stand before what follows from them
+    findings = tuple(sorted(findings, key=lambda one: one.passed))
     return LoopAudit(epsilon=epsilon, delta=delta, epsilon_lower=proof.epsilon_lower, proof=proof, findings=findings)
 
 
-def _guesses(canaries: int, epsilon: float, confidence: float) -> int:
-    """Fixed by the claim, before the run: what proves most at moderate epsilons, and no less than can refute it.
+def _settings(stated: Stated | Callable[[int], Stated] | None, records: int) -> Stated | None:
+    if stated is None:
+        return None
+    found = stated if isinstance(stated, Stated) or not callable(stated) else stated(records)
+    return _validate.instance("stated", found, Stated)
 
-    r right guesses of r refute epsilon where p^r < 1 - confidence, p = e^epsilon / (1 + e^epsilon). There -log p is at least
-    1 / (1 + e^epsilon).
-    """
-    usual = 2 * round(2 * math.sqrt(canaries))
-    refuting = 2 * math.ceil(-math.log1p(-confidence) * (1.0 + math.exp(min(epsilon, 20.0))))
-    least = max(1, math.ceil(-math.log2(1.0 - confidence)))
-    return max(least, min(canaries, 10**5, max(usual, refuting)))
+
+def _kept_seed(file: Path, seed: int | None, asked: list[Any]) -> int:
+    """The seed of the audit that was begun with this file, or of a new one."""
+    if file.exists():
+        try:
+            begun = json.loads(file.read_text(encoding="utf-8"))
+            found, before = int(begun["seed"]), begun["asked"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ArgumentError("checkpoint", "be a file that an audit has written, or none yet", file) from None
+        if before != asked or seed not in (None, found):
+            # other canaries, or other coins: what `train` has kept would be of other data
+            raise ArgumentError(
+                "checkpoint", "be of the same data, canaries, access and seed; remove it to begin anew", file
+            )
+        return found
+    chosen = secrets.randbelow(10**18) if seed is None else seed
+    write_atomically(file, json.dumps({"seed": chosen, "asked": asked}) + "\n", mode=0o600)
+    return chosen
 
 
 def _apart(model: nn.Module, data: Any, rows: int) -> tuple[Finding, ...]:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory.errors import ArgumentError
-from dptheory.training.audits import _board, _epsilons, _findings, _laws
+from dptheory.training.audits import _board, _draws, _epsilons, _findings, _laws
 from dptheory.training.audits._cases import Case, Counted
 from dptheory.training.audits._findings import Finding
 
@@ -34,38 +34,12 @@ def measure(case: Case, plan: _board.Plan, seed: int) -> list[Finding]:
         found += fresh_masks(trace)
     if case.shown is not None and not plan.secure:
         found.append(replayed(case, trace, seed))
-    return [replace(one, name=f"{case.name}: {one.name}") for one in found]
+    return _findings.named(case.name, found)
 
 
 def sampling(trace: _board.Trace) -> list[Finding]:
     """The loader's batches against the rate that the account rests on."""
-    examples, stated = len(trace.plan.rows), trace.report(DELTA).sampling_rate
-    sizes = np.array([len(np.unique(step.drawn)) for step in trace.seen])
-    repeats = sum(len(step.drawn) for step in trace.seen) - int(sizes.sum())
-    variance = examples * stated * (1 - stated)
-    drawn = _findings.binomial(
-        "sampling rate",
-        "every example is drawn into a step with the rate that the account has",
-        int(sizes.sum()),
-        examples * len(sizes),
-        stated,
-    )
-    once = _findings.equal("repeats", "no example is drawn twice into one step", repeats, 0.0)
-    if variance == 0:
-        return [drawn, once]
-    empty = _findings.binomial(
-        "empty batches",
-        "a batch without examples is a step like any other",
-        int(np.sum(sizes == 0)),
-        len(sizes),
-        (1 - stated) ** examples,
-    )
-    spread = _findings.spread(
-        "batch sizes",
-        "batch sizes vary as those of Poisson samples do",
-        (sizes - examples * stated) / math.sqrt(variance),
-    )
-    return [drawn, once, empty, spread]
+    return _draws.law([step.drawn for step in trace.seen], len(trace.plan.rows), trace.report(DELTA).sampling_rate)
 
 
 def release(case: Case, trace: _board.Trace) -> list[Finding]:

@@ -15,17 +15,36 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]
-_CHUNK = 64
-"""Canaries whose gradients are formed at a time."""
+_LARGEST = 2**24
+"""Entries of the gradients that are formed at a time."""
+_SOME = 64
+"""Canaries that are compared with all others before their products are formed."""
 _MOST_PAIRS, _MOST_ENTRIES = 2_500**2, 10**8
 """Of canaries, and of entries of their gradients, up to which what they have in common is taken out."""
-_ORTHOGONAL = 1e-3
+_ORTHOGONAL, _TINY = 1e-3, 1e-30
+_ALIKE = 16
+"""Canaries of a label from which their mean is taken for what is common to them."""
+
+
+class _Rows:
+    """Counts the rows whose gradients a model was asked for; a class, so that the model can still be copied and saved."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        if isinstance(outputs, Tensor) and outputs.requires_grad and outputs.ndim:
+            outputs.register_hook(self._add)  # type: ignore[no-untyped-call]
+
+    def _add(self, gradient: Tensor) -> None:
+        self.count += len(gradient)
 
 
 class Steps:
     """All gradients that a loop releases, and the weights before every step; what ``train`` returns where gradients are seen.
 
-    Call :meth:`add` after every ``optimizer.step()``: Opacus leaves the noisy gradient in ``p.grad`` then. Everything is copied.
+    Call :meth:`add` after every ``optimizer.step()``: Opacus leaves the noisy gradient in ``p.grad`` then. Everything is copied. The
+    rows that went backward through the model are counted, too.
 
     Args:
         model: before the first step, plain or wrapped by Opacus.
@@ -51,6 +70,9 @@ class Steps:
         self._names = [name for name, weight in plain.named_parameters() if weight.requires_grad]
         self._weights = self._now()
         self.model = _copied(plain)
+        self.rows: list[int] = []
+        self._counter = _Rows()
+        plain.register_forward_hook(self._counter)
         self.weights: list[dict[str, Tensor]] = []
         self.gradients: list[dict[str, Tensor]] = []
 
@@ -66,6 +88,8 @@ class Steps:
             raise ArgumentError("model", "have a gradient of every tensor after the step", missing)
         self.gradients.append({name: own[name].grad.detach().cpu().clone() for name in self._names})
         self.weights.append(self._weights)
+        self.rows.append(self._counter.count)
+        self._counter.count = 0
         self._weights = self._now()
 
     def __len__(self) -> int:
@@ -100,20 +124,26 @@ class Seen:
     """Of every released gradient, in the unit of C / B, and every canary, arrays of shape (steps, canaries).
 
     Attributes:
-        along: the gradient along that of the canary.
-        sharp: the same without what other canaries would leave there, 1 for a canary that was drawn.
+        along: the gradient along that of the canary, less what all canaries of its label have in common; in the tensors that are
+            large enough for a direction of each.
+        size: how far a canary that was drawn moves that: the norm of its gradient there, clipped, over C.
+        sharp: the estimate of membership, without what other canaries would leave there: 1 for a canary that was drawn.
         variance: of ``sharp``, where the noise is what was stated.
+        parts: of every tensor, ``along`` and ``size`` of it alone, added up over the steps; shape (2, canaries).
     """
 
     along: Array
+    size: Array
     sharp: Array
     variance: Array
+    parts: dict[str, Array]
 
 
 def seen(
     steps: Steps,
     records: Any,
     *,
+    clip: float,
     unit: float,
     noise: float,
     share: float,
@@ -121,28 +151,36 @@ def seen(
 ) -> Seen:
     """What every step shows of each canary.
 
-    The canaries' gradients u at the weights of a step are not quite orthogonal. With noise of variance sigma^2 and each canary in the
-    batch with variance v, the estimate of membership with the least error is (K + sigma^2 / v)^-1 U g with K = U U^T; scaled to 1 for
-    its own canary it has the variance v (1 - r) / r, r = [(K + sigma^2 / v)^-1 K]_ii.
+    The canaries' clipped gradients u over C at the weights of a step are not quite orthogonal. With noise of variance sigma^2 and each
+    canary in the batch with variance v, the estimate of membership with the least error is (K + sigma^2 / v)^-1 U g with K = U U^T;
+    scaled to 1 for its own canary it has the variance v (1 - r) / r, r = [(K + sigma^2 / v)^-1 K]_ii.
 
     Args:
         steps: what was released.
         records: the canaries.
+        clip: C; infinite where it is not known, and no canary is taken to be shorter.
         unit: of a released gradient, C / B where it was stated.
         noise: sigma.
-        share: v, q / 2 where it was stated.
+        share: v, q / 2 where it was stated; as large is the mean of what a canary leaves.
         done: called after every step.
     """
     features, labels = _stacked(records)
     of_each = _gradients_of(steps.model)
-    size = (len(steps), len(features))
-    along, sharp, variance = np.zeros(size), np.zeros(size), np.full(size, noise**2)
+    names = list(steps.gradients[0])
+    empty = (len(steps), len(features))
+    along, size, sharp, variance = np.zeros(empty), np.ones(empty), np.zeros(empty), np.ones(empty)
+    parts = np.zeros((len(names), 2, len(features)))
+    # a smaller tensor cannot hold a direction of its own for every canary: what it says of one is mostly of all others
+    kept = [i for i, name in enumerate(names) if steps.gradients[0][name].numel() >= len(features)] or [
+        *range(len(names))
+    ]
+    groups = [group for label in set(labels.tolist()) if len(group := np.flatnonzero(labels == label)) >= _ALIKE]
+    chunk = max(1, min(1024, _LARGEST // _entries(steps)))
     together = len(features) ** 2 <= _MOST_PAIRS and len(features) * _entries(steps) <= _MOST_ENTRIES
     for step, (weights, released) in enumerate(zip(steps.weights, steps.gradients, strict=True)):
         pieces = []
-        flat = torch.cat([released[name].flatten() for name in weights]) / unit
-        for start in range(0, len(features), _CHUNK):
-            rows = slice(start, start + _CHUNK)
+        for start in range(0, len(features), chunk):
+            rows = slice(start, start + chunk)
             try:
                 own = of_each(weights, features[rows], labels[rows])
             except RuntimeError as error:
@@ -152,22 +190,36 @@ def seen(
                     None,
                     then=f": {error}",
                 ) from None
-            directions = torch.cat([own[name].flatten(1) for name in weights], dim=1)
-            directions = directions / torch.linalg.vector_norm(directions, dim=1, keepdim=True).clamp(min=1e-30)
-            along[step, rows] = (directions @ flat).numpy()
+            flat = [own[name].flatten(1) for name in names]
+            norms = torch.stack([torch.linalg.vector_norm(one, dim=1) for one in flat])
+            products = torch.stack([one @ released[name].flatten() for one, name in zip(flat, names, strict=True)])
+            whole = torch.linalg.vector_norm(norms, dim=0).clamp(min=_TINY)
+            short = (whole / clip).clamp(max=1.0) if math.isfinite(clip) else torch.ones_like(whole)
+            own_norm = torch.linalg.vector_norm(norms[kept], dim=0)
+            along[step, rows] = (products[kept].sum(0) / own_norm.clamp(min=_TINY) / unit).numpy()
+            size[step, rows] = (own_norm / whole * short).numpy()
+            parts[:, 0, rows] += (products / norms.clamp(min=_TINY) / unit).numpy()
+            parts[:, 1, rows] += (norms / whole * short).numpy()
             if together:
-                pieces.append(directions)
-        sharp[step] = along[step]
+                pieces.append(torch.cat([flat[i] for i in kept], dim=1) * (short / whole)[:, None])
+        for group in groups:  # records of a label push all its canaries alike, which tells of none of them
+            along[step, group] -= along[step, group].mean() - share * size[step, group].mean()
+        shift = np.maximum(size[step], 1e-6)
+        sharp[step], variance[step] = along[step] / shift, (noise / shift) ** 2
         if together:
-            sharp[step], variance[step] = _sharpened(torch.cat(pieces), along[step], noise, share)
+            directions = torch.cat(pieces)
+            if not _orthogonal(directions):
+                sharp[step], variance[step] = _sharpened(directions, along[step] * shift, noise, share)
         done(step + 1)
-    return Seen(along, sharp, variance)
+    return Seen(along, size, sharp, variance, dict(zip(names, parts, strict=True)))
+
+
+def _orthogonal(directions: Tensor) -> bool:
+    some = (directions[:_SOME] @ directions.T).numpy()
+    return bool(np.abs(some - np.eye(*some.shape) * some).max() < _ORTHOGONAL)
 
 
 def _sharpened(directions: Tensor, along: Array, noise: float, share: float) -> tuple[Array, Array]:
-    some = (directions[:_CHUNK] @ directions.T).numpy()
-    if np.abs(some - np.eye(*some.shape) * some).max() < _ORTHOGONAL:
-        return along, np.full(along.size, noise**2)
     shared = (directions @ directions.T).double().numpy()
     solved = np.linalg.solve(shared + np.eye(along.size) * noise**2 / share, np.column_stack([shared, along]))
     own = np.clip(np.diag(solved[:, :-1]), 1e-12, 1.0 - 1e-12)

@@ -95,7 +95,7 @@ def _sums(whole: Plan, what: str, seed: int) -> list[Finding]:
         if case.name in ("DP-SGD", "random sparsification"):
             named = replace(case, name=f"{case.name}, {what}")
             released = _measure.release(named, _board.train(named.built(seed), whole))
-            found += [replace(one, name=f"{named.name}: {one.name}") for one in released]
+            found += _findings.named(named.name, released)
             found += _measure.sensitivity(named, replace(whole, epochs=2), seed)
     return found
 

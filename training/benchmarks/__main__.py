@@ -85,6 +85,7 @@ def accountants(
     machine is begun anew.
     """
     from dptheory.files import write_atomically
+    from dptheory.privacy import referee
     from dptheory.training._machine import device_name
     from dptheory.training.benchmarks import _accountants
     from dptheory.training.runs import pick_device
@@ -92,7 +93,7 @@ def accountants(
     console = Console(width=120)
     head = {
         "device": device_name(pick_device("cpu")),
-        "versions": {"python": platform.python_version(), **_accountants.versions()},
+        "versions": {"python": platform.python_version(), **referee.versions()},
         "seed": seed,
         "noise_count": noise_count,
         "limit": limit,
@@ -189,7 +190,8 @@ def _measure(
 
 def _stopped(out: Path, head: dict[str, Any], count: int) -> tuple[list[Any], list[Any]]:
     """Settings and answers of a run with the same head, as far as it came."""
-    from dptheory.training.benchmarks._accountants import Answer, Certified, Setting
+    from dptheory.privacy.referee import Setting
+    from dptheory.training.benchmarks._accountants import Answer, Certified
 
     found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     if {name: found.get(name) for name in head} != head:

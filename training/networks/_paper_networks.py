@@ -296,10 +296,7 @@ def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tens
     return torch.cat([scattering(part).flatten(1, 2) for part in torch.split(pixels, chunk)])
 
 
-# --- Small networks: a convolutional one and a multilayer perceptron
-
-
-# --- A network with one hidden layer, which a step of training takes a millisecond or two for
+# --- Small networks: a perceptron, which a step of training takes a millisecond or two for, and convolutional ones
 
 
 def mlp(seed: int) -> nn.Sequential:

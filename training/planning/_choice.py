@@ -166,7 +166,7 @@ class Choice:
             f"clip norm {self.clip_norm:.3g}, noise multiplier {self.noise_multiplier:.4g}, "
             f"learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
             f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
-            "(Poisson batches, one record added or removed).",
+            "(Poisson batches; one record added, removed or zeroed out).",
             f"Expected {self.metric}: {self.expected.low:.3f} to {self.expected.high:.3f}.",
             f"It rests on {self.pilots} pilots on {self.public}: trainings at the noise per step that the private run will have. "
             f"They took {self.seconds:.0f} seconds.",

@@ -105,8 +105,8 @@ METHODS: Mapping[str, Method] = {
     "random sparsification": Method(
         build=_masks,
         setting="a fresh mask of half the entries in every step",
-        why="the noise falls with the share of entries that are kept, and so does the square of the mean",
-        claim="rs.phase",
+        why="a mask of half the entries does nearly what a clip 1.4 times as large does without one: try that clip first",
+        claim="rs.mask_is_clip",
     ),
     "layer freezing": Method(
         build=_frozen,

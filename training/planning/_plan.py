@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from concurrent.futures import Executor
 from dataclasses import replace
 from importlib.metadata import version
@@ -100,7 +100,7 @@ def plan(
         average: 0, 0.2 or 0.5, the last share of the steps whose weights are averaged, where it is fixed.
         loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
         metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
-        private: the private records; only compared with the public ones, which must not be among them.
+        private: the private records; only counted, and compared with the public ones, which must not be among them.
         seconds: for planning, about; left out, 200, in which two cores make all pilots of a small network.
         executor: runs the pilots, as Dask's; left out, a process for each core.
         seed: of the pilots.
@@ -141,6 +141,8 @@ def plan(
     features, labels = public_records(public, seed=seed)
     if private is not None:
         refuse_private(features, private)
+        if isinstance(private, Sized) and len(private) != num_examples:  # the noise would be that of another run
+            raise ArgumentError("num_examples", f"be the number of the private records, {len(private)}", num_examples)
     device = next(iter(model.parameters())).device
     judge = metric or (accuracy if loss is None else lambda outputs, labels: -float(loss(outputs, labels)))
     problem = Problem(

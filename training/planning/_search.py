@@ -206,7 +206,7 @@ class Found:
         finalists: it and the others of the duel, best first.
         points: all points of the grid.
         steps: most steps of the pilots of the last round.
-        pooled: what the pilots of the last round say of them: the metric on records kept aside, in its own unit.
+        pooled: what the pilots of the last round and the duel say of them: the metric on records kept aside, in its own unit.
     """
 
     best: Tried
@@ -350,10 +350,10 @@ class Search:
         pilots = _FEW_FOLDS * effort.finalists
         whole = _within(effort.whole, self._pace.steps(0.4) / pilots, least=middle)  # the duel takes a third more
         batch = LARGE_BATCH
-        if (
-            whole < effort.whole
-        ):  # rather smaller batches than fewer steps, which are longer: those that are too long diverge
-            whole, batch = min(effort.whole, 2 * whole), math.ceil(LARGE_BATCH * whole / min(effort.whole, 2 * whole))
+        if whole < effort.whole:
+            # rather smaller batches than fewer steps, which are longer: those that are too long diverge
+            records, whole = LARGE_BATCH * whole, min(effort.whole, 2 * whole)
+            batch = math.ceil(records / whole)
         last = self._deepened(
             second.paired(0.25, _guide),
             share=0.03,
@@ -549,9 +549,7 @@ def decide(tried: Sequence[Tried], usual: Container[Point]) -> list[Tried]:
     Returns:
         The choice, then the others by their mean score.
     """
-    scores = _finite(np.array([[_guide(score) for score in one.scores] for one in tried]).ravel()).reshape(
-        len(tried), -1
-    )
+    scores = _finite(np.array([[_guide(score) for score in one.scores] for one in tried]))
     means = scores.mean(1)
     order = [int(place) for place in np.argsort(-means, kind="stable")]
     known = [place for place in order if tried[place].point in usual]

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
+from dptheory.privacy._parts import Step
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,8 @@ _CELLS = 256
 """Pieces into which the mean of the largest masses is cut where the guesses are more."""
 _LINES, _STEEPEST, _BEYOND = 20, 40.0, 20.0
 """Values of epsilon whose lines bound a trade-off curve from below; at the largest delta is the least rate asked for over this."""
+_SPARE, _LEAST_CLAIM = 1.1, 0.01
+"""A claim is refuted by right guesses alone with a tenth to spare; smaller claims are refuted by as many guesses."""
 _OCTAVES, _HALVINGS = 24, 7
 """How far the noise is scaled, in powers of two, and how often the last interval is halved."""
 
@@ -65,6 +68,7 @@ def one_run_epsilon(
     delta: float,
     confidence: float = 0.95,
     guesses: int | None = None,
+    epsilon: float | None = None,
     composition: Composition | None = None,
 ) -> OneRunResult:
     r"""Lower bound on epsilon from one run in which each of many canaries was put in by a fair coin.
@@ -89,7 +93,9 @@ def one_run_epsilon(
         delta: in (0, 1).
         confidence: in (0, 1).
         guesses: r, even numbers split in half; at least log2(1 / (1 - confidence)), at most m and 1e5. None for the even number next
-            to 4 sqrt(m), or m where that is less.
+            to 4 sqrt(m), which proves most or nearly so, or m where that is less.
+        epsilon: a claim, in [0, 1e4]. Where so few guesses could not refute it though all were right, they are doubled until they
+            can. None where there is none, or the guesses are given.
         composition: what the run would be at the right noise; None for the bound that needs none.
 
     Returns:
@@ -124,7 +130,9 @@ def one_run_epsilon(
             "scores", f"hold at least {least}: with fewer no outcome proves epsilon > 0 at this confidence", scores
         )
     if guesses is None:
-        guesses = max(least, min(values.size, _MOST_GUESSES, 2 * round(2 * math.sqrt(values.size))))
+        guesses = _usual(values.size, delta, level, epsilon, composition is not None)
+    elif epsilon is not None:
+        raise ArgumentError("epsilon", "be left out where the guesses are given", epsilon)
     guesses = _validate.integer("guesses", guesses, least, min(values.size, _MOST_GUESSES))
     hits = _hits(values, tossed > 0, guesses)
     if composition is None:
@@ -140,6 +148,32 @@ def one_run_epsilon(
         canaries=values.size,
         confidence=confidence,
     )
+
+
+def _usual(canaries: int, delta: float, level: float, epsilon: float | None, curved: bool) -> int:
+    """The number of guesses that shows most of moderate epsilons, and can refute the claim with some to spare."""
+    most = min(canaries, _MOST_GUESSES)
+    guesses = max(math.ceil(-math.log2(level)), min(most, 2 * round(2 * math.sqrt(canaries))))
+    if epsilon is None:
+        return guesses
+    claim = _SPARE * _validate.real("epsilon", epsilon, 0.0, 1e4)
+    if curved:  # the Gaussian curve of the claim: what the run will be is not known before
+        one = Composition((Step(noise_multiplier=1.0, sampling_rate=1.0, count=1),))
+        shift = 1.0 / one.noise_scale(epsilon=min(max(claim, _LEAST_CLAIM), _STEEPEST), delta=delta)
+
+        def curve(right: float) -> float:
+            return float(scipy.special.ndtr(scipy.special.ndtri(right) - shift))
+
+        def refuted(all_right: int) -> bool:
+            return _least_mass(curve, all_right, all_right, canaries, level) > 1.0
+    else:
+
+        def refuted(all_right: int) -> bool:
+            return _largest_refuted(all_right, all_right, canaries, delta, level) > claim
+
+    while guesses < most and not refuted(guesses):
+        guesses = min(most, 2 * guesses)
+    return guesses
 
 
 def _hits(scores: Array, coins: NDArray[np.bool_], guesses: int) -> int:

@@ -158,7 +158,7 @@ def privacy_statement(
     unit: str = "one record",
     adjacency: str | None = None,
     public: tuple[str, ...] = (),
-    sampler: str = "Poisson",
+    sampler: str | None = None,
     randomness: str = "not stated",
     secure: bool = True,
     epsilon_if_secure: float | None = None,
@@ -176,7 +176,8 @@ def privacy_statement(
         adjacency: "zero-out" where a record is replaced by a null record, the number of records being public, which costs what
             "add-remove" costs; None for that of the composition.
         public: what is taken to be known to everybody.
-        sampler: how batches were drawn.
+        sampler: how batches were drawn, with the name of the law that is accounted for: "Poisson", or "random allocation"; None for
+            that name. Where every record is in every step, any words.
         randomness: where batches, masks and noise come from, and their seeds.
         secure: whether all of it comes from a cryptographic generator that nobody can repeat.
         epsilon_if_secure: of a secure run of the same steps; None for that of the composition.
@@ -209,6 +210,12 @@ def privacy_statement(
     _validate.flag("secure", secure)
     if epsilon_if_secure is not None:
         epsilon_if_secure = _validate.real("epsilon_if_secure", epsilon_if_secure, 0.0)
+    laws = _laws(composition)
+    sampler = " and ".join(laws) or "Poisson" if sampler is None else _validate.instance("sampler", sampler, str)
+    # a statement of other batches would be false: the epsilon of a shuffle can be four times that of Poisson's
+    for law in laws:
+        if law.lower() not in sampler.lower():
+            raise ArgumentError("sampler", f"name {law!r}, the law that is accounted for", sampler)
     words = {"mechanism": mechanism, "unit": unit, "sampler": sampler, "randomness": randomness, "tuning": tuning}
     for name, text in words.items():
         _validate.instance(name, text, str)
@@ -239,6 +246,18 @@ def privacy_statement(
         tuning=tuning,
         software=software,
     )
+
+
+def _laws(composition: Composition | None) -> tuple[str, ...]:
+    """Names of the laws of batches that an account rests on."""
+    parts = () if composition is None else composition.parts
+    others = (FixedSizeStep, RandomAllocation)
+    found = {
+        "Poisson": any(getattr(part, "sampling_rate", 1.0) < 1.0 for part in parts if not isinstance(part, others)),
+        "random allocation": any(isinstance(part, RandomAllocation) for part in parts),
+        "without replacement": any(isinstance(part, FixedSizeStep) for part in parts),
+    }
+    return tuple(law for law, rests in found.items() if rests)
 
 
 def described(part: Part) -> str:

@@ -24,10 +24,8 @@ from dptheory.training import mechanisms as m
 from dptheory.training._randomness import subset
 from dptheory.training.audits import (
     Finding,
-    _attacks,
     _board,
     _cases,
-    _draws,
     _epsilons,
     _findings,
     _laws,
@@ -260,110 +258,6 @@ def test_laws_of_embeddings(name: str) -> None:
 # --- cases --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_case() -> None:
-    """Which mechanism, with which arguments; what is said of it."""
-    facts = {
-        case.name: (
-            case.private,
-            case.fresh,
-            case.linear,
-            case.amplified,
-            case.shown,
-            case.choice,
-            case.returns,
-            case.index,
-        )
-        for case in CASES.values()
-    }
-    plain = (True, False, True, False, None, None, False, None)
-    assert facts == {
-        "DP-SGD": plain,
-        "random sparsification": (True, True, True, False, _cases.mask, None, False, None),
-        "random sparsification, cooling": (True, False, True, False, _cases.mask, None, False, None),
-        "posterior freeze": (True, True, True, True, _cases.mask, None, False, None),
-        "posterior freeze, share that moves": (True, True, True, True, _cases.mask, None, False, None),
-        "posterior freeze, mask held": (True, False, True, False, _cases.mask, None, False, None),
-        "ranked sparsification": (True, False, True, False, _cases.mask, None, True, None),
-        "layer freezing": plain,
-        "clipping by layer": plain,
-        "clipping by layer, masked": (True, True, True, False, _cases.mask, None, False, None),
-        "clipping by layer, frozen": plain,
-        "automatic clipping": plain,
-        "adaptive clipping": plain,
-        "adaptive clipping by layer": plain,
-        "adaptive clipping, masked": plain,
-        **dict.fromkeys(EMBEDDINGS, (True, False, True, False, _board.bases, None, False, None)),
-        "index pruning": (True, False, False, False, None, _cases._swaps, False, (8, 0.2)),
-        "index pruning, share that moves": (True, False, False, False, None, _cases._swaps, False, (8, 0.2)),
-        "top-k of the released gradient": (True, False, False, False, None, None, False, None),
-        "top-k of noisy magnitudes": (True, False, False, False, None, _cases._larger_of_two, False, None),
-        "noisy SGD": (False, False, True, False, None, None, False, None),
-        "clipped SGD": (False, False, True, False, None, None, False, None),
-        "no noise on the first layers": (False, False, True, False, None, None, False, None),
-        "noisy sparsification": (False, True, True, False, _cases.mask, None, False, None),
-        "un-noised velocity": (False, False, True, False, _cases.mask, None, False, None),
-        "division by the drawn batch size": (False, True, True, False, _cases.mask, None, False, None),
-        "top-k without noise": (False, True, True, False, None, None, False, None),
-        "ranked by true gradients": (False, False, True, False, _cases.mask, None, False, None),
-    }  # fmt: skip
-    assert (_cases.CLIP, _cases.SIGMA, _cases.GROUP, _cases.KEEP, _cases.THETA) == (1.3, 1.0, 8, 4, 0.2)
-    assert (_cases.SELECTION_SIGMA, _cases.RESIDUAL_CLIP, _cases.SUBSPACE, _cases.RANKING_STEPS) == (0.1, 0.8, 24, 8)
-    shares = {case.name: [case.share(step) for step in (0, 3, 8, 23)] for case in CASES.values() if case.share}
-    half, whole = [0.5] * 4, [1.0] * 4
-    assert {name: pytest.approx(found) for name, found in shares.items()} == {
-        "DP-SGD": whole,
-        "random sparsification": half,
-        "random sparsification, cooling": [1.0, 1.0, 0.6, 0.2],
-        "posterior freeze": half,
-        "posterior freeze, share that moves": [0.3, 0.39, 0.54, 0.99],
-        "posterior freeze, mask held": [0.1] * 4,
-        "ranked sparsification": [1.0, 1.0, 0.5, 0.5],
-        "layer freezing": [1.0, 0.8, 0.8, 0.8],
-        "clipping by layer": whole,
-        "clipping by layer, masked": half,
-        "clipping by layer, frozen": [1.0, 0.8, 0.8, 0.8],
-        "automatic clipping": whole,
-        "adaptive clipping": whole,
-        "adaptive clipping by layer": whole,
-        "adaptive clipping, masked": half,
-        **dict.fromkeys(EMBEDDINGS, whole),
-        "index pruning": half,
-        "index pruning, share that moves": [0.875, 0.875, 0.75, 0.25],
-        "top-k of the released gradient": half,
-        "top-k of noisy magnitudes": half,
-    }
-    masks = {"random sparsification": 1, "posterior freeze": 1, "posterior freeze, mask held": 8}
-    for name, steps in masks.items():
-        held = CASES[name].make(5)
-        assert vars(held)["_refresh_steps"] == steps and held.seeded and not CASES[name].make(None).seeded
-    for name in ("ranked sparsification", "un-noised velocity", "ranked by true gradients"):
-        assert vars(CASES[name].make(5))["_epoch"] == 8
-    for name in ("random sparsification", "posterior freeze", "ranked sparsification", "un-noised velocity"):
-        assert vars(CASES[name].make(5))["_drop_rate"](0) == 0.5
-    assert vars(CASES["posterior freeze, mask held"].make(5))["_drop_rate"](0) == 0.9
-    assert vars(CASES["index pruning, share that moves"].make(5))["_theta"] == 0.2
-    for name in ("index pruning", "top-k of the released gradient", "top-k of noisy magnitudes"):
-        selection = CASES[name].make(5)
-        selection.begin_step([torch.zeros(16)])
-        size = 2 if name == "top-k of noisy magnitudes" else 8
-        assert (vars(selection)["_width"], vars(selection)["_keep"]) == (size, size // 2)
-    assert vars(CASES["index pruning"].make(5))["_theta"] == 0.2
-    assert vars(CASES["top-k of noisy magnitudes"].make(5))["_selection"] == 0.1
-    freezing = vars(CASES["layer freezing"].make(5))
-    assert (freezing["_frozen"], freezing["_from_step"]) == (1, 3)
-    divisor = vars(CASES["division by the drawn batch size"].make(5))
-    assert (divisor["_expected"], divisor["_drop_rate"](0)) == (10.0, 0.5)
-    assert vars(CASES["top-k without noise"].make(5))["_drop_rate"] == 0.5
-    gep = vars(CASES["B-GEP"].make(5))
-    assert (gep["_quota"], gep["_residual_clip"], gep["_members"], gep["_iterations"]) == (24, 0.8, [[0], [1], [2]], 1)
-    first, again = gep["_anchors"](), gep["_anchors"]()
-    generator = torch.Generator().manual_seed(9)
-    for one, other, size in zip(first, again, (200, 480, 320), strict=True):
-        assert torch.equal(one, other) and torch.equal(one, torch.randn(24, 1, size, generator=generator))
-    law = CASES["top-k of the released gradient"].law(step(np.zeros(8), [0]), np.ones((1, 8)), 1.0, 1.0)
-    assert (law.size, law.keep) == (8, 4)
-
-
 def test_the_mask_of_all_tensors() -> None:
     held = SimpleNamespace(mask=[torch.tensor([True, False]), torch.tensor([[True]])])
     np.testing.assert_array_equal(_cases.mask(held), [1.0, 0.0, 1.0])
@@ -412,21 +306,6 @@ def traced(kept: np.ndarray | None = None, rate: float = 0.25, **changes: Any) -
         released = rng.standard_normal(12) * SIGMA * CLIP
         steps.append(step(released if kept is None else released * kept, drawn))
     return _board.Trace(planned(**changes), tuple(steps), told(rate))
-
-
-def test_sampling() -> None:
-    rate, once, empty, spread = _measure.sampling(traced())
-    near(empty, "empty batches", 0.0, 0.75**9, 1.0)
-    left = replace(traced(), seen=(*traced().seen, step(np.zeros(12))))
-    none = 0.75**9
-    near(_measure.sampling(left)[2], "empty batches", 0.25, none, 2 * stats.binom.sf(0, 4, none))
-    below, above = stats.binom.cdf(8, 27, 0.25), stats.binom.sf(7, 27, 0.25)
-    near(rate, "sampling rate", 8 / 27, 0.25, two_sided(below, above))
-    near(once, "repeats", 1.0, 0.0)
-    assert not once.passed
-    scores = (np.array([3, 4, 1]) - 9 * 0.25) / math.sqrt(9 * 0.25 * 0.75)
-    near(spread, "batch sizes", rms(scores), 1.0, spread_chance(scores))
-    assert len(_measure.sampling(traced(rate=1.0))) == 2  # sizes do not vary
 
 
 def test_release() -> None:
@@ -664,59 +543,6 @@ def test_epsilon_of_the_loss_distribution() -> None:
     assert 0 < small < 1 and sum(excess) == pytest.approx(1e-3, rel=1e-6)
 
 
-def test_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How far each release moves in units of the noise; the largest of all steps."""
-    asked: list[_board.Plan] = []
-
-    def train(mechanism: m.Mechanism, plan: _board.Plan) -> _board.Trace:
-        asked.append(plan)
-        shift = np.zeros(12) if len(asked) % 2 else np.full(12, 0.3)
-        steps = (step(np.ones(12), range(len(plan.rows))), step(np.ones(12) + shift, range(len(plan.rows))))
-        return _board.Trace(plan, steps, told())
-
-    monkeypatch.setattr(_board, "train", train)
-    plan = planned()
-    found = _measure.sensitivity(CASES["DP-SGD"], plan, 5)
-    moved = 0.3 * math.sqrt(12) / (SIGMA * CLIP)
-    for one, how in zip(found, ("zeroed", "taken out"), strict=True):
-        near(one, f"DP-SGD: sensitivity to an example {how}", moved, 1 / SIGMA)
-        assert one.passed == (moved <= 1 / SIGMA)
-    zeroed = plan.rows.copy()
-    zeroed[0] = 0.0
-    for plan_asked, rows, rate in zip(
-        asked, (plan.rows, zeroed, plan.rows, plan.rows[1:]), (None, None, 1.0, 1.0), strict=True
-    ):
-        np.testing.assert_array_equal(plan_asked.rows, rows)
-        assert plan_asked.sampling_rate == rate and plan_asked.batch_size == 9
-    for far, passed in ((1 + 0.9e-3, True), (1 + 1.1e-3, False)):
-        monkeypatch.setattr(_measure, "_farthest", lambda *a, far=far: far / SIGMA)
-        assert all(one.passed == passed for one in _measure.sensitivity(CASES["DP-SGD"], plan, 5))
-
-
-def test_what_is_measured_on_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds: list[Any] = []
-    trace = traced(np.array([1.0, 0] * 6))
-    monkeypatch.setattr(_board, "train", lambda mechanism, plan: replace(trace, plan=plan))
-    monkeypatch.setattr(
-        _measure,
-        "replayed",
-        lambda case, trace, seed: Finding(f"replayed of {case.name}"[:8], "", len(trace.seen), seed, True),
-    )
-    for name, secure, more in (
-        ("DP-SGD", False, set()),
-        ("posterior freeze", False, {"mask and data", "fresh masks", "replayed"}),
-        ("posterior freeze", True, {"mask and data", "fresh masks"}),
-        ("ranked sparsification", False, {"replayed"}),
-    ):
-        case = replace(CASES[name], make=lambda seed: seeds.append(seed) or m.DpSgd())
-        found = _measure.measure(case, planned(secure=secure), 8)
-        assert seeds[-1] == (None if secure else 8)
-        names = {one.name for one in found}
-        assert all(one.startswith(f"{name}: ") for one in names)
-        assert {one.split(": ")[1] for one in names} & {"mask and data", "fresh masks", "replayed"} == more
-        assert {"sampling rate", "noise", "epsilon"} <= {one.split(": ")[1] for one in names}
-
-
 # --- the board ----------------------------------------------------------------------------------------------------------
 
 
@@ -759,29 +585,6 @@ def test_an_update_of_some_entries_is_an_update() -> None:
     assert not planned().secure
 
 
-def test_what_a_training_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-    monkeypatch.setattr(_board, "make_private", lambda **given: asked.update(given))
-    mechanism = m.DpSgd()
-    for plan in (planned(), planned(sampling_rate=0.125), planned(secure=True)):
-        model = _board.Board(SIZES)
-        _board.private(model, mechanism, plan)
-        assert asked["module"] is model and asked["mechanism"] is mechanism
-        assert (asked["noise_multiplier"], asked["max_grad_norm"], asked["secure"]) == (SIGMA, CLIP, plan.secure)
-        assert asked["optimizer"].param_groups[0]["lr"] == 1.0
-        assert isinstance(asked["optimizer"], torch.optim.SGD)
-        assert asked["sampling_rate"] == plan.sampling_rate
-        assert asked["expected_batch_size"] == (None if plan.sampling_rate is None else 3)
-        loader = asked["data_loader"]
-        assert loader.batch_size == (3 if plan.sampling_rate is None else 1)
-        np.testing.assert_allclose(loader.dataset.tensors[0].numpy(), plan.rows.astype(np.float32))
-        assert loader.dataset.tensors[1].tolist() == list(range(9))
-        if plan.secure:
-            assert loader.generator is None and asked["noise_generator"] is None
-        else:
-            assert (loader.generator.initial_seed(), asked["noise_generator"].initial_seed()) == (4, 5)
-
-
 def test_bases_side_by_side() -> None:
     shown = SimpleNamespace(bases=[torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]])])
     np.testing.assert_array_equal(_board.bases(shown), [1.0, 2.0, 3.0, 4.0])
@@ -805,102 +608,6 @@ def test_what_is_expected_is_not_said() -> None:
 # --- attacks --------------------------------------------------------------------------------------------------------------
 
 
-def test_canary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which trainings are made, what of them is looked at, and the level of the bound."""
-    trained: list[tuple[int | None, _board.Plan]] = []
-    audited: list[tuple[np.ndarray, np.ndarray, float, float]] = []
-
-    def train(seed: int | None, plan: _board.Plan) -> _board.Trace:
-        trained.append((seed, plan))
-        number = float(len(trained))
-        steps = (step(np.arange(7.0) + number), step(np.full(7, 2.0)))
-        return _board.Trace(
-            plan, steps, lambda delta: SimpleNamespace(epsilon=(9.0 - number) if delta == 1e-2 else -1.0)
-        )
-
-    def audit(
-        *, scores_with: np.ndarray, scores_without: np.ndarray, delta: float, confidence: float
-    ) -> SimpleNamespace:
-        audited.append((scores_with, scores_without, delta, confidence))
-        return SimpleNamespace(epsilon_lower=float(len(audited) % 4))
-
-    monkeypatch.setattr(_board, "train", train)
-    monkeypatch.setattr(_attacks.privacy.auditing, "audit", audit)
-    monkeypatch.setattr(_attacks, "SIZES", (2, 3, 2))
-    case = replace(CASES["DP-SGD"], make=lambda seed: seed)
-    for secure in (False, True):
-        trained.clear(), audited.clear()
-        found = _attacks.canary(case, 3, 8, secure)
-        near(found, "DP-SGD: canary among the examples", 3.0, 3.0)
-        rng = np.random.default_rng(8)
-        seeds = [int(seed) for _ in range(2) for seed in rng.integers(2**31, size=3)]
-        assert [plan.seed for _, plan in trained] == seeds
-        assert [seed for seed, _ in trained] == ([None] * 6 if secure else seeds)
-        for number, (_, plan) in enumerate(trained):
-            rows = np.zeros((4, 7))
-            rows[0] = 1e5 if number < 3 else 0.0
-            np.testing.assert_array_equal(plan.rows, rows)
-            assert (plan.sizes, plan.batch_size, plan.physical, plan.epochs) == ((2, 3, 2), 2, 2, 1)
-            assert (plan.noise_multiplier, plan.clip_norm, plan.secure, plan.sampling_rate, plan.canary) == (
-                2.0,
-                1.3,
-                secure,
-                None,
-                None,
-            )
-
-        def looked_at(number: float) -> list[float]:
-            moved = np.arange(7.0) + number + 2.0
-            return [moved[:2].sum(), moved[2:5].sum(), moved[5:].sum(), moved.sum()]
-
-        with_it, without = ([looked_at(n) for n in numbers] for numbers in ((1, 2, 3), (4, 5, 6)))
-        assert len(audited) == 4
-        for place, (one, other, delta, confidence) in enumerate(audited):
-            np.testing.assert_allclose(one, [row[place] for row in with_it])
-            np.testing.assert_allclose(other, [row[place] for row in without])
-            assert delta == 1e-2 and 1 - confidence == pytest.approx(1e-6 / 4, rel=1e-6)
-
-
-@pytest.mark.parametrize("secure", [False, True])
-def test_foreseen(secure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The canary lies on the foretold mask; a hit is a sum above a threshold whose false positive rate is known."""
-    asked: list[Any] = []
-    masks = [np.array([1.0, 0, 1, 0, 1]), np.array([0.0, 1, 1, 0, 0])]
-    threshold = 0.5 + 0.8 * math.sqrt(2) / 3.0
-    sums = [threshold - 0.01, threshold + 0.01, threshold + 1.0]
-
-    def foretold(
-        case: _cases.Case, plan: _board.Plan, seed: int | None, releases: list[np.ndarray]
-    ) -> list[np.ndarray]:
-        asked.append((case.name, seed, [tuple(one) for one in releases]))
-        return masks
-
-    def train(seed: int | None, plan: _board.Plan) -> _board.Trace:
-        number = len(asked) - 1
-        for at, mask in enumerate(masks):
-            np.testing.assert_array_equal(plan.canary(at), 1e5 * mask)
-        assert (plan.rows.shape, plan.rows.any()) == ((1, 5), False)
-        assert (plan.sizes, plan.batch_size, plan.physical, plan.epochs) == ((2, 3), 1, 1, 2)
-        assert (plan.noise_multiplier, plan.clip_norm, plan.secure, plan.seed) == (3.0, 1.3, secure, seeds[number])
-        assert seed == (None if secure else seeds[number])
-        share = sums[number] * 3.0 * 1.3 * math.sqrt(2) / 2
-        steps = tuple(step(share * mask / np.linalg.norm(mask)) for mask in masks)
-        return _board.Trace(plan, steps, lambda delta: SimpleNamespace(epsilon=4.0 - number if delta == 1e-3 else -1.0))
-
-    def bound(*, hits: int, trials: int, false_rate: float, delta: float, confidence: float) -> float:
-        assert (hits, trials, delta) == (2, 3, 1e-3)
-        assert false_rate == pytest.approx(stats.norm.sf(threshold)) and 1 - confidence == pytest.approx(1e-6, rel=1e-6)
-        return 1.5
-
-    seeds = [int(seed) for seed in np.random.default_rng(6).integers(2**31, size=3)]
-    monkeypatch.setattr(_attacks, "foretold", foretold)
-    monkeypatch.setattr(_board, "train", train)
-    monkeypatch.setattr(_attacks.privacy.auditing, "bound_at_known_rate", bound)
-    found = _attacks.foreseen(lambda seed: seed, 5, 3.0, 2, 1e-3, 3, 6, secure)
-    near(found, "posterior freeze: masks foreseen", 1.5, 2.0)
-    assert asked == [("posterior freeze", None if secure else seed, [(0.0,) * 5] * 2) for seed in seeds]
-
-
 # --- the command line from outside ------------------------------------------------------------------------------------------
 
 
@@ -911,87 +618,6 @@ def left_behind(steps: int = 5, rate: float = 0.25, examples: int = 30, noise: f
     moved = steps * rate * slopes @ inputs + noise * rng.standard_normal((10, 5))
     batches = PoissonBatches(train_size=examples, sampling_rate=rate, seed=1)
     return _runs.Outcome(moved, slopes, inputs, steps, 3.5, rate, batches)
-
-
-@pytest.mark.parametrize(("masked", "secure"), [(False, False), (True, False), (False, True)])
-def test_noise_from_outside(masked: bool, secure: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    found = left_behind(steps=1, rate=1.0)
-    kept = np.ones((10, 5))
-    kept.flat[np.random.default_rng(4).permutation(50)[: 15 if masked else 0]] = 0.0  # .7 of 50
-    found = replace(found, moved=found.moved * kept)
-    asked: list[Any] = []
-    monkeypatch.setattr(_runs, "outcome", lambda *a: asked.append(a) or found)
-    monkeypatch.setattr(_runs, "_SIGMA", 2.0)
-    monkeypatch.setattr(_runs, "_CLIP", 0.25)
-    told = _runs.noise(print, tmp_path, secure, masked)
-    mechanism = 'name = "posterior-freeze"\ndrop_rate = 0.3' if masked else 'name = "dp-sgd"'
-    assert asked == [(print, tmp_path, mechanism, secure, 2000, 1.0)]
-    prefix = f"dptheory run, {'posterior freeze' if masked else 'DP-SGD'}{', secure' if secure else ''}"
-    scores = (found.moved - found.slopes @ found.inputs) / 0.5
-    seen, biases = scores[kept > 0], scores[:, 4][kept[:, 4] > 0]
-    near(told[0], f"{prefix}: steps", 1, 1)
-    near(told[1], f"{prefix}: entries", 0.7 if masked else 1.0, 0.7 if masked else 1.0)
-    near(told[2], f"{prefix}: noise", rms(seen), 1.0, spread_chance(seen))
-    near(told[3], f"{prefix}: noise on the biases", rms(biases), 1.0, spread_chance(biases))
-    distance = stats.kstest(seen, "norm")
-    near(told[4], f"{prefix}: law of the noise", distance.statistic, 0.0, distance.pvalue)
-    assert len(told) == 5 and told[1].passed
-    fewer = replace(found, moved=found.moved * (np.arange(50).reshape(10, 5) != np.flatnonzero(kept)[-1]))
-    monkeypatch.setattr(_runs, "outcome", lambda *a: fewer)
-    assert not _runs.noise(print, tmp_path, secure, masked)[1].passed
-
-
-def test_noise_from_outside_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(_runs, "outcome", lambda *a: asked.append(a) or left_behind(steps=1, rate=1.0))
-    monkeypatch.setattr(_runs, "_quiet", lambda found: np.ones(1))
-    assert _runs.noise(print, tmp_path)[1].passed
-    _runs.sampling(print, tmp_path)
-    assert [one[3] for one in asked] == [False, False]
-    for count, passed in ((1010, True), (960, False)):  # one entry in a thousand may be zero by rounding
-        moved = np.r_[0.0, np.ones(count - 1)].reshape(10, -1)
-        found = SimpleNamespace(moved=moved, steps=1, total=np.zeros_like(moved))
-        monkeypatch.setattr(_runs, "outcome", lambda *a, found=found: found)
-        assert _runs.noise(print, tmp_path)[1].passed == passed
-
-
-@pytest.mark.parametrize("secure", [False, True])
-def test_sampling_from_outside(secure: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    found = left_behind()
-    asked: list[Any] = []
-    monkeypatch.setattr(_runs, "outcome", lambda *a: asked.append(a) or found)
-    monkeypatch.setattr(_runs, "_SIGMA", 2.0)
-    monkeypatch.setattr(_runs, "_CLIP", 0.25)
-    *beside, rate, noise, epsilon = _runs.sampling(print, tmp_path, secure)
-    assert asked == [(print, tmp_path, 'name = "dp-sgd"', secure, 1300, 1e-4)]
-    prefix = f"dptheory run{', secure' if secure else ''}"
-    gradients = np.einsum("cn,nd->ncd", found.slopes, found.inputs)
-    total = gradients.sum(0)
-    size = np.linalg.norm(total)
-    along = np.einsum("ncd,cd->n", gradients, total) / size
-    passes = np.sum(found.moved * total) / size**2
-    variance = 5 * 0.25 * 0.75 * np.sum(along**2) + 5 * 0.5**2
-    score = (passes - 1.25) * size / math.sqrt(variance)
-    near(rate, f"{prefix}: sampling rate", passes, 1.25, 2 * stats.norm.sf(abs(score)))
-    _, axes = np.linalg.eigh(found.inputs.T @ found.inputs)
-    coordinates = gradients @ axes  # (n, c, d)
-    sampled = 1.25 * 0.75 * np.sum(coordinates**2, axis=0)
-    scores = (found.moved @ axes - 1.25 * coordinates.sum(0)) / np.sqrt(sampled + 1.25)
-    quiet = scores[sampled < 0.0125]
-    assert 0 < quiet.size < scores.size
-    near(noise, f"{prefix}: noise of all steps", rms(quiet), 1.0, spread_chance(quiet))
-    least = _epsilons.epsilon(2.0, 0.25, 5, 1e-5)
-    near(epsilon, f"{prefix}: epsilon", 3.5, least)
-    for share, passed in ((1 - 0.9e-6, True), (1 - 1.1e-6, False)):
-        monkeypatch.setattr(_runs, "outcome", lambda *a, share=share: replace(found, epsilon=least * share))
-        assert _runs.sampling(print, tmp_path, secure)[-1].passed == passed
-    assert len(beside) == (0 if secure else 1)  # nobody knows the batches of a secure run
-    if not secure:
-        drawn = sum(gradients[found.batches.batch(step).numpy()].sum(0) for step in range(5))
-        left = (found.moved - drawn) / (0.5 * math.sqrt(5))
-        loud = (left @ axes)[sampled > 0.125]
-        assert 0 < loud.size < left.size
-        near(beside[0], f"{prefix}: batches", rms(loud), 1.0, spread_chance(loud))
 
 
 def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -1089,116 +715,3 @@ def test_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given["env"]["OMP_NUM_THREADS"] == "1" and given["env"]["PATH"] == os.environ["PATH"]
     with pytest.raises(ValueError, match=r"-m dptheory run c ended with 3: x{1993}the end$"):
         _runs.by_process(["run", "c"])
-
-
-# --- the suite ----------------------------------------------------------------------------------------------------------------
-
-
-def test_the_plan_of_the_trainings() -> None:
-    found = _suite.plan(3)
-    assert (found.sizes, found.batch_size, found.physical, found.epochs) == ((200, 480, 320), 10, 4, 6)
-    assert (found.noise_multiplier, found.clip_norm, found.seed, found.secure) == (1.0, 1.3, 3, False)
-    assert _suite.plan(3, True).secure
-    norms = np.linalg.norm(found.rows, axis=1) / 1.3
-    wanted = [1e6, *(0.5 * 600 ** (i / 38) for i in range(39))]  # from half to 300 times the clip
-    np.testing.assert_allclose(norms, wanted, rtol=1e-9)
-    directions = np.random.default_rng(3).normal(size=(40, 1000))
-    cosines = np.sum(directions * found.rows, axis=1) / np.linalg.norm(directions, axis=1) / (1.3 * norms)
-    np.testing.assert_allclose(cosines, 1.0, rtol=1e-12)
-
-
-def test_what_is_measured_on_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    held, refused = Finding("held", "s", 1.0, 1.0, True), Finding("refused", "s", 1.0, 1.0, False)
-    monkeypatch.setattr(_measure, "measure", lambda case, plan, seed: asked.append((plan, seed)) or [held, refused])
-    monkeypatch.setattr(_measure, "sensitivity", lambda case, plan, seed: asked.append((plan, seed)) or [held])
-    for name, secure, count in (("DP-SGD", False, 3), ("DP-SGD", True, 2), ("index pruning", False, 2)):
-        asked.clear()
-        assert len(_suite.training(CASES[name], 5, secure)) == count
-        assert [(plan.secure, plan.epochs, seed) for plan, seed in asked] == [(secure, 6, 5), (False, 4, 5)][
-            : count - 1
-        ]
-    near(_suite.broken(CASES["noisy SGD"], 5), "noisy SGD: caught", 1.0, 1)
-    assert _suite.broken(CASES["noisy SGD"], 5).passed
-    monkeypatch.setattr(_measure, "measure", lambda case, plan, seed: [held])
-    assert not _suite.broken(CASES["noisy SGD"], 5).passed
-    freeze = _suite.random_k(4)
-    freeze.begin_step([torch.zeros(200)])
-    assert int(freeze.mask[0].sum()) == 2 and freeze.seeded
-
-
-def test_the_suites(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """Everything that the quick form and the thorough one run, in order."""
-    one, two = Finding("a", "s", 1.0, 1.0, True), Finding("b", "s", 1.0, 1.0, True)
-    asked: list[Any] = []
-
-    def noted(*given: Any) -> list[Finding]:
-        asked.append(given)
-        return [one, two]
-
-    monkeypatch.setattr(_suite, "training", lambda case, seed, secure=False: noted("train", case.name, seed, secure))
-    monkeypatch.setattr(_suite, "broken", lambda case, seed: noted("broken", case.name, seed)[0])
-    monkeypatch.setattr(
-        _attacks, "canary", lambda case, trials, seed, secure=False: noted("canary", case.name, trials, seed, secure)[0]
-    )
-    monkeypatch.setattr(_attacks, "foreseen", lambda make, *rest: noted("foreseen", make, *rest)[0])
-    monkeypatch.setattr(
-        _runs, "noise", lambda launch, folder, secure, masked=False: noted("noise", launch, folder, secure, masked)
-    )
-    monkeypatch.setattr(_runs, "sampling", lambda launch, folder, secure: noted("rate", launch, folder, secure))
-    monkeypatch.setattr(_draws, "run", lambda path, secure: noted("drawn", path, secure))
-    monkeypatch.setattr(_draws, "fine_rates", lambda seed: noted("rates", seed))
-    monkeypatch.setattr(_draws, "secure_bits", lambda: noted("bits"))
-    monkeypatch.setattr(_suite, "layers", lambda seed: noted("layers", seed))
-    monkeypatch.setattr(_suite, "views", lambda seed: noted("views", seed))
-    monkeypatch.setattr(_suite, "batches_and_states", lambda seed, secure: noted("states", seed, secure))
-
-    def outside(launch: Any, folder: Any, secure: bool) -> list[Any]:
-        return [
-            ("noise", launch, folder / "noise", secure, False),
-            ("noise", launch, folder / "masked", secure, True),
-            ("rate", launch, folder / "sampling", secure),
-            ("drawn", folder / "sampling" / "audit.toml", secure),
-        ]
-
-    def trained(seed: int) -> list[Any]:
-        wanted: list[Any] = []
-        for case in _cases.cases():
-            if case.private:
-                wanted += [("train", case.name, seed, False), ("train", case.name, seed, True)]
-            else:
-                wanted.append(("broken", case.name, seed))
-        return wanted
-
-    found = list(audits.quick(3, print, tmp_path))
-    wanted = [*trained(3), ("layers", 3), ("views", 3), ("rates", 3), ("bits",)]
-    for secure in (False, True):
-        wanted += [
-            ("states", 3, secure),
-            ("canary", "DP-SGD", 200, 3, secure),
-            ("foreseen", _suite.random_k, 100, 1.0, 4, 1e-2, 200, 3, secure),
-        ]
-        wanted += outside(print, tmp_path / f"secure-{secure}", secure)
-    assert asked == wanted
-    singles = sum(entry[0] in ("broken", "canary", "foreseen") for entry in wanted)
-    assert len(found) == 2 * len(wanted) - singles
-
-    asked.clear()
-    list(audits.thorough(3, tmp_path))
-    wanted = []
-    for seed in range(3, 13):
-        wanted += [
-            *trained(seed),
-            ("layers", seed),
-            ("views", seed),
-            ("states", seed, False),
-            ("states", seed, True),
-            ("rates", seed),
-        ]
-    wanted.append(("bits",))
-    wanted += [("canary", case.name, 1000, 3, False) for case in _cases.cases() if case.private and case.linear]
-    for secure in (False, True):
-        wanted.append(("foreseen", _suite.random_k, 100, 10.0, 200, 1e-5, 300, 3, secure))
-        wanted += outside(_runs.by_process, tmp_path / f"one-{secure}", secure)
-        wanted += outside(_runs.by_two_processes, tmp_path / f"two-{secure}", secure)
-    assert asked == wanted

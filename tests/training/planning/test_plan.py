@@ -187,6 +187,7 @@ def test_records_that_do_not_fit_are_refused() -> None:
     refused("public", data=public(49))
     refused("public", data=public(dim=4))
     refused("public", private=public())
+    refused("num_examples", private=TensorDataset(torch.full((7, 3), 9.0), torch.zeros(7, dtype=torch.long)))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_batches_of_a_run_follow_the_law_where_their_size_does_not_divide_the_im
     """Rate 2/3; one of whole steps would be 1/2. Six exact statements."""
     run = runs.prepare(tiny_config(batch_size=2 * TRAIN // 3, secure=secure), CPU)
     drawn = [run.batches.batch(step, 0, 1).numpy() for step in range(400)]
-    found = _draws.law("run", drawn, TRAIN, 2 / 3)
+    found = _draws.law(drawn, TRAIN, 2 / 3)
     assert len(found) == 6 and [one for one in found if not one.passed] == []
 
 

@@ -5,26 +5,31 @@ Each bracket is as narrow as the errors that proofs/privacy/saddle_line.md bound
 
 import functools
 import math
+from dataclasses import dataclass
 
-from dptheory.privacy._bounds import LINE, Direction, Unresolved
+from dptheory.privacy._bounds import LINE, RTOL, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.saddle._delta import delta_bounds_at, narrow
 from dptheory.privacy.methods.saddle._epsilon import epsilon_of
 from dptheory.privacy.methods.saddle._points import step_losses
 
-_NOISE, _RATE, _STEPS = (0.025, 1000.0), 1e-8, 1_000_000
+_NOISE, _RATE, _STEPS = (0.025, 1e7), 1e-8, 10**12
 """Where the line is tried; elsewhere it is slow to find that it cannot. From half of the least noise of a batch of a fixed size."""
 MOST_KINDS = 16
 """Steps of more kinds are binned, once towards more privacy and once towards less."""
 _ALIKE = 1.0001 + 1e-12
-_NARROW = 1e-5
-"""Relative width of a bracket of delta at which no other method is asked."""
 
 
+@dataclass(frozen=True)
 class SaddleLine:
-    """The inversion integral on the saddle line: all but exact in its range, and quick."""
+    """The inversion integral on the saddle line: all but exact in its range, and quick.
 
+    Attributes:
+        rtol: relative width of delta at which no lines are asked that take long.
+    """
+
+    rtol: float = RTOL
     name = LINE
 
     def serves(self, parts: Parts, direction: Direction) -> bool:
@@ -38,25 +43,24 @@ class SaddleLine:
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        low, high = delta_bounds_at(step_losses(less, direction), epsilon)
+        low, high = delta_bounds_at(step_losses(less, direction), epsilon, self.rtol)
         if more != less:
-            high = delta_bounds_at(step_losses(more, direction), epsilon)[1]
-        return Bracket(max(0.0, low), min(1.0, high), high - low <= _NARROW * high or more != less)
+            high = delta_bounds_at(step_losses(more, direction), epsilon, self.rtol)[1]
+        return Bracket(max(0.0, low), min(1.0, high), high - low <= self.rtol * high or more != less)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        found = _bracket(less, direction, delta)
+        found = self._bracket(less, direction, delta)
         if more == less:
             return found
-        above = _bracket(more, direction, delta)
+        above = self._bracket(more, direction, delta)
         return Bracket(found.lower, above.upper, found.settled and above.settled)
 
-
-def _bracket(steps: Steps, direction: Direction, delta: float) -> Bracket:
-    try:
-        return Bracket(*epsilon_of(step_losses(steps, direction), delta), settled=True)
-    except Unresolved as refused:  # what it carries holds all the same
-        return Bracket(refused.lower, refused.upper)
+    def _bracket(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        try:
+            return Bracket(*epsilon_of(step_losses(steps, direction), delta, self.rtol), settled=True)
+        except Unresolved as refused:  # what it carries holds all the same
+            return Bracket(refused.lower, refused.upper)
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from dptheory.privacy._bounds import Unresolved
+from dptheory.privacy._bounds import RTOL, Unresolved
 from dptheory.privacy._parts import unsampled_mu
 from dptheory.privacy.methods._closed_forms import participation_delta
 from dptheory.privacy.methods.gaussian._bracket import gaussian_bracket
@@ -19,9 +19,13 @@ from dptheory.privacy.methods.saddle._line import MOST, Line, line_at
 from dptheory.privacy.methods.saddle._measures import Product, bands, law, least_point, log_chernoff, output, split
 from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cut, saddle_at
 
-WIDEST = 1e-4
+WIDEST = RTOL
 """Largest width of a bracket of delta, relative."""
 WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
+MANY_PRODUCTS = 100_000_000
+"""After so many, some tenths of a second, a bracket that is narrow enough is not tried to better."""
+_MOST_PRODUCTS, _USEFUL = 200_000_000, 3e-4
+"""After so many no narrower bracket is sought where one is as narrow as this, unless it is asked for."""
 _NEARLY = 1e-7  # relative: where a split does this, the one with outputs left out may do WANTED
 _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
@@ -53,6 +57,7 @@ class Chernoff:
 
     c: float
     log_bound: float
+    products: int = 0
 
     def delta_bracket(self, epsilon: float) -> tuple[float, float]:
         return 0.0, min(1.0, math.exp(min(self.log_bound - self.c * epsilon, 0.0)))
@@ -61,12 +66,22 @@ class Chernoff:
         return 0.0, 0.0
 
 
+Way = tuple[int, bool] | str
+"""How the law is split: not at all, in few or many nodes; in bands; or as ``_SPLITS`` says."""
+
+
 @dataclass(frozen=True)
 class Lines:
-    """The parts of the law, whose deltas add up; for epsilons near the one that it was made for."""
+    """The parts of the law, whose deltas add up; for epsilons near the one that it was made for; ``way``: how it was split."""
 
     epsilon: float
     parts: tuple[Line | Chernoff, ...]
+    way: "Way" = "whole"
+
+    @property
+    def products(self) -> int:
+        """What they cost."""
+        return sum(part.products for part in self.parts)
 
     def delta_bracket(self, epsilon: float) -> tuple[float, float]:
         found = [part.delta_bracket(epsilon) for part in self.parts]
@@ -78,8 +93,8 @@ class Lines:
         return sum(value for value, _ in found), sum(slope for _, slope in found)
 
 
-def delta_bounds_at(steps: Losses, epsilon: float) -> tuple[float, float]:
-    """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide."""
+def delta_bounds_at(steps: Losses, epsilon: float, enough: float = WIDEST) -> tuple[float, float]:
+    """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide; ``enough`` as for :func:`lines_near`."""
     if epsilon >= largest_loss(steps):
         return 0.0, 0.0
     mu = gaussian_mu(steps)
@@ -89,7 +104,7 @@ def delta_bounds_at(steps: Losses, epsilon: float) -> tuple[float, float]:
     if high - low <= _CLOSED_WIDTH * high or high < _NOTHING:
         return low, high
     try:
-        below, above = lines_near(steps, epsilon).delta_bracket(epsilon)
+        below, above = lines_near(steps, epsilon, enough).delta_bracket(epsilon)
     except Unresolved:
         below, above = 0.0, _chernoff(steps, epsilon)
     low, high = max(low, below), min(high, above)
@@ -172,41 +187,62 @@ def rough_saddle(steps: Losses, epsilon: float) -> Saddle:
     return saddle_at(cut(steps, -25.0), epsilon)
 
 
-def lines_near(steps: Losses, epsilon: float, *, split_first: bool = False) -> Lines:
-    """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow."""
+def guessed_log_delta(steps: Losses, epsilon: float) -> float:
+    """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
+    try:
+        saddle = rough_saddle(steps, epsilon)
+    except Unresolved:
+        return -math.inf
+    return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
+
+
+def lines_near(steps: Losses, epsilon: float, enough: float = WIDEST, *, split_first: bool = False) -> Lines:
+    """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow.
+
+    Args:
+        enough: the relative width of delta at which no lines are sought that take long.
+        split_first: whether the law is split before it is tried whole.
+    """
     best: Lines | None = None
     width = least = math.inf
+    spent = 0
     splits = () if steps[0].direction == "add" or epsilon == 0 else _ways_to_split(steps)
-    for at in (*splits, "whole", "long") if split_first else ("whole", *splits, "long"):
-        if at == "long" and width <= WIDEST:
+    ways: list[Way] = [*splits, "whole", "long"] if split_first else ["whole", *splits, "long"]
+    for at in ways:
+        if at == "long" and width <= enough:
             break
         try:
-            found = _lines(steps, epsilon, at)
+            found = lines_by(steps, epsilon, at)
         except Unresolved:
             continue
+        spent += found.products
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high or (high - low == width * high and high < least):
             best, width, least = found, (high - low) / high, high
         last_of_its_kind = isinstance(at, str) or at[1]
-        if width < WANTED or (at != "whole" and width < WIDEST / 4 and (last_of_its_kind or width > _NEARLY)):
+        if width < WANTED or (spent > MANY_PRODUCTS and width <= enough):
+            break
+        if spent > _MOST_PRODUCTS and width <= _USEFUL and enough >= WIDEST:
+            break
+        if at != "whole" and width < enough / 4 and (last_of_its_kind or width > _NEARLY):
             break
     if best is None:
         raise Unresolved("no line through a saddle point")
     return best
 
 
-def _ways_to_split(steps: Losses) -> tuple[tuple[int, bool] | str, ...]:
+def _ways_to_split(steps: Losses) -> tuple[Way, ...]:
     """Bands after the splits at one output, but of few steps, where the runs without an extreme output are no small part."""
     if sum(step.count for step in steps) < _MANY:
         return _SPLITS
     return (*_SPLITS[:2], "bands", *_SPLITS[2:])
 
 
-def _lines(steps: Losses, epsilon: float, at: tuple[int, bool] | str) -> Lines:
+def lines_by(steps: Losses, epsilon: float, at: Way) -> Lines:
     if at == "bands":
         return _band_lines(steps, epsilon)
     if isinstance(at, str):
-        return Lines(epsilon, (whole_line(steps, epsilon, MOST if at == "whole" else _LONG),))
+        return Lines(epsilon, (whole_line(steps, epsilon, MOST if at == "whole" else _LONG),), at)
     return _split_lines(steps, epsilon, *at)
 
 
@@ -242,7 +278,7 @@ def _split_lines(steps: Losses, epsilon: float, outputs: int, leave_out: bool) -
         steps = _far_cut(steps, epsilon)
     usual, rare = split(steps, floors)
     line = line_at(rare, least_point(rare, epsilon), _SPLIT_NODES)
-    return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])))
+    return Lines(epsilon, (line, _small_part(usual, epsilon, line.delta_bracket(epsilon)[1])), (outputs, leave_out))
 
 
 @functools.lru_cache(maxsize=64)
@@ -257,7 +293,8 @@ def _band_lines(steps: Losses, epsilon: float) -> Lines:
     floors = [[floor + width * k / count for floor, width in zip(lowest, room, strict=True)] for k in range(count)]
     usual, rare = bands(steps, floors)
     lines = [line_at(band, least_point(band, epsilon), _SPLIT_NODES) for band in rare]
-    return Lines(epsilon, (*lines, _small_part(usual, epsilon, sum(line.delta_bracket(epsilon)[1] for line in lines))))
+    rest = sum(line.delta_bracket(epsilon)[1] for line in lines)
+    return Lines(epsilon, (*lines, _small_part(usual, epsilon, rest)), "bands")
 
 
 def _far_cut(steps: Losses, epsilon: float) -> Losses:

@@ -9,6 +9,7 @@ from dptheory.privacy.methods._closed_forms import one_step_epsilon, participati
 from dptheory.privacy.methods.gaussian._bracket import Curve, first_that_holds, unsampled_ends
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 from dptheory.privacy.methods.saddle._delta import (
+    MANY_PRODUCTS,
     WANTED,
     WIDEST,
     Lines,
@@ -16,7 +17,9 @@ from dptheory.privacy.methods.saddle._delta import (
     closed_bounds,
     delta_bounds_at,
     gaussian_mu,
+    guessed_log_delta,
     largest_loss,
+    lines_by,
     lines_near,
     narrow,
 )
@@ -26,6 +29,10 @@ from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, sadd
 
 _FEW = 4096  # nodes while searching
 _SEARCH = 16
+_BLIND = 2
+"""Lines that tell nothing, after which the place is taken where one extreme output makes out delta."""
+_SURELY, _ROUGH = 1.0, 0.01
+"""Of log delta at 0: what its guess is off at most; and how closely it has to be known to say whether epsilon is 0."""
 _SETTLED = 0.1  # log of delta over the one that is asked for: the next step of Newton's method is close enough
 _LONG_SEARCH = 80
 _WIDE = 4  # wide brackets after which the search gives up
@@ -34,28 +41,30 @@ _FURTHEST = 4.0  # times epsilon, in one step of Newton's method
 _AGAIN = 3
 _ASTRAY = 8.0  # times: lines serve no epsilon as far as this from the one that they were made for
 _NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made again
+_USEFUL = 1e-3
+"""Relative: a bracket of epsilon that is narrower is not tried to better, unless it is asked for."""
 _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
 
 
-def epsilon_of(steps: Losses, delta: float) -> tuple[float, float]:
-    """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``.
+def epsilon_of(steps: Losses, delta: float, enough: float = WIDEST) -> tuple[float, float]:
+    """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``; ``enough`` as for :func:`lines_near`.
 
     Raises:
         Unresolved: they are wide; it carries them.
     """
     if len(steps) == steps[0].count == 1:
         return one_step_epsilon(steps[0], delta)
-    alone = max(step.delta(0.0) for step in steps)  # of a part of the run
-    if alone <= delta and delta_bounds_at(steps, 0.0)[1] <= delta:
+    if _nothing_is_spent(steps, delta):
         return 0.0, 0.0
     lower, upper = 0.0, math.inf
     for attempt in (_quickly, _carefully):
         try:
-            lower, upper, bracket = attempt(steps, delta)
+            below, above, bracket = attempt(steps, delta, enough)
         except Unresolved:
             continue
-        if upper - lower <= _CLOSE * upper or (
+        lower, upper = max(lower, below), min(upper, above)
+        if upper - lower <= (_CLOSE if enough < WIDEST else _USEFUL) * upper or (
             bracket(upper)[0] >= delta * (1 - 2 * WIDEST)
             and (bracket(lower) if lower > 0 else delta_bounds_at(steps, 0.0))[1] <= delta * (1 + 2 * WIDEST)
         ):
@@ -63,22 +72,38 @@ def epsilon_of(steps: Losses, delta: float) -> tuple[float, float]:
     raise Unresolved(f"epsilon is known to lie in [{lower!r}, {upper!r}] only", lower, upper)
 
 
-def _quickly(steps: Losses, delta: float) -> tuple[float, float, Curve]:
+def _nothing_is_spent(steps: Losses, delta: float) -> bool:
+    """Whether delta(0) is known to be at most ``delta``; where it is likely to be far above, no line is asked."""
+    alone = [step.delta_bounds(0.0)[1] for step in steps]
+    if max(alone) > delta:
+        return False
+    if sum(step.count * one for step, one in zip(steps, alone, strict=True)) * (1 + 1e-12) <= delta:
+        return True  # the distances of single steps add up to at least that of all
+    return guessed_log_delta(steps, 0.0) < math.log(delta) + _SURELY and delta_bounds_at(steps, 0.0, _ROUGH)[1] <= delta
+
+
+def _quickly(steps: Losses, delta: float, enough: float) -> tuple[float, float, Curve]:
     """By lines with few nodes to where epsilon is about, then by one line."""
     mu = gaussian_mu(steps)
     if mu is not None:
         return unsampled_ends(mu, delta)
     largest = largest_loss(steps)
     epsilon = _search(steps, delta, largest)
+    lines = lines_near(steps, epsilon, enough)
     for _ in range(_AGAIN):
-        lines = lines_near(steps, epsilon)
         lower, upper = _around(lines, lines.delta_bracket, delta, (0.0, largest))
         below, above = lines.delta_bracket(upper)
-        if above - below <= WANTED * above or abs(upper - epsilon) <= _NEAR * upper:
+        width = (above - below) / above
+        if (
+            width <= WANTED
+            or (lines.products > MANY_PRODUCTS and width <= enough)
+            or abs(upper - epsilon) <= _NEAR * upper
+        ):
             break
         if not epsilon / _ASTRAY <= upper <= epsilon * _ASTRAY:
             raise Unresolved(f"the search for epsilon went astray, to {epsilon!r} and {upper!r}")
         epsilon = upper  # the search stopped too early
+        lines = lines_by(steps, epsilon, lines.way)
     return lower, upper, lines.delta_bracket
 
 
@@ -89,6 +114,7 @@ def _search(steps: Losses, delta: float, largest: float) -> float:
     epsilon = max(saddle_for(kept, log_delta).epsilon, 0.0)
     if epsilon >= high:
         epsilon = 0.999 * high
+    blind = 0
     for _ in range(_SEARCH):
         line = line_at(law(kept), saddle_at(kept, epsilon), _FEW)
         below, above = line.delta_bracket(epsilon)
@@ -101,13 +127,16 @@ def _search(steps: Losses, delta: float, largest: float) -> float:
             moved = epsilon - astray * value / slope
         if not low <= moved <= high:
             moved = math.sqrt(low * high) if low > 0 and high < math.inf else (epsilon / 2 if low == 0 else 2 * epsilon)
+        blind = blind + 1 if math.isinf(astray) else 0
+        if blind == _BLIND:
+            return _by_one_output(steps, delta)
         epsilon = moved
         if abs(astray) < _SETTLED:
             break
     return epsilon
 
 
-def _carefully(steps: Losses, delta: float) -> tuple[float, float, Curve]:
+def _carefully(steps: Losses, delta: float, enough: float) -> tuple[float, float, Curve]:
     """Between two epsilons whose deltas are known to lie on either side, with the best lines at each."""
     low, high = _closed(steps, delta)
     if high - low <= _CLOSE * high:
@@ -119,7 +148,7 @@ def _carefully(steps: Losses, delta: float) -> tuple[float, float, Curve]:
     wide = 0
     for _ in range(_LONG_SEARCH):
         below, above = closed_bounds(steps, epsilon)
-        lines = None if narrow(below, above) else _lines_or_none(steps, epsilon)
+        lines = None if narrow(below, above) else _lines_or_none(steps, epsilon, enough)
         below, above = _both(steps, lines, epsilon)
         if lines is not None and narrow(below, above) and delta / 1.5 < above < 1.5 * delta:
             bracket = _held(steps, lines)
@@ -182,9 +211,9 @@ def _last(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
     return low, high
 
 
-def _lines_or_none(steps: Losses, epsilon: float) -> Lines | None:
+def _lines_or_none(steps: Losses, epsilon: float, enough: float) -> Lines | None:
     try:
-        return lines_near(steps, epsilon, split_first=True)
+        return lines_near(steps, epsilon, enough, split_first=True)
     except Unresolved:
         return None
 

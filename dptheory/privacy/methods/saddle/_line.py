@@ -39,6 +39,7 @@ class Line:
         aliases: (c', bound of log M(c') + log peak + V c' (c' + 1) / 2) on both sides of c.
         log_tail, log_density_tail: log of a bound of the sums beyond the last node, without exp(-c epsilon).
         left_out: bound of the probability that the cuts leave out.
+        products: how many complex products its nodes took: what it cost.
     """
 
     c: float
@@ -50,6 +51,7 @@ class Line:
     log_tail: float
     log_density_tail: float
     left_out: float
+    products: int = 0
 
     def delta_bracket(self, epsilon: float) -> tuple[float, float]:
         """Bounds of delta(epsilon); 0 and 1 where the line is so far from its saddle that its terms overflow."""
@@ -166,7 +168,8 @@ def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:
     log_terms, log_errors = plan.moments.terms(h, plan.count)
     log_terms = log_terms + smoothing / 2 * s * (s + 1)
     aliases = tuple((c, log_chernoff(measure, c) + smoothing / 2 * c * (c + 1)) for c in plan.wings)
-    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, measure.left_out)
+    products = plan.moments.size * (plan.count + 1)
+    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, measure.left_out, products)
 
 
 def _uncut(measure: Product, c: float) -> Product:

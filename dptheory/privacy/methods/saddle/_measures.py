@@ -354,14 +354,16 @@ def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
     by_fine = _product(np.vstack([weighted, rule.weights]), fine)
     ratio = (by_fine[:-1] + (_product(weighted, ones) + by_fine[-1])).ravel()[: count + 1]
 
+    # bounds for a block at once, but for the first, where they fall to 0 with u
     u = h * np.arange(count + 1)
     moduli = np.abs(rule.weights)
     relative = moduli * (rule.weight_error + _inner_roundings(rule.losses.size) * HALF + 4 * ELEMENTARY)
     sizes, fine_sizes = np.abs(coarse) * relative, np.abs(fine)
-    rounding = (sizes @ fine_sizes + (sizes.sum(axis=1)[:, None] + relative @ fine_sizes)).ravel()[: count + 1]
+    largest = fine_sizes.max(axis=1)
+    rounding = np.repeat(sizes @ largest + sizes.sum(axis=1) + float(relative @ largest), block)[: count + 1]
+    rounding[:block] = (relative @ fine_sizes)[: count + 1]
     of_phase = moduli * (ELEMENTARY * np.abs(rule.losses) + rule.loss_error)
-    damped = np.exp(-np.outer(coarse_u, rule.losses.imag)) * of_phase
-    rounding += u * (damped @ np.exp(-np.outer(rule.losses.imag, fine_u))).ravel()[: count + 1]
+    rounding += u * np.repeat(np.exp(-np.outer(coarse_u, rule.losses.imag)) @ of_phase, block)[: count + 1]
 
     size = np.abs(1 + ratio)
     small = np.abs(ratio) < 0.5

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps, unsampled_mu
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._delta import delta_bounds_at, rough_saddle
+from dptheory.privacy.methods.saddle._delta import delta_bounds_at, guessed_log_delta
 from dptheory.privacy.methods.saddle._points import step_losses
 
 _TURNS = 12
@@ -18,11 +18,7 @@ _BISECTIONS = 40
 
 def about_log_delta(composition: Steps, epsilon: float, direction: Direction) -> float:
     """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
-    try:
-        saddle = rough_saddle(step_losses(composition, direction), epsilon)
-    except Unresolved:
-        return -math.inf
-    return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
+    return guessed_log_delta(step_losses(composition, direction), epsilon)
 
 
 def noise_bracket(

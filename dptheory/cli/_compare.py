@@ -1,0 +1,113 @@
+"""`dptheory privacy compare`: other people's accountants beside our bounds."""
+
+import json
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from dptheory.cli._common import cell, console_for_output, parse_seed, user_errors
+from dptheory.files import require_writable
+
+if TYPE_CHECKING:
+    from dptheory.privacy.referee import Answer, Comparison
+
+
+def compare(
+    noise_multiplier: Annotated[float | None, typer.Option(help="Noise multiplier of a run.")] = None,
+    sampling_rate: Annotated[float | None, typer.Option(help="Its sampling rate, of Poisson samples.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Its number of steps.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Its delta.")] = None,
+    search: Annotated[int | None, typer.Option(help="Draw so many runs in place of one.", min=1)] = None,
+    law: Annotated[str, typer.Option(help="What they are drawn from: whole, core or rare.")] = "whole",
+    seed: Annotated[str, typer.Option(help="Draws them: a whole number >= 0, or 'random' for a fresh one.")] = "0",
+    tool: Annotated[list[str] | None, typer.Option(help="Ask this accountant alone; repeat it.")] = None,
+    limit: Annotated[float, typer.Option(help="Seconds of CPU time that one answer may take.")] = 60.0,
+    out: Annotated[Path | None, typer.Option(help="Write every answer to this file, a line of JSON a run.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Ask every accountant that is installed, and say which are valid, how loose, and which say too little.
+
+    The exit code is 1 where one that promises an upper bound is below ours from below, or one that promises a lower bound is above
+    ours from above.
+    """
+    from dptheory.privacy import referee
+
+    setting = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "steps": steps, "delta": delta}
+    with user_errors(tools="tool", count="search"):
+        for name, value in setting.items():
+            if (value is None) == (search is None):
+                raise ValueError(
+                    f"{name} must be {'given' if search is None else 'left out with --search'}, got {value!r}"
+                )
+        if out is not None:
+            require_writable(out)
+        asked = tool or None
+        found = []
+        for one in (
+            referee.search(count=search, seed=parse_seed(seed), tools=asked, limit=limit, law=law)
+            if search is not None
+            else [referee.compare(**setting, tools=asked, limit=limit)]  # type: ignore[arg-type]
+        ):
+            found.append(one)
+            if out is not None:  # what is known stays, whatever ends the search
+                _write(out, found)
+    if as_json:
+        typer.echo("\n".join(map(_line, found)))
+    elif search is None:
+        _show(found[0])
+    else:
+        _show_search(found)
+    wrong = (referee.Finding.TOO_SMALL, referee.Finding.LOWER_TOO_LARGE)
+    if any(answer.finding in wrong for one in found for answer in one.answers):
+        raise typer.Exit(1)
+
+
+def _line(one: "Comparison") -> str:
+    return json.dumps(asdict(one)).replace("Infinity", "null")
+
+
+def _write(out: Path, found: "list[Comparison]") -> None:
+    """Anew with the first, a line more with each further one."""
+    with out.open("w" if len(found) == 1 else "a", encoding="utf-8") as file:
+        file.write(_line(found[-1]) + "\n")
+
+
+def _show(one: "Comparison") -> None:
+    table = Table("accountant", "finding", "upper bound", "off by", "CPU s", "why not")
+    for answer in one.answers:
+        off = "" if answer.off is None else f"{answer.off:+.1e}"
+        table.add_row(answer.tool, answer.finding, cell(answer.upper), off, f"{answer.seconds:.2f}", answer.refused)
+    console = console_for_output()
+    how = "in ball arithmetic" if one.certified else "in doubles"
+    console.print(f"Epsilon is from {one.lower:.10g} to {one.upper:.10g} ({how}).", highlight=False)
+    console.print(table)
+
+
+def _show_search(found: "list[Comparison]") -> None:
+    answers: defaultdict[str, list[tuple[Answer, Comparison]]] = defaultdict(list)
+    for one in found:
+        for answer in one.answers:
+            answers[answer.tool].append((answer, one))
+    table = Table("accountant", "runs", "failed", "too small", "worst", "where", "median s", "most s")
+    for name, given in answers.items():
+        known = [(answer, one) for answer, one in given if answer.off is not None]
+        # estimates promise nothing; how often they are too small is said all the same
+        below = [(answer.off, one.setting) for answer, one in known if answer.off is not None and answer.off < -1e-9]
+        worst = min(below, key=lambda pair: pair[0], default=None)
+        seconds = [answer.seconds for answer, _ in given]
+        table.add_row(
+            name,
+            str(len(given)),
+            str(len(given) - len(known)),
+            str(len(below)),
+            "" if worst is None else f"{worst[0]:+.1e}",
+            "" if worst is None else ", ".join(f"{value:.6g}" for value in asdict(worst[1]).values()),
+            f"{median(seconds):.3f}",
+            f"{max(seconds):.2f}",
+        )
+    console_for_output().print(table)

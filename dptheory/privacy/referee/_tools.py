@@ -1,0 +1,180 @@
+"""The accountants that are asked, each by its own call with its own defaults, and what its answer promises."""
+
+import functools
+import importlib.metadata
+import importlib.util
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dptheory.privacy._accountant import epsilon_bounds, rdp_epsilon
+from dptheory.privacy._budgets import least_noise_multiplier
+
+Bracket = tuple[float | None, float]
+"""Lower bound, where the tool gives one, and the upper bound that it reports."""
+LIBRARIES = ("dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A run of DP-SGD on Poisson samples.
+
+    Attributes:
+        noise_multiplier, sampling_rate, steps, delta: as for :func:`dptheory.privacy.epsilon_bounds`.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """How a tool is asked for epsilon of a setting, and for the least noise multiplier at an epsilon, if it can be.
+
+    Attributes:
+        module: what has to be importable for it.
+        estimate: whether it promises no bound.
+    """
+
+    module: str
+    epsilon: Callable[..., Bracket]
+    noise_multiplier: Callable[..., Bracket] | None = None
+    estimate: bool = False
+
+
+def installed() -> dict[str, Tool]:
+    """The tools whose library is there."""
+    return {name: tool for name, tool in TOOLS.items() if importlib.util.find_spec(tool.module) is not None}
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that are there."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def warm_up(name: str) -> None:
+    """What a first call does once: imports above all."""
+    logging.disable(logging.ERROR)
+    TOOLS[name].epsilon(Setting(noise_multiplier=2.0, sampling_rate=0.01, steps=100, delta=1e-5))
+
+
+def _ours(setting: Setting) -> Bracket:
+    found = epsilon_bounds(**asdict(setting))
+    return found.lower, found.upper
+
+
+def _ours_noise(setting: Setting, epsilon: float) -> Bracket:
+    asked = {name: value for name, value in asdict(setting).items() if name != "noise_multiplier"}
+    return None, least_noise_multiplier(epsilon=epsilon, **asked)
+
+
+def _our_rdp(setting: Setting) -> Bracket:
+    return None, rdp_epsilon(**asdict(setting))
+
+
+def _event(setting: Setting, noise_multiplier: float) -> Any:
+    import dp_accounting
+
+    one = dp_accounting.PoissonSampledDpEvent(setting.sampling_rate, dp_accounting.GaussianDpEvent(noise_multiplier))
+    return dp_accounting.SelfComposedDpEvent(one, setting.steps)
+
+
+def _pld(setting: Setting, interval: float) -> Bracket:
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(value_discretization_interval=interval)
+    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
+
+
+def _pld_noise(setting: Setting, epsilon: float, interval: float) -> Bracket:
+    from dp_accounting import mechanism_calibration
+    from dp_accounting.pld import PLDAccountant
+
+    return None, float(
+        mechanism_calibration.calibrate_dp_mechanism(
+            lambda: PLDAccountant(value_discretization_interval=interval),
+            lambda noise: _event(setting, noise),
+            epsilon,
+            setting.delta,
+            mechanism_calibration.LowerEndpointAndGuess(0.2, 2.0),
+        )
+    )
+
+
+def _opacus(setting: Setting, name: str) -> Bracket:
+    from opacus.accountants import create_accountant
+
+    accountant = create_accountant(name)
+    accountant.history = [(setting.noise_multiplier, setting.sampling_rate, setting.steps)]
+    return None, float(accountant.get_epsilon(delta=setting.delta))
+
+
+def _opacus_noise(setting: Setting, epsilon: float, name: str) -> Bracket:
+    from opacus.accountants.utils import get_noise_multiplier
+
+    return None, float(
+        get_noise_multiplier(
+            target_epsilon=epsilon,
+            target_delta=setting.delta,
+            sample_rate=setting.sampling_rate,
+            steps=setting.steps,
+            accountant=name,
+        )
+    )
+
+
+def _prv_accountant(setting: Setting) -> Bracket:
+    from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+    accountant = PRVAccountant(
+        prvs=PoissonSubsampledGaussianMechanism(
+            sampling_probability=setting.sampling_rate, noise_multiplier=setting.noise_multiplier
+        ),
+        max_self_compositions=setting.steps,
+        eps_error=0.01,
+        delta_error=setting.delta / 1000,
+    )
+    lower, _, upper = accountant.compute_epsilon(delta=setting.delta, num_self_compositions=setting.steps)
+    return float(lower), float(upper)
+
+
+def _dp_accounting_rdp(setting: Setting) -> Bracket:
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
+
+
+TOOLS: dict[str, Tool] = {
+    "dptheory": Tool(module="dptheory", epsilon=_ours, noise_multiplier=_ours_noise),
+    "dptheory RDP": Tool(module="dptheory", epsilon=_our_rdp),
+    "dp-accounting PLD 1e-3": Tool(
+        module="dp_accounting",
+        epsilon=functools.partial(_pld, interval=1e-3),
+        noise_multiplier=functools.partial(_pld_noise, interval=1e-3),
+    ),
+    "dp-accounting PLD 1e-4": Tool(module="dp_accounting", epsilon=functools.partial(_pld, interval=1e-4)),
+    "dp-accounting RDP": Tool(module="dp_accounting", epsilon=_dp_accounting_rdp),
+    "Opacus PRV": Tool(
+        module="opacus",
+        epsilon=functools.partial(_opacus, name="prv"),
+        noise_multiplier=functools.partial(_opacus_noise, name="prv"),
+    ),
+    "Opacus RDP": Tool(
+        module="opacus",
+        epsilon=functools.partial(_opacus, name="rdp"),
+        noise_multiplier=functools.partial(_opacus_noise, name="rdp"),
+    ),
+    "Opacus GDP": Tool(module="opacus", epsilon=functools.partial(_opacus, name="gdp"), estimate=True),
+    "prv-accountant": Tool(module="prv_accountant", epsilon=_prv_accountant),
+}
+"""The tools by name, with their own defaults where they have any; prv-accountant's errors are those that Opacus takes."""

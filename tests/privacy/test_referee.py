@@ -1,0 +1,169 @@
+"""Other people's accountants: known faults are found again, valid ones raise no alarm, and what fails is said to fail."""
+
+import dataclasses
+import json
+import math
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dptheory import privacy
+from dptheory.cli import app
+from dptheory.privacy import referee
+from dptheory.privacy.referee import Answer, Finding, Setting, _compare, draw
+from dptheory.privacy.referee._compare import LAWS, _judged
+from dptheory.privacy.referee._tools import TOOLS, Tool, installed
+from tests.here import Here
+from tests.refused import refused
+
+BELOW = {
+    "noise_multiplier": 0.7926014190185479,
+    "sampling_rate": 0.0007154502129052433,
+    "steps": 4827,
+    "delta": 7.273389679246273e-11,
+}
+"""Where dp-accounting's pessimistic distributions are below the truth, 1.7605297702."""
+
+
+def test_known_faults_are_found_again() -> None:
+    """And an estimate is called one, however far it is off; nothing is said against our own bounds and Opacus's Renyi."""
+    tools = ["dptheory", "dp-accounting PLD 1e-4", "Opacus RDP", "Opacus GDP"]
+    found = referee.compare(**BELOW, tools=tools, limit=120.0)  # type: ignore[arg-type]
+    assert found.certified and found.lower <= 1.7605297702 <= found.upper + 1e-9
+    ours, pld, renyi, central = found.answers
+    assert (ours.finding, renyi.finding) == (Finding.VALID, Finding.VALID)
+    assert ours.off is not None and renyi.off is not None and 0 <= ours.off < 1e-9 < renyi.off
+    assert pld.finding == Finding.TOO_SMALL
+    assert pld.upper == pytest.approx(1.760062, abs=1e-6) and pld.off == pytest.approx(
+        1.760062 / 1.7605297702 - 1, rel=1e-2
+    )
+    assert central.finding == Finding.ESTIMATE and central.off is not None and central.off < -0.2
+
+
+def answered(upper: float | None, tool: str = "Opacus RDP", lower: float | None = None) -> Answer:
+    return Answer(tool=tool, finding=Finding.FAILED, lower=lower, upper=upper, off=None, seconds=0.1, refused="")
+
+
+@pytest.mark.parametrize(
+    ("answer", "finding", "off"),
+    [
+        (answered(1.0), Finding.TOO_SMALL, -0.5),
+        (answered(2.5), Finding.VALID, 0.0),
+        (answered(6.0), Finding.VALID, 1.0),
+        (answered(2.0 * (1 - 1e-10)), Finding.VALID, -1e-10),  # rounded
+        (answered(1.0, "Opacus GDP"), Finding.ESTIMATE, -0.5),
+        (answered(4.0, "prv-accountant", lower=3.5), Finding.LOWER_TOO_LARGE, 1.0 / 3.0),
+        (answered(None), Finding.FAILED, None),
+    ],
+)
+def test_findings(answer: Answer, finding: Finding, off: float | None) -> None:
+    judged = _judged(answer, 2.0, 3.0)
+    assert judged.finding == finding
+    assert judged.off == (None if off is None else pytest.approx(off, rel=1e-5, abs=0.0))
+
+
+def test_where_nothing_is_spent_an_upper_bound_is_off_by_itself() -> None:
+    below = _judged(answered(-0.87), 0.0, 0.0)  # Opacus's Renyi accountant, where delta covers all
+    assert below.finding == Finding.VALID and below.off == 0.0
+    assert _judged(answered(0.25), 0.0, 0.0).off == 0.25 and _judged(answered(0.0), 0.0, 0.0).off == 0.0
+
+
+def sleeping(setting: Setting) -> tuple[None, float]:
+    while True:
+        time.process_time()
+
+
+def raising(setting: Setting) -> tuple[None, float]:
+    raise ZeroDivisionError("no")
+
+
+def endless(setting: Setting) -> tuple[None, float]:
+    return None, math.inf
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> dict[str, Tool]:
+    """Tools that answer in this process; those that fail come first."""
+    tools = {
+        "raising": Tool(module="dptheory", epsilon=raising),
+        "endless": Tool(module="dptheory", epsilon=endless),
+        "missing": Tool(module="no_such_accountant", epsilon=endless),
+        "halved": Tool(module="dptheory", epsilon=lambda setting: (None, TOOLS["dptheory"].epsilon(setting)[1] / 2)),
+        "dptheory": TOOLS["dptheory"],
+    }
+    monkeypatch.setattr(_compare, "Worker", Here)
+    monkeypatch.setattr("dptheory.privacy.referee._tools.TOOLS", tools)
+    return tools
+
+
+def test_what_fails_is_said_to_fail_and_what_is_not_installed_is_not_asked(here: dict[str, Tool]) -> None:
+    assert set(installed()) == set(here) - {"missing"}
+    setting = {"noise_multiplier": 1.0, "sampling_rate": 0.02, "steps": 1000, "delta": 1e-5}
+    found = referee.compare(**setting)  # type: ignore[arg-type]
+    assert [(one.tool, one.finding, one.upper is None) for one in found.answers] == [
+        ("raising", Finding.FAILED, True),
+        ("endless", Finding.FAILED, True),
+        ("halved", Finding.TOO_SMALL, False),
+        ("dptheory", Finding.VALID, False),
+    ]
+    assert found.answers[0].refused == "no" and found.answers[1].refused == "inf"
+    with refused("tools", "'missing'"):
+        referee.compare(**setting, tools=["missing"])  # type: ignore[arg-type]
+    with refused("tools", "[]"):
+        referee.compare(**setting, tools=[])  # type: ignore[arg-type]
+    with refused("tools", "'dptheory'"):
+        referee.compare(**setting, tools="dptheory")  # type: ignore[arg-type]
+    with refused("limit", "0.0"):
+        referee.compare(**setting, limit=0.0)  # type: ignore[arg-type]
+
+
+def test_a_search_finds_a_tool_that_is_too_small_and_confirms_it(here: dict[str, Tool]) -> None:
+    found = list(referee.search(count=3, seed=2, law="core", tools=["halved", "dptheory"]))
+    assert [one.setting for one in found] == list(draw(count=3, seed=2, law="core"))
+    for one in found:
+        halved, ours = one.answers
+        assert (
+            halved.finding == (Finding.TOO_SMALL if one.lower > 0 else Finding.VALID) and ours.finding == Finding.VALID
+        )
+    assert any(one.certified for one in found)
+
+
+def test_the_limit_holds_in_a_process_of_its_own() -> None:
+    with referee.Worker(int) as worker:
+        outcome = worker.call(sleeping, {"setting": None}, 0.2)
+    assert outcome.value is None and "no answer" in outcome.refused
+
+
+@pytest.mark.parametrize("law", sorted(LAWS))
+def test_settings_lie_in_their_law_and_reach_its_ends(law: str) -> None:
+    settings = [dataclasses.astuple(one) for one in draw(count=400, seed=3, law=law)]
+    for values, (low, high) in zip(zip(*settings, strict=True), LAWS[law], strict=True):
+        assert low <= min(values) and max(values) <= high
+        span = math.log(high / low)
+        # the chance that none of 400 is in the outermost fortieth at one end is 4e-5; seeds are fixed
+        assert math.log(min(values) / low) < span / 40 and math.log(high / max(values)) < span / 40
+
+
+def test_the_command_line(here: dict[str, Tool], tmp_path: Path) -> None:
+    out = tmp_path / "found.jsonl"
+    run = ["privacy", "compare", "--search", "2", "--law", "core", "--tool", "halved", "--out", str(out)]
+    done = CliRunner().invoke(app, run)
+    assert done.exit_code == 1, done.output  # something was too small
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 2 and {row["answers"][0]["tool"] for row in rows} == {"halved"}
+    setting = ["--noise-multiplier", "1", "--sampling-rate", "0.02", "--steps", "100", "--delta", "1e-5"]
+    done = CliRunner().invoke(app, ["privacy", "compare", *setting, "--tool", "dptheory", "--json"])
+    assert done.exit_code == 0 and json.loads(done.output)["answers"][0]["finding"] == "valid"
+    assert CliRunner().invoke(app, ["privacy", "compare", *setting, "--search", "2"]).exit_code == 2
+
+
+def test_more_is_asked_for_less_width() -> None:
+    """Few rare steps: at the usual width one line serves; ten times less makes others be asked, and both brackets hold."""
+    run = {"noise_multiplier": 1.0, "sampling_rate": 1e-4, "steps": 10, "delta": 1e-5, "direction": "remove"}
+    usual, close = (privacy.epsilon_bounds(**run, rtol=rtol) for rtol in (1e-4, 1e-5))  # type: ignore[arg-type]
+    assert max(usual.lower, close.lower) <= min(usual.upper, close.upper)
+    assert usual.upper - usual.lower < 1e-3 * usual.upper
+    with refused("rtol", "1.0"):
+        privacy.epsilon_bounds(**run, rtol=1.0)  # type: ignore[arg-type]
