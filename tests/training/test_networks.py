@@ -65,6 +65,10 @@ def test_scattering_features() -> None:
     found = networks.scattering_features(pixels, chunk=2)
     assert found.shape == (3, *networks.SCATTERED_SHAPE)
     torch.testing.assert_close(found[:1], networks.scattering_features(pixels[:1]))
+    groups = found.reshape(len(found), -1, 9 * 8 * 8)
+    spread = (groups.var(2, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    normalised = ((groups - groups.mean(2, keepdim=True)) / spread).view(found.shape)
+    torch.testing.assert_close(networks.scattering_features(pixels, normalised=True, chunk=2), normalised)
 
 
 # --- layer by layer -----------------------------------------------------------------------------------------------------
@@ -115,15 +119,9 @@ def wide_16(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 
 
 def on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    x = torch.tanh(functional.conv2d(functional.group_norm(x, 27), p[0], p[1], padding=1))
+    x = torch.tanh(functional.conv2d(x, p[0], p[1], padding=1))
     x = torch.tanh(functional.conv2d(functional.max_pool2d(x, 2, stride=2), p[2], p[3], padding=1))
     return x.flatten(1) @ p[4].T + p[5]
-
-
-def linear_on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    groups = x.reshape(len(x), 27, -1)
-    spread = (groups.var(2, unbiased=False, keepdim=True) + 1e-5).sqrt()
-    return linear(p, (groups - groups.mean(2, keepdim=True)) / spread)
 
 
 def perceptron(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -143,7 +141,7 @@ def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         (networks.resnet20, residual_20, (3, 32, 32)),
         (networks.wrn_16_4, wide_16, (3, 32, 32)),
         (networks.scattering_cnn, on_features, (243, 8, 8)),
-        (networks.scattering_linear, linear_on_features, (243, 8, 8)),
+        (networks.scattering_linear, linear, (243, 8, 8)),
         (networks.linear_probe, linear, (4096,)),
     ],
 )
