@@ -1,4 +1,8 @@
-"""Errors that say more than a wrong argument does: which one, and what was given."""
+"""Errors that say more than a wrong argument does: which one, and what was given.
+
+Every public function refuses a value outside the range that its docstring states, with :class:`ArgumentError`, and one of the wrong
+kind with :class:`ArgumentTypeError`; both are ``ValueError``. "Raises" in a docstring says only what is raised beyond that.
+"""
 
 import reprlib
 from typing import Any

@@ -31,6 +31,11 @@ def named(text: str) -> set[str]:
     return {name for head in heads for name in head.split(", ")}
 
 
+def only_a_range(raises: str) -> bool:
+    """Whether a part Raises has a line that says no more than that a value must be in its range."""
+    return re.search(r"^\s*ValueError: (an? )?[\w`]+ outside its range\.$", raises, re.MULTILINE) is not None
+
+
 def sources_with_examples(package: Path) -> Iterator[tuple[str, str, str]]:
     """Module, name (of the module itself "") and docstring of all that shows an example."""
     for path in sorted(package.rglob("*.py")):

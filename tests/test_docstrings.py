@@ -18,7 +18,7 @@ import dptheory
 from dptheory.claims import all_claims
 from tests.calls.walk import callables, modules
 from tests.every import every
-from tests.examples import complaints, named, parsed, sections, sources_with_examples
+from tests.examples import complaints, named, only_a_range, parsed, sections, sources_with_examples
 
 _NO_CALCULATORS = re.compile(r"dptheory\.(cli.*|files|errors|claims\..+)")
 """The command line, what it writes with, errors, and the rows of the ledger."""
@@ -26,8 +26,6 @@ _PACKAGES = [one for one in modules(dptheory) if not _NO_CALCULATORS.fullmatch(o
 
 PLUMBING = re.compile(r"dptheory\.(papers|claims|checks)\.")
 """Readers of what papers print, of the ledger, and the engine that checks it: they stand in no paper."""
-ENGINE = re.compile(r"dptheory\.checks\.")
-"""The engine runs what the rows of the ledger give it, and refuses nothing itself."""
 
 NO_SOURCE = {
     "dptheory.gradients.all_masks": "a list of masks",
@@ -101,15 +99,13 @@ def test_says_what_it_returns(name: str) -> None:
 
 
 @every(sorted(CALLABLES))
-def test_says_what_it_refuses(name: str) -> None:
-    """Every argument has a range; without arguments only what raises in its own lines has to say so."""
+def test_says_what_it_raises_beyond_ranges(name: str) -> None:
+    """That an argument must be in its range is said once, in ``dptheory.errors``, and tried by test_bad_input."""
     one = CALLABLES[name]
-    expected = bool(parameters(one)) and not ENGINE.match(name)
-    if "Attributes" in parts_of(one):
-        expected = False
-    own = "raise " in inspect.getsource(one) if not inspect.isclass(one) else False
-    if expected or own:
-        assert re.match(r"\s*\w+Error: \S", parts_of(one).get("Raises", ""))
+    said = parts_of(one).get("Raises")
+    others = set() if inspect.isclass(one) else set(re.findall(r"raise (\w+)\(", inspect.getsource(one)))
+    assert said or others <= {"ArgumentError"}
+    assert said is None or (re.match(r"\s*\w+Error(, \w+Error)*: \S", said) and not only_a_range(said))
 
 
 @every(sorted(CALLABLES))

@@ -262,9 +262,6 @@ class Claim:
         Returns:
             The evidence, one for each check.
 
-        Raises:
-            ValueError: an argument outside its range.
-
         Example: the checks of one claim, run to their end.
             >>> import math
             >>> from dptheory.claims import get

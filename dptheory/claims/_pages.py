@@ -125,6 +125,7 @@ def _part(claim: Claim) -> str:
 
 _NO_ROW = "This page has no row in the ledger"
 _PARTS = ("In one sentence", "For a user", "Checked")
+_QUESTION = ("The question.", "What a journal's referee would still ask.")
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,13 @@ def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
         "On privacy accounting",
         [_row(one.title, one.path, (one.summary, one.for_users, one.checked)) for one in methods],
     )
-    pages = [(claim, claim.page_file.read_text(encoding="utf-8")) for claim in own]
-    ends = [(claim, re.search(r"^\*\*The question\.\*\* (.+)$", text, re.MULTILINE)) for claim, text in pages]
     lines += ["", "## Questions that the papers leave open, and how they ended"]
-    lines += [
-        f"\n[{claim.title[:1].upper()}{claim.title[1:]}]({claim.page}): {found[1]}" for claim, found in ends if found
-    ]
+    for claim in own:
+        text = claim.page_file.read_text(encoding="utf-8")
+        said = [found for part in _QUESTION if (found := re.search(rf"^\*\*{part}\*\* .+$", text, re.MULTILINE))]
+        if len(said) == len(_QUESTION):
+            answer = said[0][0].removeprefix(f"**{_QUESTION[0]}** ")
+            lines += ["", f"[{claim.title[:1].upper()}{claim.title[1:]}]({claim.page}): {answer}", "", said[1][0]]
     return "\n".join(lines) + "\n"
 
 

@@ -73,9 +73,6 @@ def dpsgd_bound(
     Returns:
         The terms; ``.value`` is the bound.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2); the geometric form is our
     own (rs.clipped_steps).
 
@@ -186,9 +183,6 @@ def noisy_sgd_bound(
 
     Returns:
         The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Theorem 3.2, with the constants that its proof gives away (rs.thm3.2); changing steps are our own
     (rs.changing_steps).
@@ -356,9 +350,6 @@ def tuned_learning_rate(
     Returns:
         gamma.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 3.5; our own (rs.clipped_steps, rs.phase).
 
     Example: at its own best rate a mask whose kappa is sqrt(1 - r) raises the bound of RF's CNN.
@@ -449,9 +440,6 @@ def least_gradient_bound(
 
     Returns:
         The bound, in squared units of the gradient.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: new, on RS, Theorem 3.2; its page says whose result it is without mask and noise (rs.least_gradient).
 

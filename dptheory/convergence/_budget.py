@@ -34,9 +34,6 @@ def privacy_term(
     Returns:
         D, in squared units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
 
     Example: RF's CNN at epsilon 3, with a constant of 2 in the theorem of the moments accountant.
@@ -99,9 +96,6 @@ def private_bound(
     Returns:
         The terms; ``.value`` is the bound.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
 
     Example: more steps at the same budget: past the best number the bound grows.
@@ -154,9 +148,6 @@ def optimal_steps(
 
     Returns:
         The number of steps, >= 1; inf without noise.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Corollary C.1.1, with q = B/N put in (rs.cor_c11).
 

@@ -24,9 +24,6 @@ def drawn_size_factor(*, train_size: int, sampling_rate: float) -> float:
     Returns:
         The factor on the variance of the noise; at most N^2.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 6; our own (rs.batch_divisors).
 
     Example: at a mean batch size of 10 the drawn divisor makes the noise's variance half as large again.

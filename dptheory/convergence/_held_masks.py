@@ -10,7 +10,6 @@ from dptheory import _validate
 from dptheory._arrays import Array
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._terms import DescentBound, batch_second_moment, changing_sums
-from dptheory.errors import ArgumentError
 
 # --- The arguments of the bounds for masks that are held through epochs, and what an epoch is sure to gain
 
@@ -129,9 +128,6 @@ def held_mask_bound(
     Returns:
         The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1 without clipping and momentum; our own (rs.held_masks).
 
     Example: half of the entries, 10 epochs of 100 steps: little better than 10 steps with fresh masks, far from 1000.
@@ -211,9 +207,6 @@ def plain_mean_bound(
 
     Returns:
         The terms; ``clipping`` is the part of the sampling deviation, ``bias`` is 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS and RF, gradual cooling, without clipping and momentum; our own (rs.cooled_masks).
 
@@ -304,9 +297,6 @@ def momentum_mask_bound(
 
     Returns:
         The bound, in squared units of the gradient. With one ``drop_rate`` for all epochs it bounds the plain mean.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1 without clipping; our own (rs.momentum_masks, rs.held_steps).
 
@@ -429,9 +419,6 @@ def clipped_mask_bound(
         The bound, in squared units of the gradient. With one ``drop_rate`` for all epochs it bounds the plain mean; a mean over
         masks that are tightened is at most it times the mean of x_e over the least one.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1; our own (rs.clipped_masks).
 
     Example: half of the entries: holding the mask costs 5 % at n gamma G = 0.01, and a factor of 12 at 1.
@@ -467,13 +454,7 @@ def clipped_mask_bound(
             rise = min(rise, (1 + mu) * move * most / 2)
             kept = min(kept, (run.fall + (1 + mu) * move * spread / 2) / slack)
         length = min(square, kept / (1 - run.deviation_share))
-    behind = lag * math.sqrt(length + rest * spread)
-    over_the_run = math.sqrt(kept)
-    held = run.steps_per_epoch
-    if held > 1 and run.masked:
-        moved = move * math.sqrt(held * (held - 1) / 2) * (math.sqrt(length) + math.sqrt(spread / held)) + behind
-        over_the_run += (1 + math.sqrt(run.most_kept)) * math.sqrt(run.descended(moved))
-    found = over_the_run**2 / run.share
+    found, behind = run.over_all_steps(kept=kept, length=length, spread=spread)
     if run.symmetric:
         height = 2 * (run.smoothness * run.objective_gap + move * (run.steps - 1) * rise)
         at_every_step = math.sqrt(run.descended(math.sqrt(height)))
@@ -492,77 +473,81 @@ def allocated_mask_bound(
     smoothness: float,
     clip_norm: float,
     example_smoothness: float,
-    largest_gradient: float | None = None,
     noise_multiplier: float = 0.0,
     dim: int | None = None,
     batch_size: int | None = None,
     drop_rate: ArrayLike = 0.0,
     probability: float = 1.0,
     deviation_share: float = 0.75,
-    bias: float = 0.0,
+    bias: float | None = None,
+    sampling: str = "random allocation",
 ) -> float:
     r"""The bound of :func:`clipped_mask_bound` where every record is used once in each epoch: random allocation, shuffling.
 
-    With the notation there, N = d (C sigma / B)^2, X = max x_e N, v = C / (1 - mu) + sqrt(X / (1 - mu^2)),
-    o = mu v / (n (1 - mu)), e = gamma' G_1 (C (n / 2 + mu / (1 - mu)) + sqrt(X) (sqrt(n / 2) + mu / sqrt(1 - mu^2))):
+    With the notation there, N = x d (C sigma / B)^2, Q = C^2 (1 + (1 - 1/n) / B) (shuffled: C^2), e = gamma' G_1 C exp(n gamma' G_1)
+    / B (shuffled: twice that), what a step of an epoch knows of the steps before it, e' = e (1 - 1/n) / 2, s = e' (c / 4 + C G / G_1):
 
-    K = (R + n g (C + sqrt(X / n))^2 / 2 + c e / 4 + Lambda gamma' G_1 o - bias) / (p - e / c)
+    K = (R + g (Q + N) / 2 + k sqrt(Q (Q + (1 - mu) N)) + s - bias) / (p - e / c)
 
-    and W = c g (C ((n - 1) / 2 + mu / (1 - mu)) + sqrt(X) (sqrt((n - 1) / 2) + mu / sqrt(1 - mu^2)) + o). The bound is
-    (sqrt(K) + sqrt(max x_e W))^2 over the mean of x_e; inf where e >= p c: it needs n gamma' G_1 small against (1 - z) p.
+    and with symmetric deviations (R + (1 + mu) g N / 2 + l S' + s) / (p - e / c - l / (1 - z)), S' = C^2 / B + 4 e' C,
+    l = g (1 + mu) / (2 (1 - mu)), where its divisor is positive and it is less. From K to all steps as there, with N for V and
+    U = Q, with symmetric deviations min(Q, K / (1 - z) + S'). inf where e >= p c: it needs n gamma' G_1 below about log(B n).
 
     Needs, and cannot check: what :func:`clipped_mask_bound` needs, but for the batches; the gradient of each record's loss is
-    G_1-Lipschitz; in an epoch each of the n B records is used once, in a step that is drawn for it alone, or every step has B of
-    them; these draws are made at its start, independently of all else; p, symmetry and ``bias`` are those of all records at the
-    starts of the epochs, with momentum at the shifted iterates w - gamma mu v / (1 - mu) there. A smaller last batch is not covered.
+    G_1-Lipschitz; in an epoch each of the n B records is used once, in a step that is drawn for it alone ("random allocation"), or
+    every step has B of them ("shuffled"); these draws are made anew for each epoch, independently of all else. A smaller last batch,
+    or an order that is kept, is not covered.
 
     Args:
         objective_gap, learning_rate, momentum, epochs, steps_per_epoch, smoothness, clip_norm: as in :func:`clipped_mask_bound`.
-        noise_multiplier, dim, drop_rate, probability, deviation_share: as in :func:`clipped_mask_bound`.
+        noise_multiplier, dim, drop_rate, probability, deviation_share, bias: as in :func:`clipped_mask_bound`.
         example_smoothness: G_1 in [smoothness, 1e35], of each record's loss.
-        largest_gradient: Lambda, a bound on |grad L| at those points, in [0, 1e70]; needed where momentum is above 0.
         batch_size: B, 1..1e12, the mean number of records in a step, which the sum is divided by; needed where there is noise.
-        bias: mean over the starts of the epochs, of size at most 1e140; 0 for symmetric deviations.
+            Without noise None takes 1, whose bound holds for every B.
+        sampling: "random allocation" or "shuffled".
 
     Returns:
         The bound, in squared units of the gradient; inf where it says nothing.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1 with the batches of most of its runs; our own (rs.clipped_masks).
 
     Example: one pass of 50 steps for each mask; an epoch that moves too far has no bound.
         >>> from dptheory.convergence import allocated_mask_bound
         >>> run = dict(objective_gap=1.0, momentum=0.0, epochs=2000, steps_per_epoch=50, smoothness=1.0, example_smoothness=2.0,
-        ...            clip_norm=1.0, drop_rate=0.5)
-        >>> [round(allocated_mask_bound(learning_rate=gamma, **run), 4) for gamma in (0.0001, 0.001, 0.01)]
-        [0.2331, 0.1498, inf]
+        ...            clip_norm=1.0, batch_size=100, drop_rate=0.5)
+        >>> [round(allocated_mask_bound(learning_rate=gamma, **run), 4) for gamma in (0.001, 0.01, 0.1)]
+        [0.0258, 0.0245, inf]
     """
-    bias = _validate.real("bias", bias, -ranges.LARGEST_SQUARE, ranges.LARGEST_SQUARE)
     run = _run(
         objective_gap, learning_rate, momentum, epochs, steps_per_epoch, smoothness, clip_norm, noise_multiplier, dim,
         batch_size, drop_rate, probability, deviation_share, bias,
     )  # fmt: skip
     rough = _validate.real("example_smoothness", example_smoothness, run.smoothness, ranges.LARGEST)
-    if largest_gradient is None and run.momentum > 0:
-        raise ArgumentError("largest_gradient", "be given where momentum is above 0: a number in [0, 1e+70]", None)
-    longest = 0.0 if largest_gradient is None else _validate.real("largest_gradient", largest_gradient, 0.0, 1e70)
-    mu, held, clip = run.momentum, run.steps_per_epoch, run.clip_norm
-    kick = math.sqrt(run.most_kept * run.noise)
-    coasting, restless = mu / (1 - mu), mu / math.sqrt(1 - mu**2)
-    old = coasting / held * (clip / (1 - mu) + kick / math.sqrt(1 - mu**2))
+    shuffled = _validate.choice("sampling", sampling, ("random allocation", "shuffled")) == "shuffled"
+    mu, held, clip, rest = run.momentum, run.steps_per_epoch, run.clip_norm, 1 - run.momentum
+    earlier = 1 - 1 / held  # twice the mean share of the records that were used before
     rate = run.move / run.smoothness
-    error = rate * rough * (clip * (held / 2 + coasting) + kick * (math.sqrt(held / 2) + restless))
-    slack = run.probability - error / run.threshold
+    growth = held * rate * rough
+    if growth > 700:
+        return math.inf
+    known = (2 if shuffled else 1) * rate * rough * clip * math.exp(growth) / run.batch_size
+    slack = run.probability - known / run.threshold
     if slack <= 0:
         return math.inf
-    kept = run.fall + held * run.move * (clip + kick / math.sqrt(held)) ** 2 / 2
-    kept += run.threshold * error / 4 + longest * rate * rough * old
-    kept = max(0.0, kept - run.bias) / slack
-    half = (held - 1) / 2
-    moved = run.move * (clip * (half + coasting) + kick * (math.sqrt(half) + restless) + old)
-    return (math.sqrt(kept) + math.sqrt(run.most_kept * run.threshold * moved)) ** 2 / run.share
+    square = clip**2 * (1 if shuffled else 1 + earlier / run.batch_size)
+    noise = run.share * run.noise
+    lost = earlier / 2 * known * (run.threshold / 4 + clip * run.smoothness / rough)
+    kept = run.fall + run.move * (square + noise) / 2 + run.lag * math.sqrt(square * (square + rest * noise))
+    kept = max(0.0, kept + lost - run.bias) / slack
+    length = square
+    if run.symmetric:
+        per_length = run.move * (1 + mu) / (2 * rest)
+        spread = clip**2 / run.batch_size + 2 * earlier * known * clip
+        slack -= per_length / (1 - run.deviation_share)
+        if slack > 0:
+            kept = min(kept, (run.fall + (1 + mu) * run.move * noise / 2 + per_length * spread + lost) / slack)
+        length = min(square, kept / (1 - run.deviation_share) + spread)
+    return run.over_all_steps(kept=kept, length=length, spread=noise)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -598,6 +583,21 @@ class _Run:
 
     def descended(self, length: float) -> float:
         return length * min(length, self.threshold)
+
+    def over_all_steps(self, *, kept: float, length: float, spread: float) -> tuple[float, float]:
+        """From the kept entries to all, where updates have the squared length ``length`` and a fresh part ``spread``.
+
+        Beside the bound: by how much the gradient at the iterate and at the shifted one differ at most.
+        """
+        held = self.steps_per_epoch
+        behind = self.lag * math.sqrt(length + (1 - self.momentum) * spread)
+        found = math.sqrt(kept)
+        if held > 1 and self.masked:
+            moved = (
+                self.move * math.sqrt(held * (held - 1) / 2) * (math.sqrt(length) + math.sqrt(spread / held)) + behind
+            )
+            found += (1 + math.sqrt(self.most_kept)) * math.sqrt(self.descended(moved))
+        return found**2 / self.share, behind
 
 
 def _run(

@@ -23,9 +23,6 @@ def velocity_variance(*, noise_std: float, momentum: float, steps: float = math.
     Returns:
         The variance, in squared units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, section 3.4 and RS, Appendix H, equations 117 and 118, corrected (rf.momentum, rs.appH).
 
     Example: by hand: 1 / (1 - 0.81), more than five times the noise of a step.
@@ -47,9 +44,6 @@ def adam_velocity_variance(*, noise_std: float, momentum: float, steps: float = 
     Returns:
         The variance, in squared units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Appendix H, equations 119 and 121 to 123, corrected (rs.appH).
 
     Example: by hand: (1 - 0.9) / (1 + 0.9), 100 times less than the velocity without the factor 1 - mu.
@@ -68,9 +62,6 @@ def adam_corrected_variance(*, noise_std: float, momentum: float, steps: float =
 
     Returns:
         The variance, in squared units of the gradient.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Appendix H, equation 120, corrected (rs.appH).
 
@@ -101,9 +92,6 @@ def displacement_mean(*, learning_rate: float, force: float, momentum: float, st
     Returns:
         The distance, in units of the parameter, with the sign of ``force``.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, section 3.4, the scaling rule (rf.scaling).
 
     Example: momentum 0.9 moves ten times as far, less the 9 steps that it takes to gain speed.
@@ -132,9 +120,6 @@ def displacement_variance(*, learning_rate: float, noise_std: float, momentum: f
     Returns:
         The variance, in squared units of the parameter.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, section 3.4 and RS, Appendix H, corrected (rf.momentum, rs.appH, rf.scaling).
 
     Example: momentum 0.9 makes the noise of 1000 steps almost 100 times as large, as a learning rate 10 times as large would.
@@ -157,9 +142,6 @@ def coasting_distance(*, learning_rate: float, velocity: float, momentum: float,
 
     Returns:
         The move, with the sign of the velocity (the parameter goes the other way).
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, section 4.2 and RF, section 3.2 (rs.epoch_mask).
 
@@ -187,9 +169,6 @@ def stationary_excess(*, learning_rate: float, noise_std: float, momentum: float
 
     Returns:
         The excess loss; inf where the iteration is unstable, gamma l >= 2 (1 + mu), and there is noise.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 3.4, the scaling rule (rf.scaling).
 

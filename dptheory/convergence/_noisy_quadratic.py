@@ -325,9 +325,6 @@ def poisson_quadratic_moments(
     Returns:
         E w_T and E w_T^2; inf where the second passes 1e308 on the way.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: our own result, on RF, section 3.4 (rf.poisson_quadratic).
 
     Example: by hand: a batch of mean size 1 that is empty or doubles as often as it fits: (1 - 1/2)^2 + (1/2)^2 after one step.

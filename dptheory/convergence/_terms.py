@@ -59,9 +59,6 @@ def batch_second_moment(
     Returns:
         The second moment, in squared units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Lemma 3.1, in place of the C^2 printed there (rs.lem3.1, rs.lem3.4).
 
     Example: a Poisson batch of 10 can hold more than 10 examples, so that it exceeds the squared clipping norm, 1.
@@ -94,9 +91,6 @@ def noise_term(*, smoothness: float, clip_norm: float, noise_multiplier: float, 
 
     Returns:
         Delta_sigma, in squared units of the gradient times the smoothness.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Lemma 3.4 (rs.lem3.4); RF, Theorem 2, where it is called Delta_DP (rf.thm2).
 
@@ -139,9 +133,6 @@ def alignment_bound(
 
     Returns:
         The terms; ``.value`` is the bound.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Lemmas 3.1 and 3.4 (rs.lem3.1, rs.lem3.4).
 

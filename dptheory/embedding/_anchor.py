@@ -158,9 +158,6 @@ def residual_energy(gradients: ArrayLike, *, basis: ArrayLike) -> float:
     Returns:
         The mean, in squared units of the gradients.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, Lemmas 3.1 and 3.2 (gep.lem3.1, gep.lem3.2, gep.random_labels).
 
     Example: by hand: what the first two axes leave is 5^2.
@@ -184,9 +181,6 @@ def recovery_probability(*, rank: int, anchors: int, zero_probability: float = 0
 
     Returns:
         The probability.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, Lemma 3.1 (gep.lem3.1, gep.thmD.1).
 
@@ -232,9 +226,6 @@ def residual_bound(
 
     Returns:
         The bound's terms, the j that is best, and those that are as good; ``.value`` is the bound.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, Lemma 3.2 with the second bracket of C left out (gep.lem3.2, gep.lem3.2.text).
 
@@ -294,9 +285,6 @@ def random_basis_error(*, dim: int, subspace_dim: int) -> float:
     Returns:
         The root mean square, in [0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, Appendix C and Figure 7 (gep.appC, gep.jl).
 
     Example: ResNet20, 1000 random directions: the residual is as long as the gradient but for 2 parts in 1000.
@@ -319,9 +307,6 @@ def mean_random_basis_error(*, dim: int, subspace_dim: int) -> float:
 
     Returns:
         The mean, in [0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, Appendix C and Figure 7 (gep.appC).
 
@@ -349,9 +334,6 @@ def random_embedding_distortion(*, dim: int, subspace_dim: int) -> float:
 
     Returns:
         The standard deviation, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, section 3.1 and Appendix C on random projections (gep.jl).
 
@@ -428,9 +410,6 @@ def held_out_residual(*, residuals: ArrayLike, residual_clip: float, failure_pro
 
     Returns:
         The mean and the share with their bounds.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: new, in place of GEP, Lemma 3.2 (gep.held_out).
 

@@ -35,9 +35,6 @@ def joint_mu(noise_multipliers: Sequence[float], *, steps: int = 1, adjacency: A
     Returns:
         mu, > 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, Theorems 3.1 and 3.2, section 4 (gep.thm3.1, gep.thm3.2, gep.concat).
 
     Example: by hand: sqrt(2) / 2 for GEP's two releases at noise 2.
@@ -76,9 +73,6 @@ def output_mu(
 
     Returns:
         mu, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, Algorithm 1, line 15 (gep.thm3.1).
 
@@ -124,7 +118,6 @@ def release_noise_ratio(
 
     Raises:
         ConditionError: "stated" with an epsilon so large that the noise is not enough.
-        ValueError: an argument outside its range.
 
     Source: GEP, Theorems 3.1 and 3.2 (gep.thm3.1, gep.thm3.2).
 
@@ -168,9 +161,6 @@ def output_noise_ratio(
     Returns:
         The ratio s, > 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, Algorithm 1, line 15 (gep.thm3.1, gep.versus).
 
     Example: hardly less than for the pair, as the embedding's clip is much the larger.
@@ -204,7 +194,6 @@ def noise_ratio_excess(
 
     Raises:
         ConditionError: as :func:`release_noise_ratio`.
-        ValueError: an argument outside its range.
 
     Source: GEP, Theorems 3.1 and 3.2 (gep.thm3.1, gep.thm3.2).
 
@@ -232,9 +221,6 @@ def sampled_epsilon(*, epsilon: float, sampling_rate: float) -> float:
 
     Returns:
         Epsilon in nats, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, section 3.3, after Theorem 3.2 (gep.sampling).
 

@@ -52,9 +52,6 @@ def biased_descent_risk(
     Returns:
         Both bounds.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, new, on Theorem 3.3 with clipped residuals (gep.clipped_residuals).
 
     Example: by hand: (2 + 1)^2 / 6 + 1/2, and 2 + 1/2 + 2 + 1/2 + 2/3.

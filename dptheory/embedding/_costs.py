@@ -59,9 +59,6 @@ def power_iteration(
     Returns:
         The operations of the products, of orthogonalisation and of scaling; ``.total`` is their sum.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, section 3.1 and Appendix B, Table 4 (gep.appB.compute).
 
     Example: five groups take a fifth of the products, and a 25th of the orthogonalisation.
@@ -103,9 +100,6 @@ def extra_floats(*, dim: int, subspace_dim: int, anchors: int, gradient_count: i
     Returns:
         The number.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, Appendix B, Table 4 (gep.appB.memory).
 
     Example: ResNet20 in 5 groups, 1000 gradients, 2000 anchors: more than the gradients themselves, 2.7e8.
@@ -144,9 +138,6 @@ def grouping_cost_ratio(group_sizes: ArrayLike, *, subspace_dims: ArrayLike) -> 
 
     Returns:
         The ratio, in (0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, section 3.1 (gep.groups).
 

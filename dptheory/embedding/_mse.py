@@ -68,9 +68,6 @@ def gep_mse(
     Returns:
         The mean squared error of each way, times n^2.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: new, on GEP, section 3 (gep.versus).
 
     Example: ResNet20 with GEP's clips 10 and 2. The published noise is 9 % of plain perturbation's.
@@ -195,9 +192,6 @@ def largest_residual_ratio(*, dim: int, subspace_dim: int) -> LargestRatios:
     Returns:
         The ratio for each way of releasing.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: new, on GEP, section 3 (gep.versus).
 
     Example: ResNet20: the published noise is smaller for residual clips up to 0.7 S, joint clipping's up to S.
@@ -252,9 +246,6 @@ def least_residual_energy(
 
     Returns:
         The energy for each way of releasing, in squared units of the gradients.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: new, on GEP, Remark 1 (gep.versus).
 

@@ -50,9 +50,6 @@ def split_noise(*, dim: int, subspace_dim: int, embedding_clip: float, residual_
     Returns:
         The standard deviations of both noises, and their energy.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: new, on GEP, Theorem 3.1 (gep.split).
 
     Example: by hand: both parts of two entries, clipped alike: H = 2 sqrt(2), so that the energy is 8.
@@ -86,9 +83,6 @@ def joint_clip(*, dim: int, subspace_dim: int, clip_norm: float, residual_share:
 
     Returns:
         The standard deviations of both noises, and their energy.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: new, on GEP, Algorithm 1 (gep.joint_clip).
 

@@ -56,9 +56,6 @@ def worst_descent_risk(
     Returns:
         The worst case of the mean of the values, and a lower bound of that at the mean iterate for noise of one energy.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, new, on equation 12 (gep.noisy_steps).
 
     Example: two steps: 2^2 / (2 * 4) + 0.8 / 2, and 2^2 / (2 * 4) + 0.8 * 3/8.
@@ -127,9 +124,6 @@ def noisy_descent_risk(*, smoothness: float, initial_distance: float, steps: int
     Returns:
         The bound's terms; ``.value`` is the bound.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, equations 7 to 12, with the square that equation 12 lacks (gep.eq11, gep.eq12, gep.thm3.3).
 
     Example: by hand: 2^2 / (2 * 10) and 0.5 / 2.
@@ -164,9 +158,6 @@ def least_risk(*, smoothness: float, initial_distance: float, steps: int, lipsch
 
     Returns:
         The risk, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, Theorem 3.3: why T = n beta eps / sqrt p leaves sqrt p in the risk (gep.thm3.3, gep.independent_p).
 
@@ -221,9 +212,6 @@ def excess_risk(
     Returns:
         The bound's terms, the steps taken, and the best real number of them; ``.value`` is the bound.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GEP, Theorem 3.3, corrected (gep.thm3.3, gep.independent_p).
 
     Example: ResNet20 on 50,000 records, smoothness, distance and mu 1: more than 370 steps cost more in noise than they gain.
@@ -269,7 +257,6 @@ def excess_risk_as_published(
 
     Raises:
         ConditionError: epsilon >= 2 log(1/delta).
-        ValueError: an argument outside its range.
 
     Source: GEP, Theorems 3.2 and 3.3, corrected (gep.thm3.3).
 

@@ -38,9 +38,6 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     Returns:
         The mean angle in radians, in [0, pi].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: LF, Proposition 3.1 (lf.prop3.1.3).
 
     Example: half a radian of bias adds little once the noise is much longer than the signal.

@@ -34,9 +34,6 @@ def private_second_moment(
     Returns:
         The second moment, in squared units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: LF, appendix A, with what is dropped there put back (lf.appA.moment).
 
     Example: by hand: 1 of the signal and 400 / 20^2 of the noise.
@@ -112,9 +109,6 @@ def freezing_bounds(
 
     Returns:
         Both bounds, with the numbers of parameters that they count.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: LF, Lemma 3.1 corrected, before and after freezing (lf.freeze_bound).
 
@@ -228,9 +222,6 @@ def compare_freezing(
 
     Returns:
         The effect on norms and angles, and both bounds.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: LF, Proposition 3.1 and Lemma 3.1 corrected (lf.prop3.1.1, lf.freeze_bound).
 

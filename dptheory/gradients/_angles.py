@@ -173,9 +173,6 @@ class DistortionAngle:
         dim: number of entries of s, 1..1e9.
         snr: |s| / tau, in [0, inf]; inf means no noise.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Fig. 1 (gip.fig1); LF, Definition 3.2 (lf.angle_law).
 
     Example: RF's CNN of 550,000 parameters, batch 1000, sigma 1.54. A step's signal is at most 1000 / 1.54 taus long.
@@ -465,9 +462,6 @@ def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
     Returns:
         The mean cosines, the shape of cos_bias.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: LF, Definition 3.2 (lf.def3.2).
 
     Example: clipping that turns the batch by a cosine of 0.9 takes a tenth of what the noise leaves.
@@ -560,9 +554,6 @@ def angle_summary(dim: int, *, snr: float) -> AngleSummary:
     Returns:
         Mean cosine, mean, standard deviation and three quantiles.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: LF, Definition 3.2 (lf.angle_law); GIP, Fig. 1 (gip.fig1).
 
     Example: without a signal the angle lies around a right angle.
@@ -600,9 +591,6 @@ def small_snr_slope(dim: int) -> float:
 
     Returns:
         The slope, about 1 / sqrt(dim).
-
-    Raises:
-        ValueError: dim outside its range.
 
     Source: GIP, section 5 (gip.criterion).
 
@@ -653,9 +641,6 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
 
     Returns:
         The variance in radians^2, given the batch.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: LF, Proposition 3.1 (lf.prop3.1.3, lf.prop3.1.3.sum, lf.angle_variance).
 

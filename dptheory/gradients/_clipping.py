@@ -88,9 +88,6 @@ def symmetric_clip_lower_bound(
     Returns:
         Both bounds, in squared units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Lemma 3.2, and RF, equations 54 and 70 (rs.lem3.2, rf.eq70).
 
     Example: by hand: 2 min(2, 1/4) with one split at 3/4, and 2 times the mean of 0.9, 0.8 and 0.5 with the integral.
@@ -124,9 +121,6 @@ def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm:
 
     Returns:
         The probability.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 2.3 (rf.clip_probability).
 
@@ -180,9 +174,6 @@ def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_
     Returns:
         The moments, to about eight digits; ``variance`` to about four, also where it is far below ``second_moment``. Above one
         dimension a ``shortfall`` below 1e-15 may lack these digits, and one below 1e-18 be 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 2.2, equations 6 and 7, and section 2.3 (rf.eq6, rf.eq7, rf.clip_probability).
 

@@ -43,9 +43,6 @@ def mse_lower_bound(*, trace: float, dim: int, noise_multiplier: float) -> float
     Returns:
         The bound, in units of the trace.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, Theorem 1, equations 2, 26 and 27 (rf.thm1, rf.eq26-27).
 
     Example: the noise on the 550,000 entries of RF's CNN multiplies the error of a single example by more than a million.
@@ -72,9 +69,6 @@ def stationary_mse(eigenvalues: ArrayLike, *, n: int, noise_multiplier: float) -
 
     Returns:
         The error, in units of the eigenvalues.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Theorem 1, equations 11 to 17 (rf.thm1).
 
@@ -104,9 +98,6 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, *, method: Metho
 
     Returns:
         The mean, in units of the eigenvalues.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Appendix A, equations 15 to 24 (rf.thm1, rf.eq19, rf.eq24).
 
@@ -216,9 +207,6 @@ def clipped_gradient_mse(
 
     Returns:
         The errors without and with the mask, and their parts.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, equations 6 and 7 (rf.eq6, rf.eq7, rf.mse_criterion, rf.clip_probability).
 

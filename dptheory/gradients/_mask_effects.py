@@ -28,9 +28,6 @@ def noise_norm_ratio(dim: int, keep: int) -> float:
     Returns:
         The mean ratio, in (0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Fig. 1c (rs.fig1).
 
     Example: a mask that keeps half of the entries keeps almost sqrt(1/2) = 0.7071 of the length of the noise.
@@ -55,9 +52,6 @@ def relaxed_gradient_ratio(*, grad_norm: ArrayLike, masked_norm: ArrayLike, clip
 
     Returns:
         A number from 1 (nothing was clipped) to |g| / |m * g| (both were).
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Fig. 1d, and RF, Appendix G, for one example (rs.fig1, rf.posterior).
 
@@ -108,9 +102,6 @@ def posterior_freeze(gradients: ArrayLike, *, clip_norm: float, keep: int) -> Po
 
     Returns:
         Mean, shape (dim,), and mean square of the masked average.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Appendix G (rf.posterior).
 

@@ -104,9 +104,6 @@ def mask_norm_bounds(vector: ArrayLike, *, drop_rate: float) -> NormBounds:
     Returns:
         Both bounds, in units of the vector.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, Lemma 2 (rf.lem2).
 
     Example: a mask with one of two ones leaves 3 or 4 of (3, 4), 3.5 on average: between these.
@@ -130,9 +127,6 @@ def all_masks(dim: int, keep: int) -> Array:
 
     Returns:
         Array of shape (masks, dim).
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Example: three entries have three masks with two ones.
         >>> from dptheory.gradients import all_masks
@@ -166,9 +160,6 @@ def random_masks(*, rng: np.random.Generator, count: int, dim: int, keep: int) -
 
     Returns:
         Array of shape (count, dim).
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Example: every mask has exactly as many ones as asked for.
         >>> import numpy as np

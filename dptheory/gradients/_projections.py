@@ -17,9 +17,6 @@ def projected_skewness(*, dim: int, skewness: float) -> float:
     Returns:
         The skewness, >= 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Appendix F (rs.appF).
 
     Example: seen along a random direction, 1000 entries of skewness 2 are almost symmetric.

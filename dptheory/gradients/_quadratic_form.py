@@ -118,9 +118,6 @@ class QuadraticForm:
         Returns:
             The point x, in units of the weights.
 
-        Raises:
-            ValueError: log_chance outside its range.
-
         Source: RF, Appendix A (rf.thm1).
 
         Example: beyond it lies less than e^-20 of the law; by exp(-x / 2) that would be reached at 40 already.

@@ -37,9 +37,6 @@ def mean_reciprocal(*, values: Array, keep: int, shift: float = 0.0) -> float:
     Returns:
         The mean, in units of 1 / values.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 5.1 (rs.thm5.1).
 
     Example: by hand: the mean of 1, 1/2 and 1/3.

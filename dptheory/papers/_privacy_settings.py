@@ -204,9 +204,6 @@ class EmbeddingPreset:
         Returns:
             The mean squared norm for each way of releasing.
 
-        Raises:
-            ValueError: an argument outside its range.
-
         Source: new, on GEP, section 4 (gep.versus).
 
         Example: GEP on CIFAR-10 with its smallest subspace: published noise over that of plain perturbation.
@@ -262,9 +259,6 @@ def embedding_noise(*, mu: float = 1.0) -> tuple[EmbeddingNoise, ...]:
 
     Returns:
         One result per setting, in the order of :func:`embedding_presets`.
-
-    Raises:
-        ValueError: mu outside its range.
 
     Source: GEP, section 4 (gep.versus).
 

@@ -171,9 +171,6 @@ def max_steps(
     Returns:
         0 where not even one step fits; at most 10^6, the largest number that is accounted for.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorem 2 (gip.thm2); RS, Theorem 3.1 (rs.thm3.1); RF, section 4 (rf.sigmas).
 
     Example: by hand: epsilon 1 asks for 3.731 in one step, so that 20 suffice for (20 / 3.731)^2 = 28.7.

@@ -386,9 +386,6 @@ class Composition:
         Returns:
             Array of that shape: every attack misses at least this share.
 
-        Raises:
-            ValueError: a rate outside its range.
-
         Source: GIP, Theorem 2 (gip.thm2).
 
         Example: who accuses half of the others has to miss some.

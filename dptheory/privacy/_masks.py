@@ -78,9 +78,6 @@ def divisor_kl(*, batch_size: int, other_batch_size: int, keep: int) -> float:
     Returns:
         The divergence in nats.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
     Example: about k / b^2 = 1.
@@ -105,9 +102,6 @@ def divisor_renyi(*, order: float, batch_size: int, other_batch_size: int, keep:
 
     Returns:
         The divergence in nats; inf as said above.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
@@ -144,9 +138,6 @@ def divisor_delta(*, epsilon: float, batch_size: int, other_batch_size: int, kee
     Returns:
         delta, in [0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
     Example: a million entries of pure noise tell a batch of 1000 from one of 1001, whatever the noise.
@@ -181,9 +172,6 @@ def average_sensitivity(*, batch_size: int, clip_norm: float) -> float:
     Returns:
         The distance, in units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 5 (rs.alg1.divisor).
 
     Example: by hand: 2 / 1000, twice what noise for the sum is made for.
@@ -216,9 +204,6 @@ def published_size_delta(*, epsilon: float, train_size: int, sampling_rate: floa
 
     Returns:
         delta, in [0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, lines 3 to 6 (rs.alg1.divisor).
 
@@ -255,9 +240,6 @@ def combined_multiplier(*, noise_multipliers: ArrayLike) -> float:
 
     Returns:
         The noise multiplier; inf where nothing is released.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2; RS, Algorithm 4 (rf.alg2, rs.alg4).
 

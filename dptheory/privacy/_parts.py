@@ -26,9 +26,6 @@ class Step:
         sampling_rate: with which every record joins a step, independently, in [1e-12, 1].
         count: number of such steps, 1..1e12.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Lemma 1 (gip.lem1).
 
     Example: a schedule is a list of these.
@@ -59,9 +56,6 @@ class JointStep:
         mechanism: index mechanism of one group.
         groups: number of groups, 1..1e12.
         count: number of such steps, 1..1e12.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Theorem 2 (gip.thm2).
 
@@ -101,9 +95,6 @@ class MaskedStep:
         mask: the law of the mask, with the conditions of :class:`dptheory.privacy.FreshMask`.
         count: number of such steps, 1..1e12.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 1 (gip.prop1).
 
     Example: a tenth of the entries in every step.
@@ -131,9 +122,6 @@ class IndexSteps:
         steps: how many, 1..1e12.
         mechanism: index mechanism of one group.
         groups: number of groups, 1..1e12.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Algorithm 2 (gip.alg2).
 
@@ -173,9 +161,6 @@ class FixedSizeStep:
         sampling_rate: size of the batch over the number of records, in [1e-12, 1].
         count: number of such steps, 1..1e12.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, section 4 (rf.shuffle).
 
     Example: a record that is replaced moves the sum by up to twice the clip.
@@ -208,9 +193,6 @@ class RandomAllocation:
         participations: k, 1..t.
         count: number of such epochs, 1..1e12.
         stopped_after: number of steps, 1..t, after which every one of these epochs was cut short; None where none was.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 4 (rf.shuffle).
 
@@ -257,9 +239,6 @@ class RandomAllocation:
 
         Returns:
             One part or two.
-
-        Raises:
-            ValueError: an argument outside its range.
 
         Source: RF, section 4 (rf.shuffle).
 

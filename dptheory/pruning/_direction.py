@@ -32,9 +32,6 @@ def pruned_cosine(*, grad_norm: float, retained_norm: float, keep: int, noise_st
     Returns:
         The mean cosine, in [0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, section 5 and Fig. 4a (gip.criterion, gip.fig4).
 
     Example: without noise it is |g * I| / |g|; noise as long as what is kept divides it by about sqrt(2).
@@ -68,9 +65,6 @@ def cosine_ratio(dim: int, keep: int, *, theta: float, method: Method = "exact",
     Returns:
         The ratio, > 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, section 5 (gip.criterion).
 
     Example: of groups of 256 keep 26. Top-k without perturbation gains direction, random-k loses two thirds of it.
@@ -101,9 +95,6 @@ def least_retained_gain(dim: int, keep: int, *, method: Method = "exact", groups
 
     Returns:
         The share, > 0; above 1 no perturbed top-k is good enough.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 5 (gip.criterion).
 
@@ -166,9 +157,6 @@ def compare_methods(dim: int, keep: int, *, sigma_g: float = 1.0, noise_std: flo
 
     Returns:
         The errors in the squared unit of ``sigma_g``, and the share that a selection must keep.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Propositions 1 and 2, Corollary 1 (gip.eq6, gip.mse_r, gip.mse_t0, gip.criterion).
 

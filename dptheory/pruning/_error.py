@@ -64,9 +64,6 @@ def expected_norm(dim: int, *, sigma_g: ArrayLike) -> Array:
     Returns:
         Array of the shape of sigma_g.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, section 5, text before equation 5 (gip.norm).
 
     Example: by hand: sqrt(pi / 2) in the plane; about sqrt(dim) in the 550,000 dimensions of RF's CNN.
@@ -88,9 +85,6 @@ def zero_update_mse(dim: int, *, sigma_g: ArrayLike) -> Array:
 
     Returns:
         Array of the shape of sigma_g.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Corollary 1 (gip.criterion).
 
@@ -114,9 +108,6 @@ def noise_mse(*, keep: int, clip_norm: ArrayLike, noise_multiplier: ArrayLike) -
     Returns:
         Array of the broadcast shape.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, equation 6 (gip.eq6).
 
     Example: by hand: 1.1^2 for each of 100 entries.
@@ -139,9 +130,6 @@ def random_k_mse(dim: int, keep: int, *, sigma_g: ArrayLike) -> Array:
 
     Returns:
         Array of the shape of sigma_g.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2, equation 13 (gip.mse_r).
 
@@ -170,9 +158,6 @@ def top_k_mse(dim: int, keep: int, *, sigma_g: ArrayLike, method: Method = "exac
     Returns:
         Array of the shape of sigma_g.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 2, equation 16 (gip.mse_t0).
 
     Example: the largest tenth of a group of 256 holds 44 % of its energy, so that 56 % are lost.
@@ -192,9 +177,6 @@ def top_k_energy(dim: int, keep: int, *, sigma_g: ArrayLike, method: Method = "e
 
     Returns:
         Array of the shape of sigma_g.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 (gip.mse_t0).
 
@@ -243,9 +225,6 @@ def perturbed_top_k_mse(dim: int, keep: int, *, theta: float, sigma_g: ArrayLike
     Returns:
         Array of the shape of sigma_g.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 2, equation 24 (gip.mse_t).
 
     Example: half-way between the 1 - 2 / pi of the larger of two entries and the 1 of a random one.
@@ -277,9 +256,6 @@ def beta(dim: int, keep: int, *, theta: float, clip_norm: float, method: Method 
 
     Returns:
         beta, a bound on sigma_g^2 / sigma^2.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Corollary 1 (gip.cor1, gip.beta_values).
 

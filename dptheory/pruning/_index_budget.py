@@ -52,9 +52,6 @@ def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, gro
     Returns:
         theta, > 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorem 1 and section 4.2 (gip.thm1, gip.budget).
 
     Example: by hand: 1 / 52, as one example can change 52 places of the index vector.
@@ -102,9 +99,6 @@ def index_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, groups:
 
     Returns:
         theta, the retained gain, and the bound on the total variation.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 6.1 (gip.budget).
 
@@ -155,9 +149,6 @@ def sparse_index_budget(
 
     Returns:
         The swaps, theta and the retained gain.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, new, on Theorem 1 (gip.sparse_examples).
 

@@ -26,9 +26,6 @@ def index_sensitivity(dim: int, keep: int) -> int:
     Returns:
         The distance, an even number.
 
-    Raises:
-        ValueError: dim or keep outside its range.
-
     Source: GIP, Definition 3 (gip.def3).
 
     Example: all 26 members can be others, which changes 52 places of the index vector.
@@ -52,9 +49,6 @@ class SubsetMallows:
         dim: number of entries d, 2..1e7.
         keep: number of members K, 1..dim-1.
         theta: dispersion in [0, inf]; 0 is a uniformly random subset, inf returns I0 itself.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Definitions 2 and 4, equation 11 (gip.alg_a2).
 
@@ -173,9 +167,6 @@ class SubsetMallows:
         Returns:
             Epsilon in nats, >= 0; inf where theta is.
 
-        Raises:
-            ValueError: distance outside its range.
-
         Source: GIP, Theorem 1 (gip.thm1).
 
         Example: one example can turn all 26 members, 52 places of the index vector, at 0.1 each.
@@ -199,9 +190,6 @@ class SubsetMallows:
 
         Returns:
             rho, >= 0; inf where theta is.
-
-        Raises:
-            ValueError: distance outside its range.
 
         Source: GIP, Theorems 1 and 2 (gip.tight).
 
@@ -275,9 +263,6 @@ def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> flo
 
     Returns:
         theta, in [0, inf].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 (gip.retained_gain, gip.mse_t).
 

@@ -19,9 +19,6 @@ def randomized_response_epsilon(*, probability: float, distance: int) -> float:
     Returns:
         Epsilon in nats, >= 0; inf as said above.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 3 (gip.prop3).
 
     Example: by hand: 2 log 3. With the 52 bits that one example can change it is 57.
@@ -45,9 +42,6 @@ def randomized_response_probability(*, epsilon: float, distance: int) -> float:
 
     Returns:
         The probability, in [1/2, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Proposition 3, equation 26 (gip.prop3).
 

@@ -48,9 +48,6 @@ def selection_gain_bound(
     Returns:
         The bound, in (0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: new, on GIP, section 4.2 (gip.selection_limit).
 
     Example: the setting of :func:`dptheory.pruning.selection_gains`: noisy magnitudes have .002 of at most .004.
@@ -126,9 +123,6 @@ def magnitude_noise(zcdp_rho: float) -> float:
     Returns:
         The noise multiplier sigma_a, > 0.
 
-    Raises:
-        ValueError: rho outside its range.
-
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
 
     Example: by hand: 1 / sqrt(2 * 0.5); a budget of 0.001 a step asks for 22 C.
@@ -151,9 +145,6 @@ def gumbel_rate(*, zcdp_rho: float, keep: int) -> float:
 
     Returns:
         lambda C, > 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 4.2, "can be replaced by any index pruning methods" (gip.alternatives).
 
@@ -178,9 +169,6 @@ def magnitude_gain(*, keep_share: float, noise_ratio: float) -> float:
     Returns:
         The share, in [0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
 
     Example: noise as large as the entries takes half of what top-k gains.
@@ -203,9 +191,6 @@ def gumbel_gain(*, keep_share: float, noise_ratio: float) -> float:
     Returns:
         The share, in [0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
 
     Example: noise as large as the entries takes two thirds of what top-k gains.
@@ -227,9 +212,6 @@ def released_gain(*, sigma_g: float, noise_std: float) -> float:
 
     Returns:
         The share, in (0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
 
@@ -254,9 +236,6 @@ def released_top_k_mse(dim: int, keep: int, *, sigma_g: float, noise_std: float)
 
     Returns:
         The error, in squared units of the gradient.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Proposition 2 and section 4.2 (gip.alternatives).
 

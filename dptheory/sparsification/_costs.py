@@ -48,9 +48,6 @@ def communication(dim: int, keep: int, *, rounds: int, index: Index = "seed", va
     Returns:
         Bytes of the dense gradients, of the values sent and of the index; ``.ratio`` is sent over dense.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, section 5, and RF, section 4 (rs.communication).
 
     Example: RF's CNN with 70 % dropped: a seed costs nothing, positions cost almost two thirds of the values.
@@ -102,9 +99,6 @@ def projection_operations(
 
     Returns:
         Multiplications of the power method and of the projection.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 4, "Advantages of sparsity" (rf.cost).
 

@@ -41,9 +41,6 @@ def largest_split_free_kappa(
     Returns:
         The bound, 1 for rate 0; inf where H is 0, because every deviation is at least C.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Lemma 3.3; our own (rs.split_free).
 
     Example: half of the deviations leave no room, so H = 1/2: a mask that keeps a quarter or less cannot pay.
@@ -329,9 +326,6 @@ def best_rate(
     Returns:
         The rate, its bound, and its kappa.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Appendix G, with the exact kappa (rs.appG).
 
     Example: noise 100 times the other terms: four equal entries should be masked until clipping no longer helps, to one.
@@ -541,9 +535,6 @@ def isotropic_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: 
     Returns:
         The ratio, to about nine digits, at least 1 - r.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Lemma 3.3 and Theorem 3.5; our own (rs.phase).
 
     Example: clipped to a tenth of the gradient's length, with deviations twice as long as it: sqrt(1 - r) is not reached.
@@ -575,9 +566,6 @@ def largest_isotropic_kappa(*, dim: int, drop_rate: float) -> float:
 
     Returns:
         The bound, 1 for rate 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Lemma 3.3 and Theorem 3.5; our own (rs.phase).
 

@@ -32,9 +32,6 @@ def captured_energy(dim: int, keep: int, *, snr: float) -> float:
     Returns:
         A number in [x, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, section 3.3 and Appendix C, and RS, Appendix I (rf.ranked).
 
     Example: keeping a tenth by noisy magnitude captures 44 % without noise, under tenfold noise little more than 10 %.
@@ -61,9 +58,6 @@ def signed_captured_energy(*, keep_share: float, snr: float) -> float:
 
     Returns:
         The share, in [0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2 as printed, which sorts signed values (rf.ranked).
 
@@ -94,9 +88,6 @@ def sparse_captured_energy(*, keep_share: float, snr: float, nonzero_share: floa
 
     Returns:
         A number in [x, 1], relative error under 1e-9.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 3.3, the low-rank intuition that the experiment dismisses (rf.ranked).
 

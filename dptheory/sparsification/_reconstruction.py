@@ -53,9 +53,6 @@ def expected_error(vector: ArrayLike, *, drop_rate: float, noise_std: float) -> 
     Returns:
         The error in units of x squared. With sigma = 0 a mask that misses every non-zero entry still counts as infinite.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 5.1, equation 110 of its proof (rs.thm5.1).
 
     Example: equal entries attain the bound; with one large entry half of the masks miss most of the signal.
@@ -91,9 +88,6 @@ def error_lower_bound(vector: ArrayLike, *, drop_rate: float, noise_std: float) 
 
     Returns:
         The bound, in units of x squared.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Theorem 5.1, equation 17, corrected (rs.thm5.1).
 
@@ -179,9 +173,6 @@ def reconstruction_errors(
     Returns:
         Errors of the plain and of the Bayes attacker, and the lower bound.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 5.1 (rs.thm5.1).
 
     Example: four entries, two of them kept.
@@ -256,9 +247,6 @@ def matrix_error_lower_bound(matrix: ArrayLike, *, drop_rate: float, noise_std: 
     Returns:
         Array of shape (n, n).
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 5.1 for a matrix (rs.thm5.1.matrix).
 
     Example: by hand: K'K = 2 I, so that each unknown has an error of 0.1^2 / 2 over the share kept, 1/2.
@@ -283,9 +271,6 @@ def gaussian_matrix_error(*, keep: int, unknowns: int, noise_std: float) -> Atta
 
     Returns:
         Infinite for keep <= n + 1. For keep in (n, n + 1) the attack almost never fails, but its mean error is infinite.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, equation 16 for random K (rs.thm5.1.matrix).
 

@@ -16,9 +16,6 @@ def freeze_rate(*, epoch: int, final_drop_rate: float, cooling_epochs: int) -> f
     Returns:
         The rate, in [0, final_drop_rate].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RF, Algorithm 1, and RS, Algorithm 1 with e* = E (rf.density).
 
     Example: RF's CNN cools over 40 epochs to 0.7: nothing is frozen at first, half of it in the middle.
@@ -49,9 +46,6 @@ def total_density(
 
     Returns:
         The density; above 1 only where E > E_0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, section 4 and Tables 2 and 9 (rf.density, rf.sparsity70).
 

@@ -41,9 +41,6 @@ def relative_bound(*, drop_rate: float, delta_c: float, step_noise: float, kappa
     Returns:
         U(r), in the units of its terms.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Appendix G, equations 113 and 114 (rs.appG).
 
     Example: by hand: (1 + 0.3 * 9) / 0.5, against 10 without a mask.
@@ -66,9 +63,6 @@ def optimal_rate(*, delta_c: float, step_noise: float, exponent: float = 0.5) ->
 
     Returns:
         r in [0, 1]; 1 says that U falls all the way to the mask that keeps nothing, which is not allowed.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Appendix G, equation 116 (rs.appG).
 
@@ -113,9 +107,6 @@ def optimal_rates(*, delta_c: float, step_noise: float) -> tuple[OptimalRate, ..
     Returns:
         One result per exponent, in their order.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Appendix G, equation 116 (rs.appG).
 
     Example: the answer runs from .9 to 0 with the assumed exponent.
@@ -148,9 +139,6 @@ def optimal_rate_flat(
     Returns:
         r in [0, 1): the float below 1 where it rounds to 1.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Appendix G, corrected (rs.appG).
 
     Example: a gradient below the threshold should not be masked at all; a long one as far as the noise says.
@@ -178,9 +166,6 @@ def least_kappa(*, drop_rate: float, delta_c: float, step_noise: float) -> float
     Returns:
         The least kappa, in [1 - drop_rate, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 3.5 (rs.fixed_rate).
 
     Example: by hand: (1 + 0.3 * 9) / (1 + 9) where the noise is nine times the other terms.
@@ -206,9 +191,6 @@ def least_kappa_tuned(*, drop_rate: float, noise_to_curvature: float) -> float:
 
     Returns:
         The least kappa, in [sqrt(1 - drop_rate), 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Theorem 3.5 (rs.tuned).
 
@@ -243,9 +225,6 @@ def tuned_bound(
 
     Returns:
         The bound, and the learning rate at which it is least.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Theorem 3.5 (rs.tuned); RF, section 2.2 (rf.raise_noise).
 

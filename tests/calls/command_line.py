@@ -99,6 +99,8 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         {"--noise-multiplier": "2", "--steps": "6", "--epsilon": "1", **_EPOCHS},
     ),
     "privacy sigma": (
+        {"--advantage": "0.1", "--sampling-rate": "1", "--steps": "1"},
+        {"--true-positive-rate": "0.1", "--false-positive-rate": "0.01", "--sampling-rate": "1", "--steps": "1"},
         {**_DIFFER, "--epsilon": "1", "--delta": "1e-5"},
         {**_FILE, "--epsilon": "1", "--delta": "1e-5"},
         {"--epsilon": "1", "--delta": "1e-5", "--steps": "6", **_EPOCHS},

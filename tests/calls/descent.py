@@ -121,10 +121,10 @@ CALLS: Calls = {
     ],
     "dptheory.convergence.allocated_mask_bound": [
         call(objective_gap=1.0, learning_rate=0.001, momentum=0.5, epochs=20, steps_per_epoch=3, smoothness=1.0, clip_norm=1.0,
-             example_smoothness=2.0, largest_gradient=1.0, noise_multiplier=0.5, dim=10, batch_size=4, drop_rate=[0.0] * 10
-             + [0.5] * 10, probability=0.9, deviation_share=0.5, bias=0.01),
+             example_smoothness=2.0, noise_multiplier=0.5, dim=10, batch_size=4, drop_rate=[0.0] * 10 + [0.5] * 10, probability=0.9,
+             deviation_share=0.5, bias=0.01, sampling="shuffled"),
         call(objective_gap=2.0, learning_rate=0.00001, momentum=0.9, epochs=1000, steps_per_epoch=100, smoothness=2.0,
-             clip_norm=1.0, example_smoothness=4.0, largest_gradient=2.0, noise_multiplier=1.0, dim=550_000, batch_size=1000,
+             clip_norm=1.0, example_smoothness=4.0, noise_multiplier=1.0, dim=550_000, batch_size=1000,
              drop_rate=0.5),
     ],
     "dptheory.convergence.poisson_quadratic_moments": [

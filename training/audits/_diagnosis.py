@@ -48,9 +48,6 @@ class Stated:
         sampling_rate: q, with which every record joins a batch, in (0, 1].
         batch_size: the constant by which the noisy sum is divided, mostly q times the number of records, > 0.
 
-    Raises:
-        ValueError: a number outside its range.
-
     Example: the noise of a released entry.
         >>> from dptheory.training.audits import Stated
         >>> stated = Stated(noise_multiplier=2.0, max_grad_norm=1.0, sampling_rate=0.01, batch_size=50)

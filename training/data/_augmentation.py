@@ -24,9 +24,6 @@ class CropsAndFlips:
         shift: pixels by which the crop moves at most in either direction, 0..1024; zeros stand beyond the edge.
         flips: whether images are mirrored, left to right. Not for digits and letters.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Example: without shifts and flips an image stays what it is, and so does its label.
         >>> import torch
         >>> from dptheory.training.data import CropsAndFlips

@@ -173,9 +173,6 @@ class PrivacyAccountant:
     Args:
         sampling_rate: Poisson sampling rate of the batches, in (0, 1].
 
-    Raises:
-        ValueError: a rate outside its range.
-
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
     Example: one Gaussian release of noise multiplier 4 spends 0.9; a second one is more than a budget of 1 allows.
@@ -275,9 +272,6 @@ class PrivacyAccountant:
 
         Args:
             delta: in [1e-30, 0.99].
-
-        Raises:
-            ValueError: a delta outside its range.
 
         Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
         """

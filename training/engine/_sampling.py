@@ -165,9 +165,6 @@ class PoissonBatches:
         sampling_rate: in (0, 1].
         seed: 0 to 2^64 - 1. Anyone who knows it knows the batches, and sampling then hides nothing.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: a step has one batch however often it is asked for, of about a tenth of the examples.
@@ -202,9 +199,6 @@ class SecureBatches:
         train_size: number of training examples of all processes, 1..1e9; a batch costs what it holds.
         sampling_rate: in (0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
     Example: nobody can draw the same batch again.
@@ -236,9 +230,6 @@ class PartitionBatches:
         train_size: number of training examples, 1..1e9.
         batch_size: of every batch; divides ``train_size``.
         seed: 0 to 2^64 - 1; batches depend on seed and step alone.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Table 3 and Appendix K, "partition" (rs.table3).
 
@@ -285,9 +276,6 @@ class GeneratorBatches:
 
     Attributes:
         stream: random numbers of the batches.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, line 3, the Poisson-sampled batch (rs.alg1.divisor).
 
@@ -342,9 +330,6 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
         place: number of this process, and number of processes.
         listener: told of every pass and of every batch.
         drawn_ahead: worker processes draw batches before the loop asks for them.
-
-    Raises:
-        ValueError: ``steps`` outside its range.
     """
 
     def __init__(

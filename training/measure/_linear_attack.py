@@ -59,9 +59,6 @@ def linear_gradient(images: Images, *, index: int, seed: int) -> LinearGradient:
     Returns:
         The gradient of the weights, that of the bias (which is k, as each output's bias enters its logit alone), and the image.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: RS, Theorem 5.1 (rs.thm5.1).
 
     Example: the gradient of a linear layer is the outer product of loss derivatives and pixels.
@@ -146,9 +143,6 @@ def linear_attack(
 
     Returns:
         The three, in this order.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Theorem 5.1 (rs.thm5.1).
     """

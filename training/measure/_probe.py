@@ -31,9 +31,6 @@ def spread_steps(steps: int, *, count: int = 5) -> tuple[int, ...]:
     Returns:
         The steps in rising order, each once: fewer than ``count`` where there are fewer steps.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Example: five steps from the first to the last, or all where there are fewer.
         >>> from dptheory.training.measure import spread_steps
         >>> spread_steps(101), spread_steps(3)
@@ -66,7 +63,6 @@ def run_probe(
         Settings, moments and the accuracy of the trained network.
 
     Raises:
-        ValueError: a value outside its range.
         OSError: the data files are missing and cannot be fetched.
 
     Source: GIP, Algorithm 2, Assumption 1, Proposition 2 (gip.alg2, gip.assumption1, gip.mse_r, gip.mse_t0).

@@ -81,9 +81,6 @@ class ValidateSettings:
         window: steps that are summed before entries are ranked, >= 1.
         draws: batches, masks and noise vectors per row, 20 to 1e9.
 
-    Raises:
-        ValueError: a value outside its range.
-
     Example: moments of a run of 101 steps.
         >>> from dptheory.training.runs import DpSgdSettings
         >>> from dptheory.training.measure import ValidateSettings

@@ -53,7 +53,6 @@ def validate(data: str, settings: ValidateSettings, device: torch.device) -> Res
         Predictions beside measurements, each row with the ids of the claims that it rests on.
 
     Raises:
-        ValueError: a value outside its range.
         OSError: the data files are missing and cannot be fetched.
     """
     _validate.choice("data", data, DATA)

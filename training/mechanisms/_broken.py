@@ -23,7 +23,6 @@ class UnnoisedVelocity(RankedSparsification):
 
     Raises:
         TypeError: ``drop_rate`` is no schedule.
-        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2; RS, Algorithm 4, line 9 (rf.alg2, rs.alg4).
 
@@ -55,9 +54,6 @@ class BatchSizeDivisor(RandomSparsification):
         expected_batch_size: what the optimizer will divide by, > 0.
         drop_rate: share of entries dropped, the same at every step, in [0, 1).
         seed: of the masks, 0 to 2^63 - 1.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 1, lines 5 and 6 (rs.alg1.divisor).
 
@@ -200,7 +196,6 @@ class NoisySparsification(RandomSparsification):
 
     Raises:
         TypeError: ``drop_rate`` is no schedule.
-        ValueError: an argument outside its range.
 
     Source: RS, Algorithm 2 and Fig. 3 (rs.fig3).
 

@@ -85,9 +85,6 @@ class AutomaticClipping(Clipping):
     Args:
         gamma: in [1e-15, 1e15], in the unit of the gradient; of the order of the gradients that should stay small.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: new, on RS, Algorithm 1 (rs.automatic_clip).
 
     Example: norms of 1 and 3 become 1/2 and 3/4.

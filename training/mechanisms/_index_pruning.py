@@ -131,7 +131,6 @@ class IndexPruning(_GroupedSelection):
 
     Raises:
         TypeError: ``keep_share`` is no schedule, or ``clipping`` no rule.
-        ValueError: an argument outside its range.
 
     Source: GIP, Algorithm 2 (gip.alg2, gip.alg_a2, gip.thm2).
 
@@ -179,7 +178,6 @@ class TopKOfReleased(_GroupedSelection):
 
     Raises:
         TypeError: ``keep_share`` is no schedule, or ``clipping`` no rule.
-        ValueError: an argument outside its range.
 
     Source: new, on GIP, section 4 (gip.alternatives).
 
@@ -208,7 +206,6 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     Raises:
         TypeError: ``keep_share`` is no schedule, or ``clipping`` no rule.
-        ValueError: an argument outside its range.
 
     Source: new, on GIP, section 4 (gip.alternatives).
 

@@ -63,7 +63,6 @@ class RankedSparsification(Mechanism):
 
     Raises:
         TypeError: ``drop_rate`` is no schedule, or ``clipping`` no rule.
-        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 2; RS, Algorithm 4, corrected (rf.alg2, rs.alg4).
 
@@ -147,7 +146,6 @@ class RankedByTrueGradients(RankedSparsification):
 
     Raises:
         TypeError: ``drop_rate`` is no schedule.
-        ValueError: an argument outside its range.
 
     Source: new, on RF, Algorithm 2 (rf.ranked).
 

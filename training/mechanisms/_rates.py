@@ -66,9 +66,6 @@ class Constant:
     Args:
         value: in [0, 1].
 
-    Raises:
-        ValueError: a value outside its range.
-
     Example: step 1000 has the value of every other step.
         >>> from dptheory.training.mechanisms import Constant
         >>> Constant(0.5)(1000)
@@ -93,9 +90,6 @@ class GradualCooling:
         cooling_epochs: E, >= 2.
         steps_per_epoch: n, >= 1, whole or not; epoch e begins at step round(e n), so that a run of round(E n) steps ends in
             epoch E - 1. Poisson sampling at rate q has n = 1 / q, or steps of the run / epochs of the run.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Algorithm 1 (rf.density); computed by :func:`dptheory.sparsification.freeze_rate`.
 
@@ -159,9 +153,6 @@ class Linear:
         start, end: a and b, in [0, 1].
         steps: T, 2..1e15.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 
     Example: half-way from 1 to 0.1 the value is 0.55; after the last step it stays.
@@ -194,9 +185,6 @@ class Exponential:
     Args:
         start, end: a and b, in [1e-100, 1].
         steps: T, 2..1e15.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 6, "Hyperparameters" (gip.fig3).
 

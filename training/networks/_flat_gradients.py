@@ -56,9 +56,6 @@ def per_sample_gradients(
     Returns:
         Shape (n, d), in the order of ``parameters()``, on the CPU.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Example: five gradients of eight entries each.
         >>> import torch
         >>> from dptheory.training.networks import per_sample_gradients

@@ -26,9 +26,6 @@ def dp_cnn(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: RF, Table 1, "End-to-end CNN" (rf.table1).
 
     Example: two images of CIFAR-10 give ten outputs each.
@@ -88,9 +85,6 @@ def resnet20(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: GEP, section 4 (gep.table1); RF, Table 1, "268K" (rf.table1).
 
     Example: two images of CIFAR-10 give ten outputs each.
@@ -142,9 +136,6 @@ def wrn_16_4(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: GIP, section 6 (gip.table2).
 
     Example: two images of CIFAR-10 give ten outputs each.
@@ -183,9 +174,6 @@ def scattering_cnn(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: RF, Table 1, "Handcrafted CNN", 187K (rf.table1).
 
     Example: the features of two images of CIFAR-10 give ten outputs each.
@@ -218,9 +206,6 @@ def scattering_linear(seed: int) -> nn.Module:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: the handcrafted features of RF, Table 1 (rf.table1), without its convolutions.
 
     Example: ten scores per image, and ten weights per coefficient with a bias each.
@@ -249,9 +234,6 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: RF, Table 1 (rf.table1); GEP, Appendix A (gep.table3).
 
@@ -309,9 +291,6 @@ def mlp(seed: int) -> nn.Sequential:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Example: two images of MNIST give ten outputs each.
         >>> import torch
         >>> from dptheory.training.networks import mlp
@@ -333,9 +312,6 @@ def small_tanh_cnn(seed: int) -> nn.Sequential:
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: a seed outside its range.
 
     Example: two images of FashionMNIST give ten outputs each.
         >>> import torch
@@ -363,9 +339,6 @@ def small_tempered_cnn(seed: int) -> nn.Sequential:
     Returns:
         The network, in training mode, on the CPU.
 
-    Raises:
-        ValueError: a seed outside its range.
-
     Source: LF, Appendix D (lf.table1); Papernot et al. (2021), Tempered Sigmoid Activations.
 
     Example: two images of MNIST give ten outputs each.
@@ -386,9 +359,6 @@ def small_colour_cnn(seed: int) -> nn.Sequential:
 
     Returns:
         The network, in training mode, on the CPU.
-
-    Raises:
-        ValueError: a seed outside its range.
 
     Example: two images of CIFAR-10 give ten outputs each.
         >>> import torch

@@ -289,6 +289,14 @@ def check(problem: Problem, *, classes: bool) -> None:
     model, features, labels = problem.model, problem.features, problem.labels
     if not any(p.requires_grad for p in model.parameters()):
         raise ArgumentError("model", "have parameters that require gradients", model, got="none: nothing is trained")
+    if features.is_floating_point() and not bool(features.isfinite().all()):
+        bad = int((~features.isfinite()).flatten(1).any(1).sum())
+        raise ArgumentError(
+            "public",
+            "hold finite features",
+            bad,
+            got=f"{bad} of {len(features)} records with an entry that is infinite or not a number",
+        )
     some = slice(0, 8)
     network = copy.deepcopy(model).eval()
     with torch.no_grad():
@@ -303,7 +311,15 @@ def check(problem: Problem, *, classes: bool) -> None:
             ) from error
         if classes:
             _check_labels(outputs, labels)
-        whole = float(problem.loss(outputs, labels[some]))
+        of_all = problem.loss(outputs, labels[some])
+        if of_all.numel() != 1:
+            raise ArgumentError(
+                "loss",
+                "be one number, the mean of the losses of single records",
+                tuple(of_all.shape),
+                got=f"a tensor of shape {tuple(of_all.shape)}: take reduction='mean'",
+            )
+        whole = float(of_all)
         each = [float(problem.loss(outputs[i : i + 1], labels[i : i + 1])) for i in range(len(outputs))]
     mean = math.fsum(each) / len(each)
     if not math.isclose(whole, mean, rel_tol=1e-3, abs_tol=1e-6):
@@ -322,8 +338,8 @@ def _check_layers(model: nn.Module) -> None:
     """See that the engine takes the network: a copy is wrapped as for a run, and makes no step."""
     try:
         hooked(model)
-    except ValueError as error:
-        raise ValueError(f"model{str(error).removeprefix('module')}") from error
+    except ArgumentError as error:
+        raise error.renamed("model") from error
 
 
 def _check_labels(outputs: Tensor, labels: Tensor) -> None:

@@ -61,9 +61,6 @@ class Synthetic:
         scale: root mean square of the private records' entries, as far as it is known without them.
         count: number of records.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Example: images of one channel.
         >>> from dptheory.training.planning import Synthetic
         >>> features, labels = Synthetic(shape=(1, 28, 28), classes=10).records(seed=0)

@@ -30,9 +30,6 @@ class DpSgdSettings:
         learning_rate: in [1e-15, 1e6].
         seed: 0 to 2^63 - 1; fixes the starting weights, the Poisson samples and the noise.
 
-    Raises:
-        ValueError: a value outside its range.
-
     Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
 
     Example: the seeds of weights and of samples differ.
@@ -93,9 +90,6 @@ def sampling_rate(*, batch_size: int, train_size: int) -> float:
 
     Returns:
         Rate, in (0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Example: batches of 300 cut 1000 examples into four parts, the last one smaller: the rate is a quarter.
         >>> from dptheory.training.runs import sampling_rate

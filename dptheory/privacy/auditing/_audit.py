@@ -165,9 +165,6 @@ def largest_bound(*, scores: int, delta: float, confidence: float = 0.99, method
     Returns:
         The bound, >= 0; 0 where delta is so large that even this attack proves nothing.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
 
     Example: to refute an epsilon of 8 an audit needs more than 10,000 scores in each world.
@@ -212,9 +209,6 @@ def bound_at_known_rate(*, hits: int, trials: int, false_rate: float, delta: flo
 
     Returns:
         The bound, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: as for :func:`audit`; for the mechanisms of RF, RS, GEP and GIP.
 

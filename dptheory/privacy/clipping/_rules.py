@@ -38,9 +38,6 @@ def weighted_mean_sensitivity(
     Returns:
         The sensitivity, in units of the gradient; at R = inf what is approached.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: our own result, on RS, Algorithm 1, lines 3 to 6 (rs.loss_divisor).
 
     Example: by hand: two records of one token; one becomes a record of three. The other falls from C to C / 2.
@@ -76,9 +73,6 @@ def layer_clip_sensitivity(*, layer_clips: ArrayLike, adjacency: str = "add-remo
     Returns:
         The sensitivity, in units of the gradient.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: our own result, on RS, Algorithm 1, line 5 (rs.layer_clip).
 
     Example: by hand, layers of clips 3 and 4.
@@ -110,9 +104,6 @@ def automatic_clip_sensitivity(
 
     Returns:
         The sensitivity, in units of C.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: our own result, on RS, Algorithm 1, line 5 (rs.automatic_clip).
 
@@ -162,9 +153,6 @@ def counted_noise(*, noise_multiplier: float, count_share: float) -> CountedNois
 
     Returns:
         Noise multiplier of the sum, and standard deviation of the noise on the count.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: our own result, on RS, Algorithm 1, line 5 (rs.adaptive_clip).
 

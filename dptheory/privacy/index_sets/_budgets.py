@@ -83,9 +83,6 @@ def theta_for_delta_budget(
     Returns:
         theta, > 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorems 1 and 2, section 4.2 (gip.tight).
 
     Example: 100 releases at epsilon 1: a delta of 1e-5 affords thirty times the theta of pure accounting, 1 / 5200.
@@ -148,9 +145,6 @@ def epsilon_for_retained_gain(
     Returns:
         Epsilon in nats, in [0, inf].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorems 1 and 2, sections 4.2 and 6.1 (gip.tight, gip.retained_gain).
 
     Example: one group of 256, 100 steps: 2 % of the top-k gain cost an epsilon of 30, half of it thousands.
@@ -185,9 +179,6 @@ def retained_gain_for_delta_budget(
 
     Returns:
         The share, in [0, 1].
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 6.1 (gip.tight).
 

@@ -42,9 +42,6 @@ def run_epsilon(
     Returns:
         Upper bound on epsilon; inf where theta = inf reveals the index sets.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorem 2 (gip.thm2).
 
     Example: ten full-batch steps: the index sets add little to what the noisy sums spend.
@@ -107,9 +104,6 @@ def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: floa
 
     Returns:
         The upper bound.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, Lemma 1 (gip.lem1, gip.thm2).
 

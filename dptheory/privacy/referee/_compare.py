@@ -177,9 +177,6 @@ def draw(*, count: int, seed: int = 0, law: str = "whole") -> Iterator[Setting]:
     Returns:
         An iterator over the settings.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Lemma 1 (gip.lem1).
 
     Example: whatever the seed, a setting is within the range of the accountant.

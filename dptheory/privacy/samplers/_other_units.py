@@ -36,9 +36,6 @@ def user_epsilon_upper_bound(
     Returns:
         The upper bound; inf where it has no answer.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: not of the five papers; proved in proofs/privacy/other_samplers.md.
 
     Example: four records cost more than four times as much as one, at the same delta.
@@ -91,9 +88,6 @@ def truncated_epsilon_upper_bound(
 
     Returns:
         The upper bound; inf where it has no answer.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: not of the five papers; proved in proofs/privacy/other_samplers.md.
 

@@ -60,9 +60,6 @@ def selection_epsilon_upper_bound(
     Returns:
         The upper bound, by Renyi privacy at real orders; inf where none of them gives a number.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: Papernot, Steinke, "Hyperparameter tuning with Renyi differential privacy" (2022), Theorems 2 and 6, cited; of the
         five papers none accounts for its choices.
 

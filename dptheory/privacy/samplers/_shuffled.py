@@ -50,9 +50,6 @@ def shuffled_epsilon_lower_bound(
     Returns:
         The lower bound, >= 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: the attack of Chua et al., "How private are DP-SGD implementations?" (2024), proved in
         proofs/privacy/other_samplers.md; on RF, section 4, and RS, Appendix K, which train so (rf.shuffle).
 

@@ -163,6 +163,7 @@ def refused(start: str, model: nn.Module | None = None, data: Any = None, **more
     with pytest.raises(ValueError, match=f"^{start} ") as error:
         planned(model, data, executor=executor, **more)
     assert executor.done == 0 and "\n" not in str(error.value)
+    assert start == "records" or getattr(error.value, "argument", None) == start
 
 
 def test_networks_that_cannot_be_trained_are_refused() -> None:
@@ -176,6 +177,7 @@ def test_networks_that_cannot_be_trained_are_refused() -> None:
 
 def test_losses_that_are_no_mean_are_refused() -> None:
     refused("loss", loss=lambda outputs, labels: cross_entropy(outputs, labels, reduction="sum"))
+    refused("loss", loss=lambda outputs, labels: cross_entropy(outputs, labels, reduction="none"))
     weights = torch.tensor([1.0, 10.0])
     refused("loss", loss=lambda outputs, labels: cross_entropy(outputs, labels, weight=weights))
 
@@ -185,6 +187,8 @@ def test_records_that_do_not_fit_are_refused() -> None:
     refused("public", data=with_labels(-1, 1))
     refused("public", data=TensorDataset(*_numbers()))
     refused("public", data=public(49))
+    features, labels = labelled()
+    refused("public", data=TensorDataset(torch.where(features == features[3, 1], torch.nan, features), labels))
     refused("public", data=public(dim=4))
     refused("public", private=public())
     refused("num_examples", private=TensorDataset(torch.full((7, 3), 9.0), torch.zeros(7, dtype=torch.long)))

@@ -34,9 +34,6 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     Returns:
         log delta <= 0, -inf where mu = 0. For mu <= 1e4 its error is below 1e-10 + 1e-15 abs(log delta).
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: Dong, Roth, Su, Gaussian differential privacy, Corollary 2.13; for GEP, Theorem 3.1 (gep.thm3.1).
 
     Example: far beyond what a delta as a floating-point number can say.
@@ -63,9 +60,6 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     Returns:
         delta, in [0, 1].
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: Dong, Roth, Su, Gaussian differential privacy, Corollary 2.13; for GEP, Theorem 3.1 (gep.thm3.1).
 
     Example: at epsilon 0 it is the total variation distance of two normal laws, 2 Phi(1/2) - 1.
@@ -85,9 +79,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
     Returns:
         0 where delta is at least the total variation distance 2 Phi(mu / 2) - 1.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: inverse of :func:`gaussian_delta`; for GEP, Theorem 3.1 (gep.thm3.1).
 
@@ -118,9 +109,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Returns:
         mu, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: inverse of :func:`gaussian_delta`; for GEP, Theorem 3.1 (gep.thm3.1).
 
@@ -158,9 +146,6 @@ def gaussian_rdp_epsilon(mu: float, delta: float) -> float:
     Returns:
         Epsilon, >= 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: Mironov, Renyi differential privacy, Proposition 3; GEP, Theorem 3.1, equation 5 (gep.thm3.1).
 
     Example: by hand: 1/2 + sqrt(2 * 11.51); the exact value is 4.38.
@@ -183,9 +168,6 @@ def gaussian_rdp_mu(epsilon: float, delta: float) -> float:
 
     Returns:
         mu, >= 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GEP, Theorem 3.1, equation 5 at its best order (gep.thm3.1).
 

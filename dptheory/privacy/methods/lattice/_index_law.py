@@ -37,9 +37,6 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
     Returns:
         The law.
 
-    Raises:
-        ValueError: distance outside its range.
-
     Source: GIP, Theorems 1 and 2 (gip.tight).
 
     Example: by hand: keep one of two at odds 3 : 1. The loss is log 3 three times in four, else -log 3.

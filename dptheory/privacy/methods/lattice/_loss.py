@@ -65,9 +65,6 @@ class LatticeLoss:
         Returns:
             delta, in [0, 1].
 
-        Raises:
-            ValueError: an argument outside its range.
-
         Source: GIP, Theorem 2 (gip.tight).
 
         Example: by hand: at epsilon 0 the total variation distance of (3/4, 1/4) and (1/4, 3/4).
@@ -157,9 +154,6 @@ class LatticeLoss:
 
         Returns:
             The divergence in nats.
-
-        Raises:
-            ValueError: order outside its range.
 
         Source: GIP, Theorem 2 (gip.tight).
 

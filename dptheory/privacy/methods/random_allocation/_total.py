@@ -43,10 +43,14 @@ class Total:
         return 1.01 * math.fsum(count * part.rounding for part, count in self.parts)
 
     @functools.cached_property
+    def _rough(self) -> LatticeSum:
+        """On so few points that it is cheap to ask where a fine one is to be looked at."""
+        return self._on(max(most for most, _ in (part.spread for part, _ in self.parts)) / _COARSE, above=True)
+
+    @functools.cached_property
     def _spacing(self) -> float:
         spreads = [part.spread for part, _ in self.parts]
-        farthest = max(most for most, _ in spreads)
-        rough = self._on(farthest / _COARSE, above=True)
+        farthest, rough = max(most for most, _ in spreads), self._rough
         reach = radius(rough, 1, tilt_for(rough, 1, math.log(self.about)))
         deviation = math.sqrt(
             math.fsum(count * one[1] ** 2 for one, (_, count) in zip(spreads, self.parts, strict=True)) / rough.count
@@ -61,11 +65,11 @@ class Total:
 
     @functools.cached_property
     def _above(self) -> "_Tilts":
-        return _Tilts(self._on(self._spacing, above=True))
+        return _Tilts(self._on(self._spacing, above=True), self._rough)
 
     @functools.cached_property
     def _below(self) -> "_Tilts":
-        return _Tilts(self._on(self._spacing, above=False))
+        return _Tilts(self._on(self._spacing, above=False), self._rough)
 
     def upper_epsilon(self, delta: float) -> float:
         """An epsilon at which delta is surely at most ``delta``; inf where what is left out is more than that."""
@@ -122,24 +126,27 @@ class Total:
 class _Tilts:
     """A sum at tilts of a geometric sequence, each computed once: which of them is taken costs width, not validity."""
 
-    def __init__(self, law: LatticeSum) -> None:
-        self._law = law
+    def __init__(self, law: LatticeSum, rough: LatticeSum) -> None:
+        self._law, self._rough = law, rough
         self._cumulants: dict[int, tuple[float, float, float]] = {}
         self._totals: dict[int, TiltedSum] = {}
 
     def total(self, place: int) -> TiltedSum:
         if place not in self._totals:
-            self._totals[place] = tilted_sum_of(self._law, _tilt(place))
+            self._totals[place] = tilted_sum_of(self._law, _tilt(place), self._rough)
         return self._totals[place]
 
     def for_level(self, log_level: float) -> int:
-        """At which Chernoff's bound of the sum being at least its tilted mean is about exp(log_level)."""
+        """The last at which Chernoff's bound of the sum being at least its tilted mean is above exp(log_level).
+
+        From one tilt to the next that bound may fall by hundreds of nats, where outputs that hardly ever occur take over.
+        """
 
         def enough(place: int) -> bool:
             log_moment, mean, _ = self._at(place)
             return log_moment - _tilt(place) * mean <= log_level
 
-        return self._first(enough)
+        return max(self._first(enough) - 1, 0)
 
     def for_mean(self, mean: float) -> int:
         """At which the tilted mean is about that."""
@@ -147,7 +154,7 @@ class _Tilts:
 
     def _at(self, place: int) -> tuple[float, float, float]:
         if place not in self._cumulants:
-            self._cumulants[place] = self._law.cumulants(_tilt(place))
+            self._cumulants[place] = self._rough.cumulants(_tilt(place))
         return self._cumulants[place]
 
     @staticmethod

@@ -122,7 +122,6 @@ def cross_check(
         The brackets, which overlap.
 
     Raises:
-        ValueError: an argument outside its range.
         ArithmeticError: the brackets contradict each other; one accountant is wrong.
         ImportError: dp-accounting is not installed (``pip install 'dptheory[accountants]'``).
 

@@ -28,7 +28,6 @@ def fixed_size_rdp_epsilon(*, noise_multiplier: float, sampling_rate: float, ste
         The upper bound, at the orders of dp-accounting.
 
     Raises:
-        ValueError: an argument outside its range.
         ImportError: dp-accounting is not installed.
 
     Source: GIP, Lemma 1 (gip.lem1).

@@ -156,9 +156,6 @@ class IndexPRV:
         Returns:
             The divergence in nats.
 
-        Raises:
-            ValueError: alpha outside its range.
-
         Source: GIP, Theorem 2 (gip.tight).
 
         Example: by hand, at order 2: log(9/4 + 1/12) = log(7/3), and the lattice step log 3.

@@ -98,9 +98,6 @@ def zcdp_epsilon(*, zcdp_rho: float, delta: float) -> float:
     Returns:
         Epsilon, >= 0.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, section 4.2 (gip.tight).
 
     Example: noise as large as the sensitivity is 1/2-zCDP; it costs 4.38 exactly.
@@ -133,9 +130,6 @@ def zcdp_budget(*, epsilon: float, delta: float) -> float:
 
     Returns:
         rho, > 0.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 4.2 (gip.tight).
 
@@ -172,9 +166,6 @@ def conversion(*, order: ArrayLike, delta: float) -> Array:
 
     Returns:
         Array of the shape of order.
-
-    Raises:
-        ValueError: an argument outside its range.
 
     Source: GIP, section 4.2 (gip.lem1); GEP, Lemma D.4, improved (gep.lemD.2-4).
 

@@ -94,9 +94,6 @@ def joint_rdp(
     Returns:
         Array of the shape of orders; inf where the divergence overflows.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Theorem 2 (gip.thm2).
 
     Example: order 2, one sample for both: more than the sum of the two curves, each amplified on its own.
@@ -158,9 +155,6 @@ class FreshMask:
         dim: number of entries, 1..1e9.
         keep: number of ones, 0..dim. Groups with the same share of ones count as one.
 
-    Raises:
-        ValueError: an argument outside its range.
-
     Source: GIP, Proposition 1 (gip.prop1).
 
     Example: a tenth of the entries is released in every step.
@@ -191,9 +185,6 @@ class FreshMask:
 
         Returns:
             Array of the shape of orders.
-
-        Raises:
-            ValueError: an argument outside its range.
 
         Source: GIP, Proposition 1 (gip.prop1).
 

@@ -58,6 +58,8 @@ def test_what_a_plain_transform_gives(noise: float, steps: int, epochs: int, dir
         (1.0, 50, 20, 1e-15),
         (1.0, 50, 20, 0.1),
         (5.0, 2, 1000, 1e-8),
+        (0.7468, 3974, 34, 1.2e-10),  # from one tilt to the next the tail takes over
+        (1.174, 3898, 29, 1.8e-12),
         (20.0, 10_000, 1000, 1e-5),
         (20.0, 3, 1, 1e-5),
     ],
