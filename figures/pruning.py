@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from dptheory import privacy, pruning
 from dptheory.claims.gip.cor1 import printed_beta
-from dptheory.claims.gip.mse_t0 import printed_top_k_mse
+from dptheory.claims.gip.prop2 import printed_top_k_mse
 from figures._table import Data, Picture
 
 # --- beta of Corollary 1 over the keep ratio: exact, asymptotic, printed, and the paper's two values

@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from dptheory import claims
 from dptheory.checks import CertificateCheck, EqualityCheck, Kind, LawCheck, MeanCheck, SearchCheck, _search
-from dptheory.claims import Claim, Source, Verdict
+from dptheory.claims import Claim, Source, Verdict, _claim
 from dptheory.claims._registry import ledger_key
 from tests.every import every
 from tests.mutants import bench, holders
@@ -158,7 +159,7 @@ def test_lookup() -> None:
     assert claims.select([]) == claims.all_claims()
 
 
-def test_a_file_is_found_by_its_name_and_loads_alone() -> None:
+def test_the_file_of_a_claim_is_found_and_loads_alone() -> None:
     code = (
         "import sys; from dptheory import claims; assert claims.get('gip.mse_t0').id == 'gip.mse_t0';"
         "assert [c.id for c in claims.select(['lf.lem2.1'])] == ['lf.lem2.1'];"
@@ -166,16 +167,25 @@ def test_a_file_is_found_by_its_name_and_loads_alone() -> None:
     )
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
     assert loaded == str(
-        ["dptheory.claims.gip", "dptheory.claims.gip.mse_t0", "dptheory.claims.lf", "dptheory.claims.lf.lem2_1"]
+        ["dptheory.claims.gip", "dptheory.claims.gip.prop2", "dptheory.claims.lf", "dptheory.claims.lf.lem2_1"]
     )
 
 
-def test_every_claim_has_the_file_of_its_name() -> None:
+def test_every_file_of_a_paper_holds_a_claim() -> None:
     for paper in claims.PAPERS:
         folder = Path(claims.__file__).parent / paper
         files = {file.name for file in folder.glob("*.py") if not file.name.startswith("_")}
-        expected = [Path(c.file).name for c in claims.all_claims(paper) if c.verdict is not Verdict.EMPIRICAL]
-        assert len(expected) == len(set(expected)) and files == set(expected)
+        held = {Path(c.file).name for c in claims.all_claims(paper) if c.verdict is not Verdict.EMPIRICAL}
+        assert files == held
+
+
+def test_an_id_that_stands_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new").mkdir()
+    for name in ("one", "other"):
+        (tmp_path / "new" / f"{name}.py").write_text('row = new_row(\n    id="new.claim",\n)\n')
+    monkeypatch.setattr(_claim, "__file__", str(tmp_path / "_claim.py"))
+    with pytest.raises(ValueError, match=re.escape("new.claim")):
+        _claim.places_of_rows("new")
 
 
 def test_own_results_say_so() -> None:

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dptheory import convergence, freezing, gradients, privacy
-from dptheory.claims.lf import _batches, _privacy, _testbed
+from dptheory.claims.lf import _batches, _testbed, reported
 from dptheory.claims.lf.lem3_1 import printed_bound
 from dptheory.freezing import (
     FreezingComparison,
@@ -495,15 +495,15 @@ def test_the_accountant_of_the_freezing_times(order: int, rate: float, sigma: fl
 
 def test_budget_is_spent_at_the_last_affordable_step() -> None:
     orders = list(range(2, 65))
-    for one in _privacy.SETTINGS.values():
+    for one in reported.SETTINGS.values():
         epsilon, sigma = one.number("epsilon"), one.number("noise_multiplier")
         batch, examples = one.whole("batch_size"), one.whole("train_size")
-        steps = _privacy.affordable_steps(epsilon, sigma, batch, examples)
+        steps = reported.affordable_steps(epsilon, sigma, batch, examples)
         rate = batch / examples
 
         def spent(count: int, rate: float = rate, sigma: float = sigma) -> float:
             return min(
-                count * r + math.log1p(-1 / a) - (math.log(_privacy.DELTA) + math.log(a)) / (a - 1)
+                count * r + math.log1p(-1 / a) - (math.log(reported.DELTA) + math.log(a)) / (a - 1)
                 for a, r in zip(
                     orders,
                     privacy.subsampled_gaussian_rdp(orders=orders, sampling_rate=rate, noise_multiplier=sigma),

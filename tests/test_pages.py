@@ -323,7 +323,9 @@ METHODS = {
 
 
 def _studies() -> list[str]:
-    return [path.stem for path in (ROOT / "training" / "configs" / "studies").glob("*.toml")]
+    """Those that have a run."""
+    names = [path.stem for path in (ROOT / "training" / "configs" / "studies").glob("*.toml")]
+    return [name for name in names if (PROOFS / "results" / f"{name}.jsonl").is_file()]
 
 
 def test_no_page_without_a_claim() -> None:

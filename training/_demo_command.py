@@ -75,7 +75,7 @@ def _formula() -> str:
     """Proposition 2 of index pruning, beside draws."""
     import numpy as np
 
-    from dptheory.claims.gip.mse_t0 import printed_top_k_mse
+    from dptheory.claims.gip.prop2 import printed_top_k_mse
     from dptheory.pruning import top_k_mse
 
     draws = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dptheory import _validate
 from dptheory.checks import Check, Evidence
@@ -234,11 +234,10 @@ class Claim:
 
     @property
     def file(self) -> str:
-        """The claim's own file, relative to the root: its id with dots and dashes as underscores; the paper's if measured."""
-        paper, name = self.id.split(".", 1)
-        if self.verdict is Verdict.EMPIRICAL:
-            return f"dptheory/claims/{paper}/measured.toml"
-        return f"dptheory/claims/{paper}/{re.sub('[.-]', '_', name)}.py"
+        """The file that holds its row, relative to the root."""
+        paper = self.source.paper
+        file = "measured.toml" if self.verdict is Verdict.EMPIRICAL else f"{places_of_rows(paper)[self.id].file}.py"
+        return f"dptheory/claims/{paper}/{file}"
 
     @property
     def calculator_names(self) -> tuple[str, ...]:
@@ -273,6 +272,32 @@ class Claim:
         if executor is not None:
             _validate.instance("executor", executor, Executor)
         return tuple(_run(check, budget, seed, executor) for check in self.checks)
+
+
+_ROW = re.compile(r'^(\w+) = new_row\(\s*id="([^"]+)"', re.MULTILINE)
+
+
+class Place(NamedTuple):
+    """Where the row of a claim is written: the file without its ending, and the row's name in it."""
+
+    file: str
+    row: str
+
+
+@functools.cache
+def places_of_rows(paper: str) -> dict[str, Place]:
+    """By ids; the files are read and not loaded. A file holds one claim, or those of one printed statement.
+
+    Raises:
+        ValueError: an id that stands twice.
+    """
+    places: dict[str, Place] = {}
+    for file in sorted((Path(__file__).parent / paper).glob("[!_]*.py")):
+        for row, id in _ROW.findall(file.read_text(encoding="utf-8")):
+            if id in places:
+                raise ValueError(f"claim id {id!r} stands twice in the ledger")
+            places[id] = Place(file.stem, row)
+    return places
 
 
 def _run(check: Check, budget: float, seed: int, executor: Executor | None) -> Evidence:

@@ -3,16 +3,13 @@
 import difflib
 import fnmatch
 import functools
-import importlib
-import importlib.util
-import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 
 from dptheory import _validate
-from dptheory.claims._claim import PAPERS, Claim, Verdict
+from dptheory.claims._claim import PAPERS, Claim, Verdict, places_of_rows
 from dptheory.claims._measured import measured_claims
-from dptheory.claims._row import Row
+from dptheory.claims._row import argued_claim
 from dptheory.errors import ArgumentError
 
 # --- The order of the ledger: a reader comes with a printed label in hand, so the label decides
@@ -62,27 +59,17 @@ def _ledger() -> dict[str, Claim]:
 
 
 def _of_paper(paper: str) -> Iterator[Claim]:
-    """Every module of the paper's package that does not start with an underscore is a claim; so is every measured row."""
+    """The measured rows, and those in the paper's files."""
     yield from measured_claims(paper).values()
-    package = importlib.import_module(f"dptheory.claims.{paper}")
-    for found in pkgutil.iter_modules(package.__path__):
-        if not found.name.startswith("_"):
-            yield _in_module(f"{package.__name__}.{found.name}")
+    yield from map(argued_claim, places_of_rows(paper))
 
 
-def _in_module(name: str) -> Claim:
-    row: Row = importlib.import_module(name).row
-    return row.claim
-
-
-def _in_own_file(id: str) -> Claim | None:
-    """The claim whose module is named like the id, or the measured row, loading no other."""
-    paper, _, name = id.partition(".")
-    if paper not in PAPERS or not re.fullmatch(r"[A-Za-z][\w.-]*", name, re.ASCII):
+def _alone(id: str) -> Claim | None:
+    """The claim with this id, loading no file but its own."""
+    paper = id.partition(".")[0]
+    if paper not in PAPERS:
         return None
-    module = f"dptheory.claims.{paper}.{re.sub('[.-]', '_', name)}"
-    claim = _in_module(module) if importlib.util.find_spec(module) else measured_claims(paper).get(id)
-    return claim if claim is not None and claim.id == id else None
+    return argued_claim(id) if id in places_of_rows(paper) else measured_claims(paper).get(id)
 
 
 def all_claims(paper: str | None = None, verdict: Verdict | str | None = None) -> tuple[Claim, ...]:
@@ -136,7 +123,7 @@ def get(id: str) -> Claim:
         >>> str(get("gip.thm1").source)
         'Theorem 1, Definition 4 (eq. 4, 8 to 10)'
     """
-    found = (_in_own_file(id) or _ledger().get(id)) if isinstance(id, str) else None
+    found = _alone(id) if isinstance(id, str) else None
     if found is None:
         raise ArgumentError("id", "be that of a claim in the ledger", id, got=f"{_validate.shown(id)}{_nearest(id)}")
     return found
@@ -168,7 +155,7 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
         return all_claims()
     chosen: dict[str, Claim] = {}
     for pattern in patterns:
-        one = _in_own_file(pattern) if isinstance(pattern, str) else None
+        one = _alone(pattern) if isinstance(pattern, str) else None
         matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
         if not matching:
             raise ArgumentError(

@@ -1,8 +1,8 @@
-"""How a claim's file is written: its row first, then each check as a function under a decorator of the row.
+"""How a claim is written: its row first, then each check as a function under a decorator of the row.
 
-A file ``dptheory/claims/<paper>/<claim>.py`` holds one ``row = new_row(...)``: all of a :class:`Claim` but its words, which stand on
-its page. A check's name is the first paragraph of its function's docstring; what follows it is a remark. Everything that such a
-file needs is imported from here.
+A file in ``dptheory/claims/<paper>`` holds one ``row = new_row(id=...)``, or one for each claim of a printed statement
+(``mse_t = new_row(id="gip.mse_t", ...)``): all of a :class:`Claim` but its words, which stand on its page. A check's name is the
+first paragraph of its function's docstring; what follows it is a remark. Everything that such a file needs is imported from here.
 """
 
 import functools
@@ -28,7 +28,7 @@ from dptheory.checks import (
 from dptheory.checks._certificate import Problem
 from dptheory.checks._law import OutcomeSampler
 from dptheory.checks._mean import Sampler
-from dptheory.claims._claim import Claim, Severity, Source, Verdict
+from dptheory.claims._claim import Claim, Severity, Source, Verdict, places_of_rows
 from dptheory.errors import ArgumentError
 
 __all__ = ["Kind", "Number", "Range", "Row", "Severity", "Sides", "Source", "Verdict", "new_row"]
@@ -202,13 +202,24 @@ class _Side:
         return self.function(**point)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _found_side, (self.claim.file.removesuffix(".py").replace("/", "."), self.place, self.which)
+        return _found_side, (self.claim.id, self.place, self.which)
 
 
-def _found_side(module: str, place: int, which: str) -> Callable[..., float]:
-    row: Row = importlib.import_module(module).row
-    side: Callable[..., float] = getattr(row.claim.checks[place], which)
+def _found_side(id: str, place: int, which: str) -> Callable[..., float]:
+    side: Callable[..., float] = getattr(argued_claim(id).checks[place], which)
     return side
+
+
+def argued_claim(id: str) -> Claim:
+    """The claim with this id whose row stands in a file; no other file is loaded.
+
+    Raises:
+        KeyError: no such row.
+    """
+    paper = id.partition(".")[0]
+    file, name = places_of_rows(paper)[id]
+    row: Row = getattr(importlib.import_module(f"dptheory.claims.{paper}.{file}"), name)
+    return row.claim
 
 
 def _row_of(make: Callable[_Facts, Claim]) -> Callable[_Facts, Row]:

@@ -208,7 +208,7 @@ def test_pages_refresh_what_is_generated(tmp_path: Path) -> None:
 def test_a_claim_names_its_files() -> None:
     shown = _run("claim", "gip.mse_t0").stdout
     for file in (
-        "dptheory/claims/gip/mse_t0.py",
+        "dptheory/claims/gip/prop2.py",
         "proofs/gip/mse_t0.md",
         "figures/pruning.py",
         "dptheory/pruning/_error.py",

@@ -11,13 +11,13 @@ import pytest
 from dptheory import convergence
 from dptheory.checks import EqualityCheck
 from dptheory.claims import all_claims, get
-from dptheory.claims.gep import _noisy_steps, lem3_2_text, lower_variance
+from dptheory.claims.gep import _noisy_steps, lem3_2, lower_variance
 from dptheory.claims.gip import norm
 from dptheory.claims.gip._gaussian import response
-from dptheory.claims.lf import _batches, _testbed, abstract, angle_metric, appA_bias, appA_moment
+from dptheory.claims.lf import _batches, _testbed, angle_metric, lem3_1, reported
 from dptheory.claims.lf import lem3_1 as bound_of_lf
-from dptheory.claims.rf import _masked_vectors, clip_bias, mse_criterion, posterior, shuffle
-from dptheory.claims.rs import _clipped_bounds, _kappa, fig1
+from dptheory.claims.rf import clip_bias, masked_vectors, posterior, section2_2, shuffle
+from dptheory.claims.rs import _kappa, clipped_bounds, fig1
 from proofs.kernel import _coq
 
 ROWS = {str(claim.kernel_module): claim for claim in all_claims() if claim.kernel}
@@ -85,14 +85,14 @@ def both(claim: str, check: str, *case: Any) -> Numbers:
 
 # --- what needs more than one line ------------------------------------------------------------------------------------------
 
-TIED = [law for law in _masked_vectors.LAWS["independent of u and of v, not of the pair"]]
+TIED = [law for law in masked_vectors.LAWS["independent of u and of v, not of the pair"]]
 SPIKE, KEPT, _ = _kappa.CASES["one entry, no deviation"]
 FLAT, _, SPREAD = _kappa.CASES["equal entries, P = 1/2"]
-ERROR, LOST = (mse_criterion._noisy(1, 2, kept, 2) for kept in (2, 1))
+ERROR, LOST = (section2_2._noisy(1, 2, kept, 2) for kept in (2, 1))
 CRITERION = [
     ERROR.full.signal_loss + ERROR.full.noise,
     LOST.masked.signal_loss + LOST.masked.noise,
-    *(mse_criterion._best_decrease(1, 2, kept, 2) for kept in (2, 1)),
+    *(section2_2._best_decrease(1, 2, kept, 2) for kept in (2, 1)),
 ]
 EPOCH = shuffle.shuffled_law((0, 1), Fraction(3, 4))
 
@@ -107,20 +107,20 @@ def tied_in_coq() -> Numbers:
 def masked_means() -> Numbers:
     """E<m u, v> and E<u, v>."""
     return [
-        sum((p * _masked_vectors.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
-        sum((p * _masked_vectors.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
+        sum((p * masked_vectors.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
+        sum((p * masked_vectors.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
     ]
 
 
 def held_sides(steps: int, learning_rate: Fraction) -> tuple[Fraction, Fraction]:
     """Left side, and right side without noise at the least kappa, of a mask held over all steps, for h(v) = |v|."""
-    left = _clipped_bounds.mean_square_gradient(steps, learning_rate, True)
-    return left, _clipped_bounds.clipped_right_side(steps, learning_rate)
+    left = clipped_bounds.mean_square_gradient(steps, learning_rate, True)
+    return left, clipped_bounds.clipped_right_side(steps, learning_rate)
 
 
 def noisy_right_side() -> Fraction:
     """With the noise term of sigma = 1, B = 10 and d = 2 at kappa = 1 - r."""
-    gamma, clip = Fraction(1, 90), _clipped_bounds.CLIP
+    gamma, clip = Fraction(1, 90), clipped_bounds.CLIP
     return held_sides(450, gamma)[1] + gamma * Fraction(clip**2 * 2, 2 * 10**2)
 
 
@@ -177,7 +177,7 @@ def contrasts(dim: int, chance: Fraction) -> Numbers:
 
 
 def residuals(anchors: int) -> Fraction:
-    return lem3_2_text._mean_line_residual(anchors)
+    return lem3_2._mean_line_residual(anchors)
 
 
 def shrunk_batch() -> Numbers:
@@ -202,7 +202,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "rf.thm2": [
         (lambda: said("rf.thm2", r"T = (\d+), gamma = (\S+):"), lambda: flat(450, Fraction(1, 90))),
         (lambda: said("rf.thm2", r"at most (\S+) on the right"), lambda: [noisy_right_side()]),
-        (lambda: said("rf.thm2", r"claim 2%nat 1%nat (\d+) 1 10 1 "), lambda: flat(_clipped_bounds.CLIP)),
+        (lambda: said("rf.thm2", r"claim 2%nat 1%nat (\d+) 1 10 1 "), lambda: flat(clipped_bounds.CLIP)),
     ],
     "rf.mse_criterion": [
         (
@@ -340,11 +340,11 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         (
             lambda: said("rs.thm3_2", r"T = (\d+): at least 1 on the left, (\S+) on the right"),
             # and d sigma^2 / B^2 over sqrt T
-            lambda: flat(25, _clipped_bounds.noisy_right_side(25) + Fraction(2, 10**2) / 5),
+            lambda: flat(25, clipped_bounds.noisy_right_side(25) + Fraction(2, 10**2) / 5),
         ),
         (
             lambda: [Fraction(1)],
-            lambda: [Fraction(int(_clipped_bounds.mean_square_gradient(25, Fraction(1, 5), True) >= 1))],
+            lambda: [Fraction(int(clipped_bounds.mean_square_gradient(25, Fraction(1, 5), True) >= 1))],
         ),
     ],
     "rs.thm3_4": [
@@ -504,23 +504,21 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         ),
         (
             lambda: [a / 1000 for a in defined("lf.abstract", "table_1")],
-            lambda: flat(
-                [[cell.number() for cell in abstract._privacy.TABLE_1[one]] for one in abstract._privacy.TABLE_1]
-            ),
+            lambda: flat([[cell.number() for cell in reported.TABLE_1[one]] for one in reported.TABLE_1]),
         ),
     ],
     "lf.appA_bias": [
         (
             lambda: said("lf.appA_bias", r"<grad f, b> is (\d), and E<grad f, s\^B> is (\S+) \*"),
-            lambda: [appA_bias._inner_with_bias((1, 2), 2), appA_bias._inner_with_signal((1, 2), 2)],
+            lambda: [lem3_1._inner_with_bias((1, 2), 2), lem3_1._inner_with_signal((1, 2), 2)],
         )
     ],
     "lf.appA_moment": [
         (
             lambda: said("lf.appA_moment", r"sigma = B = 1: (\d), printed (\d) \*"),
             lambda: flat(
-                appA_moment._square_by_signs(((1, 1),), Fraction(1), 1),
-                near(appA_moment.printed_private_moment(1.0, 1.0, 1)),
+                lem3_1._square_by_signs(((1, 1),), Fraction(1), 1),
+                near(lem3_1.printed_private_moment(1.0, 1.0, 1)),
             ),
         )
     ],

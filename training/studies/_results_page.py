@@ -1,5 +1,6 @@
-"""``proofs/results.md`` and the pages below it: an overview, a page for each study, one for the papers' measured claims."""
+"""``proofs/results.md`` and the pages below it: an overview, a page for each study with a run, one for the papers' measured claims."""
 
+import functools
 import json
 import math
 import re
@@ -32,7 +33,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
     Args:
         results: folder of the results, a file per study.
         out: the JSON file.
-        page: the Markdown page that gives an overview; a page for each study goes in the folder of its name beside it.
+        page: the Markdown page that gives an overview; a page for each study that has a run goes in the folder of its name.
 
     Returns:
         How many claims are in each state.
@@ -77,7 +78,7 @@ class Pages:
 
     Attributes:
         overview: the page that links to the others.
-        below: the others by name: claims, instruments, and one for each study.
+        below: the others by name: claims, instruments, and one for each study that has a run.
     """
 
     overview: str
@@ -124,12 +125,13 @@ def results_pages(
         "claims": page(
             "results_claims.md.j2",
             linked=lambda id: f"[`{id}`](../{id.split('.')[0]}/empirical.md)",
-            decided_by=_decided_by,
+            decided_by=functools.partial(_decided_by, {one["name"] for one in sections if one["begun"]}),
         ),
         "instruments": page("results_instruments.md.j2", instruments=list(_instrumented(answers, measured))),
     }
     for one in sections:
-        below[one["name"]] = page("results_study.md.j2", one=one, contradicted=contradicted.get(one["name"], ""))
+        if one["begun"]:
+            below[one["name"]] = page("results_study.md.j2", one=one, contradicted=contradicted.get(one["name"], ""))
     theory = _theory(studies, forecasts, finds)
     overview = page("results.md.j2", contradicted=contradicted, theory=theory, studies=sections)
     return Pages(overview=overview, below=below)
@@ -197,10 +199,12 @@ def _section(study: Study, forecast: tuple[Condition, ...], find: Find) -> dict[
     """What the page says of a study."""
     made = [one for one in (_comparisons.compare(study, c, find) for c in study.comparisons) if one is not None]
     fewest = min((one.last.pairs for one in made), default=0)
+    far = _verdicts.progress(study, find)
     return {
         "name": study.name,
         "study": study,
-        "far": _verdicts.progress(study, find),
+        "far": far,
+        "begun": far.runs > 0,
         "answer": _answer(study, find),
         "outcomes": [one for one in (_verdicts.finding(study, c, find) for c in forecast) if one is not None],
         "made": [_row(one) for one in made],
@@ -239,9 +243,10 @@ def _by_instruments(answers: Mapping[str, Answer]) -> str:
     return f" Of the answers {sum(seeds.values())} are of instrumented runs ({parts}): no interval, every seed has to hold."
 
 
-def _decided_by(found: Answer) -> str:
+def _decided_by(begun: set[str], found: Answer) -> str:
     if found.study:
-        return f"[{found.study}]({found.study}.md)"
+        page = f"{found.study}.md" if found.study in begun else f"../../training/configs/studies/{found.study}.toml"
+        return f"[{found.study}]({page})"
     if found.instrument:
         return f"[{found.instrument}](instruments.md)"
     return found.reason + (f": `{found.command}`" if found.command else "")

@@ -45,7 +45,7 @@ def _error_by_law(what: str, dim: int, k: int) -> float:
     return float(law.expect(lambda x: math.sqrt(1 - x), epsabs=1e-13, epsrel=1e-10))
 
 
-row = new_row(
+appC = new_row(
     id="gep.appC",
     source=Source("gep", "Appendix C and Fig. 7"),
     verdict=Verdict.CONDITIONAL,
@@ -53,7 +53,7 @@ row = new_row(
 )
 
 
-@row.equal(
+@appC.equal(
     lambda: [(what, dim, k) for what in ("root", "mean") for dim, k in ((12, 5), (27_000, 2000), (270_000, 100_000))],
     tolerance=1e-8,
 )
@@ -68,25 +68,25 @@ def _(what: str, dim: int, k: int) -> Sides:
     )
 
 
-@row.mean(partial(lost_energy, dim=12, subspace_dim=5), wrong=lambda: 1 - math.sqrt(5 / 12), row_bytes=3000)
+@appC.mean(partial(lost_energy, dim=12, subspace_dim=5), wrong=lambda: 1 - math.sqrt(5 / 12), row_bytes=3000)
 def _() -> float:
     """gep.appC squared error, p = 12, k = 5"""
     return embedding.random_basis_error(dim=12, subspace_dim=5) ** 2
 
 
-@row.mean(partial(_error, dim=4, subspace_dim=2), wrong=lambda: math.sqrt(1 / 2), row_bytes=500)
+@appC.mean(partial(_error, dim=4, subspace_dim=2), wrong=lambda: math.sqrt(1 / 2), row_bytes=500)
 def _() -> float:
     """gep.appC mean error, p = 4, k = 2"""
     return embedding.mean_random_basis_error(dim=4, subspace_dim=2)
 
 
-@row.law(partial(_binned, dim=4, subspace_dim=2), wrong=lambda: _bins(5, 2), row_bytes=500)
+@appC.law(partial(_binned, dim=4, subspace_dim=2), wrong=lambda: _bins(5, 2), row_bytes=500)
 def _() -> Array:
     """gep.appC law of the squared error, p = 4, k = 2"""
     return _bins(4, 2)
 
 
-@row.equal((500,), (1000,), (1500,), (2000,), kind=Kind.COUNTEREXAMPLE)
+@appC.equal((500,), (1000,), (1500,), (2000,), kind=Kind.COUNTEREXAMPLE)
 def _(k: int) -> Sides:
     """five groups of ResNet20, k = 2000: is the error above 95 % whatever the gradient?"""
     return (
@@ -96,7 +96,47 @@ def _(k: int) -> Sides:
     )
 
 
-@row.equal(lambda: [(p, k) for p in (2_700, 41_000, 270_000) for k in (1, 250, 263, 264, 500, 2000)])
+@appC.equal(lambda: [(p, k) for p in (2_700, 41_000, 270_000) for k in (1, 250, 263, 264, 500, 2000)])
 def _(p: int, k: int) -> Sides:
     """above 95 %, in integers"""
     return embedding.random_basis_error(dim=p, subspace_dim=k) > 0.95, 400 * (p - k) > 361 * p, 1 - k / p > 0.95
+
+
+def _squared_length_error(rng: np.random.Generator, n: int, dim: int, subspace_dim: int) -> Array:
+    kept = 1 - lost_energy(rng, n, dim, subspace_dim)
+    return np.asarray(np.square(dim / subspace_dim * kept - 1))
+
+
+jl = new_row(
+    id="gep.jl",
+    source=Source("gep", "section 3.1, last paragraph, and Appendix C"),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.random_embedding_distortion, embedding.random_basis_error),
+)
+
+
+@jl.equal(
+    lambda: [(what, dim, k) for what in ("length", "error") for dim, k in ((12, 5), (27_000, 2000), (270_000, 1000))],
+    tolerance=1e-12,
+)
+def _(what: str, dim: int, k: int) -> Sides:
+    """distortion and error at users' sizes, by the Beta law"""
+    return (
+        embedding.random_embedding_distortion(dim=dim, subspace_dim=k)
+        if what == "length"
+        else embedding.random_basis_error(dim=dim, subspace_dim=k),
+        dim / k * kept_law(dim, k).std() if what == "length" else math.sqrt(1 - kept_law(dim, k).mean()),
+        math.sqrt(2 / k),
+    )
+
+
+@jl.mean(partial(_squared_length_error, dim=8, subspace_dim=3), wrong=lambda: 2 / 3, row_bytes=1500)
+def _() -> float:
+    """gep.jl variance of the squared length, p = 8, k = 3"""
+    return embedding.random_embedding_distortion(dim=8, subspace_dim=3) ** 2
+
+
+@jl.mean(partial(lost_energy, dim=8, subspace_dim=3), row_bytes=1500)
+def _() -> float:
+    """gep.jl share of energy lost, p = 8, k = 3"""
+    return embedding.random_basis_error(dim=8, subspace_dim=3) ** 2

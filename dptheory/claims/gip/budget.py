@@ -7,7 +7,7 @@ from dptheory import papers, pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._at_scale import SIZES, apart, counted_swaps
-from dptheory.claims.gip.retained_gain import leading_gain
+from dptheory.claims.gip.prop2 import leading_gain
 
 PAPER_GROUP = papers.setting("gip.wrn-16-4.eps1").whole("group_size")
 PAPER_KEEP, PAPER_STEPS = 26, (papers.setting("gip.timing").whole("steps"), 2500)

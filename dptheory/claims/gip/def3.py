@@ -1,3 +1,4 @@
+import itertools
 from fractions import Fraction
 
 from dptheory import pruning
@@ -19,7 +20,7 @@ def _reached_by_one_example(dim: int, keep: int, clip: Fraction) -> int:
     return _finite.hamming(_finite.top_subset(gradient, keep), _finite.top_subset(after, keep))
 
 
-row = new_row(
+def3 = new_row(
     id="gip.def3",
     source=Source("gip", "Definition 3"),
     verdict=Verdict.HOLDS,
@@ -27,13 +28,13 @@ row = new_row(
 )
 
 
-@row.equal(lambda: _finite.SIZES)
+@def3.equal(lambda: _finite.SIZES)
 def _(dim: int, keep: int) -> Sides:
     """diameter of the k-subsets"""
     return pruning.index_sensitivity(dim, keep), lambda: _finite.diameter(dim, keep), 2 * keep
 
 
-@row.equal(lambda: [(*size, clip) for size in _finite.SIZES for clip in (Fraction(1), Fraction(1, 10**6))])
+@def3.equal(lambda: [(*size, clip) for size in _finite.SIZES for clip in (Fraction(1), Fraction(1, 10**6))])
 def _(dim: int, keep: int, clip: Fraction) -> Sides:
     """one clipped example reaches it"""
     return (
@@ -43,13 +44,32 @@ def _(dim: int, keep: int, clip: Fraction) -> Sides:
     )
 
 
-@row.equal(lambda: DISTANCES)
+@def3.equal(lambda: DISTANCES)
 def _(dim: int, keep: int) -> Sides:
     """distance of two index sets at users' sizes, place by place"""
     return pruning.index_sensitivity(dim, keep), lambda: apart(dim, keep), 2 * keep
 
 
-@row.equal(lambda: DISTANCES)
+@def3.equal(lambda: DISTANCES)
 def _(dim: int, keep: int) -> Sides:
     """most swaps: half the distance"""
     return SubsetMallows(dim, keep, theta=1.0).max_swaps, lambda: apart(dim, keep) // 2, keep
+
+
+unrestricted = new_row(
+    id="gip.unrestricted",
+    source=Source("gip", "section 4.1, after Definition 3"),
+    verdict=Verdict.HOLDS,
+)
+
+
+def _farthest(dim: int) -> int:
+    """The largest L1 distance of two index sets of any size, by enumeration."""
+    sets = list(itertools.product((False, True), repeat=dim))
+    return max(_finite.hamming(one, other) for one in sets for other in sets)
+
+
+@unrestricted.equal((3,), (5,), (6,))
+def _(dim: int) -> Sides:
+    """distance of index sets of any size, against those with one entry kept"""
+    return dim, lambda: _farthest(dim), _finite.diameter(dim, 1)

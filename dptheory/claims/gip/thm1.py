@@ -1,3 +1,4 @@
+import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
@@ -5,7 +6,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, log_of, model_of
+from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, counted_swaps, log_of, model_of
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 
@@ -46,7 +47,7 @@ def printed_privacy_condition(theta: float, epsilon: float, sensitivity: int) ->
     return theta <= epsilon / sensitivity
 
 
-row = new_row(
+thm1 = new_row(
     id="gip.thm1",
     source=Source("gip", "Theorem 1, Definition 4", (4, 8, 9, 10)),
     verdict=Verdict.HOLDS,
@@ -56,7 +57,7 @@ row = new_row(
 )
 
 
-@row.equal(_ratio_cases, tolerance=1e-12)
+@thm1.equal(_ratio_cases, tolerance=1e-12)
 def _(dim: int, keep: int, weight: Fraction, distance: int) -> Sides:
     """largest privacy loss of a pair"""
     return (
@@ -66,13 +67,13 @@ def _(dim: int, keep: int, weight: Fraction, distance: int) -> Sides:
     )
 
 
-@row.equal(lambda: [(*size, *run) for size in _finite.SIZES for run in ((1, 1), (7, 5), (1, 3))], tolerance=1e-12)
+@thm1.equal(lambda: [(*size, *run) for size in _finite.SIZES for run in ((1, 1), (7, 5), (1, 3))], tolerance=1e-12)
 def _(dim: int, keep: int, steps: int, groups: int) -> Sides:
     """theta for a budget spends all of it"""
     return steps * groups * _spent(dim, keep, steps, groups), 0.3, steps * _spent(dim, keep, steps, groups)
 
 
-@row.equal(lambda: DISTANCES, tolerance=1e-12)
+@thm1.equal(lambda: DISTANCES, tolerance=1e-12)
 def _(dim: int, keep: int) -> Sides:
     """loss of a far pair at users' sizes"""
     return (
@@ -83,7 +84,7 @@ def _(dim: int, keep: int) -> Sides:
     )
 
 
-@row.equal(
+@thm1.equal(
     lambda: [(*size, *run) for size in DISTANCES for run in ((1, 1), (875, 1), (1, 10_547), (2500, 10_547))],
     tolerance=1e-12,
 )
@@ -99,7 +100,7 @@ def _(dim: int, keep: int, steps: int, groups: int) -> Sides:
     )
 
 
-@row.equal((2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0), kind=Kind.COUNTEREXAMPLE)
+@thm1.equal((2, 1, Fraction(2), 0.1), (4, 2, Fraction(3), 1.0), (4, 2, Fraction(1, 2), 3.0), kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, keep: int, weight: Fraction, epsilon: float) -> Sides:
     """negative theta breaks the printed condition"""
     return (
@@ -107,3 +108,172 @@ def _(dim: int, keep: int, weight: Fraction, epsilon: float) -> Sides:
         lambda: _is_private(dim, keep, weight, epsilon),
         printed_privacy_condition(-math.log(weight), epsilon, _finite.diameter(dim, keep)),
     )
+
+
+Law = dict[int, Fraction]
+
+
+def _exchanged(first: tuple[int, ...], second: tuple[int, ...], dim: int, keep: int) -> int:
+    """Swaps of the top sets of all groups between two sums of gradients."""
+    places = range(0, len(first), dim)
+    tops = [[_finite.top_subset(total[at : at + dim], keep) for at in places] for total in (first, second)]
+    return sum(_finite.hamming(one, other) for one, other in zip(*tops, strict=True)) // 2
+
+
+def _most_exchanged(nonzeros: int, dim: int, keep: int, groups: int) -> int:
+    """The largest over all supports of an example, with entries that lift the sum above all others or cancel it."""
+    base = tuple(1 + (j % dim) for j in range(dim * groups))
+    most = 0
+    for support in itertools.combinations(range(len(base)), nonzeros):
+        for lift in itertools.product((True, False), repeat=nonzeros):
+            total = list(base)
+            for at, up in zip(support, lift, strict=True):
+                total[at] += 10 if up else -base[at]
+            most = max(most, _exchanged(base, tuple(total), dim, keep))
+    return most
+
+
+def _replaced(nonzeros: int, dim: int, keep: int, groups: int) -> int:
+    """Swaps between two contents of one example: the first cancels top entries, the second lifts the least ones (step 3)."""
+    base = [dim - j % dim for j in range(dim * groups)]
+    first, second = list(base), list(base)
+    least = min(keep, dim - keep)
+    left = min(2 * nonzeros, groups * least)
+    cancelled = (left + 1) // 2
+    for at in range(0, len(base), dim):
+        here = min(least, left)
+        gone = min(here, cancelled)
+        left, cancelled = left - here, cancelled - gone
+        first[at : at + gone] = [0] * gone
+        for j in range(at + dim - (here - gone), at + dim):
+            second[j] += 2 * dim
+    assert all(sum(x != y for x, y in zip(base, total, strict=True)) <= nonzeros for total in (first, second))
+    return _exchanged(tuple(first), tuple(second), dim, keep)
+
+
+def _small_cases() -> Iterator[tuple[int, int, int, int]]:
+    for dim, keep, groups in ((3, 1, 1), (3, 2, 2), (4, 2, 1), (5, 3, 1), (4, 2, 2)):
+        for nonzeros in range(1, min(dim * groups, 4) + 1):
+            yield nonzeros, dim, keep, groups
+
+
+def _loss(dim: int, keep: int, swaps: int, weight: Fraction) -> Law:
+    """Law of the privacy loss over theta of one group whose references are ``swaps`` swaps apart, by all index sets."""
+    first = tuple(j < keep for j in range(dim))
+    second = tuple(swaps <= j < keep + swaps for j in range(dim))
+    law: Law = {}
+    for kept, p in _finite.mallows(first, weight).items():
+        at = _finite.hamming(kept, second) - _finite.hamming(kept, first)
+        law[at] = law.get(at, Fraction(0)) + p
+    return law
+
+
+def _together(laws: list[Law]) -> Law:
+    """The loss of independent releases."""
+    total: Law = {0: Fraction(1)}
+    for law in laws:
+        both: Law = {}
+        for (x, p), (y, r) in itertools.product(total.items(), law.items()):
+            both[x + y] = both.get(x + y, Fraction(0)) + p * r
+        total = both
+    return total
+
+
+def _hockey_stick(law: Law, weight: Fraction, gamma: Fraction) -> Fraction:
+    """H_gamma from the loss: the second law is weight^loss times the first."""
+    return sum((p * max(Fraction(0), 1 - gamma * weight**x) for x, p in law.items()), Fraction(0))
+
+
+_SPLITS = tuple(
+    (dim, keep, split, weight)
+    for dim, keep, splits in ((4, 2, ((2,), (1, 1))), (6, 3, ((3,), (2, 1), (1, 1, 1))), (7, 2, ((2, 0), (1, 1))))
+    for split in splits
+    for weight in (Fraction(1, 2), Fraction(9, 10))
+)
+"""Group size, kept, swaps of each group, e^-theta."""
+
+
+def _budget(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> pruning.SparseIndexBudget:
+    """The budget that one step with these swaps spends."""
+    swaps = sum(split)
+    return pruning.sparse_index_budget(
+        epsilon=-2 * swaps * math.log(weight), nonzeros=swaps, dim=dim, keep=keep, groups=len(split)
+    )
+
+
+sparse_examples = new_row(
+    id="gip.sparse_examples",
+    source=Source("gip", "new, on Theorem 1"),
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.sparse_index_budget,),
+)
+
+
+@sparse_examples.equal(_small_cases)
+def _(nonzeros: int, dim: int, keep: int, groups: int) -> Sides:
+    """most swaps of an example, over all supports"""
+    # wrong: every group moves as far as it can
+    return (
+        pruning.sparse_index_budget(epsilon=1.0, nonzeros=nonzeros, dim=dim, keep=keep, groups=groups).swaps,
+        lambda: _most_exchanged(nonzeros, dim, keep, groups),
+        groups * min(keep, dim - keep),
+    )
+
+
+@sparse_examples.equal(
+    lambda: itertools.chain(_small_cases(), ((2, 9, 4, 1), (7, 9, 4, 3), (6, 9, 5, 3), (1, 2, 1, 3)))
+)
+def _(nonzeros: int, dim: int, keep: int, groups: int) -> Sides:
+    """swaps between two contents of a replaced example (step 3)"""
+    found = pruning.sparse_index_budget(epsilon=1.0, nonzeros=2 * nonzeros, dim=dim, keep=keep, groups=groups).swaps
+    # wrong: the bound of an example added or removed
+    wrong = pruning.sparse_index_budget(epsilon=1.0, nonzeros=nonzeros, dim=dim, keep=keep, groups=groups).swaps
+    return found, lambda: _replaced(nonzeros, dim, keep, groups), wrong if wrong < found else found - 1
+
+
+@sparse_examples.equal(lambda: _SPLITS, tolerance=1e-12)
+def _(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> Sides:
+    """largest loss over theta, all groups together, by all index sets"""
+    found = _budget(dim, keep, split, weight)
+    largest = max(_together([_loss(dim, keep, i, weight) for i in split]))
+    return -2 * found.swaps * math.log(weight) / found.theta, largest, 2 * max(split) - 1
+
+
+@sparse_examples.equal(lambda: _SPLITS, tolerance=1e-12)
+def _(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> Sides:
+    """Kullback-Leibler divergence over theta, for every split, in fractions"""
+    found = _budget(dim, keep, split, weight)
+    mean = sum(x * p for x, p in _together([_loss(dim, keep, i, weight) for i in split]).items())
+    return 2 * found.retained_gain * found.swaps, mean, 2.0 * found.swaps
+
+
+@sparse_examples.equal((Fraction(1, 2),), (Fraction(9, 10),), kind=Kind.COUNTEREXAMPLE)
+def _(weight: Fraction) -> Sides:
+    """is one split the worst at every gamma? d = 4, K = 2, in fractions"""
+    one, split = _loss(4, 2, 2, weight), _together(2 * [_loss(4, 2, 1, weight)])
+    signs = {
+        _hockey_stick(one, weight, gamma) > _hockey_stick(split, weight, gamma)
+        for gamma in (Fraction(1), weight**-1, weight**-3, (weight**-4 + weight**-3) / 2)
+    }
+    return len(signs) == 1, False, True
+
+
+@sparse_examples.equal(
+    lambda: [
+        (field, *case)
+        for field in ("swaps", "theta", "retained_gain")
+        for case in ((5, 20_000, 5, 40, 3), (70, 20_000, 19_996, 1000, 50), (10**9, 10**6, 2, 7, 12))
+    ],
+    tolerance=1e-9,
+)
+def _(field: str, nonzeros: int, dim: int, keep: int, steps: int, groups: int) -> Sides:
+    """swaps, theta and gain at users' sizes, by counting index sets"""
+    found = pruning.sparse_index_budget(epsilon=1.5, nonzeros=nonzeros, dim=dim, keep=keep, steps=steps, groups=groups)
+    swaps = min(nonzeros, groups * min(keep, dim - keep))
+    theta = Fraction(3, 2) / (2 * steps * swaps)
+    weight = Fraction(math.exp(-theta))
+    laws = [counted_swaps(dim, keep, w) for w in (weight, Fraction(1))]
+    means = [sum(i * p for i, p in law.items()) for law in laws]
+    gain = 1 - Fraction(means[0]) / Fraction(means[1])
+    true: dict[str, Fraction] = {"swaps": Fraction(swaps), "theta": theta, "retained_gain": gain}
+    return getattr(found, field), true[field], 1.01 * float(true[field])

@@ -3,9 +3,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import gradients
+from dptheory.claims._draws import all_masks
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 
-row = new_row(
+convergence = new_row(
     id="rf.convergence",
     source=Source("rf", "section 2.1, text after equation 5"),
     verdict=Verdict.FALSE,
@@ -53,7 +54,7 @@ def _cases() -> Iterator[tuple[bool, Fraction, Fraction]]:
     )
 
 
-@row.equal(_cases, kind=Kind.COUNTEREXAMPLE)
+@convergence.equal(_cases, kind=Kind.COUNTEREXAMPLE)
 def _(masked: bool, clip: Fraction, share: Fraction) -> Sides:
     """largest entry of the mean update, in fractions: at 0 without a mask, at 3 eta (5 - C) / (8 - 3 eta) with one"""
     # wrong: that of the masked update at 0
@@ -75,7 +76,7 @@ def _limit(masked: bool, clip: float, share: float, steps: int = 3000, rate: flo
     return float((w[0] ** 2 + w[1] ** 2) ** 0.5)
 
 
-@row.equal((True, 4.0, 1.0), (False, 4.0, 1.0), (True, 3.0, 0.5), (False, 4.0, 0.125), tolerance=1e-6)
+@convergence.equal((True, 4.0, 1.0), (False, 4.0, 1.0), (True, 3.0, 0.5), (False, 4.0, 0.125), tolerance=1e-6)
 def _(masked: bool, clip: float, share: float) -> Sides:
     """1 + the norm of the gradient where the mean updates lead to"""
     norm = float(_stop(Fraction(clip), Fraction(share))) if masked else 0.0
@@ -104,9 +105,31 @@ def _bias_and_bounded(name: str, share: Fraction) -> tuple[Fraction, Fraction, F
     return bias, masked / (near * size), near * size
 
 
-@row.equal(lambda: itertools.product(("none", "small", "mirrored"), (Fraction(1, n) for n in (2, 10, 100))))
+@convergence.equal(lambda: itertools.product(("none", "small", "mirrored"), (Fraction(1, n) for n in (2, 10, 100))))
 def _(name: str, share: Fraction) -> Sides:
     """at the stopping point the bias over kappa is at least all that is bounded"""
     bias, kappa, bounded = _bias_and_bounded(name, share)
     # wrong: the bias itself
     return True, lambda: bias / kappa >= bounded, bias >= bounded
+
+
+inverse_kappa = new_row(
+    id="rf.inverse_kappa",
+    source=Source("rf", "section 2.1, text after equation 5, on kappa"),
+    verdict=Verdict.HOLDS,
+)
+
+
+def _inverse(dim: int, keep: int) -> Fraction:
+    """1 / kappa of the gradient (5, 0, ..., 0) without deviation, C = 4, by enumeration of the masks."""
+    masks = list(all_masks(dim, keep))
+    masked = [Fraction(5 * mask[0]) for mask in masks]
+    return (
+        5 * min(Fraction(5), Fraction(3)) / (sum((v * min(v, Fraction(3)) for v in masked), Fraction(0)) / len(masks))
+    )
+
+
+@inverse_kappa.equal((10, 1), (10, 5), (4, 3), (7, 2))
+def _(dim: int, keep: int) -> Sides:
+    """one entry: 1 / kappa = 1 / (1 - r)"""
+    return Fraction(dim, keep), lambda: _inverse(dim, keep), Fraction(1)

@@ -9,7 +9,7 @@ import numpy as np
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims._row import Sides, Source, Verdict, new_row
-from dptheory.claims.rf.scaling import excess_by_lyapunov
+from dptheory.claims.rf.momentum import excess_by_lyapunov
 from dptheory.convergence._noisy_quadratic import Schedule
 
 # Noisy runs on a quadratic without the formulas of the calculator: second moments in fractions, every kick followed, and draws.

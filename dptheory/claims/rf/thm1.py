@@ -1,17 +1,84 @@
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
 import scipy
-from scipy.special import gammainc
+from scipy.special import gammainc, gammaincc
 
 from dptheory import gradients
 from dptheory._arrays import Array
-from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rf._quadratic_forms import exact, gamma_max, paired_cases, paired_max, sign_error, spectrum
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+
+# --- The largest of n quadratic forms in normal variables: second methods, spectra, and the calculator's values.
+
+
+def paired_max(eigenvalues: Sequence[Fraction], n: int) -> Fraction:
+    """E max of n draws of sum l_j E_j, E_j exponential of mean 2: each eigenvalue, all distinct, comes twice in Sigma.
+
+    P(Q > x) = sum_j A_j exp(-x / (2 l_j)), A_j = prod_{i != j} l_j / (l_j - l_i); the n-th power of its complement is expanded.
+    """
+    terms = [
+        (math.prod((x / (x - y) for y in eigenvalues if y != x), start=Fraction(1)), 1 / (2 * x)) for x in eigenvalues
+    ]
+    total = Fraction(0)
+    for size in range(1, n + 1):
+        for chosen in itertools.combinations_with_replacement(range(len(terms)), size):
+            ways = math.factorial(size)
+            for j in set(chosen):
+                ways //= math.factorial(chosen.count(j))
+            weight = math.prod((terms[j][0] for j in chosen), start=Fraction(1))
+            rate = sum((terms[j][1] for j in chosen), Fraction(0))
+            total += (-1) ** (size + 1) * math.comb(n, size) * ways * weight / rate
+    return total
+
+
+def gamma_max(shape: float, n: int) -> float:
+    """E max of n draws of Gamma(shape, shape), by quadrature of its own law."""
+
+    def missed(x: float) -> float:
+        above = float(gammaincc(shape, shape * x))
+        return -math.expm1(n * math.log1p(-above)) if above < 1.0 else 1.0
+
+    top = 1.0 + (60.0 + 3.0 * math.sqrt(60.0 * shape)) / shape
+    return float(scipy.integrate.quad(missed, 0.0, top, limit=400, epsabs=0.0, epsrel=1e-11, points=[1.0])[0])
+
+
+def exact(eigenvalues: Sequence[float | Fraction], n: int) -> float:
+    """E max of n draws by the calculator."""
+    return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n)
+
+
+def approximate(eigenvalues: Sequence[float | Fraction], n: int) -> float:
+    """The same by the approximation of equation 19."""
+    return gradients.expected_max_quadratic_form([float(x) for x in eigenvalues], n, method="welch-satterthwaite")
+
+
+def spectrum(dim: int, decay: float) -> Array:
+    """Eigenvalues j^-decay, j = 1..dim."""
+    return np.arange(1.0, dim + 1.0) ** -decay
+
+
+PAIRED = ((3, 1), (5, 4), (10, 1), (7, 3, 2))
+
+
+def paired_cases() -> Iterator[tuple[tuple[int, ...], int]]:
+    """Half of the eigenvalues, each of which comes twice, and the number of draws."""
+    yield from itertools.product(PAIRED, (1, 2, 3, 6))
+
+
+def sign_error(roots: Sequence[int], sigma: Fraction) -> Fraction:
+    """Error at w = 0 for one draw with independent entries +-root and noise +-sigma |g|: only second moments enter."""
+    signs = list(itertools.product((-1, 1), repeat=len(roots)))
+    total = Fraction(0)
+    for one, other in itertools.product(signs, repeat=2):
+        g = [s * r for s, r in zip(one, roots, strict=True)]
+        # |g| is the same for all signs; cross terms between g and the noise cancel over its signs and are left out
+        norm_square = sum(x * x for x in g)
+        total += sum(x * x + sigma**2 * norm_square * s * s for x, s in zip(g, other, strict=True))
+    return total / len(signs) ** 2
 
 
 def _ruben_max(eigenvalues: Sequence[float], n: int) -> float:
@@ -91,7 +158,7 @@ def _equal_case(dim: int, n: int, what: str) -> float:
     return gradients.expected_max_quadratic_form([2.0] * dim, n)
 
 
-row = new_row(
+thm1 = new_row(
     id="rf.thm1",
     source=Source("rf", "Theorem 1", (2, 25)),
     verdict=Verdict.LOOSE,
@@ -107,7 +174,7 @@ row = new_row(
 )
 
 
-@row.equal(paired_cases, tolerance=1e-9)
+@thm1.equal(paired_cases, tolerance=1e-9)
 def _(half: tuple[int, ...], n: int) -> Sides:
     """eigenvalues in pairs: exponential sums in fractions"""
     return (
@@ -117,7 +184,7 @@ def _(half: tuple[int, ...], n: int) -> Sides:
     )
 
 
-@row.equal(
+@thm1.equal(
     lambda: [(e, n) for e in ((1.0,), (3.0, 2.0, 2.0, 1.5, 1.0), (4.0, 1.0, 1.0)) for n in (2, 10, 10**6)],
     tolerance=1e-6,
 )
@@ -126,7 +193,7 @@ def _(e: tuple[float, ...], n: int) -> Sides:
     return exact(e, n), lambda: _ruben_max(e, n), sum(e)
 
 
-@row.equal(
+@thm1.equal(
     (10, 10**9, 1.0),
     (1000, 10**7, 1.0),
     (10**6, 60_000, 1.0),
@@ -144,7 +211,7 @@ def _(dim: int, n: int, ratio: float) -> Sides:
     )
 
 
-@row.equal(((2, 1, 0),), ((3,),), ((1, 1, 2),))
+@thm1.equal(((2, 1, 0),), ((3,),), ((1, 1, 2),))
 def _(roots: tuple[int, ...]) -> Sides:
     """one draw: the bound is attained at w = 0"""
     return (
@@ -154,7 +221,7 @@ def _(roots: tuple[int, ...]) -> Sides:
     )
 
 
-@row.mean(
+@thm1.mean(
     partial(_released_errors, eigenvalues=(4.0, 2.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.0), draws=10, sigma=0.5),
     wrong=lambda: gradients.mse_lower_bound(trace=8.75, dim=8, noise_multiplier=0.5),
     row_bytes=1500,
@@ -169,7 +236,7 @@ def _raised_bound_slack(dim: int, decay: float, draws: int, sigma: float) -> flo
     return _bound_slack(dim, decay, 1, sigma) - 1e-3
 
 
-@row.inequality(
+@thm1.inequality(
     {
         "dim": Range(1, 40, integer=True),
         "decay": Range(0.0, 3.0),
@@ -185,7 +252,154 @@ def _bound_slack(dim: int, decay: float, draws: int, sigma: float) -> float:
     return gradients.stationary_mse(eigenvalues, n=draws, noise_multiplier=sigma) / bound - 1.0
 
 
-@row.equal(lambda: itertools.product((20_000, 300), (10, 10**7), ("largest", "error", "bound")), tolerance=1e-6)
+@thm1.equal(lambda: itertools.product((20_000, 300), (10, 10**7), ("largest", "error", "bound")), tolerance=1e-6)
 def _(dim: int, n: int, what: str) -> Sides:
     """equal eigenvalues, users' sizes and numbers of draws: chi-square quadrature"""
     return _equal_case(dim, n, what), lambda: _chi_square_case(dim, n, what), 1.01 * _equal_case(dim, n, what)
+
+
+def _third_central_moment(eigenvalues: Sequence[int]) -> Fraction:
+    """E(Q - E Q)^3, Q = sum p_j z_j^2 with trace one, from E z^2 = 1, E z^4 = 3, E z^6 = 15 by multiplying out."""
+    trace = sum(eigenvalues)
+    p = [Fraction(x, trace) for x in eigenvalues]
+    centred = {1: Fraction(0), 2: Fraction(2), 3: Fraction(8)}  # E(z^2 - 1)^k = 3 - 1, 15 - 9 + 3 - 1
+    total = Fraction(0)
+    for i, j, k in itertools.product(range(len(p)), repeat=3):
+        factor = Fraction(1)
+        for index in {i, j, k}:
+            factor *= centred[(i, j, k).count(index)]
+        total += p[i] * p[j] * p[k] * factor
+    return total
+
+
+def printed_third_moment(eigenvalues: Sequence[int]) -> Fraction:
+    """E(Q - E Q)^3 of the Gamma(k, k) variable of equation 19: 2 / k^2 = 8 (sum p^2)^2."""
+    trace = sum(eigenvalues)
+    return 8 * sum((Fraction(x, trace) ** 2 for x in eigenvalues), Fraction(0)) ** 2
+
+
+eq19 = new_row(
+    id="rf.eq19",
+    source=Source("rf", "Appendix A", (19, 20)),
+    verdict=Verdict.CONDITIONAL,
+    printed=approximate,
+    calculators=(gradients.expected_max_quadratic_form,),
+    figure="expected_max",
+)
+
+
+@eq19.equal(((1,),), ((1, 1),), ((3, 1),), ((5, 2, 1),), kind=Kind.COUNTEREXAMPLE)
+def _(e: tuple[int, ...]) -> Sides:
+    """third central moment in fractions"""
+    return (
+        8 * sum((Fraction(x, sum(e)) ** 3 for x in e), Fraction(0)),
+        lambda: _third_central_moment(e),
+        printed_third_moment(e),
+    )
+
+
+@eq19.equal(paired_cases, tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
+def _(half: tuple[int, ...], n: int) -> Sides:
+    """E max of exponential sums in fractions"""
+    return exact(2 * half, n), lambda: paired_max([Fraction(x) for x in half], n), approximate(2 * half, n)
+
+
+def _reversed_skew_slack(dim: int, decay: float) -> float:
+    """Wrong statement: the skewness is never too small, not even by 1e-3."""
+    return -1e-3 - _skew_slack(dim, decay)
+
+
+@eq19.inequality(
+    {"dim": Range(1, 1000, integer=True, log=True), "decay": Range(0.0, 4.0)},
+    wrong=_reversed_skew_slack,
+)
+def _skew_slack(dim: int, decay: float) -> float:
+    """the skewness is never too large"""
+    p = spectrum(dim, decay) / spectrum(dim, decay).sum()
+    return float((p**3).sum() / (p**2).sum() ** 2) - 1.0
+
+
+def _order_cases() -> Iterator[tuple[int, float, int]]:
+    yield from itertools.product((2, 5, 30), (0.3, 1.0, 3.0), (1, 2, 20, 10**4))
+
+
+def _gamma_order(dim: int, decay: float, draws: int) -> bool:
+    p = spectrum(dim, decay) / spectrum(dim, decay).sum()
+    first, second = (gamma_max(shape, draws) for shape in (0.5 / float(p @ p), 0.5 * dim))
+    return first >= second - 1e-9 and second >= 1.0 - 1e-9
+
+
+def _stated_order(dim: int, decay: float, draws: int, sign: float = 1.0) -> bool:
+    """E M1 >= E M2 >= 1 by the calculator; sign = -1 turns the first inequality round."""
+    eigenvalues = list(spectrum(dim, decay))
+    first = approximate(eigenvalues, draws) / sum(eigenvalues)
+    second = approximate([1.0] * dim, draws) / dim
+    return sign * (first - second) >= -1e-9 and second >= 1.0 - 1e-9
+
+
+eq24 = new_row(
+    id="rf.eq24",
+    source=Source("rf", "Appendix A", (24,)),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.expected_max_quadratic_form,),
+)
+
+
+@eq24.equal(lambda: [(PAIRED[i], n) for i in range(4) for n in (2, 5, 1000)], tolerance=1e-8)
+def _(e: tuple[int, ...], n: int) -> Sides:
+    """Gamma maxima by quadrature of their own law"""
+    shape = sum(e) ** 2 / (2 * sum(x * x for x in e))
+    return approximate(e, n) / sum(e), lambda: gamma_max(shape, n), approximate([1.0] * len(e), n) / len(e)
+
+
+@eq24.equal(lambda: [(n,) for n in (1, 2, 3, 50)], tolerance=1e-9)
+def _(n: int) -> Sides:
+    """two equal eigenvalues: harmonic numbers"""
+    return approximate([1.0, 1.0], n) / 2, sum((Fraction(1, i) for i in range(1, n + 1)), Fraction(0)), 1.0
+
+
+@eq24.equal(_order_cases)
+def _(dim: int, decay: float, draws: int) -> Sides:
+    """E M1 >= E M2 >= 1 over a grid of spectra"""
+    return (
+        _stated_order(dim, decay, draws),
+        lambda: _gamma_order(dim, decay, draws),
+        _stated_order(dim, decay, draws, sign=-1.0),
+    )
+
+
+def printed_degenerate_bound(scale: int, sigma: Fraction, dim: int) -> Fraction:
+    """Equation 27, said of a rank-deficient covariance."""
+    return scale + scale * sigma**2 * dim
+
+
+eq26_27 = new_row(
+    id="rf.eq26-27",
+    source=Source("rf", "Appendix A", (26, 27)),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_degenerate_bound,
+    calculators=(gradients.mse_lower_bound,),
+)
+
+
+@eq26_27.equal(((2, 2),), ((3, 3, 3),), ((2, 0),), ((3, 0, 0),), ((1, 1, 1, 1),))
+def _(roots: tuple[int, ...]) -> Sides:
+    """isotropic and rank one, by enumeration"""
+    trace = float(sum(r * r for r in roots))
+    return (
+        gradients.mse_lower_bound(trace=trace, dim=len(roots), noise_multiplier=1.5),
+        lambda: sign_error(roots, Fraction(3, 2)),
+        gradients.mse_lower_bound(trace=trace, dim=len(roots) + 1, noise_multiplier=1.5),
+    )
+
+
+@eq26_27.equal(((2, 2, 0),), ((1, 1, 1, 0),), kind=Kind.COUNTEREXAMPLE)
+def _(roots: tuple[int, ...]) -> Sides:
+    """a rank-deficient covariance with growing trace"""
+    trace = float(sum(r * r for r in roots))
+    return (
+        gradients.mse_lower_bound(trace=trace, dim=len(roots), noise_multiplier=1.0),
+        lambda: sign_error(roots, Fraction(1)),
+        printed_degenerate_bound(max(roots) ** 2, Fraction(1), len(roots)),
+    )

@@ -1,6 +1,6 @@
 from dptheory import privacy
 from dptheory.claims._row import Source, Verdict, new_row
-from dptheory.claims.rf import _ranked_release as ranked
+from dptheory.claims.rf import ranked
 
 row = new_row(
     id="rs.alg4",

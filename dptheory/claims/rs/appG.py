@@ -8,6 +8,7 @@ import scipy
 from dptheory import sparsification
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa
+from dptheory.claims.rs._kappa import printed_kappa
 
 
 def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
@@ -15,7 +16,7 @@ def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
     return max(0.0, 1.0 - delta_c / delta_sigma)
 
 
-row = new_row(
+appG = new_row(
     id="rs.appG",
     source=Source("rs", "Appendix G", (114, 116)),
     verdict=Verdict.FALSE,
@@ -32,7 +33,7 @@ row = new_row(
 )
 
 
-@row.equal(
+@appG.equal(
     lambda: [
         (what, *setting)
         for what in ("drop_rate", "first_rate", "last_rate", "bound")
@@ -49,7 +50,7 @@ def _(what: str, dim: int, kind: str, z: float) -> Sides:
     )
 
 
-@row.equal(lambda: _kappa.SETTINGS, tolerance=1e-12)
+@appG.equal(lambda: _kappa.SETTINGS, tolerance=1e-12)
 def _(dim: int, kind: str, z: float) -> Sides:
     """bound and every field of kappa are those of the rate"""
     return (
@@ -69,7 +70,7 @@ def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: 
     return 0.0 if bound(0.0) <= found.fun else 1.0 - math.exp(found.x)
 
 
-@row.equal(
+@appG.equal(
     lambda: itertools.product((0.5, 1.0), (0.25, 1.0, 2.0), (2.0, 8.0), (0.5, 0.6, 0.9)),
     tolerance=1e-5,
 )
@@ -82,7 +83,7 @@ def _(dc: float, gamma: float, ds: float, a: float) -> Sides:
     )
 
 
-@row.equal((Fraction(1), Fraction(2), Fraction(1, 2)), kind=Kind.COUNTEREXAMPLE)
+@appG.equal((Fraction(1), Fraction(2), Fraction(1, 2)), kind=Kind.COUNTEREXAMPLE)
 def _(dc: Fraction, ds: Fraction, gamma: Fraction) -> Sides:
     """worse than no mask: Delta_C = 1, Delta_sigma = 2, gamma = 1/2"""
     noise = float(gamma * ds)
@@ -119,7 +120,7 @@ def _flat_best(scale: Fraction, ratio: Fraction) -> float:
     return float(1 - Fraction(min(keeps, key=lambda k: round(_flat_bound(k, scale, ratio), 12)), _FLAT_DIM))
 
 
-@row.equal(
+@appG.equal(
     lambda: itertools.product(
         (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(100)), (Fraction(1, 10), Fraction(1, 2), Fraction(3))
     ),
@@ -163,7 +164,7 @@ def _bound_at_printed(clip: float, delta_c: float, noise_term: float, spread: fl
     )
 
 
-@row.equal(
+@appG.equal(
     lambda: [(c, dc, 1.0, s) for c in (0.5, 6.0) for dc in (0.05, 0.5) for s in (0.0, 0.1, 2.0)], tolerance=1e-11
 )
 def _(c: float, dc: float, n: float, s: float) -> Sides:
@@ -175,7 +176,7 @@ def _(c: float, dc: float, n: float, s: float) -> Sides:
     )
 
 
-@row.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "rate", "kappa")], tolerance=5e-3)
+@appG.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "rate", "kappa")], tolerance=5e-3)
 def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
     """one large entry, d = 2,000 and 1e6: bound, rate and kappa of the best of every rate"""
     return (
@@ -185,7 +186,7 @@ def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, na
     )
 
 
-@row.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "kappa")], tolerance=1e-9)
+@appG.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "kappa")], tolerance=1e-9)
 def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
     """bound and kappa of the answer over those of the hypergeometric law at its rate"""
     return (
@@ -203,7 +204,7 @@ def _masking_pays(spread: float) -> bool:
     return min(bounds[:3]) < bounds[3] * (1 - 1e-12)
 
 
-@row.equal((0.05,), (0.1,), (0.35,), (1.0,), (5.0,), kind=Kind.COUNTEREXAMPLE)
+@appG.equal((0.05,), (0.1,), (0.35,), (1.0,), (5.0,), kind=Kind.COUNTEREXAMPLE)
 def _(spread: float) -> Sides:
     """small gradients: masking pays only with P' > P"""
     return (
@@ -216,7 +217,7 @@ def _(spread: float) -> Sides:
     )
 
 
-@row.equal(
+@appG.equal(
     lambda: [
         (scale, Fraction(1, 10), clip, z)
         for scale in (Fraction(2), Fraction(100))
@@ -235,3 +236,35 @@ def _(scale: Fraction, ratio: Fraction, clip: float, z: float) -> Sides:
             delta_c=float(ratio), step_noise=1.0, grad_norm=float(scale), clip_norm=clip
         ),
     )
+
+
+appG_kappa = new_row(
+    id="rs.appG.kappa",
+    source=Source("rs", "Appendix G, text before equation 114"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(sparsification.kappa,),
+)
+
+
+_GRADIENT, _CLIP = (2.0, 2.0, 2.0, 2.0), 4.0
+_ROWS = (_GRADIENT, tuple(-one for one in _GRADIENT), (0.0,) * 4, (0.0,) * 4)
+
+
+def _enumerated_kappa(keep: int) -> float:
+    """By enumeration of masks and deviations, as Lemma 3.3 defines it."""
+
+    def part(kept: tuple[int, ...]) -> float:
+        norm = math.sqrt(sum(_GRADIENT[j] ** 2 for j in kept))
+        below = sum(sum(row[j] ** 2 for j in kept) < (3 * _CLIP / 4) ** 2 for row in _ROWS) / len(_ROWS)
+        return below * min(norm, _CLIP / 4) * norm
+
+    masks = list(itertools.combinations(range(4), keep))
+    return sum(map(part, masks)) / len(masks) / part((0, 1, 2, 3))
+
+
+@appG_kappa.equal((2,), (1,), (3,), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)
+def _(keep: int) -> Sides:
+    """kappa of equal entries, deviations of half: by enumeration, not monotone in the rate"""
+    rows = [list(row) for row in _ROWS]
+    found = sparsification.kappa(list(_GRADIENT), clip_norm=_CLIP, drop_rate=1 - keep / 4, deviation=rows)
+    return found.value, lambda: _enumerated_kappa(keep), printed_kappa(1 - keep / 4)

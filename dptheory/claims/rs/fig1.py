@@ -1,5 +1,6 @@
 import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -19,7 +20,7 @@ def printed_noise_ratio(dim: int, keep: int) -> float:
     return math.sqrt(keep / dim)
 
 
-row = new_row(
+fig1 = new_row(
     id="rs.fig1",
     source=Source("rs", "section 1.1, Fig. 1c and 1d"),
     verdict=Verdict.CONDITIONAL,
@@ -43,7 +44,7 @@ def _ratio_by_angle(dim: int, keep: int) -> float:
     return integral(1) / integral(0)
 
 
-@row.equal((2, 1), (3, 1), (3, 2), (10, 3), (60, 30), (60, 59), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
+@fig1.equal((2, 1), (3, 1), (3, 2), (10, 3), (60, 30), (60, 59), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, keep: int) -> tuple[float, float]:
     """noise ratio, second method: angle"""
     return gradients.noise_norm_ratio(dim, keep), _ratio_by_angle(dim, keep)
@@ -54,7 +55,7 @@ def _noise_ratio(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array
     return np.asarray(np.linalg.norm(noise[:, :keep], axis=1) / np.linalg.norm(noise, axis=1))
 
 
-@row.mean(partial(_noise_ratio, dim=12, keep=3), wrong=lambda: printed_noise_ratio(12, 3), row_bytes=200)
+@fig1.mean(partial(_noise_ratio, dim=12, keep=3), wrong=lambda: printed_noise_ratio(12, 3), row_bytes=200)
 def _() -> float:
     """noise ratio, 3 of 12 kept"""
     return gradients.noise_norm_ratio(12, 3)
@@ -70,7 +71,7 @@ def _kept_square(batch: Batch, mask: tuple[int, ...], clip_first: bool) -> Fract
     return total**2
 
 
-@row.equal(
+@fig1.equal(
     lambda: [
         (g, mask)
         for g in ((3, 4), (5, -12), (1, 0))
@@ -104,7 +105,7 @@ def _same_sign(batch: Batch, mask: tuple[int, ...]) -> bool:
     return all(a * b >= 0 for a, b in itertools.combinations(entries, 2))
 
 
-@row.equal(lambda: _PAIRS, kind=Kind.COUNTEREXAMPLE)
+@fig1.equal(lambda: _PAIRS, kind=Kind.COUNTEREXAMPLE)
 def _(batch: Batch, mask: tuple[int, ...]) -> Sides:
     """a batch can shrink"""
     return (
@@ -120,7 +121,7 @@ def _ratio_by_beta(dim: int, keep: int) -> float:
     return float(np.sqrt(values).mean())
 
 
-@row.equal((20_000, 2_000), (550_000, 165_000), tolerance=1e-6)
+@fig1.equal((20_000, 2_000), (550_000, 165_000), tolerance=1e-6)
 def _(dim: int, keep: int) -> Sides:
     """noise ratio, users' sizes: the root of a beta variable"""
     return (
@@ -128,3 +129,49 @@ def _(dim: int, keep: int) -> Sides:
         lambda: _ratio_by_beta(dim, keep),
         1.01 * printed_noise_ratio(dim, keep),
     )
+
+
+fig1_range = new_row(
+    id="rs.fig1.range",
+    source=Source("rs", "Fig. 1, caption"),
+    verdict=Verdict.CONDITIONAL,
+    calculators=(gradients.relaxed_gradient_ratio,),
+)
+
+
+def _square_over_largest(g: tuple[int, ...]) -> Fraction:
+    """Squared norm over the square of the largest entry, entry by entry."""
+    return Fraction(sum(x * x for x in g), max(x * x for x in g))
+
+
+@fig1_range.equal((4,), (100,), (10_000,), kind=Kind.COUNTEREXAMPLE)
+def _(dim: int) -> Sides:
+    """squared norm over the square of the largest entry, of (d, 1, ..., 1)"""
+    return (
+        1 + Fraction(dim - 1, dim * dim),
+        lambda: _square_over_largest((dim, *[1] * (dim - 1))),
+        lambda: _square_over_largest((1,) * dim),
+    )
+
+
+def _small_clips() -> Iterator[tuple[tuple[int, int], float]]:
+    for g in ((3, 4), (5, 12), (8, 15)):
+        for clip in (4.0, 2.5, 0.5, 1e-3):
+            yield g, clip
+
+
+def _kept_entry(entry: Fraction, norm: Fraction, clip: Fraction) -> Fraction:
+    return entry * min(Fraction(1), clip / norm)
+
+
+@fig1_range.equal(_small_clips, tolerance=1e-14)
+def _(g: tuple[int, int], clip: float) -> Sides:
+    """growth of the kept entry of two, the second, for clips down to 0: in fractions"""
+    norm = Fraction(round(sum(x * x for x in g) ** 0.5))
+    kept, limit = Fraction(g[1]), Fraction(clip)
+
+    def grown() -> Fraction:
+        return _kept_entry(kept, kept, limit) / _kept_entry(kept, norm, limit)
+
+    found = gradients.relaxed_gradient_ratio(grad_norm=float(norm), masked_norm=float(kept), clip_norm=clip)
+    return float(found), grown, 1.0

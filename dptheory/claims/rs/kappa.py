@@ -1,6 +1,7 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa
 from dptheory.claims.rs._kappa import printed_kappa
 
-row = new_row(
+kappa_row = new_row(
     id="rs.kappa",
     source=Source("rs", "new, on Lemma 3.3"),
     verdict=Verdict.HOLDS,
@@ -22,13 +23,15 @@ row = new_row(
 )
 
 
-@row.equal(lambda: [(rows, small) for rows in (4, 7, 10) for small in range(1, rows + 1)])
+@kappa_row.equal(lambda: [(rows, small) for rows in (4, 7, 10) for small in range(1, rows + 1)])
 def _(rows: int, small: int) -> Sides:
     """the condition, as a comparison of whole numbers"""
     return _kappa.condition_met(rows, small), 4 * small**2 >= rows**2, not 4 * small**2 >= rows**2
 
 
-@row.equal(lambda: [(field, *case) for field in _kappa.FIELDS for case in ((30, 7, 5, 300), (20_000, 100, 5, 300))])
+@kappa_row.equal(
+    lambda: [(field, *case) for field in _kappa.FIELDS for case in ((30, 7, 5, 300), (20_000, 100, 5, 300))]
+)
 def _(field: str, dim: int, keep: int, seed: int, masks: int) -> Sides:
     """seed and number of masks matter to drawn masks alone"""
     return (
@@ -38,7 +41,9 @@ def _(field: str, dim: int, keep: int, seed: int, masks: int) -> Sides:
     )
 
 
-@row.equal(lambda: itertools.product(("norm_ratio", "probability", "lower", "upper", "norm_ratio_error"), (3, 10)))
+@kappa_row.equal(
+    lambda: itertools.product(("norm_ratio", "probability", "lower", "upper", "norm_ratio_error"), (3, 10))
+)
 def _(field: str, keep: int) -> Sides:
     """rows: what no draw enters, under another seed"""
     return (
@@ -48,7 +53,7 @@ def _(field: str, keep: int) -> Sides:
     )
 
 
-@row.equal(
+@kappa_row.equal(
     lambda: [
         (what, dim, keep)
         for what in ("value", "error", "standard_error")
@@ -91,7 +96,7 @@ def _gaussian_enumerated(dim: int, keep: int, clip: float, spread: float) -> flo
     )
 
 
-@row.equal(
+@kappa_row.equal(
     lambda: [(d, k, c, s) for d, k in ((3, 1), (6, 4), (9, 3)) for c in (0.5, 2.0, 9.0) for s in (0.1, 1.0)],
     tolerance=1e-11,
 )
@@ -117,7 +122,7 @@ def _empirical_enumerated(dim: int, keep: int, clip: float) -> float:
     return _enumerated(below, dim, keep, clip)
 
 
-@row.equal(lambda: [(d, k, c) for d, k in ((3, 1), (6, 4), (9, 3)) for c in (2.0, 9.0)], tolerance=1e-12)
+@kappa_row.equal(lambda: [(d, k, c) for d, k in ((3, 1), (6, 4), (9, 3)) for c in (2.0, 9.0)], tolerance=1e-12)
 def _(dim: int, keep: int, clip: float) -> Sides:
     """examples' gradients, all masks"""
     return (
@@ -136,7 +141,7 @@ def _two_sizes(dim: int, present: int, keep: int) -> Fraction:
     return sum((p * Fraction(math.sqrt(h)) for h, p in enumerate(law)), Fraction(0)) / Fraction(math.sqrt(present))
 
 
-@row.equal((30, 1, 6), (30, 4, 6), (30, 17, 6), (30, 30, 6), (30, 4, 29), tolerance=1e-12)
+@kappa_row.equal((30, 1, 6), (30, 4, 6), (30, 17, 6), (30, 30, 6), (30, 4, 29), tolerance=1e-12)
 def _(dim: int, present: int, keep: int) -> Sides:
     """entries 0 and 1: hypergeometric"""
     return (
@@ -165,7 +170,7 @@ def _descent(kappa: float) -> float:
     return kappa * below * min(size, _MC_CLIP / 4) * size
 
 
-@row.mean(_descent_draws, wrong=lambda: _descent(printed_kappa(1 - _MC_KEEP / _MC_DIM)), row_bytes=1600)
+@kappa_row.mean(_descent_draws, wrong=lambda: _descent(printed_kappa(1 - _MC_KEEP / _MC_DIM)), row_bytes=1600)
 def _() -> float:
     """mask and deviation drawn, d = 40"""
     return _descent(
@@ -175,7 +180,7 @@ def _() -> float:
     )
 
 
-@row.equal(lambda: _kappa.UNEVEN, tolerance=1.1e-3)
+@kappa_row.equal(lambda: _kappa.UNEVEN, tolerance=1.1e-3)
 def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
     """one to five large entries, d = 1e4 to 1e6: which are kept is hypergeometric"""
     return (
@@ -185,7 +190,7 @@ def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
     )
 
 
-@row.equal(lambda: [(name, *case) for case in _kappa.LARGE for name in _kappa.LARGE_FIELDS], tolerance=1e-3)
+@kappa_row.equal(lambda: [(name, *case) for case in _kappa.LARGE for name in _kappa.LARGE_FIELDS], tolerance=1e-3)
 def _(name: str, dim: int, keep: int, scale: float, z: float) -> Sides:
     """every field, heavy tails and Gaussian deviation, d = 1e4 to 1e6"""
     return (
@@ -195,7 +200,7 @@ def _(name: str, dim: int, keep: int, scale: float, z: float) -> Sides:
     )
 
 
-@row.mean(
+@kappa_row.mean(
     _kappa.large_draws,
     wrong=lambda: printed_kappa(1 - _kappa.DRAWN_KEEP / _kappa.DRAWN_DIM),
     row_bytes=2000,
@@ -209,7 +214,7 @@ def _() -> float:
     ).norm_ratio
 
 
-@row.equal(lambda: [(k, z, n) for k in (6, 8) for z in (0.75, 0.25) for n in (5000, 20_000)], tolerance=6e-3)
+@kappa_row.equal(lambda: [(k, z, n) for k in (6, 8) for z in (0.75, 0.25) for n in (5000, 20_000)], tolerance=6e-3)
 def _(keep: int, z: float, n: int) -> Sides:
     """rows of deviations, 16 entries, z = 3/4 and 1/4: all masks, and 5,000 drawn"""
     return (
@@ -219,7 +224,9 @@ def _(keep: int, z: float, n: int) -> Sides:
     )
 
 
-@row.equal(lambda: [(name, k, z) for name in _kappa.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))], tolerance=2e-3)
+@kappa_row.equal(
+    lambda: [(name, k, z) for name in _kappa.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))], tolerance=2e-3
+)
 def _(name: str, keep: int, z: float) -> Sides:
     """rows: the other fields"""
     return (
@@ -240,7 +247,7 @@ def _small_slack(dim: float, keep_share: float, scale: float) -> float:
     return 1e-9 - abs(found.norm_ratio / (keep / size) - 1)
 
 
-@row.inequality(
+@kappa_row.inequality(
     {"dim": Range(2, 1000, log=True), "keep_share": Range(0, 0.95), "scale": Range(1, 1e6, log=True)},
     wrong=_small_slack,
 )
@@ -256,3 +263,51 @@ def _large_flat_slack(dim: float, keep_share: float, scale: float) -> float:
         w, clip_norm=4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), drop_rate=1 - keep / size
     )
     return 1e-9 - abs(found.norm_ratio / math.sqrt(keep / size) - 1)
+
+
+kappa_error = new_row(
+    id="rs.kappa_error",
+    source=Source("rs", "new, on Lemma 3.3"),
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.kappa,),
+)
+
+
+@kappa_error.equal(lambda: _kappa.UNEVEN)
+def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
+    """one to five large entries: the error bars hold and are at most a thousandth"""
+    return (
+        _kappa.bar_holds(
+            _kappa.uneven_found(dim, keep, present, share, scale),
+            _kappa.uneven_ratio(dim, keep, present, share, scale),
+            1.1e-3,
+        ),
+        True,
+        lambda: _kappa.bar_holds(
+            replace(_kappa.uneven_found(dim, keep, present, share, scale), error=0.0),
+            _kappa.uneven_ratio(dim, keep, present, share, scale),
+            1.1e-3,
+        ),
+    )
+
+
+@kappa_error.equal((8, 0.75), (6, 0.25))
+def _(keep: int, z: float) -> Sides:
+    """rows: the error bars of 100 draws hold"""
+    return _kappa.rows_bars_hold(keep, z), True, lambda: _kappa.rows_bars_hold(keep, z, 0.1)
+
+
+@kappa_error.equal(("standard_error", 8, 0.75), ("standard_error", 6, 0.25), ("error", 8, 0.75), tolerance=6e-3)
+def _(what: str, keep: int, z: float) -> Sides:
+    """rows: mean standard error and error of 300 draws, by the spread over all masks and Bernstein's inequality"""
+    return (
+        _kappa.rows_bar(what, keep, z),
+        lambda: _kappa.rows_bar_exact(what, keep, z),
+        lambda: 1.01 * _kappa.rows_bar(what, keep, z),
+    )
+
+
+@kappa_error.equal((8, 0.75), tolerance=0.12)
+def _(keep: int, z: float) -> Sides:
+    """rows: mean square of (value - exact) / standard error over 300 draws"""
+    return _kappa.rows_z_score(keep, z), 1.0, lambda: 1.2 * _kappa.rows_z_score(keep, z)

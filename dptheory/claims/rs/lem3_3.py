@@ -7,7 +7,7 @@ from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
 
-row = new_row(
+lem3_3 = new_row(
     id="rs.lem3.3",
     source=Source("rs", "Lemma 3.3", (11, 57, 77)),
     verdict=Verdict.FALSE,
@@ -36,13 +36,13 @@ def _stated_inside(name: str) -> bool:
     return found.lower < found.value < 1
 
 
-@row.equal(lambda: [(name,) for name in CASES], kind=Kind.COUNTEREXAMPLE)
+@lem3_3.equal(lambda: [(name,) for name in CASES], kind=Kind.COUNTEREXAMPLE)
 def _(name: str) -> Sides:
     """the open interval is left on both sides"""
     return _stated_inside(name), lambda: _strictly_inside(name), True if _condition_met(name) else None
 
 
-@row.equal(lambda: [(name,) for name in CASES], tolerance=1e-14)
+@lem3_3.equal(lambda: [(name,) for name in CASES], tolerance=1e-14)
 def _(name: str) -> Sides:
     """kappa in fractions: x, sqrt x, 1, 2"""
     return calculated(name).value, lambda: exact_kappa_of(name), printed_kappa(1 - CASES[name][1] / DIM)
@@ -57,7 +57,7 @@ def _step_57_holds(size: int, scale: int) -> bool:
     return left >= right
 
 
-@row.equal(lambda: [(size, scale) for size in (1, 2, 3, 10) for scale in (1, 2, 5)], kind=Kind.COUNTEREXAMPLE)
+@lem3_3.equal(lambda: [(size, scale) for size in (1, 2, 3, 10) for scale in (1, 2, 5)], kind=Kind.COUNTEREXAMPLE)
 def _(size: int, scale: int) -> Sides:
     """step 57 fails for one entry above c"""
     return size <= scale, lambda: _step_57_holds(size, scale), True
@@ -89,7 +89,7 @@ _BOX = {
 }
 
 
-@row.inequality(_BOX, wrong=_square_root_slack)
+@lem3_3.inequality(_BOX, wrong=_square_root_slack)
 def _closed_range_slack(**point: float) -> float:
     """closed range where P >= sqrt(1 - r)"""
     found = _found(**point)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def _at_most_one_slack(probability: float, scale: float, keep: int) -> float:
     return 1 / found.value - 1
 
 
-@row.inequality(
+@lem3_3.inequality(
     {
         "probability": Range(1e-6, 0.999),
         "scale": Range(0.01, 100, log=True),
@@ -121,3 +121,19 @@ def _without_condition_slack(probability: float, scale: float, keep: int) -> flo
         np.full(6, 0.25 * scale), clip_norm=1.0, drop_rate=1 - keep / 6, deviation=spread_of(probability, 6)
     )
     return min(found.value / found.lower, found.upper / found.value) - 1
+
+
+rem2 = new_row(
+    id="rs.rem2",
+    source=Source("rs", "Remark 2"),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    printed=printed_kappa,
+    calculators=(sparsification.kappa,),
+)
+
+
+@rem2.equal(("equal entries, P = 1/2",), ("equal entries, P = 1/4",), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)
+def _(name: str) -> Sides:
+    """1 / kappa = 1 under the condition, 1/2 without"""
+    return 1 / calculated(name).value, lambda: 1 / exact_kappa_of(name), 1 / printed_kappa(0.75)

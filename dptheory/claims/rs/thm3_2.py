@@ -3,7 +3,7 @@ from fractions import Fraction
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _clipped_bounds, _noisy_runs, _worst_case
+from dptheory.claims.rs import _noisy_runs, _worst_case, clipped_bounds
 
 
 def printed_noisy_sgd(
@@ -38,8 +38,8 @@ def _(steps: int, held: bool) -> Sides:
     return (
         not held,
         lambda: (
-            _clipped_bounds.mean_square_gradient(steps, Fraction(1, round(steps**0.5)), held)
-            <= _clipped_bounds.noisy_right_side(steps)
+            clipped_bounds.mean_square_gradient(steps, Fraction(1, round(steps**0.5)), held)
+            <= clipped_bounds.noisy_right_side(steps)
         ),
         True,
     )

@@ -7,7 +7,7 @@ import scipy
 
 from dptheory import convergence, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._kappa import spread_of
+from dptheory.claims.rs._kappa import calculated, exact_kappa_of, spread_of
 
 # --- The least bound over the learning rate, by search
 
@@ -25,7 +25,7 @@ def least_over_rates(slope: float, gap: float, steps: float) -> float:
 Ratio = Callable[[float, float, float], float]
 
 
-row = new_row(
+tuned_row = new_row(
     id="rs.tuned",
     source=Source("rs", "new, on Theorem 3.5"),
     verdict=Verdict.HOLDS,
@@ -34,7 +34,7 @@ row = new_row(
 )
 
 
-@row.equal(
+@tuned_row.equal(
     lambda: [
         (r, k, gap, t, d)
         for r in (0.0, 0.75)
@@ -69,7 +69,7 @@ def _tuned_gain(x: Fraction, kappa: Fraction, ratio: Fraction) -> bool:
     return (1 + x * ratio) / kappa**2 < 1 + ratio
 
 
-@row.equal(lambda: _GAIN_CASES)
+@tuned_row.equal(lambda: _GAIN_CASES)
 def _(x: Fraction, k: Fraction, ratio: Fraction) -> Sides:
     """who gains, in fractions"""
     # wrong: the comparison at a fixed rate
@@ -111,7 +111,7 @@ def _no_gain_fixed_slack(**point: float) -> float:
     return _same_probability(_fixed_ratio, **point)  # type: ignore[arg-type]
 
 
-@row.inequality(
+@tuned_row.inequality(
     {
         "second": Range(0, 1),
         "third": Range(0, 1),
@@ -140,7 +140,7 @@ def _small_gradient(probability: float, keep: int, scale: float) -> tuple[float,
     return 1 - keep / 6, found.value
 
 
-@row.inequality(
+@tuned_row.inequality(
     {
         "margin": Range(0, 1),
         "keep": Range(1, 6, integer=True),
@@ -172,7 +172,7 @@ def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
     return math.exp(float(found.x))
 
 
-@row.equal(
+@tuned_row.equal(
     lambda: [
         (r, k, gap, t, d)
         for r in (0.0, 0.75)
@@ -225,7 +225,156 @@ def _sharper_ratio(steps: int, bias: float | None) -> float:
     return tuned(0.5, math.sqrt(0.5)) / tuned(0.0, 1.0)
 
 
-@row.equal((None, True), (0.0, False), kind=Kind.COUNTEREXAMPLE)
+@tuned_row.equal((None, True), (0.0, False), kind=Kind.COUNTEREXAMPLE)
 def _(bias: float | None, falls: bool) -> Sides:
     """the sharper bound of rs.clipped_steps can fall at kappa = sqrt x, that of Theorem 3.5 cannot"""
     return falls, lambda: _sharper_ratio(1000, bias) < 0.99, not falls
+
+
+fixed_rate = new_row(
+    id="rs.fixed_rate",
+    source=Source("rs", "new, on Theorem 3.5"),
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.least_kappa,),
+    figure="tradeoff",
+)
+
+
+@fixed_rate.equal(
+    lambda: [
+        (Fraction(j, 4), Fraction(k, 20), Fraction(1), Fraction(n))
+        for j in (1, 2, 3)
+        for k in range(1, 21)
+        for n in (0, 1, 7)
+    ]
+)
+def _(x: Fraction, k: Fraction, dc: Fraction, n: Fraction) -> Sides:
+    """who gains, in fractions"""
+    return (
+        k > sparsification.least_kappa(drop_rate=float(1 - x), delta_c=float(dc), step_noise=float(n)) * (1 + 1e-12),
+        (dc + x * n) / k < dc + n,
+        k > x,
+    )
+
+
+@fixed_rate.equal(("equal entries, P = 1/2",), kind=Kind.COUNTEREXAMPLE)
+def _(name: str) -> Sides:
+    """gain with d sigma^2 / B^2 = 1/4, kappa = 1"""
+    return (
+        sparsification.least_kappa(drop_rate=0.75, delta_c=1.0, step_noise=0.25) < calculated(name).value,
+        lambda: (1 + Fraction(1, 4) * Fraction(1, 4)) / exact_kappa_of(name) < 1 + Fraction(1, 4),
+        Fraction(1, 4) > 1,
+    )
+
+
+def _needed_noise(x: float, share: float) -> float:
+    """(1 + Delta_L / (g^2 T A)) / sqrt x, ``share`` = Delta_L / (g^2 T A): what D / A has to exceed where kappa <= sqrt x."""
+    return (1 + share) / math.sqrt(x)
+
+
+def _raised_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
+    """Wrong statement: the same up to 1.01 times the needed noise."""
+    return _needed_noise_slack(x, share, 1.01 * excess, kappa_share)
+
+
+@fixed_rate.inequality(
+    {
+        "x": Range(1e-4, 0.999, log=True),
+        "share": Range(1e-6, 1e6, log=True),
+        "excess": Range(0, 1),
+        "kappa_share": Range(0, 1),
+    },
+    wrong=_raised_noise_slack,
+)
+def _needed_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
+    """noise that is needed where kappa <= sqrt x
+
+    Below the needed noise no kappa in [x, sqrt x] gives a gain; A = g = 1.
+    """
+    noise = excess * _needed_noise(x, share)
+    kappa = x + kappa_share * (math.sqrt(x) - x)
+    return sparsification.least_kappa(drop_rate=1 - x, delta_c=1 + share, step_noise=noise) / kappa - 1
+
+
+rem3 = new_row(
+    id="rs.rem3",
+    source=Source("rs", "Remark 3"),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("reading_is_false", "correction_holds"),
+    calculators=(sparsification.least_kappa, sparsification.tuned_bound),
+    figure="tradeoff",
+)
+
+
+def _noise_reduced(size: int, threshold: int, keep: int) -> bool:
+    """(1 - r) / kappa < 1 for four entries of this size, c = threshold, no deviation; keep 1 or 4, so norms are whole."""
+
+    def part(length: int) -> int:
+        return min(length, threshold) * length
+
+    kappa = Fraction(part(size * math.isqrt(keep)), part(2 * size))
+    return Fraction(keep, 4) / kappa < 1
+
+
+def _noise_reduced_by_calculator(size: int, threshold: int, keep: int) -> bool:
+    found = sparsification.kappa(np.full(4, float(size)), clip_norm=4.0 * threshold, drop_rate=1 - keep / 4)
+    return found.lower / found.value < 1 - 1e-12
+
+
+@rem3.equal(
+    lambda: [(size, c, keep) for size in (1, 2, 5) for c in (1, 3, 10) for keep in (1, 4)], kind=Kind.COUNTEREXAMPLE
+)
+def _(size: int, threshold: int, keep: int) -> Sides:
+    """is noise saved?"""
+    return (
+        _noise_reduced_by_calculator(size, threshold, keep),
+        lambda: _noise_reduced(size, threshold, keep),
+        True if keep < 4 else None,
+    )
+
+
+def _tuned(rate: float, kappa: float, noise: Fraction) -> float:
+    """Tuned bound for Delta_L = 1, T = 9, A = 1, D = noise."""
+    return sparsification.tuned_bound(
+        drop_rate=rate, kappa=kappa, objective_gap=1.0, steps=9.0, curvature_term=1.0, noise_term=float(noise)
+    ).bound
+
+
+def _searched(x: Fraction, kappa: Fraction, noise: Fraction) -> float:
+    """The same by a search over the learning rate."""
+    return least_over_rates(float(1 + x * noise), 1.0, 9.0) / float(kappa)
+
+
+@rem3.equal(lambda: [(Fraction(n),) for n in (0, 1, 10, 1000, 10**6)], tolerance=1e-9)
+def _(n: Fraction) -> Sides:
+    """kappa = sqrt x = 1/2: squared ratio of the tuned bounds, by search over the learning rate"""
+    return (
+        (_tuned(0.75, 0.5, n) / _tuned(0.0, 1.0, n)) ** 2,
+        lambda: (_searched(Fraction(1, 4), Fraction(1, 2), n) / _searched(Fraction(1), Fraction(1), n)) ** 2,
+        ((1 + n / 4) / (1 + n) * 2) ** 2,
+    )
+
+
+@rem3.equal(
+    lambda: [(x, k, Fraction(n)) for x, k in ((1, 1), (Fraction(1, 4), Fraction(1, 2))) for n in (0, 1, 1000)],
+    tolerance=1e-9,
+)
+def _(x: Fraction, kappa: Fraction, noise: Fraction) -> Sides:
+    """the tuned bounds themselves, by search over the learning rate"""
+    return (
+        _tuned(float(1 - x), float(kappa), noise),
+        lambda: _searched(x, kappa, noise),
+        lambda: _tuned(0.0, 1.0, noise) / float(kappa),
+    )
+
+
+@rem3.equal(lambda: [(Fraction(j, 4), Fraction(n)) for j in (1, 2, 3) for n in (0, 1, 10)], tolerance=1e-12)
+def _(x: Fraction, n: Fraction) -> Sides:
+    """threshold of a fixed rate: where the bounds with and without the mask meet, by root finding"""
+    return (
+        sparsification.least_kappa(drop_rate=float(1 - x), delta_c=1.0, step_noise=float(n)),
+        lambda: float(
+            scipy.optimize.brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)
+        ),
+        x,
+    )

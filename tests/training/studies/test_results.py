@@ -391,7 +391,8 @@ def test_committed_files_are_fresh(tmp_path: Path) -> None:
         encoding="utf-8"
     ), stale
     below = {made.name for made in (tmp_path / "results").iterdir()}
-    assert below == {"claims.md", "instruments.md", *(f"{study}.md" for study in read_studies())}
+    begun = [study for study in read_studies() if (ROOT / "proofs" / "results" / f"{study}.jsonl").is_file()]
+    assert below == {"claims.md", "instruments.md", *(f"{study}.md" for study in begun)}
     for made in (text, text.with_suffix(".json"), *(tmp_path / "results").iterdir()):
         committed = ROOT / "proofs" / made.relative_to(tmp_path)
         assert committed.read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), stale
@@ -415,19 +416,34 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+DECLARED = "../../training/configs/studies/invented.toml"
+
+
 def test_before_any_result(tmp_path: Path) -> None:
     found = pages(tmp_path, "not lower", "equal", "lower")
     assert "Nothing so far: none of the 3 conditions" in found.overview
-    assert "Without an answer so far: [invented](results/invented.md) (0 of 88 runs so far).\n" in found.overview
+    assert (
+        "Without an answer so far: [invented](../training/configs/studies/invented.toml) (0 of 88 runs so far).\n"
+        in found.overview
+    )
     assert "2 claims: 0 seen, 0 trend only, 0 not seen, 0 opposite, 0 open, 2 not run." in found.overview
-    study, claimed = found.below["invented"], found.below["claims"]
-    assert "**Answer.** None yet: 0 of 88 runs so far." in study
+    assert set(found.below) == {"claims", "instruments"}
+    claimed = found.below["claims"]
     assert "2 claims: 0 seen, 0 trend only, 0 not seen, 0 opposite, 0 open, 2 not run." in claimed
     assert r"| [`rs.fig5`](../rs/empirical.md) | not run |  | no \| way |" in claimed
-    assert f"| [`rs.table2`](../rs/empirical.md) | not run | {CELL}: +2.6 points | [invented](invented.md) |" in claimed
+    assert f"| [`rs.table2`](../rs/empirical.md) | not run | {CELL}: +2.6 points | [invented]({DECLARED}) |" in claimed
     details = claimed.split("## What was asked and found")[1].split("## Corrected")[0].split()
     assert " ".join(details) == f"- [`rs.table2`](../rs/empirical.md), not run. {asked('higher').question}"
-    assert "Tuned" not in study and "Results: `" not in study and "| difference |" not in study and "![" not in study
+
+
+def test_a_study_has_a_page_with_its_first_run(tmp_path: Path) -> None:
+    places = Places(results=tmp_path)
+    first = plans.plan(WANTED, find_by(accuracies({}))).runs[0]
+    made = dict(result(first, 0.5)) | {"seconds": {}, "code": {"commit": "c0ffee", "dirty": False}}
+    _results.write(places.file(WANTED), first.name, made)
+    study = pages(tmp_path, "not lower").below["invented"]
+    assert "**Answer.** None yet: 1 of 88 runs so far." in study
+    assert "Tuned" not in study and "| difference |" not in study and "![" not in study
 
 
 @pytest.mark.parametrize(
@@ -439,7 +455,7 @@ def test_before_any_result(tmp_path: Path) -> None:
 )
 def test_head_of_a_study(tmp_path: Path, title: str, answers: tuple[str, ...], heading: str, said: str) -> None:
     study = dataclasses.replace(WANTED, title=title, question="Really?", answers=answers)
-    finds = {"invented": _verdicts.committed(study, tmp_path)}
+    finds = {"invented": _verdicts.committed(study, written(tmp_path, {}))}
     text = _results_page.results_pages({"invented": study}, {"invented": ()}, {}, finds).below["invented"]
     assert f"\n{heading}\n" in text and said in text
 

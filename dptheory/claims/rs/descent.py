@@ -1,0 +1,283 @@
+import dataclasses
+import math
+from fractions import Fraction
+
+from dptheory import convergence
+from dptheory.claims import _poisson
+from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims.rs import _runs, _worst_case
+from dptheory.claims.rs import _runs as enumeration
+from dptheory.claims.rs._runs import BOTH, Settings
+
+# --- The descent lemmas against runs: by enumeration, with Poisson batches, and with mask and noise.
+
+
+# --- RS: the bound on one step against steps with Poisson batches, or with mask and noise
+
+
+def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:
+    """The printed inequality for one step with Poisson batches and C = G = 1, in fractions."""
+    alignment, decrease = _poisson.one_step(gradient, gamma, examples, rate)
+    return alignment <= decrease / gamma + gamma / 2
+
+
+def poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
+    clipped = min(float(gradient), 1.0)
+    moment = convergence.batch_second_moment(
+        mean_norm=clipped, second_moment=clipped**2, batch_size=round(rate * examples), sampling_rate=float(rate)
+    )
+    decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
+    return convergence.alignment_bound(
+        decrease=decrease, learning_rate=float(gamma), smoothness=1.0, second_moment=moment
+    ).value
+
+
+POISSON_STEPS = [
+    (Fraction(10), Fraction(1, 2), 100, Fraction(1, 100)),
+    (Fraction(10), Fraction(1, 2), 6, Fraction(1, 3)),
+    (Fraction(3, 4), Fraction(3, 2), 8, Fraction(1, 2)),
+    (Fraction(10), Fraction(1, 2), 4, Fraction(1)),
+]
+
+
+def poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = False) -> float:
+    mean = sum(gradients) / len(gradients)
+    square = sum(g * g for g in gradients) / len(gradients)
+    size = round(rate * len(gradients))
+    if fixed:
+        return convergence.batch_second_moment(
+            mean_norm=abs(mean), second_moment=square, batch_size=size, sampling="fixed"
+        )
+    return convergence.batch_second_moment(
+        mean_norm=abs(mean), second_moment=square, batch_size=size, sampling_rate=float(rate)
+    )
+
+
+def poisson_batches(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sides:
+    """Poisson batches break the printed constant, in fractions"""
+    # without clipping |update|^2 is (3/4)^2 (1 + 1/8) in the third case; a batch of all examples is one of fixed size
+    return gradient < 1 or rate == 1, lambda: printed_holds(gradient, gamma, examples, rate), True
+
+
+def step_bound(step: _poisson.Step) -> float:
+    """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
+    clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
+    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
+    moment = convergence.batch_second_moment(mean_norm=clip, second_moment=clip**2, batch_size=batch, **sampling)  # type: ignore[arg-type]
+    noise = convergence.noise_term(
+        smoothness=smoothness,
+        clip_norm=clip,
+        noise_multiplier=float(step.noise_multiplier),
+        dim=step.dim,
+        batch_size=batch,
+    )
+    return convergence.alignment_bound(
+        decrease=step.decrease,
+        learning_rate=gamma,
+        smoothness=smoothness,
+        second_moment=moment,
+        noise_term=noise,
+        drop_rate=rate,
+    ).value
+
+
+def run_bound(examples: int, steps: int, moment: float) -> float:
+    return convergence.alignment_bound(
+        decrease=_poisson.run_alignment(examples, steps)[1] / steps,
+        learning_rate=2.0,
+        smoothness=1.0,
+        second_moment=moment,
+    ).value
+
+
+def printed_descent(decrease: float, learning_rate: float, smoothness: float, clip: float) -> float:
+    """Right side of Lemma 3.1 as printed: the second moment of the clipped update is put at C^2."""
+    return decrease / learning_rate + learning_rate * smoothness * clip**2 / 2
+
+
+def printed_noisy_descent(
+    decrease: float, learning_rate: float, smoothness: float, clip: float, noise: float, rate: float
+) -> float:
+    """Right side of Lemma 3.4 as printed, noise = Delta_sigma."""
+    return printed_descent(decrease, learning_rate, smoothness, clip) + (1 - rate) * learning_rate * noise
+
+
+def printed_of_run(s: Settings) -> float:
+    decrease = enumeration.run(s).decrease / s.steps
+    return printed_noisy_descent(decrease, s.learning_rate, s.smoothness, s.clip, _runs.noise(s), _runs.rate(s))
+
+
+def descent_slack(s: Settings, share: float) -> float:
+    """Right side of Lemma 3.4 minus left side, over the size of the terms; ``share`` of gamma G C^2 / 2 is kept."""
+    found = enumeration.run(s)
+    clipping = s.learning_rate * s.smoothness * s.clip**2 / 2
+    noise = (1 - _runs.rate(s)) * s.learning_rate * _runs.noise(s)
+    decrease = found.decrease / s.steps
+    right = printed_noisy_descent(decrease, s.learning_rate, s.smoothness, s.clip, _runs.noise(s), _runs.rate(s))
+    return (right - (1 - share) * clipping - found.alignment) / (abs(decrease) / s.learning_rate + clipping + noise)
+
+
+def certified(
+    learning_rate: float, smoothness: float, clip: float, mean_norm: float, rate: float, noise_energy: float
+) -> float:
+    """Refined bound for a batch of two and a decrease of 1; noise_energy = d (C sigma / B)^2."""
+    moment = convergence.batch_second_moment(mean_norm=mean_norm, second_moment=clip**2, batch_size=2, sampling="fixed")
+    noise = convergence.noise_term(
+        smoothness=smoothness, clip_norm=clip, noise_multiplier=math.sqrt(noise_energy) * 2 / clip, dim=1, batch_size=2
+    )
+    return convergence.alignment_bound(
+        decrease=1.0,
+        learning_rate=learning_rate,
+        smoothness=smoothness,
+        second_moment=moment,
+        noise_term=noise,
+        drop_rate=rate,
+    ).value
+
+
+lem3_1 = new_row(
+    id="rs.lem3.1",
+    source=Source("rs", "Lemma 3.1", (6, 40, 41, 42, 43)),
+    verdict=Verdict.LOOSE,
+    printed=printed_descent,
+    calculators=(convergence.alignment_bound, convergence.batch_second_moment),
+)
+
+
+@lem3_1.equal(lambda: [(s,) for s in _runs.PLAIN], tolerance=1e-12)
+def _(s: Settings) -> Sides:
+    """equality on a quadratic, by enumeration"""
+    return _runs.alignment_bound(s, enumeration.run(s)), lambda: enumeration.run(s).alignment, lambda: printed_of_run(s)
+
+
+@lem3_1.equal(lambda: [(s,) for s in _runs.PLAIN], tolerance=1e-12)
+def _(s: Settings) -> Sides:
+    """second moment of a batch, by enumeration"""
+    return _runs.moment(enumeration.run(s), s.batch_size), lambda: enumeration.run(s).second_moment, s.clip**2
+
+
+@lem3_1.equal(
+    lambda: [
+        (gradients, Fraction(rate))
+        for gradients in ((1, 1, 1, 1), (3, -1, 2, 0), (1, -1, 1, -1, 1, -1))
+        for rate in (Fraction(1, 2), 1)
+    ],
+    tolerance=1e-12,
+)
+def _(gradients: tuple[int, ...], rate: Fraction) -> Sides:
+    """second moment of a Poisson batch, over all batches in fractions"""
+    # wrong: the moment of B independent draws
+    return (
+        poisson_moment(gradients, rate),
+        lambda: _poisson.mean_square(gradients, rate),
+        lambda: poisson_moment(gradients, rate, fixed=True),
+    )
+
+
+lem3_1.equal(lambda: POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(poisson_batches)
+
+
+@lem3_1.equal(lambda: POISSON_STEPS, tolerance=1e-12)
+def _(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sides:
+    """equality with Poisson batches, in fractions"""
+    return (
+        poisson_bound(gradient, gamma, examples, rate),
+        lambda: _poisson.one_step(gradient, gamma, examples, rate)[0],
+        lambda: printed_descent(float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
+    )
+
+
+@lem3_1.inequality(
+    _runs.QUIET_BOX,
+    wrong=lambda **point: descent_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH), 0.5),
+)
+def _plain_slack(**point: float) -> float:
+    """printed inequality"""
+    return descent_slack(dataclasses.replace(_runs.at(**point), steps=1, masks=BOTH), 1.0)
+
+
+lem3_1.certificate(
+    (0.5, 1.0, 1.0, 1.0, 0.0, 0.0),
+    (0.3, 2.0, 1.5, 0.75, 0.0, 0.0),
+    (1.7, 1.0, 1.0, 0.1, 0.0, 0.0),
+    problem=_worst_case.clipped_step,
+    wrong=lambda gamma, G, C, mean_norm, rate, energy: printed_descent(1.0, gamma, G, C),
+    name="worst case over smooth functions, B = 2",
+)(certified)
+
+
+lem3_4 = new_row(
+    id="rs.lem3.4",
+    source=Source("rs", "Lemma 3.4", (13, 78, 79, 80, 81, 82, 83, 84)),
+    verdict=Verdict.LOOSE,
+    printed=printed_noisy_descent,
+    calculators=(convergence.alignment_bound, convergence.batch_second_moment, convergence.noise_term),
+)
+
+
+@lem3_4.equal(lambda: [(s,) for s in _runs.NOISY], tolerance=1e-12)
+def _(s: Settings) -> Sides:
+    """equality on a quadratic, by enumeration"""
+    return _runs.alignment_bound(s, enumeration.run(s)), lambda: enumeration.run(s).alignment, lambda: printed_of_run(s)
+
+
+@lem3_4.equal(lambda: [(s,) for s in _runs.NOISY], tolerance=1e-12)
+def _(s: Settings) -> Sides:
+    """equality with one mask for all steps"""
+    return (
+        _runs.alignment_bound(s, _runs.held(s)),
+        lambda: _runs.held(s).alignment,
+        lambda: _runs.alignment_bound(s, _runs.held(s), dropped=0.0),
+    )
+
+
+lem3_4.equal(lambda: POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(poisson_batches)
+
+
+def _printed_step_bound(step: _poisson.Step) -> float:
+    noise = convergence.noise_term(
+        smoothness=float(step.smoothness),
+        clip_norm=float(step.clip),
+        noise_multiplier=float(step.noise_multiplier),
+        dim=step.dim,
+        batch_size=step.batch_size,
+    )
+    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
+    return printed_noisy_descent(step.decrease, gamma, smoothness, float(step.clip), noise, rate)
+
+
+@lem3_4.equal(lambda: [(step,) for step in _poisson.STEPS], tolerance=1e-11)
+def _(step: _poisson.Step) -> Sides:
+    """one step with mask, noise and the largest second moment, at the sizes of the papers"""
+    return step_bound(step), step.alignment, lambda: _printed_step_bound(step)
+
+
+@lem3_4.equal((10, 50), (4, 200), (100, 20), tolerance=1e-11, kind=Kind.COUNTEREXAMPLE)
+def _(examples: int, steps: int) -> Sides:
+    """runs with Poisson batches, by enumeration of their lattice"""
+    # wrong: the whole gap and C^2, 1.9 > 1
+    return (
+        run_bound(
+            examples,
+            steps,
+            convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=1, sampling_rate=1 / examples),
+        ),
+        lambda: _poisson.run_alignment(examples, steps)[0],
+        0.5 / (2.0 * steps) + 1.0,
+    )
+
+
+@lem3_4.inequality(_runs.BOX, wrong=lambda **point: descent_slack(dataclasses.replace(_runs.at(**point), steps=1), 0.5))
+def _printed_slack(**point: float) -> float:
+    """printed inequality"""
+    return descent_slack(dataclasses.replace(_runs.at(**point), steps=1), 1.0)
+
+
+lem3_4.certificate(
+    (0.5, 1.0, 1.0, 0.5, 0.5, 2.0),
+    (1.2, 2.0, 1.0, 0.8, 0.5, 0.3),
+    (0.5, 1.0, 1.0, 0.5, 0.0, 2.0),
+    problem=_worst_case.clipped_step,
+    wrong=lambda gamma, G, C, mean_norm, rate, energy: certified(gamma, G, C, mean_norm, 0.0, energy),
+    name="worst case over smooth functions, B = 2, masked and noised",
+)(certified)
