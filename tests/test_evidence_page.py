@@ -55,9 +55,9 @@ def test_the_page_of_audits_says_what_was_measured() -> None:
 
 def test_a_true_claim_is_refused_at_most_as_often_as_stated() -> None:
     """200 repetitions at 95 %: more than 18 refusals have a chance of 1 % where each has one of 5 %."""
-    lines = audit_page.again(JsonLines(audit_page.LINES).lines())
-    assert {line["seed"] for line in lines} == set(range(REPETITIONS)) and {line["claim"] for line in lines} == {4.0}
-    assert sum(map(audit_page.refused, lines)) <= 18
+    whole = [lines for lines in audit_page.again(JsonLines(audit_page.LINES).lines()) if len(lines) == REPETITIONS]
+    assert whole and all(line["claim"] == line["epsilon"] for lines in whole for line in lines)
+    assert all(sum(map(audit_page.refused, lines)) <= 18 for lines in whole)
 
 
 def test_the_best_of_the_grid_is_a_mean_of_three_seeds() -> None:

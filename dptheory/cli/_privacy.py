@@ -323,7 +323,10 @@ def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:
 
 
 def _show_bounds(title: str, found: Any, given: Given, **more: float) -> None:
-    counted = {} if given.batch_size is None else {"sampling rate": given.sampling_rate, "steps": given.steps}
+    counted: dict[str, Any] = {}
+    if given.batch_size is not None:
+        counted = {"sampling rate": given.sampling_rate, "steps per epoch": given.steps_per_epoch, "steps": given.steps}
+        counted = {name: value for name, value in counted.items() if value is not None}
     show_values(f"{title}; report the upper bound", dataclasses.asdict(found) | more | counted, given.as_json)
 
 
