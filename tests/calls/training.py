@@ -14,6 +14,7 @@ from dptheory.training import data, make_private
 from dptheory.training import mechanisms as m
 from dptheory.training.audits import step_audits
 from dptheory.training.engine import (
+    AllocatedBatches,
     GeneratorBatches,
     PartitionBatches,
     PoissonBatches,
@@ -135,6 +136,7 @@ CALLS: Calls = {
     "dptheory.training.engine.make_private_with_epsilon": [
         Call(_budgeted(secure=False, sampling_rate=0.25, expected_batch_size=10.0, probe=False, views=1, augmentation=None), "dear"),
         Call(_budgeted(noise_generator=torch.Generator()), "dear"),
+        Call(_budgeted(sampling="random allocation", steps_per_epoch=4, participations=1, expected_batch_size=10.0), "dear"),
     ],
     "dptheory.training.engine.PrivacyEngine": [call(mechanism=m.DpSgd(), secure_mode=False)],
     "dptheory.training.engine.PrivacyEngine.get_epsilon": [dear(self=_engine(), delta=1e-5)],
@@ -142,12 +144,19 @@ CALLS: Calls = {
         Call(lambda: _private(data_loader=_loader(), secure=False, sampling_rate=0.25, expected_batch_size=10.0)(), "dear"),
         Call(lambda: _private(data_loader=_loader(), noise_generator=torch.Generator(), probe=False)(), "dear"),
         Call(lambda: _private(data_loader=_loader(), views=1, augmentation=None)(), "dear"),
+        Call(
+            lambda: _private(
+                data_loader=_loader(), sampling="random allocation", steps_per_epoch=4, participations=2, expected_batch_size=20.0
+            )(),
+            "dear",
+        ),
     ],
     "dptheory.training.engine.check_rows_apart": [dear(model=nn.Linear(3, 2), batch=(torch.rand(4, 3),), loss=_mean_square, views=1)],
     "dptheory.training.engine.attach": [
         Call(_private(sampling_rate=0.25, train_size=40, secure=False, views=1), "dear"),
         Call(_private(sampling_rate=0.25, expected_batch_size=10.0, noise_generator=None), "dear"),
-        Call(_private(sampling_rate=0.25, train_size=40, partition=True), "dear"),
+        Call(_private(sampling_rate=0.25, train_size=40, batches=PartitionBatches(train_size=40, batch_size=10, seed=0)), "dear"),
+        Call(_private(train_size=40, batches=AllocatedBatches(train_size=40, steps_per_epoch=4, seed=None)), "dear"),
     ],
     "dptheory.training.mechanisms.Constant": [used(_first_steps, value=0.5)],
     "dptheory.training.mechanisms.GradualCooling": [used(_first_steps, final_drop_rate=0.5, cooling_epochs=4, steps_per_epoch=10)],
@@ -184,17 +193,21 @@ CALLS: Calls = {
         call(inner=m.DpSgd(), frozen_layers=1, from_step=0),
     ],
     **{f"dptheory.training.mechanisms.{name}": _EMBEDDING for name in ("Gep", "GepOptimal", "GepJoint", "BiasedGep")},
-    "dptheory.training.engine.PrivacyAccountant": [call(sampling_rate=0.1)],
+    "dptheory.training.engine.PrivacyAccountant": [call(sampling_rate=0.1), call(steps_per_epoch=10, participations=2)],
     "dptheory.training.engine.PrivacyAccountant.epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "dptheory.training.engine.PrivacyAccountant.get_epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "dptheory.training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "dptheory.training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
     "dptheory.training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
-    "dptheory.training.engine.PrivacyAccountant.record": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "dptheory.training.engine.PrivacyAccountant.record": [
+        call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0), epochs=0)
+    ],
     "dptheory.training.engine.PrivacyAccountant.record_release": [
         call(self=Fresh(lambda: PrivacyAccountant(0.1)), release=Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
     ],
-    "dptheory.training.engine.PrivacyAccountant.clear": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0))],
+    "dptheory.training.engine.PrivacyAccountant.clear": [
+        call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0), epochs=0)
+    ],
     "dptheory.training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
     "dptheory.training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
     "dptheory.training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
@@ -209,6 +222,12 @@ CALLS: Calls = {
     "dptheory.training.engine.GeneratorBatches.batch": [
         call(self=Fresh(lambda: GeneratorBatches(train_size=100, sampling_rate=0.1,
         generator=torch.Generator().manual_seed(0))), **_BATCH),
+    ],
+    "dptheory.training.engine.AllocatedBatches": [
+        used(lambda one: one.batch(0), train_size=100, steps_per_epoch=10, participations=2, seed=0),
+    ],
+    "dptheory.training.engine.AllocatedBatches.batch": [
+        call(self=AllocatedBatches(train_size=100, steps_per_epoch=10, seed=0), **_BATCH)
     ],
     "dptheory.training.engine.PartitionBatches": [used(lambda one: one.batch(0), train_size=100, batch_size=10, seed=0)],
     "dptheory.training.engine.PartitionBatches.batch": [call(self=PartitionBatches(train_size=100, batch_size=10, seed=0), **_BATCH)],

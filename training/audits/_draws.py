@@ -12,7 +12,14 @@ from dptheory.training import mechanisms as m
 from dptheory.training._randomness import own_generator, secure_normal
 from dptheory.training.audits import _board, _findings, _laws
 from dptheory.training.audits._findings import Finding
-from dptheory.training.engine import Batches, GeneratorBatches, PoissonBatches, SecureBatches, secure_noise
+from dptheory.training.engine import (
+    AllocatedBatches,
+    Batches,
+    GeneratorBatches,
+    PoissonBatches,
+    SecureBatches,
+    secure_noise,
+)
 from dptheory.training.runs import prepare, read_config
 
 # --- How fine secure noise is: what a coarse number hides, its last digits may tell
@@ -111,6 +118,50 @@ def law(drawn: Sequence[Indices], records: int, rate: float) -> list[Finding]:
             for name, statement, hits, trials, claimed in counts
         ),
     ]
+
+
+def allocated(drawn: Sequence[Indices], records: int, steps: int, participations: int) -> list[Finding]:
+    """Batches of whole epochs against the law of random allocation: all statements are exact.
+
+    Args:
+        drawn: the records of every batch, numbers 0 to ``records`` - 1.
+        records: how many there are.
+        steps: of an epoch.
+        participations: of a record in it.
+    """
+    inside = np.zeros((len(drawn) // steps, steps, records), dtype=np.int64)
+    for number, batch in enumerate(drawn):
+        np.add.at(inside[number // steps, number % steps], batch, 1)
+    off = int(np.abs(inside.sum(1) - participations).max())
+    first, second = inside[:, 0], inside[:, min(1, steps - 1)]
+    both = participations * (participations - 1) / (steps * (steps - 1)) if steps > 1 else 1.0
+    return [
+        _findings.equal("participations", "each record is in as many batches of an epoch as it must be", off, 0.0),
+        _findings.binomial(
+            "pairs of steps", "all sets of steps are alike", int((first & second).sum()), first.size, both
+        ),
+        # of one step in each epoch nothing tells random allocation from Poisson samples
+        *law(drawn[::steps], records, participations / steps),
+    ]
+
+
+_STEPS_PER_EPOCH, _EPOCHS = 5, 400
+
+
+def allocation(seed: int, secure: bool = False) -> list[Finding]:
+    """The batches of random allocation, of one participation and of two, as the loader of ``make_private`` draws them."""
+    found = []
+    for participations in (1, 2):
+        batches = AllocatedBatches(
+            train_size=_RECORDS,
+            steps_per_epoch=_STEPS_PER_EPOCH,
+            participations=participations,
+            seed=None if secure else own_generator(seed),
+        )
+        drawn = [batches.batch(step).numpy() for step in range(_EPOCHS * _STEPS_PER_EPOCH)]
+        name = f"random allocation, {participations} of {_STEPS_PER_EPOCH}{', secure' if secure else ''}"
+        found += _findings.named(name, allocated(drawn, _RECORDS, _STEPS_PER_EPOCH, participations))
+    return found
 
 
 def loader(seed: int, secure: bool = False) -> list[Finding]:

@@ -105,7 +105,13 @@ def batches_and_states(seed: int, secure: bool = False) -> list[Finding]:
     plain = cases()[0]
     few = _measure.measure(replace(plain, name=f"{plain.name}, small batches"), small_batches(seed, secure), seed)
     whole = plan(seed, secure)
-    return [*few, *_draws.loader(seed, secure), *_attacks.resumed(whole), *_attacks.gone_back(whole)]
+    return [
+        *few,
+        *_draws.loader(seed, secure),
+        *_draws.allocation(seed, secure),
+        *_attacks.resumed(whole),
+        *_attacks.gone_back(whole),
+    ]
 
 
 def broken(case: Case, seed: int) -> Finding:

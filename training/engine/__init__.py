@@ -27,6 +27,7 @@ from dptheory.training.engine._privacy_report import (
 )
 from dptheory.training.engine._private import GRAD_SAMPLE_MODES, attach, make_private
 from dptheory.training.engine._sampling import (
+    AllocatedBatches,
     Batches,
     GeneratorBatches,
     PartitionBatches,
@@ -44,6 +45,7 @@ __all__ = [
     "SECURE",
     "SEEDED",
     "ZERO_OUT",
+    "AllocatedBatches",
     "Batches",
     "BudgetError",
     "DistributedMechanismOptimizer",

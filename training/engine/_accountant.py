@@ -14,7 +14,16 @@ import numpy as np
 from dptheory import _validate, privacy
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
-from dptheory.privacy import ORDERS, Composition, FreshMask, JointStep, MaskedStep, Step, subsampled_gaussian_rdp
+from dptheory.privacy import (
+    ORDERS,
+    Composition,
+    FreshMask,
+    JointStep,
+    MaskedStep,
+    RandomAllocation,
+    Step,
+    subsampled_gaussian_rdp,
+)
 from dptheory.privacy.index_sets import joint_epsilon, joint_rdp
 from dptheory.pruning import SubsetMallows
 from dptheory.training._streams import this_process
@@ -24,7 +33,9 @@ from dptheory.training.mechanisms import StepCost
 
 
 Spent = Counter[StepCost]
-"""Number of steps of each cost."""
+"""Number of steps of each cost; of random allocation that of epochs."""
+Epoch = tuple[int, int]
+"""Of random allocation: steps of an epoch, and in how many of them a record takes part."""
 Makers = dict[str, Spent]
 """The steps of a run by the accountant that recorded them, one in each process in which the run went on."""
 
@@ -46,12 +57,19 @@ def written_spent(makers: Makers) -> dict[str, list[tuple[dict[str, Any], int]]]
     }
 
 
-def read_spent(state: dict[str, Any], sampling_rate: float, basis: Basis) -> Makers:
+def read_spent(state: dict[str, Any], sampling_rate: float, epoch: Epoch | None, basis: Basis) -> Makers:
     """The steps of a state, where they cost here what they cost where they were made, and rest on the same.
 
     Raises:
         ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
     """
+    there = state.get(
+        "epoch"
+    )  # of an epoch of many steps one cost is counted: read as steps they would be far too cheap
+    if state["spent"] and (None if there is None else tuple(there)) != epoch:
+        raise ArgumentError(
+            "state", "hold steps of the sampling of this run", state, got=f"epochs {there}, not {epoch}"
+        )
     if not state["spent"]:
         return {}
     if "sampling_rate" not in state:
@@ -104,47 +122,52 @@ _LEAST_NOISE, _MOST_NOISE, _LEAST_RATE = 1e-15, 1e15, 1e-12
 
 
 def composition_of(
-    spent: Mapping[StepCost, int], sampling_rate: float, releases: Sequence[Step] = ()
+    spent: Mapping[StepCost, int], sampling_rate: float, releases: Sequence[Step] = (), epoch: Epoch | None = None
 ) -> Composition | None:
     """The steps as a composition, in an order that does not depend on theirs, after what else was released; None without any.
 
     Args:
-        spent: number of steps of each cost.
+        spent: number of steps of each cost; with ``epoch`` that of whole epochs of random allocation.
         sampling_rate: of the Poisson batches, in (0, 1].
         releases: Gaussian ones of the same records besides the steps.
+        epoch: of random allocation.
 
     Raises:
         ValueError: steps of so little noise that nothing protects them.
     """
     rate = max(sampling_rate, _LEAST_RATE)
-    parts = [part for cost, count in spent.items() if (part := _part(cost, count, rate)) is not None]
+    parts = [part for cost, count in spent.items() if (part := _part(cost, count, rate, epoch)) is not None]
     whole = (*releases, *sorted(parts, key=repr))
     return Composition(whole) if whole else None
 
 
 def composed_epsilon(
-    spent: Mapping[StepCost, int], sampling_rate: float, delta: float, releases: Sequence[Step] = ()
+    spent: Mapping[StepCost, int],
+    sampling_rate: float,
+    delta: float,
+    releases: Sequence[Step] = (),
+    epoch: Epoch | None = None,
 ) -> float:
     """Upper bound on epsilon of all steps by their composition, as if masks hid nothing; inf where nothing protects them.
 
     What masks hide, a composition bounds by Renyi curves alone, as the accountant does itself.
 
     Args:
-        spent: number of steps of each cost.
-        sampling_rate: of the Poisson batches, in (0, 1].
+        spent, sampling_rate, releases, epoch: as for :func:`composition_of`.
         delta: in [1e-30, 0.99].
-        releases: Gaussian ones of the same records besides the steps.
     """
     if any(cost.noise_multiplier < _LEAST_NOISE for cost in spent):
         return math.inf
     open_steps: Counter[StepCost] = Counter()
     for cost, count in spent.items():
         open_steps[replace(cost, mask=None, seeded_mask=None)] += count
-    found = composition_of(open_steps, sampling_rate, releases)
+    found = composition_of(open_steps, sampling_rate, releases, epoch)
     return 0.0 if found is None else found.epsilon(delta).upper
 
 
-def _part(cost: StepCost, count: int, rate: float) -> Step | JointStep | MaskedStep | None:
+def _part(
+    cost: StepCost, count: int, rate: float, epoch: Epoch | None
+) -> Step | JointStep | MaskedStep | RandomAllocation | None:
     if cost.noise_multiplier < _LEAST_NOISE:
         raise ArgumentError("noise_multiplier", f"be at least {_LEAST_NOISE:g}", cost.noise_multiplier)
     noise = min(cost.noise_multiplier, _MOST_NOISE)
@@ -153,6 +176,11 @@ def _part(cost: StepCost, count: int, rate: float) -> Step | JointStep | MaskedS
         return JointStep(noise_multiplier=noise, sampling_rate=rate, mechanism=law, groups=groups, count=count)
     if math.isinf(cost.noise_multiplier):
         return None
+    if epoch is not None:
+        steps, participations = epoch
+        return RandomAllocation(
+            noise_multiplier=noise, steps_per_epoch=steps, participations=participations, count=count
+        )
     if cost.mask is not None:
         return MaskedStep(noise_multiplier=noise, sampling_rate=rate, mask=cost.mask, count=count)
     return Step(noise_multiplier=noise, sampling_rate=rate, count=count)
@@ -170,8 +198,13 @@ class BudgetError(ValueError):
 class PrivacyAccountant:
     """Counts steps by what they cost, and bounds epsilon of all of them together.
 
+    Of random allocation it counts epochs: each costs what a whole one does from its first step on, however soon it is left, with the
+    least noise that any of its steps had: a step of more noise shows no more than one of less.
+
     Args:
-        sampling_rate: Poisson sampling rate of the batches, in (0, 1].
+        sampling_rate: Poisson sampling rate of the batches, in (0, 1]; None with ``steps_per_epoch``.
+        steps_per_epoch: t of random allocation, 1..1e6, where batches are such as :class:`dptheory.training.engine.AllocatedBatches`.
+        participations: k, in how many steps of an epoch a record is, 1..t.
 
     Source: GIP, Theorem 2 and Proposition 1 (gip.thm2, gip.prop1).
 
@@ -189,7 +222,16 @@ class PrivacyAccountant:
         dptheory.training.engine._accountant.BudgetError: one more step would exceed epsilon = 1 at delta = 1e-05
     """
 
-    def __init__(self, sampling_rate: float) -> None:
+    def __init__(
+        self, sampling_rate: float | None = None, *, steps_per_epoch: int | None = None, participations: int = 1
+    ) -> None:
+        self._epoch: Epoch | None = None
+        if steps_per_epoch is not None:
+            if sampling_rate is not None:
+                raise ArgumentError("sampling_rate", "be left out with steps_per_epoch", sampling_rate)
+            steps = _validate.integer("steps_per_epoch", steps_per_epoch, 1, privacy.MAX_STEPS)
+            self._epoch = steps, _validate.integer("participations", participations, 1, steps)
+            sampling_rate = self._epoch[1] / steps
         self.sampling_rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0, ends="(]")
         self.basis: Basis = {}
         """What the steps rest on besides, as the report of an optimizer says it; states of something else are refused."""
@@ -200,6 +242,11 @@ class PrivacyAccountant:
         self._makers: Makers = {self._name: Counter()}
         self._spent: Spent = Counter()
         """Of all makers together."""
+        self._made: Counter[str] = Counter()
+        """Of random allocation: steps made, by maker."""
+        self._under_way: StepCost | None = None
+        """What the epoch under way costs, which this accountant has begun."""
+        self._in_epoch = 0
         self._releases: tuple[privacy.Step, ...] = ()
         self._budget: tuple[float, float] | None = None
         self._horizon = 0
@@ -213,26 +260,70 @@ class PrivacyAccountant:
         """A copy records under a name of its own: its steps are not those of the original."""
         vars(self).update(state)
         self._makers = {name: Counter(spent) for name, spent in self._makers.items()}
-        self._spent = Counter(self._spent)
+        self._spent, self._made = Counter(self._spent), Counter(self._made)
         self._take_name()
 
     @property
     def steps(self) -> int:
         """Steps recorded, and taken over from states."""
-        return self._spent.total()
+        return self._spent.total() if self._epoch is None else self._made.total()
 
     @property
     def own_steps(self) -> int:
         """Steps recorded by this accountant itself."""
         self._follow_fork()
-        return self._makers[self._name].total()
+        return self._makers[self._name].total() if self._epoch is None else self._made[self._name]
 
-    def record(self, cost: StepCost) -> None:
-        """Note one step."""
-        _validate.instance("cost", cost, StepCost)
+    @property
+    def law(self) -> float | Epoch:
+        """Of the batches: the rate of Poisson samples, or steps and participations of an epoch of random allocation."""
+        return self.sampling_rate if self._epoch is None else self._epoch
+
+    def record(self, cost: StepCost, *, epochs: int = 0) -> None:
+        """Note one step.
+
+        Args:
+            cost: of the step.
+            epochs: of random allocation, begun since the last step: 0 while an epoch goes on. The next step after t of one epoch
+                begins another one in any case.
+        """
         self._follow_fork()
-        self._spent[cost] += 1
-        self._makers[self._name][cost] += 1
+        change = self._change(cost, epochs)
+        if self._epoch is None:
+            self._spent[cost] += 1
+            self._makers[self._name][cost] += 1
+            return
+        self._spent = _changed(self._spent, change)
+        self._makers[self._name] = _changed(self._makers[self._name], change)
+        self._made[self._name] += 1
+        self._in_epoch = 1 if change.total() else self._in_epoch + 1
+        self._under_way = next((one for one, times in change.items() if times > 0), self._under_way)
+
+    def _change(self, cost: StepCost, epochs: int) -> Spent:
+        """What one more step adds to what is spent: itself; of random allocation the epochs that begin with it.
+
+        Raises:
+            ValueError: a step that is not accounted for in epochs.
+        """
+        _validate.instance("cost", cost, StepCost)
+        epochs = _validate.integer("epochs", epochs, 0)
+        if self._epoch is None:
+            return Counter((cost,))
+        if cost.selection is not None:
+            raise ArgumentError(
+                "cost",
+                "be of noisy values alone with random allocation",
+                cost,
+                got="one with a private choice of entries",
+            )
+        cost = StepCost(cost.noise_multiplier)  # what masks hide is not counted
+        # a step too many in an epoch, or one of an epoch that another process began, is one of an epoch that was not announced
+        begun = max(epochs, int(self._under_way is None or self._in_epoch >= self._epoch[0]))
+        if begun or self._under_way is None:
+            return Counter({cost: begun})
+        if cost.noise_multiplier < self._under_way.noise_multiplier:
+            return Counter({cost: 1, self._under_way: -1})
+        return Counter()
 
     @property
     def releases(self) -> tuple[privacy.Step, ...]:
@@ -305,23 +396,27 @@ class PrivacyAccountant:
             Step(noise_multiplier=2.0, sampling_rate=0.1, count=1)
             Step(noise_multiplier=4.0, sampling_rate=0.1, count=2)
         """
-        return composition_of(self._spent, self.sampling_rate, self._releases)
+        return composition_of(self._spent, self.sampling_rate, self._releases, self._epoch)
 
     def limit(self, *, epsilon: float, delta: float) -> None:
         """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99]."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
         self._forget()
 
-    def clear(self, cost: StepCost) -> None:
+    def clear(self, cost: StepCost, *, epochs: int = 0) -> None:
         """Ask, before a release, whether the budget affords one more step of this cost.
+
+        Args:
+            cost, epochs: as for :meth:`record`.
 
         Raises:
             BudgetError: it does not.
         """
-        _validate.instance("cost", cost, StepCost)
-        if self._budget is None:
+        self._follow_fork()
+        change = self._change(cost, epochs)
+        if self._budget is None or not change:
             return
-        spent = self._spent + Counter([cost])
+        spent = _changed(self._spent, change)
         if not self._fits(spent, *self._budget) and not self._composition_fits(spent, cost, *self._budget):
             raise BudgetError(
                 f"one more step would exceed epsilon = {self._budget[0]:g} at delta = {self._budget[1]:g}"
@@ -334,6 +429,8 @@ class PrivacyAccountant:
             "basis": dict(self.basis),
             "spent": written_spent(self._makers),
         }
+        if self._epoch is not None:
+            found["epoch"], found["steps"] = list(self._epoch), dict(self._made)
         if self._releases:
             found["releases"] = [dataclasses.asdict(release) for release in self._releases]
         return found
@@ -361,7 +458,8 @@ class PrivacyAccountant:
             >>> resumed.steps
             1
         """
-        self._makers = merged(self._makers, read_spent(state, self.sampling_rate, self.basis))
+        self._makers = merged(self._makers, read_spent(state, self.sampling_rate, self._epoch, self.basis))
+        self._made |= Counter(state.get("steps", {}))
         self.states_loaded += 1
         self._spent = sum(self._makers.values(), Counter())
         before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
@@ -371,6 +469,7 @@ class PrivacyAccountant:
     def _take_name(self) -> None:
         self._name, self._process = new_name(), this_process()
         self._makers[self._name] = Counter()
+        self._under_way = None
 
     def _follow_fork(self) -> None:
         """A forked process records under a name of its own: under one name the steps of two would count as those of one."""
@@ -384,8 +483,8 @@ class PrivacyAccountant:
 
     def _epsilon(self, spent: Spent, delta: float) -> float:
         delta = _delta(delta)
-        composed = composed_epsilon(spent, self.sampling_rate, delta, self._releases)
-        return composed if self._releases else min(composed, _bound(spent, self.sampling_rate, delta))
+        composed = composed_epsilon(spent, self.sampling_rate, delta, self._releases, self._epoch)
+        return composed if self._releases or self._epoch else min(composed, _bound(spent, self.sampling_rate, delta))
 
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
@@ -393,7 +492,7 @@ class PrivacyAccountant:
         By the Renyi curves where they do; otherwise with the noisy sums of a few steps more, so that the accountant is not
         asked at every step.
         """
-        if self._releases:
+        if self._releases or self._epoch:
             return False  # the composition alone knows of them
         if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
             return True
@@ -415,7 +514,7 @@ class PrivacyAccountant:
         ahead = min(2 * self._ahead, _LARGEST_BLOCK)
         while ahead >= 1:
             more = spent + Counter({cost: ahead - 1})
-            if composed_epsilon(more, self.sampling_rate, delta, self._releases) <= epsilon:
+            if composed_epsilon(more, self.sampling_rate, delta, self._releases, self._epoch) <= epsilon:
                 self._afforded, self._ahead = more, ahead
                 return True
             ahead //= 2
@@ -430,6 +529,12 @@ class PrivacyAccountant:
             yield steps + block - 1, block
             block //= 2
         yield steps, 1
+
+
+def _changed(spent: Spent, change: Spent) -> Spent:
+    found = Counter(spent)
+    found.update(change)
+    return +found
 
 
 def _delta(delta: float) -> float:

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError
+from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._private import make_private, restored_after_errors
 from dptheory.training.mechanisms import Mechanism
@@ -37,7 +38,10 @@ def make_private_with_epsilon(
     loss_reduction: str = "mean",
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
+    sampling: str = "poisson",
     sampling_rate: float | None = None,
+    steps_per_epoch: int | None = None,
+    participations: int | None = None,
     expected_batch_size: float | None = None,
     probe: bool = True,
     views: int = 1,
@@ -50,7 +54,8 @@ def make_private_with_epsilon(
 
     Args:
         module, optimizer, data_loader, mechanism, max_grad_norm, grad_sample_mode: as for :func:`make_private`.
-        loss_reduction, noise_generator, secure, sampling_rate, expected_batch_size, probe, views, augmentation: as there.
+        loss_reduction, noise_generator, secure, sampling, sampling_rate, steps_per_epoch, participations: as there.
+        expected_batch_size, probe, views, augmentation: as there.
         target_epsilon: epsilon after the last pass, > 0; above 1e4 it gets the noise of 1e4.
         target_delta: in [1e-30, 0.99].
         epochs: passes over the loader that is returned, >= 1.
@@ -92,7 +97,10 @@ def make_private_with_epsilon(
             loss_reduction=loss_reduction,
             noise_generator=noise_generator,
             secure=secure,
+            sampling=sampling,
             sampling_rate=sampling_rate,
+            steps_per_epoch=steps_per_epoch,
+            participations=participations,
             expected_batch_size=expected_batch_size,
             probe=probe,
             views=views,
@@ -114,7 +122,7 @@ def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, 
         ValueError: there is none, or a step spends on the choice of entries too.
     """
     try:
-        needed = _needed(epsilon, delta, optimizer.accountant.sampling_rate, steps)
+        needed = _needed(epsilon, delta, optimizer.accountant, steps)
     except ValueError as error:
         raise ArgumentError(
             "target_epsilon", f"be a budget that {steps} steps can keep", epsilon, then=f": {error}"
@@ -122,20 +130,35 @@ def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, 
     return _noise_of_a_step(mechanism, [p.detach() for p in optimizer.params], needed)
 
 
-def _needed(epsilon: float, delta: float, rate: float, steps: int) -> float:
+def _needed(epsilon: float, delta: float, accountant: PrivacyAccountant, steps: int) -> float:
     """The least noise multiplier of Gaussian steps; over the whole range of the accountant, [1e-15, 1e15], where the first ends.
 
     Raises:
         ValueError: there is none in that range either.
     """
     least, most = privacy.NOISE
+    law: dict[str, Any] = (
+        {"sampling": "random allocation", "steps_per_epoch": accountant.law[0], "participations": accountant.law[1]}
+        if isinstance(accountant.law, tuple)
+        else {"sampling_rate": accountant.law}
+    )
     try:
-        found = privacy.least_noise_multiplier(epsilon=epsilon, delta=delta, sampling_rate=rate, steps=steps)
+        found = privacy.least_noise_multiplier(epsilon=epsilon, delta=delta, steps=steps, **law)
     except ValueError:
         found = most
     if least < found < most:
         return found
-    run = privacy.Composition((privacy.Step(noise_multiplier=1.0, sampling_rate=rate, count=steps),))
+    part: privacy.Step | privacy.RandomAllocation = (
+        privacy.RandomAllocation(
+            noise_multiplier=1.0,
+            steps_per_epoch=accountant.law[0],
+            participations=accountant.law[1],
+            count=steps // accountant.law[0],
+        )
+        if isinstance(accountant.law, tuple)
+        else privacy.Step(noise_multiplier=1.0, sampling_rate=accountant.law, count=steps)
+    )
+    run = privacy.Composition((part,))
     return run.noise_scale(epsilon=min(epsilon, _LARGEST_BUDGET), delta=delta)
 
 

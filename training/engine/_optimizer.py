@@ -24,9 +24,11 @@ from dptheory.training.engine._privacy_report import (
     SEEDED,
     ZERO_OUT,
     PrivacyReport,
+    allocated,
     stated,
 )
 from dptheory.training.engine._sample_gradients import mark_done, of_one_batch
+from dptheory.training.engine._sampling import AllocatedBatches
 from dptheory.training.mechanisms import Mechanism, Noise, StepCost, Tensors
 from dptheory.training.per_example import ForwardPass, HookedModule, PerExampleGradients
 
@@ -68,6 +70,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         adjacency: "add-remove", or "zero-out" where rate or divisor depend on the number of examples.
         sampler: how batches are drawn, for the report.
         views: rows of an example in the model, >= 1: its gradient is the mean over them, and is clipped once.
+        batches: of random allocation, from which steps are drawn, and by whose epochs they are counted; None for Poisson batches.
 
     Attributes:
         mechanism: the algorithm.
@@ -100,6 +103,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         adjacency: str = ADD_REMOVE,
         sampler: str = CALLER,
         views: int = 1,
+        batches: AllocatedBatches | None = None,
     ) -> None:
         if not isinstance(mechanism, Mechanism):
             raise ArgumentTypeError("mechanism", "be one of dptheory.training.mechanisms", mechanism)
@@ -125,7 +129,13 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             )
         mechanism.check_clip(clip)
         _validate.choice("adjacency", adjacency, ADJACENCIES)
-        accountant = PrivacyAccountant(sampling_rate)
+        accountant = (
+            PrivacyAccountant(sampling_rate)
+            if batches is None
+            else PrivacyAccountant(steps_per_epoch=batches.steps_per_epoch, participations=batches.participations)
+        )
+        if batches is not None:
+            sampler = allocated(batches.steps_per_epoch, batches.participations)
         self._names = names
         self._ordered: tuple[list[int], list[Any]] = [], []  # numbers of the trained parameters, and these in order
         super().__init__(
@@ -157,6 +167,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._gradients_cleared = False  # since the last forward pass
         self._dry: DrySteps | None = None
         self._not_probed = CALLERS
+        self._batches = batches
+        self._counted = self._stepped = 0  # epochs and batches of these
 
     @property
     def sampler(self) -> str:
@@ -405,12 +417,29 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self.clipped_total is None:
             raise ValueError("step() needs a backward pass since the last zero_grad()")
         cost = self._cost()
-        self.accountant.clear(cost)  # a budget is kept before anything leaves, not found to be exceeded afterwards
+        epochs = self._epochs_to_count()
+        # a budget is kept before anything leaves, not found to be exceeded afterwards
+        self.accountant.clear(cost, epochs=epochs)
         # Recorded before noise is drawn: a release that fails half-way may have left something, and a step too many is safe.
-        self.accountant.record(cost)
+        self.accountant.record(cost, epochs=epochs)
+        self._counted, self._stepped = self._counted + epochs, self._stepped + 1
         return self.mechanism.release(
             self.clipped_total, noise_multiplier=self.noise_multiplier, clip_norm=self._clip, noise=self._noise
         )
+
+    def _epochs_to_count(self) -> int:
+        """Epochs of random allocation that were begun since the last step: each is spent, since a batch of it may be released.
+
+        Raises:
+            ValueError: more steps than batches were drawn.
+        """
+        if self._batches is None:
+            return 0
+        if self._stepped >= self._batches.drawn:
+            raise ValueError(
+                "step() needs a batch of its own: of random allocation each batch is released once; call batches.batch(step)"
+            )
+        return self._batches.epochs_begun - self._counted
 
     def _store(self, released: Tensors) -> None:
         self._released = released

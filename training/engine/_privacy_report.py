@@ -24,6 +24,7 @@ SEEDED = "simulation: seeded"
 SECURE = "the operating system's cryptographic generator"
 CALLER = "Poisson, drawn by the caller"
 POISSON = "Poisson"
+ALLOCATION = "random allocation"
 PARTITION = "shuffled passes cut into batches; every example is taken to be in every batch"
 
 
@@ -93,7 +94,7 @@ class PrivacyReport:
             f"epsilon = {rounded_up(self.epsilon, 6)} at delta = {self.delta:g} after {self.steps} steps.",
             *counted,
             f"Neighbours ({self.adjacency}): {_NEIGHBOURS[self.adjacency]}.",
-            f"Sampling: {self.sampler}, each record in each step with probability {self.sampling_rate:.6g}.",
+            f"Sampling: {_drawn(self)}.",
             source,
             f"Public: {', '.join(self.public)}.",
             f"Records apart, as epsilon needs them: {self.records_apart}.",
@@ -101,6 +102,18 @@ class PrivacyReport:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def allocated(steps_per_epoch: int, participations: int) -> str:
+    """Random allocation in words."""
+    times = "1 step" if participations == 1 else f"{participations} steps"
+    return f"{ALLOCATION}, each record in exactly {times} of the {steps_per_epoch} of an epoch"
+
+
+def _drawn(report: PrivacyReport) -> str:
+    if report.sampler.startswith(ALLOCATION):
+        return f"{report.sampler}; an epoch that was begun counts as a whole one"
+    return f"{report.sampler}, each record in each step with probability {report.sampling_rate:.6g}"
 
 
 def stated(
@@ -121,7 +134,7 @@ def stated(
         mechanism=mechanism,
         adjacency=report.adjacency,
         public=report.public,
-        sampler=f"{report.sampler}, each record in each step with probability {report.sampling_rate:.6g}",
+        sampler=_drawn(report),
         randomness="; ".join((report.noise, *seeds)),
         secure=report.secure,
         epsilon_if_secure=report.epsilon_if_secure,

@@ -28,11 +28,18 @@ from dptheory.training.engine._dry_steps import OFF, DrySteps
 from dptheory.training.engine._forward_writes import refuse_writes
 from dptheory.training.engine._hooked_layers import check_held, check_layers
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
-from dptheory.training.engine._privacy_report import ADD_REMOVE, PARTITION, POISSON, ZERO_OUT
+from dptheory.training.engine._privacy_report import ADD_REMOVE, ALLOCATION, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._random_states import Collating, from_global_torch
 from dptheory.training.engine._records import check_records, indexed, with_views, without_views
 from dptheory.training.engine._run_streams import follow_run, note_run, ran_before
-from dptheory.training.engine._sampling import Batches, GeneratorBatches, PoissonSampler, SecureBatches
+from dptheory.training.engine._sampling import (
+    AllocatedBatches,
+    Batches,
+    GeneratorBatches,
+    PartitionBatches,
+    PoissonSampler,
+    SecureBatches,
+)
 from dptheory.training.mechanisms import Mechanism
 from dptheory.training.per_example import FACTORS, MODES, HookedModule, LayerHook
 
@@ -46,6 +53,7 @@ _MODES_OF_OPACUS = {
 }
 """Modes of Opacus that are not here, with the reason."""
 _LEAST_RATE = 1e-12
+_SAMPLINGS = ("poisson", ALLOCATION)
 _REFUSED = {
     torch.optim.LBFGS: "evaluates the loss several times per step, and each batch has one private gradient",
     torch.optim.SparseAdam: "takes sparse gradients only, and noise falls on every entry; take torch.optim.Adam",
@@ -65,18 +73,25 @@ def make_private(
     loss_reduction: str = "mean",
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
+    sampling: str = "poisson",
     sampling_rate: float | None = None,
+    steps_per_epoch: int | None = None,
+    participations: int | None = None,
     expected_batch_size: float | None = None,
     probe: bool = True,
     views: int = 1,
     augmentation: Callable[[Any], Any] | None = None,
 ) -> tuple[GradSampleModule, MechanismOptimizer, DataLoader[Any]]:
-    """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled.
+    """As Opacus's ``PrivacyEngine.make_private``, with an algorithm of choice; batches are Poisson-sampled, or randomly allocated.
 
     The rate and the divisor of a "mean" loss are the caller's: constants that do not depend on the data. Without them they are
     taken from the loader, as batch_size / N and batch_size. Then the number N of examples is public, and neighbours are data
     sets of N records, one of which is replaced by a null record (``optimizer.privacy(delta).adjacency`` says which it is). A
     pass over the loader has max(1, round(1 / rate)) batches; the divisor is never the size of the batch drawn.
+
+    With ``sampling="random allocation"`` every record is in exactly k of the t batches of a pass, independently of the others: what a
+    shuffled loader is taken for, and is not. Batches have no fixed size. Every pass is an epoch of its own, and counts as a whole
+    one from its first batch on: who leaves a pass early, or resumes a run within one, pays for another epoch.
 
     Epsilon needs records apart: no record may change the gradient of another one, in a layer, in the loss or anywhere in the
     loop. So the loader first hands out four dry batches, and two more after 10, 100 and 1,000 steps: one batch, the same again,
@@ -111,7 +126,11 @@ def make_private(
         secure: batches, masks and noise from the operating system's cryptographic generator. Then the mechanism is built with
             ``seed=None``, and neither ``noise_generator`` nor a generator of the loader may be given. Without it the run is a
             simulation, and masks amplify nothing.
+        sampling: "poisson", or "random allocation".
         sampling_rate: with which each example is drawn into a step, in [1e-12, 1]; with ``expected_batch_size``, or neither.
+        steps_per_epoch: t of random allocation, 1..1e6; with ``expected_batch_size``, or neither: then it is k N / batch_size,
+            rounded, and the divisor k N / t.
+        participations: k of random allocation, 1..t; None for 1.
         expected_batch_size: divisor of a "mean" loss, in [1e-15, 1e15].
         probe: whether there are dry batches. Without them, and where the loop's gradients are random beyond what can be
             repeated, the report says "not probed".
@@ -125,7 +144,7 @@ def make_private(
 
     Returns:
         The module that computes per-sample gradients, the optimizer (``optimizer.privacy(delta)`` says what is spent, and what
-        that rests on), and the Poisson-sampling loader.
+        that rests on), and the loader that draws the batches.
 
     Raises:
         ValueError: a bad argument, a mechanism of an earlier run, a layer that mixes samples (batch normalisation) or writes to
@@ -153,35 +172,39 @@ def make_private(
         (2, 'zero-out', True)
     """
     batch_size, examples = _uniform(data_loader)
-    if (sampling_rate is None) != (expected_batch_size is None):
-        raise ArgumentError(
-            "sampling_rate and expected_batch_size",
-            "be given together",
-            sampling_rate,
-            got=f"{sampling_rate!r} and {expected_batch_size!r}",
-        )
+    allocates = _validate.choice("sampling", sampling, _SAMPLINGS) == ALLOCATION
+    law = {"sampling_rate": sampling_rate, "steps_per_epoch": steps_per_epoch}
+    _check_law(law, participations, expected_batch_size, sampling)
     _validate.flag("probe", probe)
     views = _validate.integer("views", views, 1)
     data_loader = with_views(data_loader, views=views, augmentation=augmentation)
-    public = sampling_rate is None
-    rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
+    public = expected_batch_size is None
     if secure and data_loader.generator is not None:
         raise ArgumentError(
             "data_loader", "have no generator with secure=True: batches come from the operating system's", data_loader
         )
+    batches: AllocatedBatches | SecureBatches | GeneratorBatches
+    if allocates:
+        k = 1 if participations is None else _validate.integer("participations", participations, 1)
+        t = max(1, round(k * examples / batch_size)) if steps_per_epoch is None else steps_per_epoch
+        batches = AllocatedBatches(train_size=examples, steps_per_epoch=t, participations=k, seed=data_loader.generator)
+        rate, steps = batches.participations / batches.steps_per_epoch, batches.steps_per_epoch
+    else:
+        rate = batch_size / examples if public else _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
+        steps = max(1, round(1 / rate))
+        batches = (
+            SecureBatches(train_size=examples, sampling_rate=rate)
+            if secure
+            else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
+        )
     collate = _collate_also_none(data_loader, rate)
-    batches = (
-        SecureBatches(train_size=examples, sampling_rate=rate)
-        if secure
-        else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
-    )
     _validate.instance("module", module, nn.Module)
     again = ran_before(module)
     private, wrapped = attach(
         module=module,
         optimizer=optimizer,
         mechanism=mechanism,
-        sampling_rate=rate,
+        sampling_rate=None if allocates else rate,
         train_size=examples if public else None,
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
@@ -189,12 +212,14 @@ def make_private(
         loss_reduction=loss_reduction,
         noise_generator=noise_generator,
         secure=secure,
-        expected_batch_size=batch_size if public else expected_batch_size,
+        expected_batch_size=batch_size if public and not allocates else expected_batch_size,
         views=views,
+        batches=batches,
     )
-    if isinstance(batches, GeneratorBatches):
+    if not isinstance(batches, SecureBatches) and batches.stream is not None:
         follow_run(wrapped, [batches.stream], module=module, again=again)
-    wrapped.sampler = POISSON
+    if not allocates:
+        wrapped.sampler = POISSON
     wrapped.loader_begins(drawn_ahead=data_loader.num_workers > 0)  # no batch but the loader's makes a step
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
     wrapped.probe(
@@ -209,7 +234,26 @@ def make_private(
         if probe
         else OFF
     )
-    return private, wrapped, _poisson_loader(data_loader, collate, batches, rate, place, wrapped)
+    return private, wrapped, _drawing_loader(data_loader, collate, batches, rate, steps, place, wrapped)
+
+
+def _check_law(
+    law: dict[str, Any], participations: int | None, expected_batch_size: float | None, sampling: str
+) -> None:
+    """See that rate or steps are given with the divisor, or neither, and that they are those of the sampling."""
+    allocates = sampling == ALLOCATION
+    own, other = ("steps_per_epoch", "sampling_rate") if allocates else ("sampling_rate", "steps_per_epoch")
+    strange = {other: law[other], "participations": None if allocates else participations}
+    for name, value in strange.items():
+        if value is not None:
+            raise ArgumentError(name, f"be left out with sampling {sampling!r}", value)
+    if (law[own] is None) != (expected_batch_size is None):
+        raise ArgumentError(
+            f"{own} and expected_batch_size",
+            "be given together",
+            law[own],
+            got=f"{law[own]!r} and {expected_batch_size!r}",
+        )
 
 
 def attach(
@@ -217,7 +261,7 @@ def attach(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
     mechanism: Mechanism,
-    sampling_rate: float,
+    sampling_rate: float | None = None,
     train_size: int | None = None,
     noise_multiplier: float,
     max_grad_norm: float,
@@ -226,25 +270,27 @@ def attach(
     noise_generator: torch.Generator | None = None,
     secure: bool = False,
     expected_batch_size: float | None = None,
-    partition: bool = False,
+    batches: Batches | None = None,
     views: int = 1,
 ) -> tuple[GradSampleModule, MechanismOptimizer]:
-    """:func:`make_private` for callers that draw Poisson batches themselves.
+    """:func:`make_private` for callers that draw batches themselves.
 
     They call ``optimizer.begin_batch(size)`` before the first part of every batch.
 
     Args:
         module, optimizer, mechanism, noise_multiplier, max_grad_norm, grad_sample_mode, loss_reduction, noise_generator: as
             for :func:`make_private`.
-        sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it.
+        sampling_rate: with which each example is drawn into a step, in [1e-12, 1], whichever process then has it; left out with
+            ``batches`` of random allocation alone.
         train_size: number of training examples of all processes, 1..1e12, where it is public: neighbours then differ by a
             record that is replaced by a null record. Without it they differ by a record that is added or removed.
         secure: says that the caller draws batches from the operating system's generator, as
             :class:`dptheory.training.engine.SecureBatches` does; the rest as for :func:`make_private`.
         expected_batch_size: divisor of a "mean" loss, a constant in [1e-15, 1e15]; where ``train_size`` is given it may be left
             out, and is then its product with the rate.
-        partition: says that the batches are no Poisson batches but those of :class:`dptheory.training.engine.PartitionBatches`; what is
-            spent is then counted as if every example were in every batch, and ``sampling_rate`` is only that of the divisor.
+        batches: what the caller draws from, where that is not Poisson: :class:`dptheory.training.engine.AllocatedBatches`, whose
+            epochs are counted, each from its first batch on; or :class:`dptheory.training.engine.PartitionBatches`, with which every
+            example counts as one of every batch, and ``sampling_rate`` is only that of the divisor.
         views: as for :func:`make_private`: the caller hands the model so many rows of every example, those of one together.
 
     Returns:
@@ -271,8 +317,21 @@ def attach(
         >>> optimizer.privacy(delta=1e-5).steps
         2
     """
-    rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
-    _validate.flag("partition", partition)
+    if batches is not None and not callable(getattr(batches, "batch", None)):
+        raise ArgumentError("batches", "be None or draw the batch of every step", batches)
+    own = batches if isinstance(batches, AllocatedBatches) else None
+    if own is None:
+        rate = _validate.real("sampling_rate", sampling_rate, _LEAST_RATE, 1.0)
+    elif sampling_rate is not None:
+        raise ArgumentError("sampling_rate", "be left out with batches of random allocation", sampling_rate)
+    else:
+        rate = own.participations / own.steps_per_epoch
+    drawn_at = getattr(batches, "sampling_rate", rate)
+    if drawn_at != rate:  # what is accounted for must be what is drawn
+        raise ArgumentError("sampling_rate", f"be that of batches, {drawn_at!r}", rate)
+    partition = isinstance(batches, PartitionBatches)
+    if secure and (partition or getattr(batches, "seed", None) is not None):
+        raise ArgumentError("batches", "come from the operating system's generator with secure=True", batches)
     if train_size is not None:
         train_size = _validate.integer("train_size", train_size, 1, 10**12)
         expected_batch_size = rate * train_size if expected_batch_size is None else expected_batch_size
@@ -308,6 +367,7 @@ def attach(
             secure=secure,
             adjacency=ADD_REMOVE if train_size is None else ZERO_OUT,
             views=views,
+            batches=own,
         )
         adapt_attention(module)
         private = HookedModule(module, loss_reduction=loss_reduction, mode=grad_sample_mode, views=views)
@@ -407,20 +467,21 @@ def _collate_also_none(loader: DataLoader[Any], rate: float) -> Collating:
     return Collating(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
 
 
-def _poisson_loader(
+def _drawing_loader(
     loader: DataLoader[Any],
     collate: Collating,
     batches: Batches,
     rate: float,
+    steps: int,
     place: tuple[int, int],
     optimizer: MechanismOptimizer,
 ) -> DataLoader[Any]:
-    """The loader with Poisson batches in place of its own."""
+    """The loader with these batches in place of its own."""
     sampler = PoissonSampler(
         batches,
         train_size=len(range(place[0], len(loader.dataset), place[1])),  # type: ignore[arg-type]
         sampling_rate=rate,
-        steps=max(1, round(1 / rate)),
+        steps=steps,
         place=place,
         listener=optimizer,
         drawn_ahead=loader.num_workers > 0,

@@ -43,7 +43,7 @@ def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, mo
         named = {
             f"{name} {_plain(v)!r}" for group in optimizer.param_groups for name, v in group.items() if name != "params"
         }
-        fixed = (optimizer.mechanism.title, optimizer.accountant.sampling_rate, sorted(named))
+        fixed = (optimizer.mechanism.title, optimizer.accountant.law, sorted(named))
         held = (*optimizer.params, *module.parameters(), *module.buffers())
         built = [(type(m).__name__, m.extra_repr()) for m in module.modules() if not any(True for _ in m.children())]
         return digest(held) + repr((fixed, built)).encode() + (os.urandom(32) if again else b"")

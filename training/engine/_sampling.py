@@ -1,4 +1,4 @@
-"""Poisson batches, in parts for several processes."""
+"""Poisson batches, and those of random allocation, in parts for several processes."""
 
 import math
 import os
@@ -15,8 +15,9 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from dptheory import _validate
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
+from dptheory.privacy import MAX_STEPS
 from dptheory.training import _argument_ranges
-from dptheory.training._streams import BATCHES, Stream
+from dptheory.training._streams import BATCHES, Stream, this_process
 
 # --- A Poisson sample of the numbers 0 to N - 1, drawn at the cost of what it holds: its size first, then that many numbers
 
@@ -132,6 +133,42 @@ def _uniform(count: int, records: int, words: Words) -> NDArray[np.int64]:
     # Without this the first 2^64 mod N records would be a little likelier than the rate that the accountant is told.
     drawn = drawn[drawn <= np.uint64(_WORD - 1 - _WORD % records)]
     return (drawn % np.uint64(records)).astype(np.int64)
+
+
+# --- Random allocation: of every number in how many of the batches of an epoch it is, exactly
+
+
+def allocation(records: int, steps: int, participations: int, words: Words) -> list[NDArray[np.int64]]:
+    """The batches of an epoch: every number below ``records`` is in exactly ``participations`` of them, independently of the others.
+
+    All sets of so many steps have the same chance, whatever the words: Floyd's algorithm, for all numbers at once.
+
+    Args:
+        records: N, 0..1e9.
+        steps: t >= 1, of the epoch.
+        participations: k, 1..t.
+        words: where the randomness comes from.
+
+    Returns:
+        The numbers in each batch, ascending.
+    """
+    chosen = np.empty((participations, records), dtype=np.int64)
+    for place, last in enumerate(range(steps - participations, steps)):
+        drawn = _exactly(records, last + 1, words)
+        taken = (chosen[:place] == drawn).any(0)
+        chosen[place] = np.where(taken, last, drawn)
+    flat = chosen.ravel()
+    order = np.argsort(flat, kind="stable") % max(1, records)
+    ends = np.cumsum(np.bincount(flat, minlength=steps))
+    return [np.sort(batch) for batch in np.split(order, ends[:-1])]
+
+
+def _exactly(count: int, below: int, words: Words) -> NDArray[np.int64]:
+    """``count`` independent numbers below ``below``, each with the same chance."""
+    found = _uniform(count, below, words)
+    while len(found) < count:
+        found = np.concatenate((found, _uniform(count - len(found), below, words)))
+    return found
 
 
 _MOST_EXAMPLES = 10**9
@@ -262,6 +299,105 @@ class PartitionBatches:
         passes, place = divmod(step, self.train_size // self.batch_size)
         order = _order_of_a_pass(self.train_size, self.seed, passes)
         return torch.from_numpy(np.sort(order[place * self.batch_size : (place + 1) * self.batch_size])[part::parts])
+
+
+@dataclass(kw_only=True)
+class _Epoch:
+    """The epoch under way of :class:`AllocatedBatches`, and what was drawn before it."""
+
+    begun: int = 0
+    drawn: int = 0
+    of: object = None
+    place: int = -1
+    batches: list[NDArray[np.int64]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocatedBatches:
+    """Random allocation: every example is in exactly k of the t batches of an epoch, all such sets of steps being alike.
+
+    Examples are independent of each other, and so are epochs; with one participation this is balls in bins. The batches of an
+    epoch belong together, so that an epoch is drawn whole, held until it is over, and written nowhere: who asks for a step that
+    is not behind the last one of the epoch under way, in a forked process or in one that resumed a run, begins another epoch,
+    which costs what a whole one costs.
+
+    Args:
+        train_size: number of training examples of all processes, 1..1e9; an epoch costs what it holds.
+        steps_per_epoch: t, 1..1e6.
+        participations: k, 1..t.
+        seed: 0 to 2^64 - 1, with which batches depend on seed and step alone, as for :class:`PoissonBatches`; or a generator, from
+            which one number is drawn, as for :class:`GeneratorBatches`; None for the operating system's cryptographic generator,
+            where each process draws from its own share of the examples.
+
+    Attributes:
+        stream: random numbers of the batches; None but for a generator.
+
+    Source: RF, section 4 (rf.shuffle).
+
+    Example: in an epoch of three batches each of six examples is twice.
+        >>> from dptheory.training.engine import AllocatedBatches
+        >>> batches = AllocatedBatches(train_size=6, steps_per_epoch=3, participations=2, seed=None)
+        >>> sorted(index for step in range(3) for index in batches.batch(step).tolist())
+        [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    """
+
+    train_size: int
+    steps_per_epoch: int
+    participations: int = 1
+    seed: int | torch.Generator | None
+    stream: Stream | None = field(init=False, repr=False, compare=False)
+    _epoch: _Epoch = field(init=False, repr=False, compare=False, default_factory=_Epoch)
+
+    def __post_init__(self) -> None:
+        steps = _validate.integer("steps_per_epoch", self.steps_per_epoch, 1, MAX_STEPS)
+        _validate.store(
+            self,
+            train_size=_validate.integer("train_size", self.train_size, 1, _MOST_EXAMPLES),
+            steps_per_epoch=steps,
+            participations=_validate.integer("participations", self.participations, 1, steps),
+        )
+        if not isinstance(self.seed, torch.Generator | None):
+            _validate.store(self, seed=_argument_ranges.stream("seed", self.seed))
+        stream = Stream(self.seed, BATCHES) if isinstance(self.seed, torch.Generator) else None
+        object.__setattr__(self, "stream", stream)
+
+    @property
+    def epochs_begun(self) -> int:
+        """Epochs of which a batch was drawn, each as often as it was: what an account must count."""
+        return self._epoch.begun
+
+    @property
+    def drawn(self) -> int:
+        """Batches drawn: at most so many steps were made."""
+        return self._epoch.drawn
+
+    def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
+        """Indices of the batch of a step, ascending; of ``parts`` processes, the one numbered ``part`` gets its part."""
+        step, part, parts = _part(step, part, parts)
+        epoch, place = divmod(step, self.steps_per_epoch)
+        of = this_process(), epoch, part, parts
+        # A batch that came again, here or in a forked process, would tell of a record in it twice: no epoch has such batches.
+        if of != self._epoch.of or place <= self._epoch.place:
+            self._epoch.batches = self._drawn_for(epoch, part, parts)
+            self._epoch.of = of
+            self._epoch.begun += 1
+        self._epoch.place = place
+        self._epoch.drawn += 1
+        return torch.from_numpy(self._epoch.batches[place])
+
+    def _drawn_for(self, epoch: int, part: int, parts: int) -> list[NDArray[np.int64]]:
+        if self.seed is None:
+            own = len(range(part, self.train_size, parts))
+            return [batch * parts + part for batch in self._allocation(own, _secure_words)]
+        if self.stream is not None:  # processes whose generators are seeded alike draw one epoch together
+            whole = self._allocation(self.train_size, _words_of(self.stream.on("cpu")))
+            return [batch[batch % parts == part] for batch in whole]
+        assert isinstance(self.seed, int)
+        words = np.random.PCG64(np.random.SeedSequence((self.seed, epoch))).random_raw
+        return [batch[part::parts] for batch in self._allocation(self.train_size, words)]
+
+    def _allocation(self, records: int, words: Words) -> list[NDArray[np.int64]]:
+        return allocation(records, self.steps_per_epoch, self.participations, words)
 
 
 @dataclass(frozen=True, kw_only=True)

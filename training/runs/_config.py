@@ -31,7 +31,7 @@ MODELS = (
 OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
-SAMPLINGS = ("poisson", "partition")
+SAMPLINGS = ("poisson", "partition", "random allocation")
 AUGMENTATIONS = {"none": None, "crops": CropsAndFlips(flips=False), "crops-and-flips": CropsAndFlips()}
 """Ways to draw a view of an image: crops of the image with four zeros on every side; mirror images too."""
 MOST_VIEWS = 1024
@@ -117,7 +117,9 @@ class RunConfig:
             they are, and it must be left out.
         grad_sample_mode: "factors", "hooks" or "functorch".
         sampling: "poisson"; or "partition": every pass cuts the shuffled examples into batches of one size, and the reported
-            epsilon then takes every example to be in every batch.
+            epsilon then takes every example to be in every batch; or "random allocation": of the N / batch_size steps of a pass,
+            rounded, each example is in exactly one, and the epsilon counts passes, each as a whole one from its first step on: a run
+            that resumes within a pass begins another one.
         secure: batches, masks and noise from the operating system's cryptographic generator; it cannot be repeated, and its
             checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.

@@ -23,6 +23,7 @@ from dptheory.training._last_weights import LastWeights
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, data_folder, load, standardised
 from dptheory.training.engine import (
+    AllocatedBatches,
     Batches,
     MechanismOptimizer,
     PartitionBatches,
@@ -173,7 +174,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
         )
     if config.unjudged >= max(1, len(test)):
         raise ArgumentError("unjudged", f"be less than the {len(test)} test images", config.unjudged)
-    sampling_rate = config.batch_size / len(train)
+    sampling_rate = rate_of(config, len(train))
     steps = last_step(config.epochs, sampling_rate)
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
     model = _network(config, train).to(device).train()
@@ -191,35 +192,47 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     )
     mechanism = _build.build_mechanism(setting, config.mechanism)
     module = DifferentiallyPrivateDistributedDataParallel(model) if engine.active() else model
+    batches = _batches(config, len(train), sampling_rate)
     private, optimizer = attach(
         module=module,
         optimizer=build_optimizer(model, config.optimizer),
         mechanism=mechanism,
-        sampling_rate=sampling_rate,
+        sampling_rate=None if isinstance(batches, AllocatedBatches) else sampling_rate,
         train_size=len(train),
         noise_multiplier=_noise_multiplier(config, sampling_rate, steps),
         max_grad_norm=config.max_grad_norm,
         grad_sample_mode=config.grad_sample_mode,
         noise_generator=None if config.secure else torch.Generator(device).manual_seed(stream(config.seed, _NOISE)),
         secure=config.secure,
-        partition=config.sampling == "partition",
+        batches=batches,
         views=config.views,
     )
     if config.epsilon is not None:
         optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
-    if config.secure:
-        batches: Batches = SecureBatches(train_size=len(train), sampling_rate=sampling_rate)
-    elif config.sampling == "partition":
-        batches = PartitionBatches(
-            train_size=len(train), batch_size=config.batch_size, seed=stream(config.seed, _BATCHES)
-        )
-    else:
-        batches = PoissonBatches(train_size=len(train), sampling_rate=sampling_rate, seed=stream(config.seed, _BATCHES))
     out = max(auxiliary.used, config.unjudged)
     test = aside if config.aside else Images(test.name, test.pixels[out:], test.labels[out:])
     averaged = config.average or config.average_decay
     mean = LastWeights(model, decay=config.average_decay or 1.0) if averaged else None
     return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
+
+
+def rate_of(config: RunConfig, records: int) -> float:
+    """With which a record is in a step: batch size over records; of random allocation one over a whole number of steps."""
+    rate = config.batch_size / records
+    return 1.0 / max(1, round(1 / rate)) if config.sampling == "random allocation" else rate
+
+
+def _batches(config: RunConfig, records: int, sampling_rate: float) -> Batches:
+    seed = stream(config.seed, _BATCHES)
+    if config.sampling == "random allocation":
+        return AllocatedBatches(
+            train_size=records, steps_per_epoch=round(1 / sampling_rate), seed=None if config.secure else seed
+        )
+    if config.secure:
+        return SecureBatches(train_size=records, sampling_rate=sampling_rate)
+    if config.sampling == "partition":
+        return PartitionBatches(train_size=records, batch_size=config.batch_size, seed=seed)
+    return PoissonBatches(train_size=records, sampling_rate=sampling_rate, seed=seed)
 
 
 def last_step(epoch: float, sampling_rate: float) -> int:
@@ -235,9 +248,13 @@ def _noise_multiplier(config: RunConfig, sampling_rate: float, steps: int) -> fl
     if config.noise_multiplier is not None:
         return config.noise_multiplier
     assert config.epsilon is not None
-    least = privacy.least_noise_multiplier(
-        epsilon=config.epsilon, delta=config.delta, sampling_rate=sampling_rate, steps=steps
-    )
+    law: dict[str, Any] = {"sampling_rate": sampling_rate}
+    if config.sampling == "random allocation":
+        law = {"sampling": config.sampling, "steps_per_epoch": round(1 / sampling_rate)}
+        steps = (
+            math.ceil(steps * sampling_rate - 1e-9) * law["steps_per_epoch"]
+        )  # a pass cut short counts as a whole one
+    least = privacy.least_noise_multiplier(epsilon=config.epsilon, delta=config.delta, steps=steps, **law)
     return math.ceil(least * 1e6) / 1e6
 
 

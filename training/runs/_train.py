@@ -29,7 +29,7 @@ from dptheory.training.runs import _checkpoint
 from dptheory.training.runs._config import AUGMENTATIONS, RunConfig
 from dptheory.training.runs._own import is_own
 from dptheory.training.runs._plain_dp_sgd import accuracy
-from dptheory.training.runs._prepare import DROPOUT, VIEWS, Run, last_step, prepare, stream
+from dptheory.training.runs._prepare import DROPOUT, VIEWS, Run, last_step, prepare, rate_of, stream
 
 # --- Ctrl-C and SIGTERM wait for the step under way
 
@@ -323,7 +323,7 @@ def _backward(run: Run, part: torch.Tensor, draws: torch.Tensor) -> float:
 def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:
     """Steps up to the end of the epoch or of the budget, and a row of metrics; none where it was interrupted."""
     started = time.perf_counter()
-    rate = run.config.batch_size / len(run.train)
+    rate = rate_of(run.config, len(run.train))
     epoch = next(e for e in itertools.count(1) if last_step(e, rate) > run.step)
     stopped = False
     end = min(last_step(epoch, rate), run.steps)  # the last epoch may be part of one

@@ -214,6 +214,7 @@ row = new_row(
     source=Source("rs", "new, on Theorem 3.5 and Algorithm 1"),
     verdict=Verdict.HOLDS,
     calculators=(convergence.clipped_mask_bound, convergence.allocated_mask_bound),
+    kernel_theorems=("part_holds",),
 )
 
 # gap, gamma, mu, epochs, n, G, C, sigma, dim, B, last drop rate, p, z, bias

@@ -270,3 +270,24 @@ def _(name: str, energy: float) -> Sides:
         return abs(normalised_gain(*law, dim // 2) - orders * first_order(*law, dim // 2))
 
     return True, lambda: missed(240, 1.0) < missed(60, 1.0) / 8, missed(240, 1.1) < missed(60, 1.1) / 8
+
+
+@row.equal((2000, 1000, 100), (2000, 200, 400))
+def _(dim: int, keep: int, sits: int) -> Sides:
+    """item 5: w in one entry and gradients flat in others gain 3 r / (4 x n) to first order"""
+    x, spare = keep / dim, dim - 1 - sits
+
+    def gain() -> (
+        float
+    ):  # kappa* = x E sqrt(n / H), H of the n entries kept beside that of w; one is counted where none is
+        logs = [
+            math.lgamma(sits + 1) - math.lgamma(h + 1) - math.lgamma(sits - h + 1)
+            - math.lgamma(keep - h) - math.lgamma(spare - keep + 1 + h + 1)
+            for h in range(max(0, keep - 1 - spare), min(sits, keep - 1) + 1)
+        ]  # fmt: skip
+        weights = np.exp(np.array(logs) - max(logs))
+        counts = np.maximum(1, np.arange(max(0, keep - 1 - spare), min(sits, keep - 1) + 1))
+        return x * (float(weights @ (sits / counts) ** 0.5) / float(weights.sum())) ** 2 - 1
+
+    first = 2 * (1 - x) / x * (3 / 8 / sits + 1 / 8 / dim)
+    return True, abs(gain() / first - 1) < 0.1, abs(gain() / (4 / 3 * first) - 1) < 0.1

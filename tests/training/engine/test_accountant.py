@@ -680,8 +680,8 @@ def test_what_the_composition_is_asked_near_the_budget(monkeypatch: Patch) -> No
     """With twice as many steps of the last cost as fitted before, then with fewer; what fitted is not asked again."""
     asked: list[int] = []
 
-    def composed(spent: Any, rate: float, delta: float, releases: Any) -> float:
-        assert (rate, delta, spent[QUIET], releases) == (RATE, DELTA, 2, ())
+    def composed(spent: Any, rate: float, delta: float, releases: Any, law: Any) -> float:
+        assert (rate, delta, spent[QUIET], releases, law) == (RATE, DELTA, 2, (), None)
         asked.append(spent[PLAIN_OF_ACCOUNTANT_PARTS])
         return 2.0 if spent[PLAIN_OF_ACCOUNTANT_PARTS] <= 9 else 2.0001
 

@@ -25,7 +25,7 @@ from dptheory.training import PrivacyEngine as OurEngine
 from dptheory.training import make_private
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
-from dptheory.training.engine import MechanismOptimizer, attach
+from dptheory.training.engine import MechanismOptimizer, PartitionBatches, attach
 from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.mechanisms import (
     AnchorGradients,
@@ -663,7 +663,7 @@ def test_steps_of_another_sampler_are_refused() -> None:
         model = nn.Linear(6, 2)
         return sgd.attach(model, sampling_rate=1.0, expected_batch_size=40, **options)[1]
 
-    parted, poisson = attached(partition=True), attached()
+    parted, poisson = attached(batches=PartitionBatches(train_size=40, batch_size=10, seed=0)), attached()
     parted.accountant.record(m.StepCost(1.0))
     with refused("state"):
         poisson.load_state_dict(parted.state_dict())
