@@ -307,7 +307,7 @@ def _(keep: int, flat: int, nu: float) -> Sides:
 
     def falls(clip: float, masks: Array) -> float:
         cut = np.array([_clipped(one, clip) for one in (masks[:, None, :] * rows).reshape(-1, dim)])
-        return float(cut[:, 0].mean()) ** 2 / (float((cut**2).sum(axis=1).mean()) + masks.mean() * nu * clip**2)
+        return float(cut[:, 0].mean()) ** 2 / (float((cut**2).sum(axis=1).mean()) + float(masks.mean()) * nu * clip**2)
 
     plain = max(falls(clip, np.ones((1, dim))) for clip in (0.1, 0.1 * math.sqrt(dim / keep), 1.0, 1.7, 2.0, 4.0))
     masked = falls(0.1, _masks(dim, keep))
