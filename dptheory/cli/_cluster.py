@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dptheory.errors import ArgumentError
-
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -64,19 +62,19 @@ def cluster(address: str, by_value: str | None = None) -> Iterator[Cluster]:
     try:
         from distributed import Client
     except ImportError:
-        raise ArgumentError(
-            "scheduler", "be left out without the package distributed", address, then="; pip install distributed"
+        raise ValueError(
+            "scheduler must be left out without the package distributed: pip install distributed"
         ) from None
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ArgumentError(
-            "scheduler", "be the address of a Dask scheduler that runs, such as tcp://HOST:8786", address
+        raise ValueError(
+            f"scheduler must be the address of a Dask scheduler that runs, such as tcp://HOST:8786, got {address!r}"
         ) from error
     with client:
         found = Cluster(client)
         if not found.threads:
-            raise ArgumentError("scheduler", "have workers: dask worker ADDRESS starts one", address)
+            raise ValueError(f"scheduler must have workers, got {address!r} without: dask worker {address} starts one")
         if by_value in sys.modules:
             import cloudpickle
 

@@ -12,7 +12,8 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
 
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
-    lattice         more than 16 kinds, a schedule: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
+    saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of a rate; add/remove, at most 256 rates.
+    lattice         other schedules: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
     saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
                     steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
                     for the other. Nearly every number comes from here. It is wide where the losses have two scales: steps that
@@ -73,7 +74,7 @@ from dptheory.privacy._parts import (
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
-from dptheory.privacy.methods._many_kinds import ManyKinds
+from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.gaussian._bracket import Gaussian
@@ -92,6 +93,7 @@ def value_methods(rtol: float) -> tuple[Method, ...]:
     return (
         Gaussian(),
         OneStep(),
+        ManyKindsLine(),
         ManyKinds(),
         SaddleLine(rtol),
         Participations(),

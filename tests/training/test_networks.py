@@ -1,5 +1,6 @@
 """Networks, flat gradients, weight standardisation."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from dptheory.training.networks import (
     per_sample_gradients,
     resnet20,
     small_tanh_cnn,
+    small_tempered_cnn,
     standardise_weights,
 )
 from dptheory.training.networks._paper_networks import StandardisedWeight
@@ -34,6 +36,7 @@ from tests.training import sgd
     ("build", "parameters", "shape"),
     [
         (small_tanh_cnn, 26_010, (1, 28, 28)),
+        (small_tempered_cnn, 26_010, (1, 28, 28)),
         (networks.mlp, 203_530, (1, 28, 28)),
         (networks.dp_cnn, 550_570, (3, 32, 32)),
         (networks.resnet20, 268_346, (3, 32, 32)),
@@ -62,6 +65,10 @@ def test_scattering_features() -> None:
     found = networks.scattering_features(pixels, chunk=2)
     assert found.shape == (3, *networks.SCATTERED_SHAPE)
     torch.testing.assert_close(found[:1], networks.scattering_features(pixels[:1]))
+    groups = found.reshape(len(found), -1, 9 * 8 * 8)
+    spread = (groups.var(2, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    normalised = ((groups - groups.mean(2, keepdim=True)) / spread).view(found.shape)
+    torch.testing.assert_close(networks.scattering_features(pixels, normalised=True, chunk=2), normalised)
 
 
 # --- layer by layer -----------------------------------------------------------------------------------------------------
@@ -112,15 +119,9 @@ def wide_16(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 
 
 def on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    x = torch.tanh(functional.conv2d(functional.group_norm(x, 27), p[0], p[1], padding=1))
+    x = torch.tanh(functional.conv2d(x, p[0], p[1], padding=1))
     x = torch.tanh(functional.conv2d(functional.max_pool2d(x, 2, stride=2), p[2], p[3], padding=1))
     return x.flatten(1) @ p[4].T + p[5]
-
-
-def linear_on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    groups = x.reshape(len(x), 27, -1)
-    spread = (groups.var(2, unbiased=False, keepdim=True) + 1e-5).sqrt()
-    return linear(p, (groups - groups.mean(2, keepdim=True)) / spread)
 
 
 def perceptron(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -140,7 +141,7 @@ def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         (networks.resnet20, residual_20, (3, 32, 32)),
         (networks.wrn_16_4, wide_16, (3, 32, 32)),
         (networks.scattering_cnn, on_features, (243, 8, 8)),
-        (networks.scattering_linear, linear_on_features, (243, 8, 8)),
+        (networks.scattering_linear, linear, (243, 8, 8)),
         (networks.linear_probe, linear, (4096,)),
     ],
 )
@@ -304,3 +305,14 @@ def test_a_run_has_standardised_weights_and_goes_on(tmp_path: Path) -> None:
     again = train(config, torch.device("cpu"), tmp_path, resume=True)
     assert torch.equal(again.model.state_dict()[raw], run.model.state_dict()[raw])
     assert "standardised_weights" not in from_dict(config.as_dict() | {"standardised_weights": False}).as_dict()
+
+
+def test_tempered_sigmoids_stand_where_tanh_does() -> None:
+    """At the same starting weights; of 0.5 they give 1.58 / (1 + exp(-1.5)) - 0.71, to rounding."""
+    plain, tempered = small_tanh_cnn(0), small_tempered_cnn(0)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), tempered.parameters(), strict=True))
+    changed = [i for i, (a, b) in enumerate(zip(plain, tempered, strict=True)) if type(a) is not type(b)]
+    assert [type(plain[i]) for i in changed] == [torch.nn.Tanh] * 3
+    wanted = torch.tensor(1.58 / (1 + math.exp(-1.5)) - 0.71)
+    found = tempered[changed[0]](torch.tensor(0.5))
+    assert abs(found - wanted) <= 4 * torch.finfo(torch.float32).eps  # four operations on numbers below 2

@@ -5,6 +5,7 @@ from collections import OrderedDict
 
 import torch
 from torch import nn
+from torch.nn.functional import group_norm
 from torch.nn.utils.parametrize import is_parametrized, register_parametrization
 
 from dptheory import _validate
@@ -160,10 +161,12 @@ def wrn_16_4(seed: int) -> nn.Module:
 SCATTERING_INPUT = (3, 32, 32)
 SCATTERED_SHAPE = (243, 8, 8)
 """Scattering coefficients of a 3 x 32 x 32 image, J = 2."""
+_MAPS = 9
+"""Of scattering coefficients that are normalised together."""
 
 
 def scattering_cnn(seed: int) -> nn.Module:
-    """The CNN on scattering features (243, 8, 8) of 3 x 32 x 32 images: 187,210 parameters.
+    """The CNN on normalised scattering features (243, 8, 8) of 3 x 32 x 32 images: 187,210 parameters.
 
     Args:
         seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
@@ -183,7 +186,6 @@ def scattering_cnn(seed: int) -> nn.Module:
     return seeded(
         seed,
         lambda: nn.Sequential(
-            nn.GroupNorm(27, SCATTERED_SHAPE[0], affine=False),
             nn.Conv2d(SCATTERED_SHAPE[0], 64, kernel_size=3, padding=1),
             nn.Tanh(),
             nn.MaxPool2d(kernel_size=2, stride=2),
@@ -196,10 +198,7 @@ def scattering_cnn(seed: int) -> nn.Module:
 
 
 def scattering_linear(seed: int) -> nn.Module:
-    """A linear model on scattering features (243, 8, 8) of 3 x 32 x 32 images: 155,530 parameters.
-
-    The features are normalised within the same groups of channels as in :func:`scattering_cnn`, by their mean and deviation in
-    each image, which costs no privacy.
+    """A linear model on normalised scattering features (243, 8, 8) of 3 x 32 x 32 images: 155,530 parameters.
 
     Args:
         seed: of the starting weights, 0 to 2^64 - 1; torch's global random state is left as it was.
@@ -219,7 +218,6 @@ def scattering_linear(seed: int) -> nn.Module:
     return seeded(
         seed,
         lambda: nn.Sequential(
-            nn.GroupNorm(27, SCATTERED_SHAPE[0], affine=False),
             nn.Flatten(),
             nn.Linear(math.prod(SCATTERED_SHAPE), 10),
         ),
@@ -250,11 +248,13 @@ def linear_probe(seed: int, *, features: int = 4096, bias: bool = True) -> nn.Mo
     return seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(features, 10, bias=bias)))
 
 
-def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tensor:
+def scattering_features(pixels: torch.Tensor, *, normalised: bool = False, chunk: int = 256) -> torch.Tensor:
     """Scattering coefficients (J = 2, eight angles) of images, by the package kymatio.
 
     Args:
         pixels: shape (n, channels, 32, 32), float32, n >= 1.
+        normalised: groups of nine maps are normalised by their mean and deviation in each image, which costs no privacy;
+            :func:`scattering_cnn` and :func:`scattering_linear` take such features.
         chunk: images at a time, to bound the memory; >= 1.
 
     Returns:
@@ -275,7 +275,8 @@ def scattering_features(pixels: torch.Tensor, *, chunk: int = 256) -> torch.Tens
     from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D
 
     scattering = ScatteringTorch2D(J=2, shape=(32, 32)).to(pixels.device)
-    return torch.cat([scattering(part).flatten(1, 2) for part in torch.split(pixels, chunk)])
+    found = (scattering(part).flatten(1, 2) for part in torch.split(pixels, chunk))
+    return torch.cat([group_norm(one, one.shape[1] // _MAPS) if normalised else one for one in found])
 
 
 # --- Small networks: a perceptron, which a step of training takes a millisecond or two for, and convolutional ones

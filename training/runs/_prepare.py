@@ -45,7 +45,7 @@ _LEAST = 1000
 
 
 def kept_features(pixels: torch.Tensor) -> torch.Tensor:
-    """What :func:`dptheory.training.networks.scattering_features` gives, from a file where the same images had theirs computed before.
+    """Normalised :func:`dptheory.training.networks.scattering_features`, from a file where the same images had theirs computed before.
 
     The file lies in the folder ``scattering`` of the data folder: 3.1 GB for the 50,000 training images of CIFAR-10, which take
     minutes to compute. Runs at the same time share its memory. Where the folder cannot be written nothing is kept.
@@ -58,9 +58,9 @@ def kept_features(pixels: torch.Tensor) -> torch.Tensor:
     """
     folder = data_folder() / _FOLDER
     if len(pixels) < _LEAST or not _writable(folder):
-        return scattering_features(pixels)
+        return scattering_features(pixels, normalised=True)
     memory = joblib.Memory(folder, mmap_mode="c", verbose=0)
-    return torch.from_numpy(memory.cache(_computed)(pixels.numpy()))
+    return torch.from_numpy(memory.cache(_normalised)(pixels.numpy()))
 
 
 def _writable(folder: Path) -> bool:
@@ -71,8 +71,8 @@ def _writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _computed(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = scattering_features(torch.from_numpy(pixels)).numpy()
+def _normalised(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = scattering_features(torch.from_numpy(pixels), normalised=True).numpy()
     return found
 
 
@@ -106,6 +106,8 @@ class Run:
         spent: whether the budget stopped it.
         rows: metrics of the epochs so far.
         mean: of the weights after the steps, where the configuration asks for it.
+        held: memory for the records of a part, which each part overwrites: new memory is cleared page by page, at three times the
+            cost of the copy.
     """
 
     config: RunConfig
@@ -125,6 +127,7 @@ class Run:
     spent: bool = False
     rows: list[dict[str, Any]] = field(default_factory=list)
     mean: LastWeights | None = None
+    held: torch.Tensor = field(default_factory=lambda: torch.zeros(0))
 
 
 def stream(seed: int, purpose: int, *places: int) -> int:

@@ -303,7 +303,7 @@ def _backward(run: Run, part: torch.Tensor, draws: torch.Tensor) -> float:
         for p in run.optimizer.params:
             p.grad_sample = p.new_zeros(0, *p.shape)
         return 0.0
-    pixels, labels = run.train.pixels[part].to(run.device), run.train.labels[part].to(run.device)
+    pixels, labels = _records(run, part).to(run.device), run.train.labels[part].to(run.device)
     augmentation, views = AUGMENTATIONS[run.config.augmentation], run.config.views
     if augmentation is not None:
         pixels, labels = augmentation.views(pixels, draws), labels.repeat_interleave(views)
@@ -318,6 +318,14 @@ def _backward(run: Run, part: torch.Tensor, draws: torch.Tensor) -> float:
         else:
             torch.autograd.grad(losses.mean(), outputs)
     return float(losses.detach().sum()) / views
+
+
+def _records(run: Run, part: torch.Tensor) -> torch.Tensor:
+    """The records of a part: valid until those of the next one are asked for, whose backward pass comes after this one's step."""
+    pixels = run.train.pixels
+    if len(run.held) < len(part) or run.held.dtype != pixels.dtype:
+        run.held = pixels.new_empty(min(run.config.physical_batch_size, len(pixels)), *pixels.shape[1:])
+    return torch.index_select(pixels, 0, part, out=run.held[: len(part)])
 
 
 def _epoch(run: Run, interrupted: Callable[[], bool], shown: Callable[[], object]) -> None:

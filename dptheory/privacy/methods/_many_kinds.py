@@ -1,21 +1,30 @@
-"""Poisson steps of many kinds, a run with a schedule of noise or rates, as a method: the losses of all kinds on one lattice.
+"""Poisson steps of many kinds, a run with a schedule of noise or rates, as methods: on a line, and on a lattice.
 
 The saddle line's cost grows with the kinds, so that it bins them, once towards more privacy and once towards less: 16 bins of a
-schedule by which the noise falls to a third are 14 % of epsilon apart. Here every kind has its own law, spread from above and
+schedule by which the noise falls to a third are 14 % of epsilon apart. Kinds of one rate share one rule
+(proofs/privacy/saddle_line.md, step 13). Where no line serves every kind has its own law on a lattice, spread from above and
 contracted from below, and the sum is formed by one transform: proofs/privacy/random_allocation.md, steps 6 and 8.
 """
 
 import functools
 import math
 
-from dptheory.privacy._bounds import LATTICE, MAX_STEPS, NOISE, RATE, Direction, Unresolved
+from dptheory.privacy._bounds import LATTICE, LINE, MAX_STEPS, NOISE, RATE, RTOL, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, bins, nearly_alike
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine, bins, nearly_alike
+from dptheory.privacy.methods.saddle._delta import Lines
+from dptheory.privacy.methods.saddle._epsilon import ends_around, epsilon_of
+from dptheory.privacy.methods.saddle._line import line_at
+from dptheory.privacy.methods.saddle._points import saddle_at, step_losses
+from dptheory.privacy.methods.saddle._schedule import schedule
 
+_MOST_RATES = 256
+"""Kinds of more rates share too few rules."""
+_TURNS, _NEAR = 3, 3e-3
 _CELLS = 2**12
 _MOST = 128
 """More kinds than these are binned: each takes some hundredths of a second."""
@@ -24,8 +33,56 @@ _NARROW = 1e-2
 _GUESS, _LEAST, _PASSES = 1e-6, 1e-300, 3
 
 
+class ManyKindsLine:
+    """Steps of more kinds than the saddle line computes one by one, on a line all the same: ten digits, add/remove alone."""
+
+    name = LINE
+
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        steps = tuple(part for part in parts if isinstance(part, Step))
+        return (
+            direction != "replace"
+            and MOST_KINDS < len(parts) == len(steps)
+            and SaddleLine().serves(parts, direction)
+            and len({step.sampling_rate for step in steps}) <= _MOST_RATES
+        )
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        try:
+            lower, upper = _lines(steps, direction, epsilon).delta_bracket(epsilon)
+        except Unresolved:
+            return Bracket(0.0, 1.0)
+        return Bracket(lower, upper, upper - lower <= RTOL * upper)
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        lower, upper = 0.0, math.inf
+        try:
+            about = sum(epsilon_of(step_losses(_guide(steps), direction), delta)) / 2
+            for _ in range(_TURNS):
+                lines = _lines(steps, direction, about)
+                if about == 0.0 and lines.delta_bracket(0.0)[1] <= delta:
+                    return Bracket(0.0, 0.0, settled=True)
+                lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, math.inf))
+                if abs(upper - about) <= _NEAR * upper:
+                    break
+                about = upper
+        except Unresolved:
+            pass
+        return Bracket(lower, upper, upper - lower <= RTOL * upper)
+
+
+@functools.lru_cache(maxsize=16)
+def _lines(steps: Steps, direction: Direction, epsilon: float) -> Lines:
+    guide = step_losses(_guide(steps), direction)
+    return Lines(epsilon, (line_at(schedule(steps, direction, guide), saddle_at(guide, epsilon)),))
+
+
+def _guide(steps: Steps) -> Steps:
+    return bins(steps, upper=None)
+
+
 class ManyKinds:
-    """Steps of more kinds than the saddle line tells apart."""
+    """The same on a lattice, where there is no line: one record replaced, thousands of rates, heavy tails."""
 
     name = LATTICE
 

@@ -1,5 +1,6 @@
 """Runs before their first step, features, and plain DP-SGD."""
 
+import functools
 import itertools
 from pathlib import Path
 
@@ -8,12 +9,12 @@ import torch
 from torch import nn
 
 from dptheory import privacy
-from dptheory.training import runs
+from dptheory.training import networks, runs
 from dptheory.training.audits import _draws
 from dptheory.training.data import Images, standardised
 from dptheory.training.engine import PartitionBatches
 from dptheory.training.engine._optimizer import exact_products
-from dptheory.training.networks import layer_slices, scattering_features, small_tanh_cnn
+from dptheory.training.networks import layer_slices, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, Step, _prepare, accuracy, dp_sgd, pick_device, sampling_rate
 from tests.refused import refused
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
@@ -138,6 +139,7 @@ def test_a_mechanism_is_told_steps_and_its_stream(monkeypatch: pytest.MonkeyPatc
 
 
 # --- Scattering coefficients are computed once for the same images, and are the same from the file
+scattering_features = functools.partial(networks.scattering_features, normalised=True)
 PIXELS = torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
@@ -148,7 +150,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setenv("DPTHEORY_DATA", str(tmp_path))
     monkeypatch.setattr(_prepare, "_LEAST", 5)
     monkeypatch.setattr(
-        _prepare, "scattering_features", lambda pixels: found.append(len(pixels)) or scattering_features(pixels)
+        _prepare,
+        "scattering_features",
+        lambda pixels, normalised: (
+            found.append(len(pixels)) or networks.scattering_features(pixels, normalised=normalised)
+        ),
     )
     return found
 

@@ -185,6 +185,16 @@ def test_physical_batches_change_nothing_but_rounding(tmp_path: Path) -> None:
         torch.testing.assert_close(x, y, atol=1e-5, rtol=1e-4)
 
 
+def test_the_records_of_all_parts_take_the_same_memory() -> None:
+    run = runs.prepare(tiny_config(physical_batch_size=5), CPU)
+    places = set()
+    for part in (torch.tensor([3, 1, 4, 1, 5]), torch.tensor([2]), torch.tensor([6, 0, 7])):
+        found = _train._records(run, part)
+        places.add(found.data_ptr())
+        assert torch.equal(found, run.train.pixels[part])
+    assert len(places) == 1
+
+
 def test_stops_before_the_budget_would_be_exceeded(tmp_path: Path) -> None:
     config = tiny_config(SPARSE, epsilon=8.0, epochs=30)
     run = runs.train(config, CPU, tmp_path, resume=False)

@@ -105,7 +105,7 @@ def has_a_run_half_made(worker: subprocess.Popen) -> bool:
 def test_a_worker_that_is_killed_loses_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A study spread over two workers, one of which is killed in the middle of a run, has the results of a study made here."""
     monkeypatch.setattr(_prepare, "load", load)
-    wanted = real_study(tmp_path / "study", epochs=30)
+    wanted = real_study(tmp_path / "study", epochs=12)
     there, here = (Places(results=tmp_path / name / "results", state=tmp_path / name / "state") for name in "ab")
     assert sweep(wanted, places=here, executor=Here(), allow_dirty=True).complete
     with started(tmp_path, workers=2) as (address, workers):

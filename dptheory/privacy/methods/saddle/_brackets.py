@@ -64,25 +64,32 @@ class SaddleLine:
 
 
 @functools.lru_cache(maxsize=64)
-def bins(steps: Steps, *, upper: bool, most: int = MOST_KINDS) -> Steps:
-    """At most so many kinds: each step with no more noise and no lower rate than it has, or the other way round."""
+def bins(steps: Steps, *, upper: bool | None, most: int = MOST_KINDS) -> Steps:
+    """At most so many kinds: each step with no more noise and no lower rate than it has, or the other way round.
+
+    ``upper``: which of both; None for kinds of about the same law, for what is no bound.
+    """
     found, width = steps, 1e-4
     while len(found) > most:
         groups: dict[tuple[int, int], list[Step]] = {}
         for step in steps:
             key = math.floor(math.log(step.noise_multiplier) / width), math.floor(math.log(step.sampling_rate) / width)
             groups.setdefault(key, []).append(step)
-        one, other = (min, max) if upper else (max, min)
+        one, other = (_middle, _middle) if upper is None else (min, max) if upper else (max, min)
         found = tuple(
             Step(
-                noise_multiplier=one(step.noise_multiplier for step in group),
-                sampling_rate=other(step.sampling_rate for step in group),
+                noise_multiplier=one([step.noise_multiplier for step in group]),
+                sampling_rate=other([step.sampling_rate for step in group]),
                 count=sum(step.count for step in group),
             )
             for group in groups.values()
         )
         width *= 2
     return found
+
+
+def _middle(values: list[float]) -> float:
+    return (min(values) + max(values)) / 2
 
 
 def nearly_alike(steps: Steps) -> bool:

@@ -91,7 +91,7 @@ def _quickly(steps: Losses, delta: float, enough: float) -> tuple[float, float, 
     epsilon = _search(steps, delta, largest)
     lines = lines_near(steps, epsilon, enough)
     for _ in range(_AGAIN):
-        lower, upper = _around(lines, lines.delta_bracket, delta, (0.0, largest))
+        lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, largest))
         below, above = lines.delta_bracket(upper)
         width = (above - below) / above
         if (
@@ -153,7 +153,7 @@ def _carefully(steps: Losses, delta: float, enough: float) -> tuple[float, float
         if lines is not None and narrow(below, above) and delta / 1.5 < above < 1.5 * delta:
             bracket = _held(steps, lines)
             try:
-                return *_around(lines, bracket, delta, (low, high)), bracket
+                return *ends_around(lines, bracket, delta, (low, high)), bracket
             except Unresolved:
                 break
         if below >= delta:
@@ -229,7 +229,7 @@ def _held(steps: Losses, lines: Lines) -> Curve:
     return lambda epsilon: _both(steps, lines, epsilon)
 
 
-def _around(lines: Lines, bracket: Curve, delta: float, ends: tuple[float, float]) -> tuple[float, float]:
+def ends_around(lines: Lines, bracket: Curve, delta: float, ends: tuple[float, float]) -> tuple[float, float]:
     """The ends of the bracket of epsilon, by lines that serve there."""
     epsilon, slope = min(max(lines.epsilon, ends[0]), ends[1]), math.nan
     for _ in range(_TURNS):
