@@ -16,8 +16,8 @@ import pytest
 import dptheory
 from dptheory import _validate, claims
 from tests.calls import Calls, descent, embedding, index, ledger, planning, privacy, pruning
-from tests.calls.judgement import outcome
-from tests.calls.limits import limits
+from tests.calls.judgement import limits, outcome
+from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
 from tests.calls.ranges import beyond
 from tests.calls.refusals import ALONE, TOGETHER, WHOLE
 from tests.calls.walk import callables, failures, modules
@@ -141,3 +141,18 @@ def test_no_number_hides_in_a_mask_or_a_time(value: object) -> None:
 def test_a_row_of_integers_has_an_order_and_no_mask(value: object) -> None:
     with refused("layer_sizes"):
         _validate.integers("layer_sizes", value, 1, 1000)
+
+
+# --- a number is a number: NumPy's narrow ones, arrays without dimensions and numbers of other libraries change no result ---
+
+
+@every(sorted(CALLABLES.keys() & CALLS.keys()))
+def test_numbers_of_any_kind_give_what_plain_ones_give(name: str) -> None:
+    for one in CALLS[name]:
+        narrow_numbers_change_nothing(CALLABLES[name], one)
+
+
+@every(sorted(CALLABLES.keys() & CALLS.keys()))
+def test_nothing_is_calculated_with_a_number_as_given(name: str) -> None:
+    for one in CALLS[name]:
+        nothing_is_calculated_with_as_given(CALLABLES[name], one)

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import dptheory.training
-from tests.calls.judgement import outcome
-from tests.calls.limits import limits
+from tests.calls.judgement import limits, outcome
 from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
 from tests.calls.ranges import beyond, refused_ends
 from tests.calls.training import CALLS

@@ -14,7 +14,7 @@ import pytest
 from dptheory import claims, pruning
 from dptheory.checks import EqualityCheck
 from dptheory.claims import Verdict
-from tests.mutants import bench, holders, special
+from tests.mutants import bench, holders, moves
 from tests.mutants.moves import MOVES, moved, same
 from tests.mutants.regions import regions
 from tests.mutants.surface import Leaf, Target, leaves, targets
@@ -36,7 +36,7 @@ def _target(calculator: object) -> Target:
 
 @pytest.mark.mutants
 @pytest.mark.parametrize(
-    ("calculator", "mutation"), special.SPECIAL, ids=[f"{i}-{c.__name__}" for i, (c, _) in enumerate(special.SPECIAL)]
+    ("calculator", "mutation"), moves.SPECIAL, ids=[f"{i}-{c.__name__}" for i, (c, _) in enumerate(moves.SPECIAL)]
 )
 def test_a_wrong_calculator_is_refused(calculator, mutation) -> None:  # type: ignore[no-untyped-def]
     assert holders.is_refused(_target(calculator), mutation)

@@ -151,7 +151,8 @@ class Composition:
             delta: in [1e-30, 0.99].
             direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
             certified: an enclosure in ball arithmetic (needs python-flint), which assumes nothing of rounding: of noisy values
-                alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps; some seconds per kind of step.
+                alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps, some seconds per kind of step; or of whole epochs of
+                random allocation, one participation, alone and add-remove, where steps per epoch are few against the epochs.
             rtol: in (0, 1); of noisy values, the relative width of delta at which nothing is asked that takes seconds. In most
                 settings the bracket is some 1e-9 wide at once; where it is not, less makes it narrower, and takes longer.
 

@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import scipy
-from scipy.special import erf, erfc, erfinv, log_ndtr, ndtri, ndtri_exp
 
 from dptheory import _validate, pruning
 
@@ -71,7 +70,7 @@ def signed_captured_energy(*, keep_share: float, snr: float) -> float:
     rho = _reliability(_validate.real("snr", snr, 0.0))
     if keep_share == 1.0:
         return 1.0
-    y = -float(ndtri(keep_share))
+    y = -float(scipy.special.ndtri(keep_share))
     return keep_share + rho * y * math.exp(-(y**2) / 2) / math.sqrt(2 * math.pi)
 
 
@@ -105,16 +104,20 @@ def sparse_captured_energy(*, keep_share: float, snr: float, nonzero_share: floa
 
     # The smaller side of the law keeps its digits: the tail above y in logarithms, or the mass within y.
     if keep_share <= 0.5:
-        lowest = -float(ndtri_exp(math.log(keep_share) - math.log(2.0)))
+        lowest = -float(scipy.special.ndtri_exp(math.log(keep_share) - math.log(2.0)))
         logs = np.log([nonzero_share, 1 - nonzero_share]) if nonzero_share < 1.0 else np.array([0.0, -math.inf])
 
         def surplus(y: float) -> float:
-            return float(np.logaddexp(*(logs + math.log(2.0) + log_ndtr([-y / spread, -y])))) - math.log(keep_share)
+            return float(np.logaddexp(*(logs + math.log(2.0) + scipy.special.log_ndtr([-y / spread, -y])))) - math.log(
+                keep_share
+            )
     else:
-        lowest = math.sqrt(2) * float(erfinv(1 - keep_share))
+        lowest = math.sqrt(2) * float(scipy.special.erfinv(1 - keep_share))
 
         def surplus(y: float) -> float:
-            inside = nonzero_share * erf(y / spread / math.sqrt(2)) + (1 - nonzero_share) * erf(y / math.sqrt(2))
+            inside = nonzero_share * scipy.special.erf(y / spread / math.sqrt(2)) + (
+                1 - nonzero_share
+            ) * scipy.special.erf(y / math.sqrt(2))
             return 1 - float(inside) / (1 - keep_share)
 
     low, high = 0.999999 * lowest, 1.000001 * lowest * spread
@@ -134,7 +137,7 @@ def _reliability(snr: float) -> float:
 
 def _tail(y: float) -> float:
     """P(|N(0, 1)| > y)."""
-    return float(erfc(y / math.sqrt(2)))
+    return float(scipy.special.erfc(y / math.sqrt(2)))
 
 
 def _checked_share(value: float) -> float:

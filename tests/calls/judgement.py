@@ -1,19 +1,42 @@
-"""What may come of a call with a bad argument, and running one under a limit of work."""
+"""What a call did, and what keeps a call with bad values from taking the machine with it."""
 
 import dataclasses
+import faulthandler
 import functools
 import inspect
 import math
 import re
+import resource
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from dptheory.errors import ArgumentError
+
+_MOST_MEMORY = 3 * 2**30
+_STUCK = 300.0  # seconds: only a call that C code never returns from
+
+
+@contextmanager
+def limits() -> Iterator[None]:
+    """Memory that asks for the impossible fails at once; a call stuck in C code ends the process with its traceback."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY if hard < 0 else min(hard, _MOST_MEMORY), hard))
+    faulthandler.dump_traceback_later(_STUCK, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+# --- What may come of a call with a bad argument, and running one under a limit of work.
+
 
 MOST_EVENTS = 5_000_000
 """Calls and returns of functions that one call may make: deterministic, whatever else the machine does."""

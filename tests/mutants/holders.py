@@ -1,6 +1,8 @@
 """Who holds a calculator: the claims that name it, and named tests where no claim does."""
 
 import functools
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -255,3 +257,23 @@ def is_refused(target: Target, mutation: Callable[[Calculator], Calculator]) -> 
             if recorded.refuses(target):
                 return True
     return False
+
+
+def main(arguments: list[str]) -> None:
+    """List the surviving mutants of some calculators, or of all: ``python -m tests.mutants.holders convergence freezing``."""
+    prefixes = tuple(arguments) or ("",)
+    for target in targets():
+        if not target.name.startswith(prefixes):
+            continue
+        start = time.process_time()
+        found = outcomes(target)
+        alive = [one for one in found if one.noticed is None]
+        held_by = ", ".join(claim.id for claim in holders(target)) or "no claim"
+        seconds = time.process_time() - start
+        print(f"{target.name} ({held_by}): {len(alive)} of {len(found)} survive, {seconds:.1f} s", flush=True)
+        for one in alive:
+            print(f"    {one.mutant}: {one.reason}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -2,7 +2,6 @@ import math
 from fractions import Fraction
 
 import scipy
-from scipy.special import ndtr
 
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 
@@ -59,7 +58,7 @@ def _(ratio: float) -> Sides:
 
 def _least_epsilon(ratio: float, delta: float, threshold: float) -> float:
     """What two zero-mean normal coordinates of variances ratio and 1 need: the event |x| > threshold."""
-    likely, unlikely = 2 * ndtr(-threshold / math.sqrt(ratio)), 2 * ndtr(-threshold)
+    likely, unlikely = 2 * scipy.special.ndtr(-threshold / math.sqrt(ratio)), 2 * scipy.special.ndtr(-threshold)
     return math.log((likely - delta) / unlikely)
 
 
@@ -84,5 +83,5 @@ def _(ratio: float, delta: float, threshold: float) -> Sides:
 def _(noise: float) -> Sides:
     """that event, at several sizes of the noise: does the mean, one record apart, make it less likely?"""
     spread, threshold = noise * math.sqrt(104.0), 10 * noise
-    moved = ndtr((-threshold - 1) / spread) + ndtr((-threshold + 1) / spread)
-    return False, lambda: bool(moved < 2 * ndtr(-threshold / spread)), True
+    moved = scipy.special.ndtr((-threshold - 1) / spread) + scipy.special.ndtr((-threshold + 1) / spread)
+    return False, lambda: bool(moved < 2 * scipy.special.ndtr(-threshold / spread)), True

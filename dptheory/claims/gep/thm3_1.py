@@ -4,7 +4,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal
 
-from scipy.special import erfinv
+import scipy
 
 from dptheory import embedding, privacy
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
@@ -276,7 +276,7 @@ def unbounded_slack(epsilon: float, log_delta: float) -> float:
     The stated noise is at least 4 sqrt(2 L) erfinv(delta) / epsilon times the least.
     """
     delta = math.exp(log_delta)
-    floor = 4 * math.sqrt(-2 * log_delta) * float(erfinv(delta)) / epsilon
+    floor = 4 * math.sqrt(-2 * log_delta) * float(scipy.special.erfinv(delta)) / epsilon
     return embedding.noise_ratio_excess(epsilon=epsilon, delta=delta) / floor - 1
 
 

@@ -8,7 +8,6 @@ from typing import get_args
 
 import numpy as np
 import scipy
-from scipy.special import gammaln, logsumexp
 
 from dptheory import privacy, pruning
 from dptheory._arrays import Array
@@ -82,8 +81,11 @@ def _trimmed_entry(dim: int, share: float) -> float:
     """log P(j), j about ``share`` of the largest, for K = d/2 and the farthest pair: C(K, x)^2 e^(2 theta x), x = (K + j) / 2."""
     keep = dim // 2
     x = np.arange(keep + 1.0)
-    logs = 2 * (gammaln(keep + 1) - gammaln(x + 1) - gammaln(keep - x + 1)) + 2 * _THETA * x
-    return float(logs[round(keep * (1 + share) / 2)] - logsumexp(logs))
+    logs = (
+        2 * (scipy.special.gammaln(keep + 1) - scipy.special.gammaln(x + 1) - scipy.special.gammaln(keep - x + 1))
+        + 2 * _THETA * x
+    )
+    return float(logs[round(keep * (1 + share) / 2)] - scipy.special.logsumexp(logs))
 
 
 def _stated_entry(dim: int, share: float) -> float:
@@ -106,7 +108,10 @@ def _omitted(dim: int, keep: int, pairs: int, theta: float) -> float:
         mean = keep / (1 + math.exp(-tau - 2 * theta)) + (dim - keep) / (1 + math.exp(-tau))
         low, high = (tau, high) if mean < keep else (low, tau)
     swaps = np.arange(min(keep, dim - keep) + 1.0)
-    total = logsumexp(_log_comb(keep, swaps) + _log_comb(dim - keep, swaps) - 2 * theta * swaps) + 2 * theta * keep
+    total = (
+        scipy.special.logsumexp(_log_comb(keep, swaps) + _log_comb(dim - keep, swaps) - 2 * theta * swaps)
+        + 2 * theta * keep
+    )
     modes = 0.0
     for trials, odds in (
         (pairs, low + 2 * theta), (pairs, low), (keep - pairs, low + 2 * theta), (dim - keep - pairs, low)
@@ -117,7 +122,7 @@ def _omitted(dim: int, keep: int, pairs: int, theta: float) -> float:
 
 
 def _log_comb(n: int, k: Array) -> Array:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    return np.asarray(scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1))
 
 
 def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
@@ -128,7 +133,7 @@ def _covers_omitted(dim: int, theta: float, shift: float) -> bool:
     logs = 2 * _log_comb(keep, x) + 2 * theta * x
     j = 2 * np.arange(keep + 1) - keep
     out = (j < law.low) | (j >= law.low + law.log_pmf.size)
-    return bool(logsumexp(logs[out]) - logsumexp(logs) <= law.log_omitted + shift)
+    return bool(scipy.special.logsumexp(logs[out]) - scipy.special.logsumexp(logs) <= law.log_omitted + shift)
 
 
 # --- one index at users' sizes: K = 1 or d - 1, one release, in closed form -------------------------------------------

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, erfc, gammaln
 
 from dptheory._arrays import Array
 
@@ -22,7 +21,7 @@ def swap_weights(dim: int, keep: int, theta: float) -> Array:
     i = np.arange(min(keep, dim - keep) + 1.0)
     logs = -2.0 * theta * i
     for size in (keep, dim - keep):
-        logs -= gammaln(i + 1) + gammaln(size - i + 1)
+        logs -= scipy.special.gammaln(i + 1) + scipy.special.gammaln(size - i + 1)
     return np.asarray(np.exp(logs - logs.max()))
 
 
@@ -62,7 +61,7 @@ def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) ->
     """
 
     def integrand(x: float) -> float:
-        behind = float(betainc(keep, dim - keep, erfc(x / math.sqrt(2))))
+        behind = float(scipy.special.betainc(keep, dim - keep, scipy.special.erfc(x / math.sqrt(2))))
         return 2 * x * x * float(scipy.stats.norm.pdf(x)) * (other * behind + member * (1 - behind))
 
     middle = float(scipy.stats.norm.isf(keep / dim / 2))

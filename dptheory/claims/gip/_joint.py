@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy.special import ndtr
 
 from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Row, Sides
@@ -28,7 +27,13 @@ def _gaussian_spent(mu: float, delta: float) -> float:
     """Epsilon at which the exact delta of the Gaussian mechanism with sensitivity / noise = mu is this one."""
 
     def excess(epsilon: float) -> float:
-        return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)) - delta
+        return (
+            float(
+                scipy.special.ndtr(mu / 2 - epsilon / mu)
+                - math.exp(epsilon) * scipy.special.ndtr(-mu / 2 - epsilon / mu)
+            )
+            - delta
+        )
 
     return 0.0 if excess(0.0) <= 0 else float(scipy.optimize.brentq(excess, 0.0, 100.0, xtol=1e-13))
 
@@ -213,7 +218,9 @@ def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
     total = 0.0
     for chance, loss in ((up, 2 * theta), (1 - up, -2 * theta)):
         left = epsilon - loss
-        total += chance * float(ndtr(mu / 2 - left / mu) - math.exp(left) * ndtr(-mu / 2 - left / mu))
+        total += chance * float(
+            scipy.special.ndtr(mu / 2 - left / mu) - math.exp(left) * scipy.special.ndtr(-mu / 2 - left / mu)
+        )
     return total
 
 

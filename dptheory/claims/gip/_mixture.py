@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from dptheory import privacy
 from dptheory.claims.gip import _finite
@@ -78,5 +78,5 @@ def values_curve(order: float, rate: float, sigma: float) -> float:
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """log of the exact delta of the Gaussian mechanism with sensitivity / noise = mu."""
-    near, far = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    near, far = scipy.special.log_ndtr(mu / 2 - epsilon / mu), epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
     return float(near + math.log(-math.expm1(far - near)))

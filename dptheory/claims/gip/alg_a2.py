@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
 
 from dptheory import pruning
 from dptheory._arrays import Array
@@ -61,8 +61,11 @@ def _half_law(swaps: int) -> float:
     """log P(i) for d = 2K, from the gamma function."""
     keep, theta = _HALF.keep, _HALF.theta
     i = np.arange(keep + 1.0)
-    logs = 2 * (gammaln(keep + 1) - gammaln(i + 1) - gammaln(keep - i + 1)) - 2 * theta * i
-    return float(logs[swaps] - logsumexp(logs))
+    logs = (
+        2 * (scipy.special.gammaln(keep + 1) - scipy.special.gammaln(i + 1) - scipy.special.gammaln(keep - i + 1))
+        - 2 * theta * i
+    )
+    return float(logs[swaps] - scipy.special.logsumexp(logs))
 
 
 def _swap_entries(sizes: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, int, int, int]]:

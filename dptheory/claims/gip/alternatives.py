@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import scipy
-from scipy.special import erf, erfc
 
 from dptheory import pruning
 from dptheory._arrays import Array
@@ -136,8 +135,8 @@ def _released_by_parts(dim: int, keep: int, sigma_g: float, noise_std: float) ->
     The energy kept is that of the largest, or of all but the smallest, of d normal entries: a quadrature.
     """
     size = np.linspace(0.0, 12.0, 40_001)  # of an entry of r over its deviation
-    largest = float(np.trapezoid(1 - erf(size / math.sqrt(2)) ** dim, size**2))
-    smallest = float(np.trapezoid(erfc(size / math.sqrt(2)) ** dim, size**2))
+    largest = float(np.trapezoid(1 - scipy.special.erf(size / math.sqrt(2)) ** dim, size**2))
+    smallest = float(np.trapezoid(scipy.special.erfc(size / math.sqrt(2)) ** dim, size**2))
     kept = largest if keep == 1 else dim - smallest
     total = sigma_g**2 + noise_std**2
     given_r = sigma_g**2 * noise_std**2 / total

@@ -4,7 +4,6 @@ from functools import cache, partial
 
 import numpy as np
 import scipy
-from scipy.special import gammaln
 
 from dptheory import gradients, pruning
 from dptheory._arrays import Array
@@ -89,7 +88,7 @@ def _slope_by_gamma(dim: int) -> float:
     """Gamma((d+1)/2) / (sqrt(2) Gamma(d/2+1)); by its expansion in 1/d where the Gamma functions lose digits."""
     if dim > 10_000:
         return (1 - 0.25 / dim + 1 / 32 / dim**2) / math.sqrt(dim)
-    return math.exp(gammaln((dim + 1) / 2) - gammaln(dim / 2 + 1)) / math.sqrt(2)
+    return math.exp(scipy.special.gammaln((dim + 1) / 2) - scipy.special.gammaln(dim / 2 + 1)) / math.sqrt(2)
 
 
 def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float, groups: int) -> Array:

@@ -2,7 +2,7 @@ import math
 from functools import partial
 
 import numpy as np
-from scipy.special import ive
+import scipy
 
 from dptheory import gradients
 from dptheory._arrays import Array
@@ -19,7 +19,7 @@ def _low_dimensional_cosine(dim: int, snr: float) -> float:
     """E cos in one dimension (the error function) and in the plane (modified Bessel functions)."""
     if dim == 1:
         return math.erf(snr / math.sqrt(2))
-    return math.sqrt(math.pi / 8) * snr * float(ive(0, snr**2 / 4) + ive(1, snr**2 / 4))
+    return math.sqrt(math.pi / 8) * snr * float(scipy.special.ive(0, snr**2 / 4) + scipy.special.ive(1, snr**2 / 4))
 
 
 def _tighter_slack(dim: float, snr: float) -> float:

@@ -3,7 +3,7 @@ import math
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaincinv
+import scipy
 
 from dptheory import pruning
 from dptheory._arrays import Array
@@ -20,7 +20,7 @@ def _norms(rng: np.random.Generator, n: int, dim: int) -> Array:
 
 
 def _norm_by_quantiles(dim: int, sigma_g: float) -> float:
-    square = 2.0 * gammaincinv(dim / 2, (np.arange(4000) + 0.5) / 4000)
+    square = 2.0 * scipy.special.gammaincinv(dim / 2, (np.arange(4000) + 0.5) / 4000)
     return sigma_g * float(np.sqrt(square).mean())
 
 

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import scipy
-from scipy.special import ndtr
 
 from dptheory import privacy
 from dptheory._arrays import Array
@@ -156,7 +155,9 @@ def _(order: int, rate: float, sigma: float) -> Sides:
 def _gaussian_delta(energy: Array | float, epsilon: float) -> Array:
     """H_epsilon(v): delta(epsilon) of N(0, 1) against N(sqrt(v), 1)."""
     mu = np.sqrt(np.maximum(energy, 1e-300))
-    return np.asarray(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+    return np.asarray(
+        scipy.special.ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * scipy.special.ndtr(-mu / 2 - epsilon / mu)
+    )
 
 
 @cache

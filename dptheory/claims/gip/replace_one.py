@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import scipy
-from scipy.special import ndtr
 
 from dptheory import privacy
 from dptheory._arrays import Array
@@ -23,7 +22,10 @@ def opposite_delta(scale: float, rate: float, epsilon: float) -> float:
         return scale * x - scale**2 / 2 - float(np.logaddexp(epsilon - scale * x - scale**2 / 2, log_c))
 
     edge = scipy.optimize.brentq(excess, -1e5, 1e5)
-    return float(rate * (ndtr(scale - edge) - a * ndtr(-scale - edge) - c * ndtr(-edge)))
+    return float(
+        rate
+        * (scipy.special.ndtr(scale - edge) - a * scipy.special.ndtr(-scale - edge) - c * scipy.special.ndtr(-edge))
+    )
 
 
 def pair_delta(first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
@@ -42,7 +44,7 @@ def pair_delta(first: float, second: float, angle: float, rate: float, epsilon: 
         strike = 1 - c * np.exp(first * z - first**2 / 2)
         mean = along * z - float(u @ u) / 2
         d = (np.log(np.maximum(strike, 1e-300) / a) - mean) / spread
-        value = strike * ndtr(d) - a * np.exp(mean + spread**2 / 2) * ndtr(d - spread)
+        value = strike * scipy.special.ndtr(d) - a * np.exp(mean + spread**2 / 2) * scipy.special.ndtr(d - spread)
         return np.where(strike > 0, value, 0.0) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
     # panels that end where the strike vanishes, and narrow ones around where the option is at the money: a kink at worst lies

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy
-from scipy.special import entr, expit, logsumexp, rel_entr
 
 from dptheory import pruning
 from dptheory._arrays import Array
@@ -45,20 +44,22 @@ def _logistic(share: float, rho: float, length: float) -> float:
     """Share retained where every entry is kept on its own, with log-odds sqrt(8 rho) |g_j| / C - c."""
     rate = math.sqrt(8 * rho) * length / math.sqrt(_DIM)
     edge = 40 + 12 * rate
-    offset = scipy.optimize.brentq(lambda c: float(_DENSITY @ expit(rate * _X - c)) - share, -edge, edge, xtol=1e-13)
-    return float(_DENSITY @ ((_X**2 - 1) * expit(rate * _X - offset))) / _top_gain(share)
+    offset = scipy.optimize.brentq(
+        lambda c: float(_DENSITY @ scipy.special.expit(rate * _X - c)) - share, -edge, edge, xtol=1e-13
+    )
+    return float(_DENSITY @ ((_X**2 - 1) * scipy.special.expit(rate * _X - offset))) / _top_gain(share)
 
 
 def _primal(share: float, slope: float) -> tuple[float, float]:
     """Gain and information of the selection p with log-odds slope x^2 - c, by quadrature."""
 
     def chance(x: float, offset: float) -> float:
-        return float(expit(slope * (x * x - 1) - offset))
+        return float(scipy.special.expit(slope * (x * x - 1) - offset))
 
     def mean(offset: float, of: int) -> float:
         def integrand(x: float) -> float:
             p = chance(x, offset)
-            nats = float(rel_entr(p, share) + rel_entr(1 - p, 1 - share))
+            nats = float(scipy.special.rel_entr(p, share) + scipy.special.rel_entr(1 - p, 1 - share))
             return 2 * float(scipy.stats.norm.pdf(x)) * (p, (x * x - 1) * p, nats)[of]
 
         edge = math.sqrt(max(1 + offset / slope, 0.01))
@@ -83,14 +84,18 @@ def _channel(*, a0: float, a1: float, a2: float, joint: float, tilt: float) -> t
     bits = np.array(list(itertools.product((0, 1), repeat=3)), dtype=np.float64)
     size = bits.sum(axis=1)
     logs = (bits * [a0, a1, a2]) @ bits.T + joint * size * (size - 1)  # row: the bits, column: the subset
-    laws = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-    other = np.exp(tilt * size - logsumexp(tilt * size))
-    spent = float(rel_entr(laws, other).sum(axis=1).mean())
+    laws = np.exp(logs - scipy.special.logsumexp(logs, axis=1, keepdims=True))
+    other = np.exp(tilt * size - scipy.special.logsumexp(tilt * size))
+    spent = float(scipy.special.rel_entr(laws, other).sum(axis=1).mean())
     learned = 0.0
     for j in range(3):
         kept = laws @ bits[:, j]
         chances = np.array([kept[bits[:, j] == bit].mean() for bit in (0, 1)])
-        learned += float(entr(kept.mean()) + entr(1 - kept.mean()) - (entr(chances) + entr(1 - chances)).mean())
+        learned += float(
+            scipy.special.entr(kept.mean())
+            + scipy.special.entr(1 - kept.mean())
+            - (scipy.special.entr(chances) + scipy.special.entr(1 - chances)).mean()
+        )
     return spent, learned
 
 
@@ -99,13 +104,15 @@ _ORDERS = np.logspace(-4, 4, 601)[:, None] + 1
 
 def _order_share(first: Array, second: Array, orders: Array) -> Array:
     """D_a / a of two laws given by logarithms, over the orders."""
-    return np.asarray(logsumexp(orders * first + (1 - orders) * second, axis=1) / (orders[:, 0] - 1) / orders[:, 0])
+    return np.asarray(
+        scipy.special.logsumexp(orders * first + (1 - orders) * second, axis=1) / (orders[:, 0] - 1) / orders[:, 0]
+    )
 
 
 def _group_share(order: float, step: float, middle: float, last: float) -> float:
     """D_a of the ends of a chain of three laws, over a times the largest zCDP of a link."""
     heights = np.array([0.0, middle, 1.0])
-    chain = [step * c * heights - logsumexp(step * c * heights) for c in (0.0, 1.0, 1.0 + last)]
+    chain = [step * c * heights - scipy.special.logsumexp(step * c * heights) for c in (0.0, 1.0, 1.0 + last)]
     links = [pair for one in itertools.pairwise(chain) for pair in (one, one[::-1])]
     rho = max(float(_order_share(*pair, _ORDERS).max()) for pair in links)
     return float(_order_share(chain[0], chain[2], np.array([[order]]))[0]) / rho

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import scipy
-from scipy.special import ndtr
 
 from dptheory import privacy
 from dptheory._arrays import Array
@@ -320,7 +319,11 @@ def _half_line(scale: float, against: float, still: float) -> float:
 
     log_still = math.log(still) if still > 0 else -math.inf
     edge = scipy.optimize.brentq(excess, -1e5, 1e5)
-    return float(ndtr(scale - edge) - against * ndtr(-scale - edge) - still * ndtr(-edge))
+    return float(
+        scipy.special.ndtr(scale - edge)
+        - against * scipy.special.ndtr(-scale - edge)
+        - still * scipy.special.ndtr(-edge)
+    )
 
 
 def farthest_and_base(dim: int, keep: int, theta: float, *, scale: float, rate: float, gamma: float) -> float:

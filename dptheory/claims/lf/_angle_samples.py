@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dptheory._arrays import Array
 
@@ -51,7 +51,7 @@ def private_cosines(rng: np.random.Generator, n: int, dim: int, snr: float, cos_
 def density_in_two_or_three(dim: int, snr: float, angle: float) -> float:
     """Density of the angle in the plane and in space, with the normal distribution function."""
     c = snr * math.cos(angle)
-    tail = math.sqrt(2 * math.pi) * math.exp(c**2 / 2) * float(ndtr(c))
+    tail = math.sqrt(2 * math.pi) * math.exp(c**2 / 2) * float(scipy.special.ndtr(c))
     radial = 1 + c * tail if dim == 2 else c + (1 + c**2) * tail
     constant = 1 / math.pi if dim == 2 else math.sin(angle) / math.sqrt(2 * math.pi)
     return constant * math.exp(-(snr**2) / 2) * radial

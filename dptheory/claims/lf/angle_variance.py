@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaln, ive
+import scipy
 
 from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
@@ -86,11 +86,11 @@ def _latitudes(dim: int, k: float, bias: float) -> tuple[Array, Array, Array]:
     width = np.concatenate([(high - low) / 2 * _WEIGHTS for low, high in pieces])
     pull = np.maximum(k * math.sin(bias) * np.cos(latitude), 1e-6)
     order = (dim - 3) / 2
-    bessel = ive(order, pull)
-    log_mean = np.log(bessel) + pull - order * np.log(pull) + order * math.log(2) + gammaln(order + 1)
+    bessel = scipy.special.ive(order, pull)
+    log_mean = np.log(bessel) + pull - order * np.log(pull) + order * math.log(2) + scipy.special.gammaln(order + 1)
     log_density = (dim - 2) * np.log(np.cos(latitude)) + k * np.sin(latitude) * math.cos(bias) + log_mean
     chances = width * np.exp(log_density - log_density.max())
-    return latitude, chances / chances.sum(), ive(order + 1, pull) / bessel
+    return latitude, chances / chances.sum(), scipy.special.ive(order + 1, pull) / bessel
 
 
 def _fixed_length_slack(dim: float, k: float, bias: float, axis: float) -> float:

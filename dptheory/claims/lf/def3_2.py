@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import scipy
-from scipy.special import gammaincinv, gammaln, hyp1f1, ndtr
 
 from dptheory import gradients
 from dptheory._arrays import Array
@@ -43,8 +42,8 @@ def _angle_at(bias: float, noise: float, twist: float) -> float:
 
 
 def _kummer(dim: int, snr: float) -> float:
-    scale = math.exp(gammaln((dim + 1) / 2) - gammaln(dim / 2 + 1)) / math.sqrt(2)
-    return snr * scale * float(hyp1f1(0.5, dim / 2 + 1, -(snr**2) / 2))
+    scale = math.exp(scipy.special.gammaln((dim + 1) / 2) - scipy.special.gammaln(dim / 2 + 1)) / math.sqrt(2)
+    return snr * scale * float(scipy.special.hyp1f1(0.5, dim / 2 + 1, -(snr**2) / 2))
 
 
 _ANGLE = Range(0.0, math.pi)
@@ -53,7 +52,7 @@ _ANGLE = Range(0.0, math.pi)
 def _mean_cos(dim: int, snr: float) -> float:
     """E (snr + z) / sqrt((snr + z)^2 + r^2), z normal and r the length of the noise across the signal."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    r2 = 2.0 * gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000)
+    r2 = 2.0 * scipy.special.gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000)
     along = (snr + nodes)[:, None]
     return float((weights / weights.sum()) @ (along / np.sqrt(along**2 + r2)).mean(axis=1))
 
@@ -212,11 +211,11 @@ def _near_mode(dim: int, share: float, turn: float) -> float:
 
 def _across(dim: int, snr: float, what: str, x: float) -> float:
     """P(angle > x) = E Phi(r cot x - snr), r the length of the noise across the signal, by equally likely values of r."""
-    r = np.sqrt(2.0 * gammaincinv((dim - 1) / 2, (np.arange(20_000) + 0.5) / 20_000))
+    r = np.sqrt(2.0 * scipy.special.gammaincinv((dim - 1) / 2, (np.arange(20_000) + 0.5) / 20_000))
     at = r / math.tan(x) - snr
     if what == "density":
         return float((np.exp(-(at**2) / 2) * r).mean()) / math.sqrt(2 * math.pi) / math.sin(x) ** 2
-    return float(ndtr(at if what == "sf" else -at).mean())
+    return float(scipy.special.ndtr(at if what == "sf" else -at).mean())
 
 
 angle_law = new_row(

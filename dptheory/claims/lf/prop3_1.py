@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import scipy
-from scipy.special import gammaincinv, gammaln, hyp1f1, ndtr
 
 from dptheory import freezing, gradients
 from dptheory._arrays import Array
@@ -254,13 +253,13 @@ def _cone_slack(lean: float, share: float, turn: float, length: float) -> float:
 
 def _even_part(n: float, y: Array) -> Array:
     """int r^{n-1} e^{-r^2/2} cosh(r y) dr over that at y = 0."""
-    return np.asarray(hyp1f1(n / 2, 0.5, y**2 / 2))
+    return np.asarray(scipy.special.hyp1f1(n / 2, 0.5, y**2 / 2))
 
 
 def _odd_part(n: float, y: Array) -> Array:
     """int r^{n-1} e^{-r^2/2} sinh(r y) dr over the even part at y = 0."""
-    mean_norm = math.sqrt(2) * math.exp(gammaln((n + 1) / 2) - gammaln(n / 2))
-    return np.asarray(mean_norm * y * hyp1f1((n + 1) / 2, 1.5, y**2 / 2))
+    mean_norm = math.sqrt(2) * math.exp(scipy.special.gammaln((n + 1) / 2) - scipy.special.gammaln(n / 2))
+    return np.asarray(mean_norm * y * scipy.special.hyp1f1((n + 1) / 2, 1.5, y**2 / 2))
 
 
 def folded_means(dim: float, snr: float) -> tuple[float, float]:
@@ -419,7 +418,7 @@ def _second_moment_fast_slack(dim: float, share: float, factor: float) -> float:
 def _mean_square_angle(dim: int, snr: float) -> float:
     """E of the squared angle between e and snr e + noise, from the normal part along e and the length across it."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    across = np.sqrt(2.0 * gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000))
+    across = np.sqrt(2.0 * scipy.special.gammaincinv((dim - 1) / 2, (np.arange(4000) + 0.5) / 4000))
     return float((weights / weights.sum()) @ np.square(np.arctan2(across, (snr + nodes)[:, None])).mean(axis=1))
 
 
@@ -541,7 +540,7 @@ def _(v1: Vector, v2: Vector, factor: Fraction) -> Sides:
 def _projected_normal(angle: float, snr: float) -> float:
     """Density of the angle between s and s + z in the plane."""
     c = snr * math.cos(angle)
-    tail = float(ndtr(c)) * math.exp(0.5 * (c * c - snr * snr)) * math.sqrt(2 * math.pi)
+    tail = float(scipy.special.ndtr(c)) * math.exp(0.5 * (c * c - snr * snr)) * math.sqrt(2 * math.pi)
     return (math.exp(-0.5 * snr * snr) + c * tail) / (2 * math.pi)
 
 
@@ -566,9 +565,9 @@ def _space_mean(snr: float, bias: float) -> float:
         """P(gamma > angle) = P(k + z < |rest| cot angle), |rest| of density r exp(-r^2/2)."""
         cot = 1 / math.tan(angle)
         return float(
-            scipy.integrate.quad(lambda r: r * math.exp(-r * r / 2) * ndtr(r * cot - sign * snr), 0, 12, epsabs=1e-12)[
-                0
-            ]
+            scipy.integrate.quad(
+                lambda r: r * math.exp(-r * r / 2) * scipy.special.ndtr(r * cot - sign * snr), 0, 12, epsabs=1e-12
+            )[0]
         )
 
     return float(scipy.integrate.quad(tail, 1e-12, math.pi - 1e-12, epsabs=1e-10)[0])
@@ -577,7 +576,7 @@ def _space_mean(snr: float, bias: float) -> float:
 def mean_by_density(dim: int, snr: float, bias: float) -> float:
     """E gamma up to three dimensions; in one and three the signal points along u or against it."""
     if dim == 1:
-        return math.pi * float(ndtr(-snr if bias == 0.0 else snr))
+        return math.pi * float(scipy.special.ndtr(-snr if bias == 0.0 else snr))
     return _plane_mean(snr, bias) if dim == 2 else _space_mean(snr, bias)
 
 
@@ -612,7 +611,7 @@ def _variance_by_tails(dim: int, snr: float, bias: float) -> float:
     )
     chances = 0.5 * top * weights * law
     at = 0.5 * math.pi * (nodes + 1)
-    above = np.array([chances @ ndtr(radius / math.tan(x) - snr * math.cos(bias)) for x in at])
+    above = np.array([chances @ scipy.special.ndtr(radius / math.tan(x) - snr * math.cos(bias)) for x in at])
     mean, square = (float(0.5 * math.pi * weights @ (factor * above)) for factor in (1.0, 2 * at))
     return square - mean**2
 
@@ -708,7 +707,7 @@ def _line_variance(batch: Batch, frozen: bool) -> float:
     """Var gamma in one dimension, sigma = 1: the angle is 0 or pi."""
     norms = np.zeros_like(batch.frozen_norms) if frozen else batch.frozen_norms
     snr = float(freezing.biased_signal(batch.rows, frozen_norms=norms, clip_norm=1.0)[0]) * len(batch.trainable)
-    return math.pi**2 * float(ndtr(snr) * ndtr(-snr))
+    return math.pi**2 * float(scipy.special.ndtr(snr) * scipy.special.ndtr(-snr))
 
 
 def _angles(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:

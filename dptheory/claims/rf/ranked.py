@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import scipy
-from scipy.special import ndtr
 
 from dptheory import privacy, sparsification
 from dptheory._arrays import Array
@@ -118,7 +117,7 @@ def _printed_step(data: tuple[Fraction, ...]) -> Fraction:
 
 def largest_distance(noise_multiplier: float) -> float:
     """The total variation distance that a Gaussian mechanism of this multiplier may have, delta(0)."""
-    return float(2 * ndtr(0.5 / noise_multiplier) - 1) if noise_multiplier else 1.0
+    return float(2 * scipy.special.ndtr(0.5 / noise_multiplier) - 1) if noise_multiplier else 1.0
 
 
 # --- checks that the two papers share ---
@@ -163,7 +162,7 @@ def _share_by_integral(keep_share: float, snr: float, density: float, signed: bo
     spread = math.sqrt(1 + snr**2 / density)
 
     def passes(y: float, scale: float) -> float:
-        return float(ndtr(-y / scale) + (0.0 if signed else ndtr(-y / scale)))
+        return float(scipy.special.ndtr(-y / scale) + (0.0 if signed else scipy.special.ndtr(-y / scale)))
 
     low, high = -40.0 * spread, 40.0 * spread
     for _ in range(200):
@@ -175,7 +174,7 @@ def _share_by_integral(keep_share: float, snr: float, density: float, signed: bo
 
     def integrand(z: float) -> float:
         s = z * snr / math.sqrt(density)
-        kept = ndtr(s - y) + (0.0 if signed else ndtr(-s - y))
+        kept = scipy.special.ndtr(s - y) + (0.0 if signed else scipy.special.ndtr(-s - y))
         return float(z * z * kept * math.exp(-z * z / 2) / math.sqrt(2 * math.pi))
 
     corner = y * math.sqrt(density) / snr
@@ -282,7 +281,9 @@ def _gaussian_excess(p: float, q: float, mu: float, epsilon: float) -> float:
     if p == 0.0 or q == 0.0:
         return p
     level = epsilon + math.log(q / p)
-    return p * float(ndtr(mu / 2 - level / mu)) - math.exp(epsilon) * q * float(ndtr(-mu / 2 - level / mu))
+    return p * float(scipy.special.ndtr(mu / 2 - level / mu)) - math.exp(epsilon) * q * float(
+        scipy.special.ndtr(-mu / 2 - level / mu)
+    )
 
 
 def ranked_delta(sigma: float, epsilon: float, angle: float, gap: float) -> float:
@@ -290,8 +291,8 @@ def ranked_delta(sigma: float, epsilon: float, angle: float, gap: float) -> floa
 
     The example adds (cos, sin) of the angle to the sum, C = 1; the entries are ``gap`` apart without it.
     """
-    p = float(ndtr((gap + math.cos(angle) - math.sin(angle)) / (math.sqrt(2) * sigma)))
-    q = float(ndtr(gap / (math.sqrt(2) * sigma)))
+    p = float(scipy.special.ndtr((gap + math.cos(angle) - math.sin(angle)) / (math.sqrt(2) * sigma)))
+    q = float(scipy.special.ndtr(gap / (math.sqrt(2) * sigma)))
     pairs = ((p, q), (1 - p, 1 - q))
     return sum(_gaussian_excess(first, second, 1 / sigma, epsilon) for first, second in pairs)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy.special import gammaincc, gammaincinv
 
 from dptheory import gradients, sparsification
 from dptheory._arrays import Array
@@ -115,7 +114,7 @@ def split_moments(grad_norm: float, dim: int, deviation: float, bound: float) ->
     weights = np.exp(-(nodes**2) / 2)
     weights /= weights.sum()
     along = (grad_norm + deviation * nodes)[:, None]
-    across = deviation**2 * 2.0 * gammaincinv((dim - 1) / 2, (np.arange(1000) + 0.5) / 1000)
+    across = deviation**2 * 2.0 * scipy.special.gammaincinv((dim - 1) / 2, (np.arange(1000) + 0.5) / 1000)
     square = along**2 + across
     slope = float(weights @ (np.minimum(1.0, bound / np.sqrt(square)) * along).mean(axis=1)) / grad_norm
     second = float(weights @ np.minimum(square, bound**2).mean(axis=1))
@@ -125,7 +124,7 @@ def split_moments(grad_norm: float, dim: int, deviation: float, bound: float) ->
         "shortfall": 1.0 - slope,
         "second_moment": second,
         "variance": second - (slope * grad_norm) ** 2,
-        "clip_probability": float(weights @ gammaincc((dim - 1) / 2, rest / 2)),
+        "clip_probability": float(weights @ scipy.special.gammaincc((dim - 1) / 2, rest / 2)),
     }
 
 

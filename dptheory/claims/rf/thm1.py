@@ -6,7 +6,6 @@ from functools import cache, partial
 
 import numpy as np
 import scipy
-from scipy.special import gammainc, gammaincc
 
 from dptheory import gradients
 from dptheory._arrays import Array
@@ -39,7 +38,7 @@ def gamma_max(shape: float, n: int) -> float:
     """E max of n draws of Gamma(shape, shape), by quadrature of its own law."""
 
     def missed(x: float) -> float:
-        above = float(gammaincc(shape, shape * x))
+        above = float(scipy.special.gammaincc(shape, shape * x))
         return -math.expm1(n * math.log1p(-above)) if above < 1.0 else 1.0
 
     top = 1.0 + (60.0 + 3.0 * math.sqrt(60.0 * shape)) / shape
@@ -94,7 +93,7 @@ def _ruben_max(eigenvalues: Sequence[float], n: int) -> float:
     mixture = np.array(weights)
 
     def missed(x: float) -> float:
-        below = float(mixture @ gammainc(shapes, x / (2.0 * scale)))
+        below = float(mixture @ scipy.special.gammainc(shapes, x / (2.0 * scale)))
         return -math.expm1(n * math.log(below)) if 0.0 < below < 1.0 else float(below <= 0.0)
 
     top = max(eigenvalues) * (len(eigenvalues) + 2 * math.log(n) + 70)

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import scipy
-from scipy.special import betaincinv
 
 from dptheory import gradients
 from dptheory._arrays import Array
@@ -117,7 +116,7 @@ def _(batch: Batch, mask: tuple[int, ...]) -> Sides:
 
 def _ratio_by_beta(dim: int, keep: int) -> float:
     """|m * xi|^2 / |xi|^2 is Beta(K/2, (d-K)/2): the mean root of equally likely values."""
-    values = betaincinv(keep / 2, (dim - keep) / 2, (np.arange(20_000) + 0.5) / 20_000)
+    values = scipy.special.betaincinv(keep / 2, (dim - keep) / 2, (np.arange(20_000) + 0.5) / 20_000)
     return float(np.sqrt(values).mean())
 
 

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import scipy
-from scipy.special import gammainc, gammaincc, gammaln
 
 from dptheory import convergence, gradients, sparsification
 from dptheory._arrays import Array
@@ -23,7 +22,9 @@ def _mixture(noncentrality: float) -> tuple[Array, Array]:
     mean = noncentrality / 2
     reach = _REACH * math.sqrt(mean) + 5 * _REACH
     j = np.arange(max(0.0, math.floor(mean - reach)), math.ceil(mean + reach) + 1)
-    chances = np.exp(j * math.log(mean) - mean - gammaln(j + 1)) if mean > 0 else (j == 0).astype(np.float64)
+    chances = (
+        np.exp(j * math.log(mean) - mean - scipy.special.gammaln(j + 1)) if mean > 0 else (j == 0).astype(np.float64)
+    )
     return j, chances / chances.sum()
 
 
@@ -32,16 +33,18 @@ def clip_slope(size: float, entries: int, deviation: float, clip: float) -> floa
     j, chances = _mixture((size / deviation) ** 2)
     half, cut = entries / 2 + 1 + j, (clip / deviation) ** 2 / 2
     # E chi_n^-1 over chi_n > C / s: a gamma function with one degree of freedom less
-    beyond = np.exp(gammaln(half - 0.5) - gammaln(half)) * gammaincc(half - 0.5, cut)
-    return float(chances @ (gammainc(half, cut) + math.sqrt(cut) * beyond))
+    beyond = np.exp(scipy.special.gammaln(half - 0.5) - scipy.special.gammaln(half)) * scipy.special.gammaincc(
+        half - 0.5, cut
+    )
+    return float(chances @ (scipy.special.gammainc(half, cut) + math.sqrt(cut) * beyond))
 
 
 def clip_square(size: float, entries: int, deviation: float, clip: float) -> float:
     """E min(|g|, C)^2 for g ~ N(w, s^2 I), |w| = ``size``."""
     j, chances = _mixture((size / deviation) ** 2)
     half, cut = entries / 2 + j, (clip / deviation) ** 2 / 2
-    inside = 2 * half * gammainc(half + 1, cut)
-    return float(deviation**2 * (chances @ (inside + 2 * cut * gammaincc(half, cut))))
+    inside = 2 * half * scipy.special.gammainc(half + 1, cut)
+    return float(deviation**2 * (chances @ (inside + 2 * cut * scipy.special.gammaincc(half, cut))))
 
 
 def isotropic_kappa(size: float, dim: int, keep: int, deviation: float, clip: float) -> float:

@@ -1,7 +1,6 @@
 """The accountants that are asked, each by its own call with its own defaults, and what its answer promises."""
 
 import functools
-import importlib.metadata
 import importlib.util
 import logging
 from collections.abc import Callable
@@ -52,6 +51,8 @@ def installed() -> dict[str, Tool]:
 
 def versions() -> dict[str, str]:
     """Of the libraries that are there."""
+    import importlib.metadata  # takes as long as all of this package
+
     found = {}
     for name in LIBRARIES:
         try:

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from dptheory.privacy._bounds import valid_delta
 from dptheory.privacy._parts import checked_step
@@ -63,7 +63,7 @@ def _curve(noise_multiplier: float, sampling_rate: float) -> tuple[float, ...]:
     event = dp_event.SampledWithoutReplacementDpEvent(records, drawn, gaussian)
     found = np.array([_rdp_of_order(rdp, event, order, NeighboringRelation.REPLACE_ONE) for order in orders])
     log_rate = -math.log(sampling_rate)
-    rounding = 1e-14 * (1.0 + gammaln(orders + 1) + orders * log_rate) / (orders - 1)
+    rounding = 1e-14 * (1.0 + scipy.special.gammaln(orders + 1) + orders * log_rate) / (orders - 1)
     return tuple((np.maximum(found, 0.0) + rounding).tolist())
 
 

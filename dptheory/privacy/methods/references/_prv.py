@@ -24,8 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from scipy.fft import next_fast_len
-from scipy.special import logsumexp
 
 from dptheory.privacy.methods._sampled_loss import Array, Loss
 
@@ -100,7 +98,7 @@ def _bracket_at(
     spread = min(math.sqrt(steps * math.log(2 / (_SHARE * delta)) / 2), float(steps))
     radius, shifts = grid_radius(loss, steps, delta, point)
     wanted = min(max(2 * radius * spread / (0.5 * width), cells[0]), cells[1])
-    mesh = radius / (next_fast_len(math.ceil(wanted / 2)) - 1)
+    mesh = radius / (scipy.fft.next_fast_len(math.ceil(wanted / 2)) - 1)
     composed = _compose(loss, steps, delta, point.tilt, shifts, radius, mesh)
     moved = float(mesh * spread + composed.mean_error + _ROOT * radius)
     upper = composed.upper(delta)
@@ -250,7 +248,7 @@ def _compose(
     log_p, t = np.log(p[support]), grid[support]
 
     def log_mgf(at: float) -> float:
-        return float(logsumexp(log_p + at * t))
+        return float(scipy.special.logsumexp(log_p + at * t))
 
     whole = log_mgf(tilt)
     tilted = np.zeros_like(p)

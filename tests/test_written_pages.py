@@ -1,0 +1,165 @@
+"""Pages of numbers that a script writes say what was measured, or what the code does today."""
+
+import difflib
+import itertools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import pytest
+
+from dptheory.privacy import epsilon_bounds
+from dptheory.privacy.referee import draw
+from dptheory.training.benchmarks._arms import DP_SGD, GHOST, PLAIN
+from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL
+from tests import opacus_page, practice_costs, speed_page
+from tests.written import page
+
+
+def _unchanged(path: Path, now: Callable[[], str]) -> None:
+    written = path.read_text(encoding="utf-8")
+    assert list(difflib.unified_diff(written.splitlines(), now().splitlines(), path.name, "now", n=0)) == []
+
+
+def test_the_page_on_opacus_is_what_the_code_does() -> None:
+    """``python -m tests.opacus_page`` writes it anew."""
+    _unchanged(opacus_page.PAGE, opacus_page.page)
+
+
+@pytest.mark.architectures
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_on_practice_is_what_the_code_does() -> None:
+    """``python -m tests.practice_page`` writes it anew."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    from tests import practice_page
+
+    here = ", ".join(f"{name} {version(name).split('+')[0]}" for name in practice_page.PARTS)
+    if f"Made with {here}," not in practice_page.PAGE.read_text(encoding="utf-8"):
+        pytest.skip(f"the page is of other versions, here are {here}")
+    _unchanged(practice_page.PAGE, practice_page.page)
+
+
+def test_speed_is_what_was_measured() -> None:
+    now = page(speed_page.PAGE, speed_page.written(json.loads(speed_page.RESULTS.read_text(encoding="utf-8"))))
+    assert speed_page.PAGE.read_text(encoding="utf-8") == now, "python -m tests.speed_page writes it anew"
+
+
+@pytest.mark.parametrize(("seconds", "reached"), [(5.0, ["yes", "yes"]), (6.0, ["**no**", "**no**"])])
+def test_a_goal_is_judged_by_medians(seconds: float, reached: list[str]) -> None:
+    """Plain 2 s, ghost 7 s: the goals are 2.5 times the one and .8 times the other, 5 s and 5.6 s."""
+    medians = {PLAIN: 2.0, DP_SGD: seconds, GHOST: 7.0}
+    times = {
+        arm: dict.fromkeys(("least", "processor_median"), 1.0) | {"median": t, "rounds": 3}
+        for arm, t in medians.items()
+    }
+    part = {"batch": 8, "parameters": 9, "times": times, "skipped": {}}
+    part["skipped"] = dict.fromkeys(
+        ("masks at .5", "lower half frozen", "GEP, 20 directions", "DP-SGD, secure noise"), "no"
+    )
+    part["skipped"] |= dict.fromkeys(("DP-SGD, hooks", "Opacus hooks", "JAX-Privacy"), "not installed")
+    head = {"machine": "m", "cores": 2, "threads": 1, "versions": {"torch": "1"}}
+    lines = speed_page.written(head | {"parts": {"step/linear": part}}).splitlines()
+    goals = [line for line in lines if line.startswith("| linear: DP-SGD /")]
+    assert [line.split(" | ")[-1].removesuffix(" |") for line in goals] == reached
+    assert goals[0].split(" | ")[1:5] == ["2.5", f"{seconds / 2:.2f}", "1.00", "1.00"]
+    assert [line for line in lines if line.startswith("| JAX-Privacy | not installed |")]
+
+
+def test_costs_are_what_was_measured() -> None:
+    results = json.loads(practice_costs.RESULTS.read_text(encoding="utf-8"))
+    assert practice_costs.PAGE.read_text(encoding="utf-8") == page(
+        practice_costs.PAGE, practice_costs.written(results)
+    ), "python -m tests.practice_costs writes it"
+    practice = (practice_costs.PROOFS / "practice.md").read_text(encoding="utf-8")
+    assert [line for line in practice_costs.goals(results) if line not in practice] == [], (
+        "python -m tests.practice_page writes it"
+    )
+
+
+def measured(private: float, view: float) -> dict[str, Any]:
+    """Plain 2 s, ghost 7 s; 32 images take 1, as many further ones as there are further views 100 more."""
+    steps = {
+        "times": {
+            PLAIN: {practice_costs.TIME: 2.0},
+            DP_SGD: {practice_costs.TIME: private},
+            GHOST: {practice_costs.TIME: 7.0},
+        }
+    }
+    views = {FEW: 1.0, SEVERAL: 1.0 + 100 * view, MANY: 101.0}
+    parts: dict[str, Any] = {f"time/{LORA}": steps, f"time/{EVERYTHING}": steps}
+    parts["time/views"] = {"times": {name: {practice_costs.TIME: seconds} for name, seconds in views.items()}}
+    return {"parts": parts | {f"memory/{DP_SGD}/{name}": {"mebibytes": peak} for name, peak in views.items()}}
+
+
+@pytest.mark.parametrize(
+    ("private", "view", "reached"),
+    [(3.6, 1.05, ["yes"] * 5), (6.0, 1.06, ["**no**", "yes", "yes", "**no**", "**no**"]), (7.1, 0.9, ["**no**"] * 3 + ["yes"] * 2)],
+)  # fmt: skip
+def test_a_goal_of_costs_is_judged_by_processor_time(private: float, view: float, reached: list[str]) -> None:
+    rows = [line.strip("| ").split(" | ") for line in practice_costs.goals(measured(private, view))]
+    assert [row[3] for row in rows] == reached
+    assert [row[2] for row in rows] == [f"{one:.2f}" for one in (private / 2, private / 2, private / 7, view, view)]
+
+
+def test_nothing_is_said_of_costs_was_not_measured() -> None:
+    assert list(practice_costs.goals({"parts": {}})) == []
+
+
+# --- accountants: what the committed answers say ---
+
+
+FOLDER = Path(__file__).parents[1] / "proofs" / "results"
+ACCOUNTANTS = (FOLDER / "accountants.md").read_text(encoding="utf-8")
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+TIMES, COMPARED = rows("accountant_times.jsonl"), rows("accountants.jsonl")
+
+
+def test_the_settings_of_accountants_are_those_of_the_law() -> None:
+    assert len(TIMES) == 1000
+    for found, seed in ((TIMES, 11), (COMPARED, 5)):
+        drawn = itertools.islice(draw(count=1000, seed=seed), len(found))
+        assert [one["setting"] for one in found] == [asdict(setting) for setting in drawn]
+
+
+def test_the_times_of_accountants() -> None:
+    seconds = [one["answers"][0]["seconds"] for one in TIMES]
+    widths = [(one["upper"] - one["lower"]) / one["upper"] if one["upper"] else 0.0 for one in TIMES]
+    assert all(math.isfinite(one["upper"]) for one in TIMES)
+    row = (
+        f"| {len(TIMES)} | {median(seconds):.3f} | {quantiles(seconds, n=100)[-1]:.2f} | {max(seconds):.1f} "
+        f"| {sum(one > 5.0 for one in seconds)} | {sum(one > 1e-9 for one in widths)} | {sum(one > 1e-4 for one in widths)} "
+        f"| {sum(one > 1e-3 for one in widths)} |"
+    )
+    assert row in ACCOUNTANTS, row
+
+
+def test_what_was_found_of_accountants() -> None:
+    tools = [answer["tool"] for answer in COMPARED[0]["answers"]]
+    for number, tool in enumerate(tools):
+        answers = [one["answers"][number] for one in COMPARED]
+        offs = [answer["off"] for answer in answers if answer["off"] is not None]
+        row = (
+            f"| {tool} | {len(answers)} | {len(answers) - len(offs)} | {sum(off < -1e-9 for off in offs)} | {min(offs):.1e} "
+            f"| {median(offs):.1e} | {median(answer['seconds'] for answer in answers):.3f} |"
+        )
+        assert row in ACCOUNTANTS, row
+        if tool != "Opacus GDP":
+            assert {answer["finding"] for answer in answers} == {"valid"}
+
+
+def test_the_bounds_are_still_those() -> None:
+    """Of the first settings, which take a second together."""
+    for one in TIMES[:20]:
+        found = epsilon_bounds(**one["setting"])
+        assert found.lower <= one["upper"] * (1 + 1e-12) and one["lower"] * (1 - 1e-12) <= found.upper
