@@ -31,7 +31,6 @@ OF_SEVERAL_KINDS = {
 }
 """Commands whose options name a run of one of several kinds: one call per kind, or a method of the run; epsilon_bounds draws."""
 READ = {
-    "_cluster.cluster": ["ArgumentError", "ArgumentError", "ArgumentError"],
     "_other_samplers.other_sampler": [
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],

@@ -24,7 +24,16 @@ from dptheory.privacy._masks import (
     masked_sensitivity,
     published_size_delta,
 )
-from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, RandomAllocation, Step
+from dptheory.privacy._parts import (
+    BlackBox,
+    FixedSizeStep,
+    IndexSteps,
+    JointStep,
+    LaplaceRelease,
+    MaskedStep,
+    RandomAllocation,
+    Step,
+)
 from dptheory.privacy.methods.gaussian._gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -45,12 +54,14 @@ __all__ = [
     "ORDERS",
     "RATE",
     "AttackRisk",
+    "BlackBox",
     "Composition",
     "EpsilonBounds",
     "FixedSizeStep",
     "FreshMask",
     "IndexSteps",
     "JointStep",
+    "LaplaceRelease",
     "MaskedStep",
     "PrivacyStatement",
     "ProbabilityBounds",

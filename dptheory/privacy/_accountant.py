@@ -65,7 +65,7 @@ def epsilon_bounds(
         participations: of random allocation, 1 to ``steps_per_epoch``; 1 if left out.
         direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
         certified: an enclosure in ball arithmetic (needs python-flint: ``pip install 'dptheory[certified]'``); Poisson sampling,
-            noise in [0.4, 20], rates from 1e-4, 100 steps or more.
+            noise in [0.4, 20], rates from 1e-4, 100 steps or more; or random allocation, one participation, add-remove.
         rtol: in (0, 1); of Poisson sampling, the relative width of delta at which nothing is asked that takes seconds.
 
     Returns:

@@ -17,7 +17,7 @@ RATE = (1e-8, 1.0)
 DELTA = (1e-30, 0.99)
 RTOL = 1e-4
 """Relative width of a bracket at which nothing is asked that takes seconds."""
-LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, BLOCKS, BOTH, NONE = (
+LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, BLOCKS, BOTH, RELEASES, NONE = (
     "saddle line",
     "Gaussian",
     "one step",
@@ -30,6 +30,7 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, B
     "random allocation",
     "blocks",
     "remove, then add",
+    "other releases",
     "nothing",
 )
 
@@ -83,9 +84,9 @@ class EpsilonBounds:
             "Gaussian" or "one step" (closed forms), "participations" (the bound that reveals in which steps an example took
             part), "lattice", "grid" or "RDP" (where the integral gives a wide bracket only, or serves not at all), without
             replacement, "dominating pair" or "divergence" (proofs/privacy/fixed_size_batches.md), or of random allocation its own
-            name, "blocks" (several participations, from above) or "remove, then add" (one record replaced, from above). Of two
-            names the first gave the lower bound, the second the upper one; the middle then says only that epsilon is near it if
-            they are close.
+            name, "blocks" (several participations, from above) or "remove, then add" (one record replaced, from above), or "other
+            releases" (Laplace noise, black boxes). Of two names the first gave the lower bound, the second the upper one; the middle
+            then says only that epsilon is near it if they are close.
     """
 
     lower: float

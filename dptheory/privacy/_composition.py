@@ -27,9 +27,11 @@ from dptheory.privacy._bounds import (
 )
 from dptheory.privacy._noise_scale import least_scale
 from dptheory.privacy._parts import (
+    BlackBox,
     FixedSizeStep,
     IndexSteps,
     JointStep,
+    LaplaceRelease,
     MaskedStep,
     Part,
     Parts,
@@ -44,7 +46,7 @@ from dptheory.privacy.report._attack import AttackRisk
 from dptheory.privacy.report._tradeoff import Curve, least_false_negatives
 
 MOST_EPSILON = 1e4
-_KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep, RandomAllocation)
+_KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep, RandomAllocation, LaplaceRelease, BlackBox)
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
@@ -57,7 +59,9 @@ class Composition:
     Kinds of steps: :class:`Step` (Gaussian noise on a Poisson sample; at rate 1 a Gaussian release), :class:`RandomAllocation`
     (epochs in each of which a record takes part in exactly k steps), and for add-remove alone
     :class:`JointStep` (index sets and values of GIP from one sample), :class:`IndexSteps` (index sets for given batches) and
-    :class:`MaskedStep` (random-k with a secret mask). With P, Q the worst pair of laws of all of them,
+    :class:`MaskedStep` (random-k with a secret mask). Besides ``Step`` and ``RandomAllocation`` a run may release what is no step:
+    :class:`LaplaceRelease`, and :class:`BlackBox`, of which only (epsilon, delta) are known.
+    With P, Q the worst pair of laws of all of them,
 
     .. math:: \delta(\epsilon) = \sup_A\; P(A) - e^\epsilon Q(A) .
 
@@ -104,13 +108,16 @@ class Composition:
         others = sorted(
             {type(part).__name__ for part in parts if not isinstance(part, Step | FixedSizeStep | RandomAllocation)}
         )
-        if others and any(isinstance(part, RandomAllocation) for part in parts):
-            raise ArgumentError(
-                "parts",
-                "be Step and RandomAllocation where one is RandomAllocation",
-                parts,
-                got=f"{', '.join(others)} besides",
-            )
+        released = {kind.__name__ for kind in (LaplaceRelease, BlackBox)}
+        if strange := sorted(set(others) - released):
+            for kind in (RandomAllocation, LaplaceRelease, BlackBox):
+                if any(isinstance(part, kind) for part in parts):
+                    raise ArgumentError(
+                        "parts",
+                        f"be Step, RandomAllocation, LaplaceRelease and BlackBox where one is {kind.__name__}",
+                        parts,
+                        got=f"{', '.join(strange)} besides",
+                    )
         if self.adjacency == "replace-one" and others:
             raise ArgumentError(
                 "adjacency",
@@ -144,7 +151,8 @@ class Composition:
             delta: in [1e-30, 0.99].
             direction: for "add-remove": "remove" (P has the record), "add" (Q has it), or "worst", the larger epsilon.
             certified: an enclosure in ball arithmetic (needs python-flint), which assumes nothing of rounding: of noisy values
-                alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps; some seconds per kind of step.
+                alone, noise in [0.4, 20], rates from 1e-4, 100 to 10^6 steps, some seconds per kind of step; or of whole epochs of
+                random allocation, one participation, alone and add-remove, where steps per epoch are few against the epochs.
             rtol: in (0, 1); of noisy values, the relative width of delta at which nothing is asked that takes seconds. In most
                 settings the bracket is some 1e-9 wide at once; where it is not, less makes it narrower, and takes longer.
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
-from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, RandomAllocation, Step
+from dptheory.privacy._parts import (
+    BlackBox,
+    IndexSteps,
+    JointStep,
+    LaplaceRelease,
+    MaskedStep,
+    Part,
+    RandomAllocation,
+    Step,
+)
 from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
 
@@ -42,6 +51,8 @@ _KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], Callable[[dict[str, An
         ("participations", "stopped_after"),
         lambda row: RandomAllocation(**row),
     ),
+    "laplace_release": (("noise_multiplier", "count"), (), lambda row: LaplaceRelease(**row)),
+    "black_box": (("epsilon", "delta", "count"), (), lambda row: BlackBox(**row)),
 }
 """Of each kind of steps the keys that it must have, those that it may have, and what is made of them."""
 
@@ -52,7 +63,8 @@ def read_composition(path: str | os.PathLike[str]) -> Composition:
     One table per kind of steps: ``[[step]]`` with noise_multiplier, sampling_rate and count; ``[[joint_step]]`` with dim, keep
     and theta of the index mechanism besides, and groups if there are several; ``[[masked_step]]`` with dim and keep of the mask;
     ``[[index_steps]]`` with steps, dim, keep, theta and groups; ``[[random_allocation]]`` with noise_multiplier, steps_per_epoch
-    and count, and participations and stopped_after where they are needed. ``adjacency`` may stand before them.
+    and count, and participations and stopped_after where they are needed; ``[[laplace_release]]`` with noise_multiplier and count;
+    ``[[black_box]]`` with epsilon, delta and count. ``adjacency`` may stand before them.
 
     Args:
         path: the file; one whose name ends in .json is JSON.

@@ -10,8 +10,9 @@ from dptheory.privacy._crossing import MARGIN, first_that_fits
 from dptheory.privacy._parts import (
     LEAST_NOISE,
     MOST_NOISE,
+    Apart,
     FixedSizeStep,
-    IndexSteps,
+    Noised,
     Part,
     Parts,
     RandomAllocation,
@@ -57,11 +58,12 @@ def least_scale(
     Raises:
         ValueError: no noise keeps the budget, or ball arithmetic refuses it.
     """
-    known = [part.noise_multiplier for part in parts if not isinstance(part, IndexSteps)]
+    known = [part.noise_multiplier for part in parts if isinstance(part, Noised)]
     if not known:
-        raise ArgumentError("parts", "hold steps with noise that can be scaled", parts, got="index sets alone")
+        raise ArgumentError("parts", "hold steps with noise that can be scaled", parts, got="none")
     least, most = noises[0] / min(known), noises[1] / max(known)
-    allocated = any(isinstance(part, RandomAllocation) for part in parts)  # in which a record takes part for sure
+    # in which a record takes part for sure
+    allocated = any(isinstance(part, Apart) for part in parts)
     if index_epsilon(parts) == 0.0 and not allocated and chance(about_poisson(parts)) <= delta:
         return least
     # the bounds that take no time are not of ball arithmetic, and know noise in the range of the line alone
@@ -144,7 +146,8 @@ def _searched(
     # a batch of a fixed size has an upper bound that is some percent off, and takes long; epochs of random allocation, and
     # schedules, bounds that are 1e-3 or less off
     values = about_poisson(parts)
-    wide = any(isinstance(part, FixedSizeStep | RandomAllocation) for part in parts) or not nearly_alike(values)
+    others = FixedSizeStep | Apart
+    wide = any(isinstance(part, others) for part in parts) or not nearly_alike(values)
     gap = _ROUGH_GAP if wide else GAP
     enough = max(unsampled_mu(values, one) for one in directions) / gaussian_mu(epsilon, delta)
     low, high = math.log(ends[0]), math.log(min(ends[1], enough / _QUIET))

@@ -286,8 +286,76 @@ class RandomAllocation:
         return (*found, replace(one, stopped_after=rest)) if rest else found
 
 
-Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep | RandomAllocation
+@dataclass(frozen=True, kw_only=True)
+class LaplaceRelease:
+    """Numbers that a run releases besides its steps, with Laplace noise: a count, a histogram.
+
+    Args:
+        noise_multiplier: scale of the noise over what one record changes all numbers of a release by, added up; in [0.01, 1e15].
+        count: number of such releases, 1..1e12.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+
+    Example: by hand: of one release delta(epsilon) = 1 - exp((epsilon - 1 / b) / 2).
+        >>> import math
+        >>> from dptheory.privacy import Composition, LaplaceRelease
+        >>> found = Composition([LaplaceRelease(noise_multiplier=0.5, count=1)]).delta(1.0)
+        >>> round(found.upper, 6) == round(1 - math.exp(-0.5), 6)
+        True
+    """
+
+    noise_multiplier: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _validate.store(
+            self,
+            noise_multiplier=_validate.real("noise_multiplier", self.noise_multiplier, 0.01, MOST_NOISE),
+            count=_validate.integer("count", self.count, 1, MAX_RELEASES),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlackBox:
+    """What a run releases besides its steps, and of which no more is known than that it is (epsilon, delta)-private.
+
+    Bounds are those of the least private release of that kind, which is revealed with probability delta and is
+    randomized response otherwise: from above they hold for every one, from below for that one.
+
+    Args:
+        epsilon: of each, for the neighbours of the run, in [0, 100].
+        delta: of each, in [0, 1).
+        count: number of such releases, 1..1e12.
+
+    Source: GIP, Theorem 2 (gip.thm2).
+
+    Example: by hand: two bits, each told rightly with probability 3/4, are both right with 9/16, and both wrong with 1/16.
+        >>> import math
+        >>> from dptheory.privacy import BlackBox, Composition
+        >>> found = Composition([BlackBox(epsilon=math.log(3), delta=0.0, count=2)]).delta(math.log(3))
+        >>> round(found.upper, 4) == round(9 / 16 - 3 / 16, 4)
+        True
+    """
+
+    epsilon: float
+    delta: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _validate.store(
+            self,
+            epsilon=_validate.real("epsilon", self.epsilon, 0.0, 100.0),
+            delta=_validate.real("delta", self.delta, 0.0, 1.0, ends="[)"),
+            count=_validate.integer("count", self.count, 1, MAX_RELEASES),
+        )
+
+
+Part = Step | JointStep | MaskedStep | IndexSteps | FixedSizeStep | RandomAllocation | LaplaceRelease | BlackBox
 """What a composition may hold."""
+Apart = RandomAllocation | LaplaceRelease | BlackBox
+"""With methods of their own."""
+Noised = Step | JointStep | MaskedStep | FixedSizeStep | RandomAllocation
+"""With noise that a budget asks for."""
 Parts = tuple[Part, ...]
 Steps = tuple[Step, ...]
 """Noisy values alone."""
@@ -324,7 +392,9 @@ def values_of(parts: Parts, *, hidden: bool) -> Steps:
     """The noisy values of steps: of masked ones none (``hidden``), or as if no mask hid anything. Equal kinds are counted together."""
     counts: Counter[tuple[float, float]] = Counter()
     for part in parts:
-        if not (isinstance(part, IndexSteps | RandomAllocation) or (isinstance(part, MaskedStep) and hidden)):
+        if isinstance(part, IndexSteps | Apart):
+            continue
+        if not (isinstance(part, MaskedStep) and hidden):
             counts[part.noise_multiplier, part.sampling_rate] += part.count
     return tuple(
         Step(noise_multiplier=noise, sampling_rate=rate, count=count) for (noise, rate), count in sorted(counts.items())
@@ -349,9 +419,9 @@ def plain(parts: Parts) -> Parts:
 
 
 def scaled(parts: Parts, factor: float) -> Parts:
-    """All noise multipliers times ``factor``; index sets as they are."""
+    """All noise multipliers of steps times ``factor``; index sets and other releases as they are."""
     return tuple(
-        part if isinstance(part, IndexSteps) else replace(part, noise_multiplier=factor * part.noise_multiplier)
+        replace(part, noise_multiplier=factor * part.noise_multiplier) if isinstance(part, Noised) else part
         for part in parts
     )
 

@@ -43,6 +43,11 @@ Epochs of random allocation (:class:`RandomAllocation`), alone or beside noisy v
     Gaussian            above, as if it were known when the record takes part; below, the sum of an epoch's outputs.
     remove, then add    above, where a record is replaced.
 
+Releases that are no steps (:class:`LaplaceRelease`, :class:`BlackBox`), alone or beside those two (methods/_other_releases.py):
+
+    other releases  both: the laws of all losses on a lattice, beside what black boxes reveal.
+    added up        above: what the steps spend, and the largest loss of everything else.
+
 ``certified`` answers come from the saddle line in ball arithmetic, and from nothing else (methods/saddle/_certified.py). PRV, PLD and
 Renyi accountants of other people are second opinions (methods/references): nothing here asks them.
 """
@@ -53,8 +58,10 @@ from collections.abc import Callable
 
 from dptheory.privacy._bounds import ADDED, CHANCE, GRID, RENYI, RTOL, Direction, Found, Unresolved
 from dptheory.privacy._parts import (
+    BlackBox,
     FixedSizeStep,
     IndexSteps,
+    LaplaceRelease,
     Parts,
     RandomAllocation,
     Steps,
@@ -69,6 +76,7 @@ from dptheory.privacy.methods._closed_forms import OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Method
+from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
@@ -126,6 +134,8 @@ def delta_of(parts: Parts, directions: tuple[Direction, ...], epsilon: float, rt
 
 def epsilon_in(parts: Parts, direction: Direction, delta: float, rtol: float = RTOL) -> Found:
     """Bounds of the least epsilon of one direction."""
+    if _released(parts):
+        return releases_epsilon(parts, direction, delta, lambda rest, share: epsilon_in(rest, direction, share, rtol))
     if _allocated(parts):
         return allocation_epsilon(parts, direction, delta)
     values = values_of(parts, hidden=False)
@@ -140,6 +150,8 @@ def delta_in(parts: Parts, direction: Direction, epsilon: float, rtol: float = R
     """Bounds of delta(epsilon) of one direction."""
     if fixed := _fixed(parts):
         return _fixed_delta(fixed, direction, epsilon)
+    if _released(parts):
+        return releases_delta(parts, direction, epsilon, lambda rest, place: delta_in(rest, direction, place, rtol))
     if _allocated(parts):
         return allocation_delta(parts, direction, epsilon)
     if _only_values(parts):
@@ -153,7 +165,7 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
     fixed = _fixed(parts)
     if fixed and not _alike(fixed)[1] and chance(_alike(fixed)[0]) > delta:
         return _fixed_above_epsilon(_alike(fixed)[0], delta).upper
-    if fixed or index_epsilon(parts) > 0.0 or _only_values(parts) or _allocated(parts):
+    if fixed or index_epsilon(parts) > 0.0 or _only_values(parts) or _allocated(parts) or _released(parts):
         return epsilon_of(parts, directions, delta).upper
     values = values_of(parts, hidden=False)  # and masks
     return min(epsilon_of(values, directions, delta).upper, renyi_epsilon(parts, delta))
@@ -161,7 +173,7 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
 
 def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     """Bounds of delta at every epsilon >= 0: where a grid is needed, one for all, precise to some 1e-9."""
-    if direction == "replace" or _fixed(parts) or _only_values(parts) or _allocated(parts):
+    if direction == "replace" or _fixed(parts) or _only_values(parts) or _allocated(parts) or _released(parts):
         return functools.partial(delta_in, parts, direction)
     try:
         sums = GridPair(parts, direction, 0.0, _ROUGH)
@@ -205,6 +217,11 @@ def _only_values(parts: Parts) -> bool:
 def _allocated(parts: Parts) -> bool:
     """Whether some epochs are of random allocation; noisy values alone stand beside them."""
     return any(isinstance(part, RandomAllocation) for part in parts)
+
+
+def _released(parts: Parts) -> bool:
+    """Whether something is released that is no step."""
+    return any(isinstance(part, LaplaceRelease | BlackBox) for part in parts)
 
 
 # --- index sets and masks ---------------------------------------------------------------------------------------------------
@@ -266,7 +283,7 @@ def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: fl
 
 def _delta_is_at_most(delta: float, parts: Parts, direction: Direction, epsilon: float) -> bool:
     """Whether this is known: of a delta far below, no grid need say how far."""
-    if _only_values(parts) or _allocated(parts):
+    if _only_values(parts) or _allocated(parts) or _released(parts):
         return delta_in(parts, direction, epsilon).upper <= delta
     found = _around(parts, direction, epsilon)
     if found.upper <= delta or direction == "replace":

@@ -35,6 +35,8 @@ CALLS: Calls = {
     ],
     f"{_PRIVACY}.Step": [call(**_SAMPLED)],
     f"{_PRIVACY}.FixedSizeStep": [call(**_SAMPLED)],
+    f"{_PRIVACY}.LaplaceRelease": [call(noise_multiplier=2.0, count=1)],
+    f"{_PRIVACY}.BlackBox": [call(epsilon=0.5, delta=1e-6, count=2)],
     f"{_PRIVACY}.RandomAllocation": [
         call(noise_multiplier=1.0, steps_per_epoch=5, participations=2, count=3, stopped_after=4),
     ],

@@ -11,7 +11,16 @@ from typing import Any
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
-from dptheory.privacy._parts import FixedSizeStep, IndexSteps, JointStep, MaskedStep, Part, RandomAllocation
+from dptheory.privacy._parts import (
+    BlackBox,
+    FixedSizeStep,
+    IndexSteps,
+    JointStep,
+    LaplaceRelease,
+    MaskedStep,
+    Part,
+    RandomAllocation,
+)
 from dptheory.privacy.report._attack import AttackRisk
 
 NEIGHBOURS = {
@@ -272,6 +281,10 @@ def described(part: Part) -> str:
         times = "once" if part.participations == 1 else f"{part.participations} times"
         each = f"epochs of {part.steps_per_epoch} steps, a record taking part {times} in each{cut}"
         return f"{part.count} {each}, at noise multiplier {part.noise_multiplier:.6g}"
+    if isinstance(part, LaplaceRelease):
+        return f"{part.count} releases with Laplace noise of scale {part.noise_multiplier:.6g} over the sensitivity"
+    if isinstance(part, BlackBox):
+        return f"{part.count} releases of which each is ({part.epsilon:.6g}, {part.delta:.6g})-private"
     text = f"{part.count} at noise multiplier {part.noise_multiplier:.6g} and sampling rate {part.sampling_rate:.6g}"
     if isinstance(part, MaskedStep):
         return f"{text}, each behind a fresh secret mask of {part.mask.keep} of {part.mask.dim} entries"

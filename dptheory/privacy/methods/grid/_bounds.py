@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import GRID, Direction, Unresolved
-from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Parts, RandomAllocation, Step, Steps
+from dptheory.privacy._parts import Apart, IndexSteps, JointStep, MaskedStep, Part, Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.grid._law import (
     NO_INDEX,
@@ -74,7 +74,7 @@ def largest_loss(parts: Parts, direction: Direction) -> float:
     for part in parts:
         if isinstance(part, IndexSteps):
             total += part.epsilon
-        elif direction == "remove" or isinstance(part, RandomAllocation) or part.sampling_rate == 1.0:
+        elif direction == "remove" or isinstance(part, Apart) or part.sampling_rate == 1.0:
             return math.inf
         else:
             total -= part.count * math.log1p(-part.sampling_rate)
@@ -135,7 +135,7 @@ class GridPair:
 
 
 def _kind(part: Part, *, merged: bool) -> Kind | None:
-    if isinstance(part, IndexSteps | RandomAllocation):
+    if isinstance(part, IndexSteps | Apart):
         return None
     share, atoms = 1.0, NO_INDEX
     if isinstance(part, MaskedStep):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import RENYI, Direction
-from dptheory.privacy._parts import IndexSteps, JointStep, MaskedStep, Part, Parts, RandomAllocation, Step, Steps
+from dptheory.privacy._parts import Apart, IndexSteps, JointStep, MaskedStep, Part, Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._index_law import loss_law
 from dptheory.privacy.methods.lattice._loss import renyi_curve
@@ -54,7 +54,7 @@ def _part_curve(part: Part) -> Array:
     if isinstance(part, IndexSteps):
         law = loss_law(mechanism=part.mechanism)
         return part.steps * part.groups * renyi_curve(law, np.array(ORDERS, dtype=np.float64))
-    assert not isinstance(part, RandomAllocation)  # has methods of its own
+    assert not isinstance(part, Apart)  # has methods of its own
     sampled = {"orders": ORDERS, "sampling_rate": part.sampling_rate, "noise_multiplier": part.noise_multiplier}
     if isinstance(part, MaskedStep):
         return part.count * part.mask.rdp(**sampled)  # type: ignore[arg-type]

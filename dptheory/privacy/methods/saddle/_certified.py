@@ -7,13 +7,13 @@ from types import ModuleType
 
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import CERTIFIED, Direction, Found, Unresolved
-from dptheory.privacy._parts import FixedSizeStep, Parts, Step, Steps, values_of
+from dptheory.privacy._parts import FixedSizeStep, Parts, RandomAllocation, Step, Steps, values_of
 
 
 def certified_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float) -> Found:
     """The least epsilon of noisy values, enclosed."""
-    with _enclosures() as module:
-        lower, upper = module.worst_epsilon(_noisy_values(parts), delta=delta, among=directions)
+    with _enclosures(parts) as (module, run):
+        lower, upper = module.worst_epsilon(run, delta=delta, among=directions)
     return Found(lower, upper, CERTIFIED, CERTIFIED)
 
 
@@ -25,9 +25,17 @@ def certified_delta(parts: Parts, directions: tuple[Direction, ...], epsilon: fl
 @functools.lru_cache(maxsize=512)
 def certified_direction(parts: Parts, direction: Direction, epsilon: float) -> Found:
     """The least delta of noisy values in one direction, enclosed."""
-    with _enclosures() as module:
-        lower, upper = module.worst_delta(_noisy_values(parts), epsilon=epsilon, among=(direction,))
+    with _enclosures(parts) as (module, run):
+        lower, upper = module.worst_delta(run, epsilon=epsilon, among=(direction,))
     return Found(lower, upper, CERTIFIED, CERTIFIED)
+
+
+def _epochs(parts: Parts) -> RandomAllocation | None:
+    """Whole epochs of random allocation, one participation each, where a run is nothing else."""
+    match parts:
+        case (RandomAllocation(participations=1) as part,) if part.steps == part.steps_per_epoch:
+            return part
+    return None
 
 
 def _noisy_values(parts: Parts) -> Steps:
@@ -39,21 +47,23 @@ def _noisy_values(parts: Parts) -> Steps:
     if others:
         raise ArgumentError(
             "certified",
-            f"be False with {', '.join(others)}: only noisy values have enclosures; the bounds in doubles hold",
+            f"be False with {', '.join(others)}: noisy values, or whole epochs with one participation, alone have enclosures; "
+            "the bounds in doubles hold",
             True,
         )
     return values_of(parts, hidden=False)
 
 
 @contextmanager
-def _enclosures() -> Iterator[ModuleType]:
-    """The module that computes in ball arithmetic.
+def _enclosures(parts: Parts) -> Iterator[tuple[ModuleType, Steps | RandomAllocation]]:
+    """The module that computes in ball arithmetic, and what it is asked of.
 
     Raises:
         ValueError: python-flint is not there, or what is asked for is outside the range of the method.
     """
     try:
-        from dptheory.privacy.methods.saddle import _enclosure as module  # python-flint is an extra
+        from dptheory.privacy.methods.random_allocation import _enclosure as of_epochs  # python-flint is an extra
+        from dptheory.privacy.methods.saddle import _enclosure as of_steps
     except ModuleNotFoundError as missing:
         if missing.name != "flint":
             raise
@@ -61,6 +71,7 @@ def _enclosures() -> Iterator[ModuleType]:
             "certified", "be False without python-flint: pip install 'dptheory[certified]'", True
         ) from None
     try:
-        yield module
+        epochs = _epochs(parts)
+        yield (of_steps, _noisy_values(parts)) if epochs is None else (of_epochs, epochs)
     except Unresolved as refused:
         raise ArgumentError("certified", f"be False here: {refused}", True) from None

@@ -126,7 +126,7 @@ class BallLine:
     def delta_bracket(self, epsilon: float) -> tuple[float, float]:
         with ctx.workprec(_BITS):
             low, high = self._balls(arb(epsilon))
-            return max(0.0, _down(low)), min(1.0, _up(high))
+            return max(0.0, down(low)), min(1.0, up(high))
 
     def slope(self, epsilon: float) -> float:
         """About -d delta / d epsilon."""
@@ -140,10 +140,10 @@ class BallLine:
         c, v = arb(self.plan.c), arb(self.plan.smoothing)
         damped = [(s, t * (-s * epsilon).exp()) for s, t in self._pairs()]
         tilt = (-c * epsilon).exp()
-        value = sum(((t / (s * (s + 1))).real for s, t in damped), arb(0)) + _ball(self.tail * tilt)
+        value = sum(((t / (s * (s + 1))).real for s, t in damped), arb(0)) + ball(self.tail * tilt)
         smooth = arb(0)
         if v > 0:
-            density = sum((t.real for _, t in damped), arb(0)) + _ball(self.density_tail * tilt)
+            density = sum((t.real for _, t in damped), arb(0)) + ball(self.density_tail * tilt)
             smooth = v * (v / 8).exp() * density.upper()
         period = 2 * arb.pi() / arb(self.plan.h)
         aliases = arb(0)
@@ -248,7 +248,7 @@ class BallRule:
         ]
         fine = [(turn * j).exp() for turn in turns for j in range(block)]
         table = (acb_mat(blocks, len(turns), coarse) * acb_mat(len(turns), block, fine)).entries()
-        around = acb(_ball(self.error), _ball(self.error))
+        around = acb(ball(self.error), ball(self.error))
         return [value + around for value in table[: count + 1]]
 
     def decay(self, u: arb) -> arb:
@@ -369,15 +369,15 @@ def _positive(number: arb) -> arb:
     return number
 
 
-def _ball(bound: arb) -> arb:
+def ball(bound: arb) -> arb:
     """[-bound, bound]."""
     top = abs(bound).upper()
     return arb(0).union(top).union(-top)
 
 
-def _down(number: arb) -> float:
+def down(number: arb) -> float:
     return math.nextafter(float(number.lower()), -math.inf)
 
 
-def _up(number: arb) -> float:
+def up(number: arb) -> float:
     return math.nextafter(float(number.upper()), math.inf)

@@ -51,6 +51,60 @@ def test_what_a_plain_transform_gives(noise: float, steps: int, epochs: int, dir
 @pytest.mark.parametrize(
     ("noise", "steps", "epochs", "delta"),
     [
+        (1.0, 2, 1, 1e-3),
+        (2.0, 8, 40, 1e-5),
+        (0.7, 3, 20, 1e-8),
+        (5.0, 4, 100, 1e-6),
+    ],
+)
+def test_enclosures_lie_in_the_brackets(noise: float, steps: int, epochs: int, delta: float) -> None:
+    """In ball arithmetic, without a lattice: to twelve digits, within the bracket in doubles."""
+    pytest.importorskip("flint")
+    run = Composition([RandomAllocation(noise_multiplier=noise, steps_per_epoch=steps, count=epochs)])
+    for direction in ("remove", "add"):
+        found, around = run.epsilon(delta, direction=direction, certified=True), run.epsilon(delta, direction=direction)
+        assert found.method == "certified" and 0.0 <= found.upper - found.lower <= 1e-12 * found.upper
+        assert around.lower <= found.upper and found.lower <= around.upper
+        at = run.delta(found.upper, direction=direction, certified=True)
+        assert at.lower <= delta * (1 + 1e-15) and at.upper <= delta and at.upper >= delta * (1 - 1e-9)
+
+
+def test_an_enclosure_of_one_step_an_epoch_is_that_of_a_gaussian_mechanism() -> None:
+    module = pytest.importorskip("dptheory.privacy.methods.random_allocation._enclosure", exc_type=ModuleNotFoundError)
+    part = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=1, count=3)
+    exact = gaussian_epsilon(mu=math.sqrt(3), delta=1e-5)
+    for direction in ("remove", "add"):
+        found = module.worst_epsilon(part, delta=1e-5, among=(direction,))
+        assert found[0] * (1 - 1e-9) <= exact <= found[1] * (1 + 1e-9)
+
+
+def test_an_enclosure_of_two_steps_against_a_double_integral() -> None:
+    """One epoch: E (S - gamma)+ of two lognormals, one in closed form, the other by a fine rule."""
+    pytest.importorskip("flint")
+    run = Composition([RandomAllocation(noise_multiplier=1.0, steps_per_epoch=2, count=1)])
+    epsilon = 1.25
+    z = np.arange(-12.0, 14.0, 1 / 512)
+    rest = 2 * math.exp(epsilon) - np.exp(z - 0.5)  # E (x - rest)+, of a call where rest > 0
+    depth = -np.log(np.maximum(rest, 1e-300))
+    call = scipy.special.ndtr(depth + 0.5) - rest * scipy.special.ndtr(depth - 0.5)
+    exact = float(np.where(rest > 0, call, 1 - rest) @ np.exp(-(z**2) / 2)) / (2 * 512 * math.sqrt(2 * math.pi))
+    found = run.delta(epsilon, direction="remove", certified=True)
+    assert found.lower == pytest.approx(exact, rel=1e-6) and found.upper - found.lower <= 1e-12 * found.upper
+
+
+def test_what_has_no_enclosure() -> None:
+    pytest.importorskip("flint")
+    narrow = RandomAllocation(noise_multiplier=20.0, steps_per_epoch=10_000, count=1)
+    several = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=10, participations=2, count=1)
+    one = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=10, count=1)
+    for run in (Composition([narrow]), Composition([several]), Composition([one], adjacency="replace-one")):
+        with pytest.raises(ArgumentError, match="certified"):
+            run.epsilon(1e-5, certified=True)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "delta"),
+    [
         (0.5, 2, 1, 1e-5),
         (0.5, 100, 1000, 1e-5),
         (0.5, 10_000, 30, 1e-5),
@@ -303,7 +357,7 @@ def test_attack_statement_and_file(tmp_path: Any) -> None:
         ({"sampling": "poisson"}, "steps_per_epoch"),
         ({"sampling": "poisson", "steps_per_epoch": None}, "sampling_rate"),
         ({"sampling": "poisson", "steps_per_epoch": None, "sampling_rate": 0.1, "participations": 1}, "participations"),
-        ({"certified": True}, "certified"),
+        ({"certified": True, "participations": 2}, "certified"),
         ({"noise_multiplier": 0.01}, "noise_multiplier"),
     ],
 )
