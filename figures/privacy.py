@@ -171,9 +171,10 @@ PUBLISHED = (4.0, 1.8)
 
 
 def _audit_power_data() -> Data:
-    """One entry a run, in the order of the file."""
+    """One entry a run whose claim is true, in the order of the file."""
     rows = [json.loads(line) for line in POWER_RESULTS.read_text(encoding="utf-8").splitlines()]
-    return {key: np.array([float(row[key]) for row in rows]) for key in ("epsilon", "proved", "rate", "canaries")}
+    true = [row for row in rows if row["claim"] == row["epsilon"]]
+    return {key: np.array([float(row[key]) for row in true]) for key in ("epsilon", "proved", "rate", "canaries")}
 
 
 def _draw_audit_power(ax: Axes, data: Data) -> None:
@@ -182,7 +183,9 @@ def _draw_audit_power(ax: Axes, data: Data) -> None:
     for place, rate in enumerate(sorted(set(data["rate"]))):
         chosen = (data["rate"] == rate) & (data["canaries"] == most)
         label = "whole data in a step" if rate == 1.0 else f"sampling rate {rate:g}"
-        ax.plot(data["epsilon"][chosen], data["proved"][chosen], "os"[place % 2], color=f"C{place}", label=label)
+        ax.plot(
+            data["epsilon"][chosen], data["proved"][chosen], "os"[place % 2], color=f"C{place}", label=label, alpha=0.5
+        )
     ax.plot(*PUBLISHED, "x", color="0.2", ms=8, mew=2, label="Steinke et al. (2023)")
     ends = np.array([0.0, 8.5])
     ax.plot(ends, ends, color="0.6", lw=1, label="all of it")
@@ -216,6 +219,6 @@ FIGURES = {
     "audit_power": Picture(
         _audit_power_data,
         _draw_audit_power,
-        "One run proves about half of epsilon 2 and 4, and less of 1 and 8",
+        "One run proves two fifths of epsilon 4 in the median of seeds, and seldom more than half",
     ),
 }

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dptheory.training._json_lines import JsonLines
+from dptheory.training.audits._power import REPETITIONS
 from dptheory.training.planning._evidence import DEFAULT, DEFAULTS, GRID, GRID_SEED, OWN, PLAN
 from tests import audit_page
 from tests.evidence_page import PAGE, Line, grid_best, read, row, rows, written
@@ -50,6 +51,13 @@ def test_the_page_of_audits_says_what_was_measured() -> None:
     assert audit_page.PAGE.read_text(encoding="utf-8") == page(audit_page.PAGE, audit_page.written(lines)), (
         "python -m tests.audit_page writes it anew"
     )
+
+
+def test_a_true_claim_is_refused_at_most_as_often_as_stated() -> None:
+    """200 repetitions at 95 %: more than 18 refusals have a chance of 1 % where each has one of 5 %."""
+    whole = [lines for lines in audit_page.again(JsonLines(audit_page.LINES).lines()) if len(lines) == REPETITIONS]
+    assert whole and all(line["claim"] == line["epsilon"] for lines in whole for line in lines)
+    assert all(sum(map(audit_page.refused, lines)) <= 18 for lines in whole)
 
 
 def test_the_best_of_the_grid_is_a_mean_of_three_seeds() -> None:

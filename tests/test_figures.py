@@ -103,6 +103,10 @@ SEEN: dict[str, Callable[[Data], bool]] = {
         for name in data
         if name.startswith("dp-sgd;")
     ),
+    "audit_power": lambda data: (
+        0.35 < np.median(data["proved"][data["epsilon"] == 4] / 4) < 0.45
+        and bool(np.mean(data["proved"] < data["epsilon"] / 2) > 0.75)
+    ),
     "momentum_noise": lambda data: _over("velocity printed", "velocity")(data) and _over("Adam printed", "Adam")(data),
     "reconstruction_error": lambda data: bool(np.all((data["printed"] > data["sparse given"])[data["r"] > 0.7])),
     "top_k_mse": lambda data: (

@@ -14,6 +14,7 @@ import grimp
 from packaging.specifiers import SpecifierSet
 
 import dptheory
+from dptheory import claims
 
 # --- Rooms and floors: which package may import which, what is private, and where the tests of a room stand ---
 
@@ -205,6 +206,7 @@ def cited(field: str) -> str:
 def test_version_license_and_title_are_said_alike() -> None:
     headings = re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert PROJECT["version"] == cited("version") == headings[0]
+    assert f"date = {{{cited('date-released')}}}" in claims.bibtex(claims.get("rs.thm3.4"))
     assert PROJECT["license"] == cited("license") == "Apache-2.0"
     title = cited("title")
     assert title.lower() == f"{PROJECT['name']}: {PROJECT['description']}".lower()

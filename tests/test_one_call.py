@@ -35,7 +35,9 @@ READ = {
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],
     "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound"],
-    "_privacy_options.Given": ["Composition", "Composition", "Composition", "Step", "of_steps", "read_composition"],
+    "_privacy_options.Given": [
+        "Composition", "Composition", "Composition", "Composition", "Step", "Step", "of_steps", "read_composition",
+    ],
     "_privacy.show_epsilon": ["epsilon_bounds", "rdp_epsilon"],
     "_privacy.show_delta": ["delta_bounds"],
     "_privacy.show_sigma": ["epsilon_bounds", "epsilon_bounds", "least_noise_multiplier"],
@@ -44,6 +46,7 @@ READ = {
     "_plan.show_candidates": ["candidates"],
     "_compare.compare": ["compare", "search"],
     "_privacy_options._step": ["Step"],
+    "_privacy_options._of_epochs": ["of_epochs", "of_epochs"],
 }  # fmt: skip
 """What makes the run of the options, and the bounds that they choose."""
 _OWN = ("dptheory.cli", "dptheory.files")

@@ -45,6 +45,9 @@ _PAPERS = {
 }
 """Title, authors, where, when (None: undated), arXiv id; all but the last as the texts that the ledger was made from have them."""
 
+_RELEASED = "2026-11-26"
+"""Date of this version, as CITATION.cff has it."""
+
 
 def bibtex(claim: Claim) -> str:
     """Two entries: the paper that makes the claim, and its row of the ledger.
@@ -74,6 +77,8 @@ def bibtex(claim: Claim) -> str:
         "title": f"{{dptheory}}, {claim.id}",
         "author": "{The dptheory maintainers}",
         "version": version("dptheory"),
+        "date": _RELEASED,
+        "year": _RELEASED[:4],
         "note": f"{_plain(cited)}. Proof: proofs/{claim.page}",
     }
     return "\n".join(

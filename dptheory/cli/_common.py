@@ -20,6 +20,8 @@ from dptheory.cli._console import TableConsole
 from dptheory.cli._tables import finite_or_none
 
 Number = TypeVar("Number", int, float)
+_LISTED = 4
+"""Entries of a list that a cell shows at most."""
 
 
 class Commands(TyperGroup):
@@ -146,4 +148,7 @@ def cell(value: object) -> str:
     """A value as it stands in a table."""
     if value is None:
         return "not given"
+    if isinstance(value, list):
+        shown = value if len(value) <= _LISTED else [*value[: _LISTED - 1], "...", value[-1]]
+        return ", ".join(map(cell, shown))
     return f"{value:.6g}" if isinstance(value, float) else str(value)

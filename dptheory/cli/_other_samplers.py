@@ -15,7 +15,6 @@ def other_sampler(
     *,
     records_per_user: int | None,
     max_batch_size: int | None,
-    train_size: int | None,
     mean_runs: float | None,
     runs_law: str | None,
 ) -> tuple[str, dict[str, Any]]:
@@ -25,6 +24,7 @@ def other_sampler(
         ValueError: options that do not go together, or an argument outside its range.
     """
     plain, adjacency, sampling, plot = given.plain, given.neighbours, given.sampling, given.plot
+    train_size = given.train_size
     asked = {
         "records_per_user": records_per_user,
         "max_batch_size": max_batch_size,
@@ -32,7 +32,8 @@ def other_sampler(
         "sampling": sampling if sampling == SHUFFLED else None,
     }
     chosen = [name for name, value in asked.items() if value is not None]
-    _together("train_size", train_size, "max_batch_size", max_batch_size)
+    if max_batch_size is not None and train_size is None:
+        raise ValueError(f"train_size must be given with --max-batch-size {max_batch_size}")
     if runs_law is not None and mean_runs is None:
         raise ValueError(f"runs_law must be left out without --mean-runs, got {runs_law!r}")
     if len(chosen) > 1:
@@ -64,12 +65,6 @@ def other_sampler(
         runs_law="geometric" if runs_law is None else runs_law,
     )
     return f"Epsilon of the best of {mean_runs:g} runs on average", {"upper": found}
-
-
-def _together(name: str, value: object, other: str, its: object) -> None:
-    for one, given, needs, there in ((name, value, other, its), (other, its, name, value)):
-        if given is not None and there is None:
-            raise ValueError(f"{needs} must be given with --{one.replace('_', '-')} {given}")
 
 
 def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ import typer
 
 from dptheory import privacy as accounting
 from dptheory.cli._calculators import add, values_of
-from dptheory.cli._common import show_values, user_errors
+from dptheory.cli._common import console_for_output, show_values, user_errors
 from dptheory.cli._compare import compare
 from dptheory.cli._curves import draw, picture, require_picture
 from dptheory.cli._other_samplers import SHUFFLED, other_sampler
@@ -29,7 +29,7 @@ _RUN = "--noise-multiplier 1 --sampling-rate 0.02 --steps 1000"
 @privacy.command(
     "epsilon",
     epilog=f"Example: dptheory privacy epsilon {_RUN} --delta 1e-5; "
-    "or dptheory privacy epsilon --step 2,0.04,500 --step 1,0.02,500 --delta 1e-5",
+    "or dptheory privacy epsilon --noise-multiplier 1 --batch-size 256 --train-size 60000 --epochs 20 --delta 1e-5",
 )
 @of_a_run(
     sampling=Annotated[
@@ -49,7 +49,6 @@ def show_epsilon(
     max_batch_size: Annotated[
         int | None, typer.Option(help="Poisson batches are cut to this size, with --train-size: an upper bound.")
     ] = None,
-    train_size: Annotated[int | None, typer.Option(help="Number of records, with --max-batch-size.")] = None,
     mean_runs: Annotated[
         float | None,
         typer.Option(help="The best of a random number of runs with this mean is published: an upper bound."),
@@ -62,7 +61,6 @@ def show_epsilon(
     others: dict[str, Any] = {
         "records_per_user": records_per_user,
         "max_batch_size": max_batch_size,
-        "train_size": train_size,
         "mean_runs": mean_runs,
         "runs_law": runs_law,
     }
@@ -106,7 +104,7 @@ def show_delta(given: Given, epsilon: Epsilon) -> None:
     epilog="Example: dptheory privacy sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.02 --steps 2000; "
     "or dptheory privacy sigma --epsilon 3 --delta 1e-5 --step 2,0.02,1000 --step 1,0.02,1000",
 )
-@of_a_run("noise_multiplier")
+@of_a_run("noise_multiplier", "last_noise_multiplier")
 def show_sigma(
     given: Given,
     epsilon: Annotated[float | None, typer.Option(help="The budget epsilon, with --delta.")] = None,
@@ -168,7 +166,8 @@ def show_sigma(
     epilog="Example: dptheory privacy steps --epsilon 3 --delta 1e-5 --noise-multiplier 1.5 --sampling-rate 0.02",
 )
 @of_a_run(
-    *("steps", "step", "composition"), adjacency=Annotated[str | None, typer.Option(help="add-remove or replace-one.")]
+    *("steps", "step", "composition", "epochs", "last_noise_multiplier"),
+    adjacency=Annotated[str | None, typer.Option(help="add-remove or replace-one.")],
 )
 def show_steps(
     given: Given,
@@ -279,7 +278,11 @@ def statement(
                 certified=given.certified,
                 **told,
             )
-    typer.echo(found.json() if given.as_json else found.markdown(), nl=False)
+    console = console_for_output()
+    if given.as_json or not console.is_terminal:
+        typer.echo(found.json() if given.as_json else found.markdown(), nl=False)
+    else:  # a window breaks long lines within words
+        console.print(found.markdown(), markup=False, highlight=False, end="")
 
 
 def _index(found: accounting.index_sets.IndexAccountings) -> dict[str, Any]:
@@ -320,7 +323,11 @@ def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:
 
 
 def _show_bounds(title: str, found: Any, given: Given, **more: float) -> None:
-    show_values(f"{title}; report the upper bound", dataclasses.asdict(found) | more, given.as_json)
+    counted: dict[str, Any] = {}
+    if given.batch_size is not None:
+        counted = {"sampling rate": given.sampling_rate, "steps per epoch": given.steps_per_epoch, "steps": given.steps}
+        counted = {name: value for name, value in counted.items() if value is not None}
+    show_values(f"{title}; report the upper bound", dataclasses.asdict(found) | more | counted, given.as_json)
 
 
 def _privacy_curve(

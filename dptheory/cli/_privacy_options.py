@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from dptheory.cli._common import numbers
+from dptheory.cli._common import numbers, user_errors
 from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ Certified = Annotated[
 Plot = Annotated[Path | None, typer.Option(help="Draw the curve into this file, such as curve.png; needs matplotlib.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
+_MOST_KINDS = 10_000
+"""Steps of a noise that moves: each is a kind of its own."""
 Plain = tuple[float, float, int]
 """Noise multiplier, sampling rate and number of steps of a run whose steps are alike."""
 
@@ -39,6 +41,16 @@ class Given:
 
     noise_multiplier: Annotated[
         float | None, typer.Option(help="Noise multiplier: standard deviation of the noise over the clipping norm.")
+    ] = None
+    last_noise_multiplier: Annotated[
+        float | None, typer.Option(help="That of the last step, to which it moves linearly; that of all if left out.")
+    ] = None
+    batch_size: Annotated[
+        int | None, typer.Option(help="In place of the sampling rate: mean size of a batch, with --train-size.")
+    ] = None
+    train_size: Annotated[int | None, typer.Option(help="Number of training records.")] = None
+    epochs: Annotated[
+        float | None, typer.Option(help="In place of the steps, with --batch-size: passes over the records.")
     ] = None
     sampling_rate: Annotated[
         float | None, typer.Option(help="Sampling rate: batch size over number of training examples.")
@@ -141,11 +153,18 @@ class Given:
         from dptheory import privacy
 
         if not self.step and self.composition is None:
-            return None
+            return self._moving(instead)
         own = "step" if self.step else "composition"
         if self.step and self.composition is not None:
             raise ValueError(f"composition must be left out with --step, got {str(self.composition)!r}")
-        names = ("noise_multiplier", "sampling_rate", "steps", "steps_per_epoch", "participations")
+        names = (
+            "noise_multiplier",
+            "last_noise_multiplier",
+            "sampling_rate",
+            "steps",
+            "steps_per_epoch",
+            "participations",
+        )
         others = {name: getattr(self, name) for name in names}
         others["sampling"] = None if self.sampling == "poisson" else self.sampling
         for name, value in (others | instead).items():
@@ -162,6 +181,24 @@ class Given:
             wanted = f"adjacency must be that of the composition, {found.adjacency!r}"
             raise ValueError(f"{wanted}, got {self.adjacency!r}")
         return found
+
+    def _moving(self, instead: dict[str, object]) -> "Composition | None":
+        """The run of --last-noise-multiplier; None where it is not given."""
+        from dptheory import privacy
+
+        if self.last_noise_multiplier is None:
+            return None
+        others = {**instead, "sampling": None if self.sampling == "poisson" else self.sampling}
+        for name, value in others.items():
+            if value is not None:
+                raise ValueError(f"{name} must be left out with --last-noise-multiplier, got {value!r}")
+        first, rate, steps = self.plain
+        if not 2 <= steps <= _MOST_KINDS:
+            raise ValueError(f"steps must be in 2..{_MOST_KINDS} with --last-noise-multiplier, got {steps}")
+        last = self.last_noise_multiplier
+        noises = [first + (last - first) * number / (steps - 1) for number in range(steps)]
+        parts = [privacy.Step(noise_multiplier=noise, sampling_rate=rate, count=1) for noise in noises]
+        return privacy.Composition(tuple(parts), adjacency=cast("Neighbours", self.neighbours))
 
 
 def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -184,6 +221,8 @@ def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Cal
 
         @functools.wraps(command)
         def call(**options: Any) -> None:
+            with user_errors():
+                options |= _of_epochs(options)
             command(Given(**{one.name: options.pop(one.name) for one in taken}), **options)
 
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
@@ -192,6 +231,36 @@ def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Cal
         return call
 
     return decorated
+
+
+def _of_epochs(options: dict[str, Any]) -> dict[str, Any]:
+    """Sampling rate and steps of --batch-size, --train-size and --epochs; of random allocation the steps of an epoch."""
+    from dptheory import privacy
+
+    batch_size, train_size, epochs = (options.get(name) for name in ("batch_size", "train_size", "epochs"))
+    if batch_size is None:
+        for name, value in (("epochs", epochs), ("train_size", train_size)):
+            if value is not None and (name == "epochs" or options.get("max_batch_size") is None):
+                raise ValueError(f"batch_size must be given with --{name.replace('_', '-')} {value:g}")
+        return {}
+    if train_size is None:
+        raise ValueError(f"train_size must be given with --batch-size {batch_size}")
+    taken = [
+        "sampling_rate",
+        "steps_per_epoch",
+        "step",
+        "composition",
+        "folder",
+        *(["steps"] if epochs is not None else []),
+    ]
+    for name in taken:
+        if options.get(name) is not None:
+            raise ValueError(f"{name} must be left out with --batch-size, got {options[name]!r}")
+    given = {"noise_multiplier": 1.0, "train_size": train_size, "batch_size": batch_size}
+    epoch = privacy.Step.of_epochs(**given, epochs=1.0)
+    found: dict[str, Any] = {} if epochs is None else {"steps": privacy.Step.of_epochs(**given, epochs=epochs).count}
+    allocated = options.get("sampling") == ALLOCATION
+    return found | ({"steps_per_epoch": epoch.count} if allocated else {"sampling_rate": epoch.sampling_rate})
 
 
 def _step(text: str) -> "Step":

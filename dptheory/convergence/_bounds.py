@@ -76,12 +76,16 @@ def dpsgd_bound(
     Source: RS, Theorems 3.3, 3.4 and 3.5 (rs.thm3.3, rs.thm3.4, rs.thm3.5); RF, Theorem 2 (rf.thm2); the geometric form is our
     own (rs.clipped_steps).
 
-    Example: RF's CNN at epsilon 3, smoothness 1: half of the bound is the price of noise on its 550,000 entries.
+    Example: RF's CNN at epsilon 3, smoothness 1: half of the bound is the price of noise; a bias moves it by bias / kappa.
         >>> from dptheory.convergence import dpsgd_bound
-        >>> bound = dpsgd_bound(objective_gap=2.3, learning_rate=1.0, steps=2000, smoothness=1.0, clip_norm=0.1,
-        ...                     noise_multiplier=1.54, dim=550_000, batch_size=1000)
+        >>> run = {"objective_gap": 2.3, "learning_rate": 1.0, "steps": 2000, "smoothness": 1.0, "clip_norm": 0.1,
+        ...        "noise_multiplier": 1.54, "dim": 550_000, "batch_size": 1000}
+        >>> bound = dpsgd_bound(**run)
         >>> round(bound.value, 4), round(bound.noise, 4)
         (0.0127, 0.0065)
+        >>> biased = [dpsgd_bound(**run, drop_rate=0.5, bias=bias).value for bias in (-0.001, 0.0)]
+        >>> round(biased[0] - biased[1], 6)
+        0.002
     """
     objective_gap = ranges.gap(objective_gap)
     steps = _validate.integer("steps", steps, 1, ranges.MAX_COUNT)

@@ -42,6 +42,37 @@ class Step:
     def __post_init__(self) -> None:
         _check(self)
 
+    @classmethod
+    def of_epochs(cls, *, noise_multiplier: float, train_size: int, batch_size: int, epochs: float) -> "Step":
+        """The steps of a number of passes, each record in every batch with the rate batch_size / train_size.
+
+        A pass has train_size / batch_size steps, rounded up. A loader that draws with one over this number of steps, as Opacus's does,
+        draws no more often: the result bounds what it spends.
+
+        Args:
+            noise_multiplier: as for the class.
+            train_size: N, number of training records, 1..1e12.
+            batch_size: B, mean size of a batch, 1..train_size.
+            epochs: passes, in (0, 1e12]; the steps are rounded up.
+
+        Source: GIP, Lemma 1 (gip.lem1).
+
+        Example: 59 steps a pass.
+            >>> from dptheory.privacy import Step
+            >>> Step.of_epochs(noise_multiplier=1.0, train_size=60_000, batch_size=1024, epochs=10).count
+            590
+        """
+        train_size = _validate.integer("train_size", train_size, 1, MAX_RELEASES)
+        batch_size = _validate.integer("batch_size", batch_size, 1, train_size)
+        epochs = _validate.real("epochs", epochs, 0.0, 1e12, ends="(]")
+        steps = -(-train_size // batch_size) * epochs
+        # nine digits: 30 times .1 is 3, and not 3 and a last digit
+        return cls(
+            noise_multiplier=noise_multiplier,
+            sampling_rate=batch_size / train_size,
+            count=max(1, math.ceil(round(steps, 9))),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class JointStep:

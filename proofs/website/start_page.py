@@ -15,6 +15,7 @@ proofs/guides/findings
 proofs/guides/training
 proofs/guides/fine_tuning
 proofs/guides/trust
+proofs/guides/audit
 proofs/guides/calculators
 proofs/guides/checks
 proofs/guides/from_0_2

@@ -476,6 +476,35 @@ def test_other_samplers_and_units() -> None:
     ]
 
 
+PASSES = ("--batch-size", "300", "--train-size", "1000", "--epochs", "2.5")
+"""Four steps a pass: ten in all, at the rate .3."""
+
+
+def test_passes_stand_for_rate_and_steps() -> None:
+    alike = {"noise_multiplier": 2.0, "sampling_rate": 0.3, "delta": 1e-5}
+    found = _json_of_privacy("epsilon", "--noise-multiplier", "2", "--delta", "1e-5", *PASSES)
+    assert (found["sampling rate"], found["steps"]) == (0.3, 10)
+    assert found["upper"] == privacy.epsilon_bounds(**alike, steps=10).upper
+    sigma = _json_of_privacy("sigma", "--epsilon", "3", "--delta", "1e-5", *PASSES)
+    assert sigma["noise multiplier"] == privacy.least_noise_multiplier(
+        epsilon=3, delta=1e-5, sampling_rate=0.3, steps=10
+    )
+    steps = _json_of_privacy("steps", "--noise-multiplier", "2", "--epsilon", "3", "--delta", "1e-5", *PASSES[:4])
+    assert steps["steps"] == privacy.max_steps(**alike, epsilon=3)
+    allocated = _json_of_privacy(
+        "epsilon", "--noise-multiplier", "2", "--delta", "1e-5", *PASSES, "--sampling", "random allocation"
+    )
+    law = {"steps": 10, "sampling": "random allocation", "steps_per_epoch": 4}
+    assert allocated["upper"] == privacy.epsilon_bounds(noise_multiplier=2.0, delta=1e-5, **law).upper
+
+
+def test_noise_that_falls_linearly() -> None:
+    run = ("--noise-multiplier", "4", "--last-noise-multiplier", "2", "--sampling-rate", "0.5", "--steps", "3")
+    same = ("--step", "4,0.5,1", "--step", "3,0.5,1", "--step", "2,0.5,1")
+    for command in (("epsilon", "--delta", "1e-5"), ("delta", "--epsilon", "1"), ("tradeoff",)):
+        assert _json_of_privacy(*command, *run) == _json_of_privacy(*command, *same)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -490,7 +519,16 @@ def test_other_samplers_and_units() -> None:
         (("epsilon", *ONE, "--mean-runs", "2", "--plot", "a.png"), "plot "),
         (("epsilon", *ONE, "--mean-runs", "2", "--adjacency", "replace-one"), "adjacency "),
         (("epsilon", *ONE, "--max-batch-size", "2"), "train_size "),
-        (("epsilon", *ONE, "--train-size", "2"), "max_batch_size "),
+        (("epsilon", *ONE, "--train-size", "2"), "batch_size "),
+        (("epsilon", *ONE, "--batch-size", "2"), "train_size "),
+        (("epsilon", *ONE, "--epochs", "2"), "batch_size "),
+        (("epsilon", *ONE, *PASSES[:4]), "sampling_rate "),
+        (("epsilon", *ONE[:2], *ONE[4:], *PASSES), "steps "),
+        (("epsilon", *PARTS, "--delta", "1e-5", *PASSES), "step "),
+        (("epsilon", *ONE[:2], "--delta", "1e-5", "--batch-size", "9", "--train-size", "8", "--epochs", "1"), "batch_size "),
+        (("epsilon", *ONE, "--last-noise-multiplier", "1", "--sampling", "shuffled"), "sampling "),
+        (("epsilon", "--step", "1,1,1", "--delta", "1e-5", "--last-noise-multiplier", "1"), "last_noise_multiplier "),
+        (("tradeoff", *ONE[:4], "--steps", "1", "--last-noise-multiplier", "1"), "steps "),
         (("epsilon", *ONE, "--runs-law", "poisson"), "runs_law "),
         (("epsilon", *ONE[:4], "--steps", "3", *ONE[6:], "--sampling", "shuffled"), "steps "),
         (("epsilon", "--noise-multiplier", "2", "--sampling-rate", "0.3", *ONE[4:], "--sampling", "shuffled"),
@@ -509,6 +547,12 @@ def test_options_that_do_not_go_together(
     result = _run_of_privacy(*words)
     assert result.exit_code == 2 and result.stderr.startswith(f"Error: {said}") and result.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_the_noise_of_many_steps_is_shown_by_its_ends() -> None:
+    parts = [word for number in range(12) for word in ("--step", f"{30 + number},1,1")]
+    table = _run_of_privacy("sigma", *parts, "--epsilon", "1", "--delta", "1e-5").stdout
+    assert max(map(len, table.splitlines())) <= 80 and "..." in table
 
 
 def test_pictures(tmp_path: Path) -> None:

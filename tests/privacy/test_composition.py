@@ -519,6 +519,36 @@ theta = 0.5
 """
 
 
+@pytest.mark.parametrize(("epochs", "steps"), [(1, 4), (2.5, 10), (0.1, 1), (30 * 0.1, 12)])
+def test_steps_of_passes(epochs: float, steps: int) -> None:
+    one = Step.of_epochs(noise_multiplier=2.0, train_size=1000, batch_size=300, epochs=epochs)
+    assert one == Step(noise_multiplier=2.0, sampling_rate=0.3, count=steps)
+
+
+def test_steps_of_passes_bound_those_of_a_loader_that_draws_with_one_over_its_length() -> None:
+    """Opacus's: its rate is smaller, its steps are as many."""
+    ours = Composition((Step.of_epochs(noise_multiplier=1.0, train_size=1000, batch_size=300, epochs=3),))
+    theirs = Composition((Step(noise_multiplier=1.0, sampling_rate=1 / 4, count=12),))
+    assert ours.epsilon(1e-5).lower > theirs.epsilon(1e-5).upper
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"train_size": 0},
+        {"batch_size": 0},
+        {"batch_size": 1001},
+        {"epochs": 0.0},
+        {"epochs": math.nan},
+        {"noise_multiplier": 0.0},
+    ],
+)
+def test_steps_of_passes_refuse(change: dict[str, float]) -> None:
+    good = {"noise_multiplier": 2.0, "train_size": 1000, "batch_size": 300, "epochs": 2.0}
+    with refused(next(iter(change))):
+        Step.of_epochs(**(good | change))  # type: ignore[arg-type]
+
+
 def test_every_kind_of_steps() -> None:
     expected = Composition(
         (

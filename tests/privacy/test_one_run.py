@@ -171,6 +171,23 @@ def test_a_claim_falls_where_all_guesses_are_right(
     assert one.guesses == usual.guesses or usual.epsilon_lower < 1.1 * max(epsilon, 0.01) + 0.01
 
 
+@pytest.mark.parametrize("composition", [None, GAUSSIAN])
+@pytest.mark.parametrize("epsilon", [4.0, 6.0])
+def test_one_guess_fewer_could_not_refute_the_claim(epsilon: float, composition: Composition | None) -> None:
+    """With a tenth to spare; the fewest are taken, as a guess that is not needed shows less."""
+    scores, coins = with_hits(4000, 4000, 4000)
+    guesses = found(scores, coins, epsilon=epsilon, composition=composition).guesses
+    usual = found(scores, coins, composition=composition)
+    fewer = found(scores, coins, guesses=guesses - 1, composition=composition)
+    assert guesses == usual.guesses or fewer.epsilon_lower < 1.1 * epsilon + 0.01
+
+
+def test_a_claim_out_of_reach_changes_nothing() -> None:
+    """No number of guesses refutes 20 by events: the usual number proves most of what can be proved."""
+    scores, coins = with_hits(1000, 1000, 1000)
+    assert found(scores, coins, epsilon=20.0) == found(scores, coins)
+
+
 GOOD, COINS = np.linspace(0, 1, 30), np.arange(30) % 2
 
 

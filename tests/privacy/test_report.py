@@ -126,7 +126,14 @@ def test_all_of_it_is_in_the_text_and_in_the_json() -> None:
     assert text.splitlines()[-len(str(found.attack).splitlines()) :] == str(found.attack).splitlines()
     assert "null record" in plain and "simulation" in plain
     assert "simulation" not in stated(secure=True).markdown()
-    assert "one \\| two lines" in stated(unit="one | two\nlines").markdown()
+    assert "one | two lines" in stated(unit="one | two\nlines").markdown()
+
+
+def test_a_schedule_is_named_by_its_ends() -> None:
+    run = Composition([Step(noise_multiplier=30.0 + i, sampling_rate=1.0, count=1) for i in range(12)])
+    found = privacy_statement(composition=run, delta=1e-5)
+    lines = [line for line in found.markdown().splitlines() if "Steps" in line]
+    assert len(found.composition) == 12 and says(lines[0], 34, 1, 6, 1, 41, 1)
 
 
 def test_what_nothing_protects_says_so_and_is_null() -> None:

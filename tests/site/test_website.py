@@ -1,5 +1,6 @@
 """What the site is made of: the parts that need neither Sphinx nor a browser."""
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROOFS = ROOT / "proofs"
 sys.path.append(str(PROOFS))
 
+from website import notebooks  # noqa: E402 -- from the folder of the site
 from website.docstrings import readable  # noqa: E402 -- from the folder of the site
 
 
@@ -33,6 +35,20 @@ def test_the_wheel_carries_the_pages_of_all_claims_where_open_looks(
     assert [page for page in claimed if not (pages / page).is_file()] == []
     assert {path.name for path in pages.glob("figures/*.png")} == {path.name for path in PROOFS.glob("figures/*.png")}
     assert not (pages / "website").exists()
+
+
+def test_every_guide_with_code_is_a_notebook_of_all_its_code(tmp_path: Path) -> None:
+    written = notebooks.write(tmp_path)
+    assert {path.stem for path in written} >= {"training", "fine_tuning", "audit"}
+    for path in written:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+        for source in code:
+            if not source.startswith("%%bash\n"):
+                compile(source, path.name, "exec")
+        page = (PROOFS / "guides" / f"{path.stem}.md").read_text(encoding="utf-8")
+        assert len(code) == page.count("```python\n") + page.count("```sh\n")
+        assert len({cell["id"] for cell in cells}) == len(cells)
 
 
 def test_an_entry_per_attribute_in_the_pages_of_modules() -> None:

@@ -265,7 +265,7 @@ def by_heart(data):
 """
 
 
-@pytest.mark.parametrize(("loop", "code", "said"), [("train", 0, "stands"), ("by_heart", 1, "is false")])
+@pytest.mark.parametrize(("loop", "code", "said"), [("train", 0, "is not refuted"), ("by_heart", 1, "is false")])
 def test_audit_of_a_loop_in_a_file(loop: str, code: int, said: str, tmp_path: Path) -> None:
     file = tmp_path / "myloop.py"
     file.write_text(_OWN)

@@ -73,6 +73,7 @@ OF_NO_PAPER = {
     "measure.write_json": "presentation",
 }
 ALSO_SOURCED = (
+    "engine.AllocatedBatches",
     "engine.GeneratorBatches",
     "engine.PartitionBatches",
     "engine.PoissonBatches",

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import nn
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
+from dptheory.privacy import Composition
 from dptheory.privacy.auditing import OneRunResult, one_run_epsilon
 from dptheory.training.audits import _canaries, _released
 from dptheory.training.audits._diagnosis import Stated, diagnosis
@@ -40,14 +42,16 @@ class LoopAudit:
         findings: what released gradients say of the usual mistakes, and whether the model keeps records apart, where it can be asked:
             not with BatchNorm or another layer that `check_rows_apart` refuses. Those that do not hold come first, the likeliest
             cause at their head.
+        composition: the settings and steps that the bound rests on; None where it holds for every mechanism.
 
     Example: nothing was guessed.
         >>> from dptheory.privacy.auditing import OneRunResult
         >>> from dptheory.training.audits import LoopAudit
         >>> proof = OneRunResult(epsilon_lower=0.0, method="events", hits=50, guesses=100, canaries=1000, confidence=0.95)
         >>> print(LoopAudit(epsilon=4.0, delta=1e-5, epsilon_lower=0.0, proof=proof, findings=()))
-        epsilon 4 at delta 1e-05 stands: at least 0.00 is proved, at confidence 0.95
-        50 of 100 guesses of 1000 canaries are right (events)
+        epsilon 4 at delta 1e-05 is not refuted: at least 0.00 is proved, at confidence 0.95
+        50 of 100 guesses of 1000 canaries are right (events); all of them right would have proved 3.49
+        this audit could not have refuted epsilon 4: take more canaries, or show it the gradients
     """
 
     epsilon: float
@@ -55,21 +59,44 @@ class LoopAudit:
     epsilon_lower: float
     proof: OneRunResult
     findings: tuple[Finding, ...]
+    composition: Composition | None = None
 
     @property
     def stands(self) -> bool:
         """Neither the claim is refuted nor what it rests on; that it is true is never shown."""
         return self.epsilon_lower <= self.epsilon and all(one.passed for one in self.findings)
 
+    @cached_property
+    def epsilon_most(self) -> float:
+        """What as many guesses would have proved had each been right.
+
+        A claim beyond it could not have fallen here, and that it stands says nothing.
+        """
+        coins = np.arange(1, self.proof.canaries + 1) % 2
+        all_right = one_run_epsilon(
+            scores=coins,
+            coins=coins,
+            delta=self.delta,
+            confidence=self.proof.confidence,
+            guesses=self.proof.guesses,
+            composition=self.composition,
+        )
+        return all_right.epsilon_lower
+
     def __str__(self) -> str:
         refuted = "is false" if self.epsilon_lower > self.epsilon else "does not stand"
-        verdict = "stands" if self.stands else refuted
+        verdict = "is not refuted" if self.stands else refuted
         proof = self.proof
         lines = [
             f"epsilon {self.epsilon:g} at delta {self.delta:g} {verdict}: at least {self.epsilon_lower:.2f} is proved, "
             f"at confidence {proof.confidence:g}",
-            f"{proof.hits} of {proof.guesses} guesses of {proof.canaries} canaries are right ({proof.method})",
+            f"{proof.hits} of {proof.guesses} guesses of {proof.canaries} canaries are right ({proof.method}); "
+            f"all of them right would have proved {self.epsilon_most:.2f}",
         ]
+        if self.stands and self.epsilon_most <= self.epsilon:
+            lines.append(
+                f"this audit could not have refuted epsilon {self.epsilon:g}: take more canaries, or show it the gradients"
+            )
         for one in self.findings:
             if not one.passed:
                 lines.append(
@@ -99,6 +126,7 @@ def audit(
     With ``stated``, it is that for DP-SGD at these settings with an unknown scale of the noise, which proves more. Which of both it is
     is decided by what is handed in, before the run, and so is the number of guesses: 4 sqrt(canaries), or more where the claim asks for
     it. Without ``stated`` some 3 e^epsilon of them have to be right at confidence .95, so that a claim of 4 needs 300 canaries or more.
+    A claim that is not refuted may still be false: compare it with ``epsilon_most``.
 
     Args:
         train: the loop; called once, with a Dataset: ``data`` and behind it the canaries that were drawn. It returns the model, a list
@@ -213,7 +241,14 @@ def audit(
         kept.unlink(missing_ok=True)
     # what does not hold comes first; causes stand before what follows from them
     findings = tuple(sorted(findings, key=lambda one: one.passed))
-    return LoopAudit(epsilon=epsilon, delta=delta, epsilon_lower=proof.epsilon_lower, proof=proof, findings=findings)
+    return LoopAudit(
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_lower=proof.epsilon_lower,
+        proof=proof,
+        findings=findings,
+        composition=composition,
+    )
 
 
 def _settings(stated: Stated | Callable[[int], Stated] | None, records: int) -> Stated | None:

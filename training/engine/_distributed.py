@@ -21,7 +21,7 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
 
     Args:
         optimizer, mechanism, sampling_rate, names, noise_multiplier, max_grad_norm: as for :class:`MechanismOptimizer`.
-        expected_batch_size, loss_reduction, generator, secure, adjacency, sampler, views: as there.
+        expected_batch_size, loss_reduction, generator, secure, adjacency, sampler, views, batches: as there.
 
     Raises:
         TypeError, ValueError: as :class:`MechanismOptimizer`.

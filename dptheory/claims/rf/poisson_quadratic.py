@@ -226,3 +226,19 @@ def _(gamma: float, start: float) -> Sides:
         place -= gamma * max(-1.0, min(1.0, place))
     model = start * (1 - gamma / start) ** steps
     return True, abs(place) <= 1.0 and model > 0.36 * start, model <= 1.0
+
+
+@row.equal((1, 5), (3, 10), kind=Kind.COUNTEREXAMPLE)
+def _(spread: int, start: int) -> Sides:
+    """all clipped at the start, and the model rests at 0: the run does not, w and deviations in units of C, every path in turn"""
+    law, steps = {start: 1.0}, 400
+    for _ in range(steps):
+        after: dict[int, float] = {}
+        for (place, chance), sign in itertools.product(law.items(), (1, -1)):
+            to = place - max(-1, min(1, place + sign * spread))
+            after[to] = after.get(to, 0.0) + chance / 2
+        law = after
+    run = math.fsum(chance * place**2 for place, chance in law.items())
+    model = (start * (1 - 1 / start) ** steps) ** 2
+    settled = math.isclose(run, spread * (spread + 1) / 3, rel_tol=1e-6)
+    return True, settled and model < 1e-12, model >= run

@@ -515,6 +515,25 @@ def _(gamma: float, epochs: int, n: int) -> Sides:
     return True, mean > 2 * without and mean < biased, mean <= without
 
 
+def _pushed(gamma: float, steps: int) -> float:
+    """By what factor a push along the second axis grows a step: four kinds of convex records with the minimum at 0, C = G_1 = 1."""
+    tilt, place = math.pi / 6, np.array([0.0, 1e-6])
+    flats = np.array([[math.cos(tilt), -side * math.sin(tilt)] for side in (1, 1, -1, -1)])
+    pulls = 1.05 * np.array(
+        [[-side * way * math.sin(tilt), way * math.cos(tilt)] for side in (1, -1) for way in (1, -1)]
+    )
+    for _ in range(steps):
+        slopes = flats * (flats @ place)[:, None] + pulls
+        place = place - gamma * clipped(slopes, 1.0).mean(axis=0)
+    return float((place[1] / 1e-6) ** (1 / steps))
+
+
+@row.equal((0.05, 400), (0.5, 40), tolerance=1e-7, kind=Kind.COUNTEREXAMPLE)
+def _(gamma: float, steps: int) -> Sides:
+    """convex records push runs apart too where gradients are clipped, at an exponential rate"""
+    return 1 + gamma / 8 / 1.05, lambda: _pushed(gamma, steps), 1.0
+
+
 def _drift(gamma: float, shuffled: bool) -> float:
     """Mean way of an epoch over gamma, from either kind of start: records of slope 1 and opposite waves, both used once in two steps."""
     orders = [(0, 1), (1, 0)] if shuffled else [(0, 1), (1, 0), (0, 0), (1, 1)]

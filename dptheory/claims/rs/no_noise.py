@@ -183,3 +183,47 @@ def _(dim: int, clip: float) -> Sides:
     """the clipped run without a mask is above the share 1 - 1/d, and better the larger the clip"""
     found, more = _efficiency(dim, clip), _efficiency(dim, 1.1 * clip)
     return True, 1 - 1 / dim < found <= more * (1 + 1e-12) and found < 1 + 1e-12, found <= 1 - 1 / dim
+
+
+def _least(known: float, largest: float) -> float:
+    """f of step 7: E min(Z^2 / y, M)."""
+    cut = math.sqrt(known * largest)
+    inside = math.erf(cut / math.sqrt(2)) - cut * math.sqrt(2 / math.pi) * math.exp(-(cut**2) / 2)
+    return inside / known + largest * math.erfc(cut / math.sqrt(2))
+
+
+def _held(low: float, high: float, share: float, largest: float, scale: float = 1.0) -> float:
+    """A mask that is held shows ``high`` with chance ``share`` and else ``low``: its mean over f at the mean, less 1."""
+    mean = share * _least(high, largest) + (1 - share) * _least(low, largest)
+    return mean / _least(share * high + (1 - share) * low, largest) / scale - 1
+
+
+row.inequality(
+    {
+        "low": Range(1e-3, 100, log=True),
+        "high": Range(1e-3, 100, log=True),
+        "share": Range(0, 1),
+        "largest": Range(0.01, 100, log=True),
+    },
+    wrong=lambda **point: _held(**point, scale=1.05),
+    tolerance=1e-9,
+    name="masks held so long that the shares seen have no limit lose no less than fresh ones",
+)(_held)
+
+
+@row.equal((), kind=Kind.COUNTEREXAMPLE)
+def _() -> Sides:
+    """a mask that looks at its own record, kept where it is above 0: one record, s = b = d = 1, is worth more than item 6 says"""
+    seen = np.linspace(0, 12, 200_001)
+    weights = np.exp(-(seen**2) / 4)
+    weights /= weights.sum()
+    variance = float(weights @ seen**2) - float(weights @ seen) ** 2
+    found = (0.5 + (0.5 + variance / 4)) / 2 / 2  # kept, dropped; theta is half of what is seen, and normal around it
+    return 0.295, round(found, 3), 1 / 3
+
+
+@row.equal((), kind=Kind.COUNTEREXAMPLE)
+def _() -> Sides:
+    """records used in three epochs, half of two entries kept: more is seen than the hard-clipped run of one pass is worth"""
+    run = _efficiency(2, 0.01)
+    return True, 0.5 < run < 1 - 0.5**3, run < 0.5

@@ -6,6 +6,7 @@ right guesses has the tail of a binomial law, and a little more. Both bounds are
 proofs/rs/one_run_curve.md.
 """
 
+import bisect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,8 +95,8 @@ def one_run_epsilon(
         confidence: in (0, 1).
         guesses: r, even numbers split in half; at least log2(1 / (1 - confidence)), at most m and 1e5. None for the even number next
             to 4 sqrt(m), which proves most or nearly so, or m where that is less.
-        epsilon: a claim, in [0, 1e4]. Where so few guesses could not refute it though all were right, they are doubled until they
-            can. None where there is none, or the guesses are given.
+        epsilon: a claim, in [0, 1e4]. Where so few guesses could not refute it though all were right, they are the fewest that can,
+            with a tenth to spare; where none can, they stay. None where there is no claim, or the guesses are given.
         composition: what the run would be at the right noise; None for the bound that needs none.
 
     Returns:
@@ -171,9 +172,10 @@ def _usual(canaries: int, delta: float, level: float, epsilon: float | None, cur
         def refuted(all_right: int) -> bool:
             return _largest_refuted(all_right, all_right, canaries, delta, level) > claim
 
-    while guesses < most and not refuted(guesses):
-        guesses = min(most, 2 * guesses)
-    return guesses
+    if not refuted(most):
+        return guesses  # the claim is out of reach: these prove most of what is not
+    # with all guesses right, more refute more; each that is not needed is a canary that shows less
+    return guesses + bisect.bisect_left(range(guesses, most), True, key=refuted)
 
 
 def _hits(scores: Array, coins: NDArray[np.bool_], guesses: int) -> int:

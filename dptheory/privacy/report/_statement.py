@@ -29,6 +29,8 @@ NEIGHBOURS = {
     "zero-out": "data sets of one public size N in which one record is replaced by a null record, whose gradient is zero",
 }
 """Adjacencies in words."""
+_KINDS = 6
+"""Of steps that the text names at most."""
 OUTPUT = "the noisy gradient of every step, and so the model after every step"
 COVERED = "the steps of this one run"
 NOT_COUNTED = (
@@ -127,7 +129,7 @@ class PrivacyStatement:
             ("Data accesses covered", self.covered),
             ("Taken to be public", ", ".join(self.public) or "nothing"),
             ("Sampler as run", self.sampler),
-            ("Steps", f"{self.steps}: " + "; ".join(self.composition) if self.composition else str(self.steps)),
+            ("Steps", f"{self.steps}: " + "; ".join(_shown(self.composition)) if self.composition else str(self.steps)),
             ("Accountant", self.accountant),
             (
                 "Bounds of the least epsilon at this delta",
@@ -137,8 +139,9 @@ class PrivacyStatement:
             ("Cost of tuning", self.tuning),
             ("Software", ", ".join(self.software) or "not stated"),
         ]
-        lines = ["# Privacy statement", "", *self._verdict(), "", "| | |", "|---|---|"]
-        lines += [f"| {name} | {_cell(value)} |" for name, value in rows]
+        # a list and no table: a window wraps it at words
+        lines = ["# Privacy statement", "", *self._verdict(), ""]
+        lines += [f"- **{name}**: {' '.join(value.split())}" for name, value in rows]
         if self.attack is not None:
             lines += ["", "## What an attacker can do", "", *str(self.attack).splitlines()]
         return "\n".join(lines) + "\n"
@@ -312,8 +315,9 @@ def _number(value: float, *, up: bool = True) -> str:
     return f"{rounded:g}"
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+def _shown(kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """All kinds of steps, or the ends of a schedule with many; the JSON has all."""
+    return kinds if len(kinds) <= _KINDS else (*kinds[: _KINDS - 1], f"{len(kinds) - _KINDS} more kinds", kinds[-1])
 
 
 def _plain(value: Any) -> Any:
