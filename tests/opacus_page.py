@@ -521,9 +521,10 @@ into a model of the other. A checkpoint of Opacus's accountant does not: its ste
 Epsilon is about what leaves through `optimizer.step()`. What else you do with private records is not counted, and most of it
 leaves no trace that an engine could find. Each of these makes a reported epsilon false:
 
-- **What the probe did not happen to draw.** Before the first release, and again at steps 10, 100 and 1000, the loop is handed one
-  batch four times, with other records replaced, and the gradients of the others may not move. A few replacements are
-  tried: a rule that wakes up at step 500, or for one record in a thousand, is missed, and with `probe=False` nothing is tried.
+- **What the probe did not happen to draw.** Before the first release the loop is handed one batch four times, twice with other
+  records replaced, and at steps 10, 100 and 1000 twice, once with other records; the gradients of the others may not move. A few
+  replacements are tried: a rule that wakes up at step 500, or for one record in a thousand, is missed, and with `probe=False`
+  nothing is tried.
   *Instead*: write the loss as a mean over the records of what each record gives alone, and run
   `dptheory.training.check_rows_apart(model, batch, loss)` on the batches that you fear.
 - **Rates and stopping driven by unnoised losses.** `ReduceLROnPlateau`, early stopping and "restart where the loss is NaN" read

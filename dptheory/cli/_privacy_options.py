@@ -184,7 +184,8 @@ class Given:
 
     def _moving(self, instead: dict[str, object]) -> "Composition | None":
         """The run of --last-noise-multiplier; None where it is not given."""
-        from dptheory import privacy
+        from dptheory import _validate, privacy
+        from dptheory.privacy._parts import LEAST_NOISE, MOST_NOISE
 
         if self.last_noise_multiplier is None:
             return None
@@ -195,7 +196,7 @@ class Given:
         first, rate, steps = self.plain
         if not 2 <= steps <= _MOST_KINDS:
             raise ValueError(f"steps must be in 2..{_MOST_KINDS} with --last-noise-multiplier, got {steps}")
-        last = self.last_noise_multiplier
+        last = _validate.real("last_noise_multiplier", self.last_noise_multiplier, LEAST_NOISE, MOST_NOISE)
         noises = [first + (last - first) * number / (steps - 1) for number in range(steps)]
         parts = [privacy.Step(noise_multiplier=noise, sampling_rate=rate, count=1) for noise in noises]
         return privacy.Composition(tuple(parts), adjacency=cast("Neighbours", self.neighbours))

@@ -671,50 +671,50 @@ End lem3_3.
    Two records with the slopes a (1 + 7 cos(pi w / h)) and a (1 - 7 cos(pi w / h)), whose mean is a, none clipped. Random allocation and
    shuffling climb on average, independent batches fall, and the epoch ends on h Z. How far a long run gets is proved on the page alone. *)
 Module clipped_masks.
+Definition wave (gamma a w : R) : R := cos (PI * (w / (2 * gamma * a))).             (* 1 or -1 at the points of h Z *)
+Definition lattice (gamma a w : R) : Prop := wave gamma a w = 1 \/ wave gamma a w = -1.
+Definition slope (gamma a s w : R) : R := a * (1 + s * 7 * wave gamma a w).                  (* of the record s = 1 or s = -1 *)
+Definition after (gamma a s w : R) : R := w - gamma * slope gamma a s w.                     (* a step with one record *)
+Definition both (gamma a w : R) : R := w - gamma * (slope gamma a 1 w + slope gamma a (-1) w).       (* a step with both; the other step is empty *)
+Definition shuffled (gamma a w : R) : list R := [after gamma a (-1) (after gamma a 1 w); after gamma a 1 (after gamma a (-1) w)].
+Definition allocated (gamma a w : R) : list R := both gamma a w :: both gamma a w :: shuffled gamma a w.     (* the step of each record: four cases alike *)
+Definition independent (gamma a w : R) : list R := after gamma a 1 (after gamma a 1 w) :: after gamma a (-1) (after gamma a (-1) w) :: shuffled gamma a w.
+Definition part : Prop := forall gamma a w, 0 < gamma -> 0 < a -> lattice gamma a w ->
+  avg (allocated gamma a w) (fun v => v) = w + 3 / 2 * gamma * a /\ avg (shuffled gamma a w) (fun v => v) = w + 5 * gamma * a /\
+  avg (independent gamma a w) (fun v => v) = w - 2 * gamma * a /\ Forall (lattice gamma a) (allocated gamma a w).
 Section Records.
 Variables gamma a : R.
-Definition wave (w : R) : R := cos (PI * (w / (2 * gamma * a))).             (* 1 or -1 at the points of h Z *)
-Definition lattice (w : R) : Prop := wave w = 1 \/ wave w = -1.
-Definition slope (s w : R) : R := a * (1 + s * 7 * wave w).                  (* of the record s = 1 or s = -1 *)
-Definition after (s w : R) : R := w - gamma * slope s w.                     (* a step with one record *)
-Definition both (w : R) : R := w - gamma * (slope 1 w + slope (-1) w).       (* a step with both; the other step is empty *)
-Definition shuffled (w : R) : list R := [after (-1) (after 1 w); after 1 (after (-1) w)].
-Definition allocated (w : R) : list R := both w :: both w :: shuffled w.     (* the step of each record: four cases alike *)
-Definition independent (w : R) : list R := after 1 (after 1 w) :: after (-1) (after (-1) w) :: shuffled w.
 Hypotheses (gamma0 : 0 < gamma) (a0 : 0 < a).
-Lemma up w : wave (w + 6 * gamma * a) = - wave w.
+Lemma up w : wave gamma a (w + 6 * gamma * a) = - wave gamma a w.
 Proof.
   unfold wave. replace (PI * ((w + 6 * gamma * a) / (2 * gamma * a))) with (PI * (w / (2 * gamma * a)) + PI + 2 * INR 1 * PI) by (simpl; field; lra).
   rewrite cos_period. apply neg_cos.
 Qed.
-Lemma down w : wave (w - 8 * gamma * a) = wave w.
+Lemma down w : wave gamma a (w - 8 * gamma * a) = wave gamma a w.
 Proof.
   unfold wave. rewrite <- (cos_period (PI * ((w - 8 * gamma * a) / (2 * gamma * a))) 2). f_equal. simpl; field; lra.
 Qed.
-Lemma both_down w : both w = w - 2 * gamma * a.
+Lemma both_down w : both gamma a w = w - 2 * gamma * a.
 Proof. unfold both, slope. ring. Qed.
-Lemma steps w : wave w = 1 -> after 1 w = w - 8 * gamma * a /\ after (-1) w = w + 6 * gamma * a.
+Lemma steps w : wave gamma a w = 1 -> after gamma a 1 w = w - 8 * gamma * a /\ after gamma a (-1) w = w + 6 * gamma * a.
 Proof. intro e. unfold after, slope. rewrite e. split; ring. Qed.
-Lemma steps' w : wave w = -1 -> after 1 w = w + 6 * gamma * a /\ after (-1) w = w - 8 * gamma * a.
+Lemma steps' w : wave gamma a w = -1 -> after gamma a 1 w = w + 6 * gamma * a /\ after gamma a (-1) w = w - 8 * gamma * a.
 Proof. intro e. unfold after, slope. rewrite e. split; ring. Qed.
-Lemma orders w : lattice w -> exists u v, shuffled w = [u; v] /\ ((u = w - 2 * gamma * a /\ v = w + 12 * gamma * a) \/ (u = w + 12 * gamma * a /\ v = w - 2 * gamma * a)).
+Lemma orders w : lattice gamma a w -> exists u v, shuffled gamma a w = [u; v] /\ ((u = w - 2 * gamma * a /\ v = w + 12 * gamma * a) \/ (u = w + 12 * gamma * a /\ v = w - 2 * gamma * a)).
 Proof.
-  intros [e|e]; exists (after (-1) (after 1 w)), (after 1 (after (-1) w)); (split; [reflexivity|]).
+  intros [e|e]; exists (after gamma a (-1) (after gamma a 1 w)), (after gamma a 1 (after gamma a (-1) w)); (split; [reflexivity|]).
   - left. destruct (steps w e) as [f g]. rewrite f, g. pose proof (down w) as x. pose proof (up w) as y. rewrite e in x, y.
     destruct (steps _ x) as [_ p]. destruct (steps' _ y) as [q _]. rewrite p, q. split; ring.
   - right. destruct (steps' w e) as [f g]. rewrite f, g. pose proof (up w) as x. pose proof (down w) as y. rewrite e in x, y.
     replace (- -1) with 1 in x by ring. destruct (steps _ x) as [_ p]. destruct (steps' _ y) as [q _]. rewrite p, q. split; ring.
 Qed.
-Lemma on w : lattice w -> lattice (w - 2 * gamma * a) /\ lattice (w + 12 * gamma * a).
+Lemma on w : lattice gamma a w -> lattice gamma a (w - 2 * gamma * a) /\ lattice gamma a (w + 12 * gamma * a).
 Proof.
   intro l. replace (w + 12 * gamma * a) with (w + 6 * gamma * a + 6 * gamma * a) by ring.
   pose proof (down (w + 6 * gamma * a)) as x. replace (w + 6 * gamma * a - 8 * gamma * a) with (w - 2 * gamma * a) in x by ring.
   unfold lattice. rewrite x, !up. destruct l as [e|e]; rewrite e; split; lra.
 Qed.
 End Records.
-Definition part : Prop := forall gamma a w, 0 < gamma -> 0 < a -> lattice gamma a w ->
-  avg (allocated gamma a w) (fun v => v) = w + 3 / 2 * gamma * a /\ avg (shuffled gamma a w) (fun v => v) = w + 5 * gamma * a /\
-  avg (independent gamma a w) (fun v => v) = w - 2 * gamma * a /\ Forall (lattice gamma a) (allocated gamma a w).
 Theorem part_holds : part.
 Proof.
   intros gamma a w g0 a0 l. destruct (orders gamma a g0 a0 w l) as (u & v & e & c). destruct (on gamma a g0 a0 w l) as [m p].

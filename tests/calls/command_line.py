@@ -70,6 +70,9 @@ COMMANDS: dict[str, dict[str, str]] = {
 _DIFFER = {"--step": "2,1,3", "--plot": "curve.svg"}
 _FILE = {"--composition": str(_COMPOSITION)}
 _EPOCHS = {"--sampling": "random allocation", "--steps-per-epoch": "3", "--participations": "2"}
+_BATCHES = {"--batch-size": "2", "--train-size": "4"}
+_PASSES = {**_BATCHES, "--epochs": "3"}
+_FALLING = {"--noise-multiplier": "2", "--last-noise-multiplier": "1", **_PASSES}
 _RUN = {"--noise-multiplier": "2", "--sampling-rate": "0.5", "--steps": "2", "--delta": "1e-5"}
 
 ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
@@ -92,11 +95,13 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         {**_RUN, "--max-batch-size": "2", "--train-size": "4"},
         {**_RUN, "--mean-runs": "2", "--runs-law": "poisson"},
         {"--noise-multiplier": "2", "--steps": "6", "--delta": "1e-5", **_EPOCHS},
+        {**_FALLING, "--delta": "1e-5"},
     ),
     "privacy delta": (
         {**_DIFFER, "--epsilon": "1"},
         {**_FILE, "--epsilon": "1"},
         {"--noise-multiplier": "2", "--steps": "6", "--epsilon": "1", **_EPOCHS},
+        {**_FALLING, "--epsilon": "1"},
     ),
     "privacy sigma": (
         {"--advantage": "0.1", "--sampling-rate": "1", "--steps": "1"},
@@ -104,18 +109,21 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
         {**_DIFFER, "--epsilon": "1", "--delta": "1e-5"},
         {**_FILE, "--epsilon": "1", "--delta": "1e-5"},
         {"--epsilon": "1", "--delta": "1e-5", "--steps": "6", **_EPOCHS},
+        {"--epsilon": "1", "--delta": "1e-5", **_PASSES},
         {"--advantage": "0.5", "--sampling-rate": "1", "--steps": "1"},
         {"--true-positive-rate": "0.5", "--false-positive-rate": "0.1", "--sampling-rate": "1", "--steps": "1"},
     ),
-    "privacy tradeoff": (_DIFFER, _FILE, {"--noise-multiplier": "2", "--steps": "6", **_EPOCHS}),
+    "privacy tradeoff": (_DIFFER, _FILE, {"--noise-multiplier": "2", "--steps": "6", **_EPOCHS}, _FALLING),
     "privacy steps": (
         {
             "--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", "--sampling-rate": "1", "--plot": "curve.svg",
         },
         {"--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", **_EPOCHS},
+        {"--epsilon": "1", "--delta": "1e-5", "--noise-multiplier": "20", **_BATCHES},
     ),
     "privacy statement": (
         {"--step": "2,1,3", "--delta": "1e-5"}, {**_FILE, "--delta": "1e-5"}, {"FOLDER": str(_COMPOSITION.parent / "finished")},
         {"--noise-multiplier": "2", "--steps": "6", "--delta": "1e-5", **_EPOCHS},
+        {**_FALLING, "--delta": "1e-5"},
     ),
 }  # fmt: skip

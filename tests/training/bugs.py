@@ -158,10 +158,10 @@ def account_at_half_the_rate_in_silence(patch: Patch) -> None:
 def account_of_every_other_step(patch: Patch) -> None:
     plain = engine.PrivacyAccountant.record
 
-    def record(self, cost):
+    def record(self, cost, **more):
         self.odd = not getattr(self, "odd", False)
         if self.odd:
-            plain(self, cost)
+            plain(self, cost, **more)
 
     patch.setattr(engine.PrivacyAccountant, "record", record)
 

@@ -28,7 +28,7 @@ def empty_batches_not_recorded(patch: Patch) -> None:
 
     def release(self):
         if not any(total.any() for total in self.clipped_total):
-            self.accountant.record = lambda cost: None
+            self.accountant.record = lambda cost, **more: None
         try:
             return plain(self)
         finally:
@@ -41,10 +41,10 @@ class FixedSize:
     """So many of all records, every time."""
 
     def __init__(self, *, train_size: int, sampling_rate: float, seed: int = 0) -> None:
-        self.train_size, self.size, self.seed = train_size, round(train_size * sampling_rate), seed
+        self.train_size, self.size, self.start = train_size, round(train_size * sampling_rate), seed
 
     def batch(self, step: int, part: int = 0, parts: int = 1) -> torch.Tensor:
-        order = np.random.default_rng((self.seed, step)).permutation(self.train_size)
+        order = np.random.default_rng((self.start, step)).permutation(self.train_size)
         return torch.from_numpy(np.sort(order[: self.size])[part::parts])
 
 
@@ -69,12 +69,13 @@ def batches_of_fixed_size_in_the_steps_of_runs(patch: Patch) -> None:
 
 
 def _at_a_rate_of_whole_steps(patch: Patch, module: ModuleType, *kinds: str) -> None:
+    """Batches say the rate that they were asked for, and draw at another."""
     for kind in kinds:
         plain = getattr(module, kind)
 
         class Rounded(plain):  # type: ignore[misc,valid-type]
-            def __init__(self, *, sampling_rate: float, plain=plain, **more):
-                plain.__init__(self, sampling_rate=1 / max(1, round(1 / sampling_rate)), **more)
+            def batch(self, *place, plain=plain):
+                return plain.batch(_with_rate(self, 1 / max(1, round(1 / self.sampling_rate))), *place)
 
         patch.setattr(module, kind, Rounded)
 
@@ -136,7 +137,7 @@ def last_record_never_drawn(patch: Patch) -> None:
     patch.setattr(_sampling, "_uniform", lambda count, records, words: plain(count, max(1, records - 1), words))
 
 
-def _with_rate(batches: engine.SecureBatches, rate: float) -> engine.SecureBatches:
+def _with_rate(batches: Any, rate: float) -> Any:
     found = copy.copy(batches)
     object.__setattr__(found, "sampling_rate", rate)
     return found

@@ -111,7 +111,7 @@ def test_noise_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[Any] = []
     monkeypatch.setattr(privacy, "least_noise_multiplier", lambda **a: wanted.append(tuple(a.values())) or 1.25)
     run, asked = prepared(monkeypatch, noise_multiplier=None, epsilon=4.0, delta=1e-4)
-    assert wanted == [(4.0, 1e-4, 0.25, 12)] and asked["noise_multiplier"] == 1.25
+    assert wanted == [(4.0, 1e-4, 12, 0.25)] and asked["noise_multiplier"] == 1.25
     assert run.optimizer.accountant._budget == (4.0, 1e-4)
 
 
