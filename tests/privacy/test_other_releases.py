@@ -3,6 +3,7 @@
 import itertools
 import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import dp_accounting.pld.privacy_loss_distribution as pld
@@ -16,6 +17,7 @@ from dptheory.privacy import (
     LaplaceRelease,
     RandomAllocation,
     Step,
+    gaussian_epsilon,
     least_noise_beside,
     privacy_statement,
     read_composition,
@@ -102,6 +104,28 @@ def test_a_delta_that_boxes_use_up_has_no_epsilon() -> None:
     )
     assert beside.epsilon(DELTA).upper == math.inf
     assert beside.epsilon(2 * DELTA).upper < 10 and two.delta(100.0).lower >= 2 * DELTA * (1 - DELTA)
+
+
+@pytest.mark.parametrize("gap", [1e-9, 1e-6])
+def test_a_share_of_delta_that_rounding_leaves_open_is_open(gap: float) -> None:
+    """Two boxes reveal D = 2 d - d^2; delta = (1 + gap) D leaves gap D / (1 - D) to a Gaussian step, exactly computed."""
+    box = Fraction(1e-3)
+    revealed = 2 * box - box**2
+    delta = float(revealed) * (1 + gap)
+    left = float((Fraction(delta) - revealed) / (1 - revealed))
+    parts = [BlackBox(epsilon=0.0, delta=1e-3, count=2), Step(noise_multiplier=1.0, sampling_rate=1.0, count=1)]
+    found, exact = Composition(parts).epsilon(delta), gaussian_epsilon(mu=1.0, delta=left)
+    assert found.lower <= exact <= found.upper
+
+
+def test_a_loss_that_no_double_is_is_not_rounded_down() -> None:
+    """At the largest double below 1 / b delta is 1 - exp((epsilon - 1 / b) / 2), about 1e-16 and not 0."""
+    noises = [k / 97 for k in range(1, 200) if Fraction(97 / k) < 1 / Fraction(k / 97) and 1 / (k / 97) == 97 / k]
+    assert len(noises) > 10
+    for noise in noises:
+        missing = 1 / Fraction(noise) - Fraction(1 / noise)
+        found = Composition([LaplaceRelease(noise_multiplier=noise, count=1)]).delta(1 / noise)
+        assert found.lower <= missing / 2 and found.upper >= float(missing) / 2 * (1 - 1e-12)
 
 
 def test_many_laplace_releases_and_gaussian_noise_agree_with_dp_accounting() -> None:

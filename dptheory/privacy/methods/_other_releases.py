@@ -37,6 +37,7 @@ def releases_epsilon(parts: Parts, direction: Direction, delta: float, alone: Ca
     if delta < high:
         return Found(0.0, math.inf, NONE, RELEASES)  # it cannot be told whether more is revealed
     left = delta if high == 0.0 else (delta - high) / (1.0 - high) / _UP
+    most = delta if low == 0.0 else (delta - low) / (1.0 - low) * _UP
     others = _others(parts)
     pure = _pure(parts)
     if left < _LEAST:
@@ -47,9 +48,9 @@ def releases_epsilon(parts: Parts, direction: Direction, delta: float, alone: Ca
         return Found(pure / _UP if exact else 0.0, pure * _UP, RELEASES, RELEASES)
     found = Found(0.0, pure * _UP, NONE, RELEASES)
     if others:
-        rest = alone(others, left)
-        found = Found(0.0, (rest.upper + pure) * _UP, NONE, ADDED).with_lower(rest.lower, rest.below)
-    most = delta if low == 0.0 else (delta - low) / (1.0 - low) * _UP
+        # of the two shares of delta that rounding leaves, the smaller one from above and the larger one from below
+        rest = alone(others, most)
+        found = Found(0.0, (alone(others, left).upper + pure) * _UP, NONE, ADDED).with_lower(rest.lower, rest.below)
     with suppress(Unresolved):
         found = found.with_upper(_total(parts, direction, power_of_ten(left), True).upper_epsilon(left), RELEASES)
     with suppress(Unresolved):
@@ -65,7 +66,7 @@ def releases_delta(parts: Parts, direction: Direction, epsilon: float, alone: Ca
     if others:
         found = found.with_lower(*_below(alone(others, epsilon)))
     if pure * _UP <= epsilon:
-        rest = alone(others, epsilon - pure * _UP) if others else Found(0.0, 0.0)
+        rest = alone(others, math.nextafter(epsilon - pure * _UP, 0.0)) if others else Found(0.0, 0.0)
         found = found.with_upper(rest.upper, ADDED if others else RELEASES)
     if found.upper > 0.0:
         found = found.with_lower(_lattice(parts, direction, epsilon, above=False), RELEASES).with_upper(
@@ -132,7 +133,8 @@ def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Tot
         if isinstance(part, BlackBox):
             found += [(_randomized_response(part.epsilon), part.count)] if part.epsilon > 0.0 else []
         elif isinstance(part, LaplaceRelease):
-            found.append((_laplace(1.0 / part.noise_multiplier), part.count))
+            largest = 1.0 / part.noise_multiplier  # rounded towards more privacy it would hide all of a delta of 1e-16
+            found.append((_laplace(math.nextafter(largest, math.inf if above else 0.0)), part.count))
         elif isinstance(part, Step | RandomAllocation):
             losses = _losses(part, direction, LEFT_OUT * about / steps, above) if _counted(part) else ()
             if not losses and above:

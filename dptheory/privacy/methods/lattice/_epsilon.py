@@ -115,7 +115,11 @@ def highest(total: TiltedSum, delta: float) -> float:
             if low == 0.0:
                 return 0.0
             low, high, step = max(low - step, 0.0), low, 1.5 * step
-    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+    found = float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+    step = 1e-13 * high  # the root is known to either side only
+    while excess(found) < 0.0 and found > 0.0:
+        found, step = max(found - step, 0.0), 2 * step
+    return found
 
 
 def _fine(law: Law, span: float, steps: int, delta: float) -> LatticeMasses | None:
@@ -141,7 +145,11 @@ def least(total: TiltedSum, delta: float, kernel: Kernel, start: float) -> float
         low, high = high, 1.2 * high + 1 / total.tilt
         if high > 1e6:
             return math.inf
-    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+    found = float(scipy.optimize.brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-10))
+    step = 1e-13 * high  # the root is known to either side only
+    while excess(found) > 0.0:
+        found, step = found + step, 2 * step
+    return found
 
 
 def _tilt_at(law: LatticeMasses, mean: float, start: float) -> float:

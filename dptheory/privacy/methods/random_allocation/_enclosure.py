@@ -108,13 +108,13 @@ class BallLine:
 def _line_for(part: RandomAllocation, epsilon: float, delta: float) -> BallLine:
     nats = math.log(1 / delta) + _SPARE
     # rounded, so that one line serves both directions and neighbouring questions
-    return _line(1.0 / part.noise_multiplier, part.steps_per_epoch, part.count, 8 * math.ceil((2 * epsilon + nats) / 8))
+    return _line(part.noise_multiplier, part.steps_per_epoch, part.count, 8 * math.ceil((2 * epsilon + nats) / 8))
 
 
 @functools.lru_cache(maxsize=8)
-def _line(shift: float, steps: int, epochs: int, nats: int) -> BallLine:
+def _line(noise: float, steps: int, epochs: int, nats: int) -> BallLine:
     """``nats``: how small each error is to be."""
-    last = math.sqrt(2 * nats * steps / epochs) / shift
+    last = math.sqrt(2 * nats * steps / epochs) * noise
     period = 2.0 * nats
     count = math.ceil(last * period / (2 * math.pi)) + 1
     height = min(_HEIGHT, _TURN / last)
@@ -122,8 +122,9 @@ def _line(shift: float, steps: int, epochs: int, nats: int) -> BallLine:
     bits = math.ceil((nats + lost) / math.log(2)) + 64
     with ctx.workprec(bits):
         h = 2 * arb.pi() / arb(period)
-        moments = _moments(arb(shift), steps, h, count, height, nats + lost)
-        return BallLine(h, tuple(one**epochs for one in moments), arb(shift) ** 2 * epochs / (2 * steps), bits)
+        shift = 1 / arb(noise)  # as a double it would be that of another noise
+        moments = _moments(shift, steps, h, count, height, nats + lost)
+        return BallLine(h, tuple(one**epochs for one in moments), shift**2 * epochs / (2 * steps), bits)
 
 
 def _moments(s: arb, steps: int, h: arb, count: int, height: float, nats: float) -> list[acb]:

@@ -16,6 +16,7 @@ _COARSE = 4000
 _MOST = 2**18
 _MARGIN = 1e-9
 """Relative, on delta: what else is rounded."""
+_MOST_ROUNDED = 700.0
 _ROUNDS = 3
 LEFT_OUT = 1e-8
 """Share of delta that is left out in all steps."""
@@ -39,8 +40,13 @@ class Total:
 
     @property
     def _rounding(self) -> float:
-        """Relative, of the probability of a sequence of outputs."""
-        return 1.01 * math.fsum(count * part.rounding for part, count in self.parts)
+        """Relative, of the probability of a sequence of outputs: (1 + r)^n - 1 at most."""
+        return math.expm1(min(1.01 * math.fsum(count * part.rounding for part, count in self.parts), _MOST_ROUNDED))
+
+    @property
+    def _kept(self) -> float:
+        """Of such a probability, at least."""
+        return max(0.0, 1.0 - self._rounding)
 
     @functools.cached_property
     def _rough(self) -> LatticeSum:
@@ -88,7 +94,9 @@ class Total:
 
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon >= 0 at which delta is surely at least ``delta``, or 0."""
-        asked = delta * (1.0 + _MARGIN) / max(1.0 - self._rounding, 1e-3)
+        if self._kept < 1e-3:
+            return 0.0
+        asked = delta * (1.0 + _MARGIN) / self._kept
         if self._single is not None:
             return _root(lambda epsilon: self._lower(epsilon) - delta, up=False)
         place, found = self._below.for_level(math.log(asked)), 0.0
@@ -120,7 +128,7 @@ class Total:
             found, wrong = self._single.deltas(moved)[0], 0.0
         else:
             found, wrong = self._below.total(self._below.for_mean(moved)).expectation(positive_part, 0.0, moved)
-        return max(0.0, (found - wrong) * (1.0 - self._rounding) * (1.0 - _MARGIN))
+        return max(0.0, found - wrong) * self._kept * (1.0 - _MARGIN)
 
 
 class _Tilts:

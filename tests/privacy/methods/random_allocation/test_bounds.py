@@ -78,6 +78,19 @@ def test_an_enclosure_of_one_step_an_epoch_is_that_of_a_gaussian_mechanism() -> 
         assert found[0] * (1 - 1e-9) <= exact <= found[1] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("noise", [1.1, 1.3, 7.7])
+def test_moments_are_those_of_the_noise_and_not_of_a_double_beside_it(noise: float) -> None:
+    """Of one step an epoch E S^p = exp(p (p - 1) / (2 noise^2)); 1 / noise is no double."""
+    flint = pytest.importorskip("flint")
+    module = pytest.importorskip("dptheory.privacy.methods.random_allocation._enclosure", exc_type=ModuleNotFoundError)
+    line = module._line_for(RandomAllocation(noise_multiplier=noise, steps_per_epoch=1, count=3), 1.0, 1e-5)
+    with flint.ctx.workprec(300):
+        for k, value in enumerate(line.values[:8]):
+            p = flint.acb(0.5, -line.spacing * k)
+            assert value.overlaps((3 * p * (p - 1) / (2 * flint.arb(noise) ** 2)).exp())
+            assert value.real.rad() < 1e-18
+
+
 def test_an_enclosure_of_two_steps_against_a_double_integral() -> None:
     """One epoch: E (S - gamma)+ of two lognormals, one in closed form, the other by a fine rule."""
     pytest.importorskip("flint")

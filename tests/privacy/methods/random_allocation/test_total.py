@@ -1,12 +1,14 @@
 """Sums of losses from both sides, against sums that are formed without a transform and without tilts."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dptheory.privacy._bounds import Direction
-from dptheory.privacy.methods.lattice._sums import power
+from dptheory.privacy.methods.lattice._epsilon import highest, least, positive_part
+from dptheory.privacy.methods.lattice._sums import LatticeMasses, TiltedSum, power, tilt_for, tilted_sum
 from dptheory.privacy.methods.random_allocation._losses import epoch_loss
 from dptheory.privacy.methods.random_allocation._ratio import epoch_law
 from dptheory.privacy.methods.random_allocation._total import Total
@@ -48,3 +50,34 @@ def test_what_is_left_out_is_added_to_delta_and_never_below_it() -> None:
     wide = Total(((epoch_loss(epoch_law(1.0, 5, 1, 9.5), "remove"), 2),), 1e-3)
     assert total.lower_epsilon(1e-3) <= wide.upper_epsilon(1e-3)
     assert wide.lower_epsilon(1e-3) <= total.upper_epsilon(1e-3)
+
+
+def test_ends_of_an_epsilon_are_on_their_sides_of_the_root() -> None:
+    """Whatever a search for the root stops at."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        masses = rng.random(200)
+        law, count = LatticeMasses(0.01, -100, masses / masses.sum()), int(rng.integers(2, 50))
+        delta = 10.0 ** -int(rng.integers(2, 9))
+        total = tilted_sum(law, count, tilt_for(law, count, math.log(delta)))
+        assert sum(total.expectation(positive_part, 0.0, least(total, delta, positive_part, 0.0))) <= delta * (
+            1 + 1e-14
+        )
+        value, wrong = total.expectation(positive_part, 0.0, highest(total, delta))
+        assert value - wrong >= delta * (1 - 1e-14)
+
+
+@pytest.mark.parametrize("tilt", [1e-6, 1e-3, 1.0, 1e3])
+def test_mass_outside_the_window_counts_at_the_kernels_highest(tilt: float) -> None:
+    """(1 - e^-x) e^-tx is highest at log(1 + 1 / t), where it is 1 / (1 + t) / (1 + 1 / t)^t."""
+    total = TiltedSum(spacing=0.1, count=0, tilt=tilt, log_moment=0.0, low=0, tilted=np.zeros(8), wrapped=1.0)
+    assert total.expectation(positive_part, 0.0, 0.0)[1] >= math.exp(-tilt * math.log1p(1 / tilt)) / (1 + tilt)
+
+
+def test_more_rounding_than_there_is_probability_leaves_nothing_below() -> None:
+    """(1 + r)^n - 1 is not r n where that is large."""
+    loss = epoch_loss(epoch_law(1.0, 5, 1, 9.5), "remove")
+    rough = Total(((replace(loss, rounding=0.5), 3),), 1e-3)
+    assert rough.lower_epsilon(1e-3) == rough.lower_delta(0.1) == rough.lower_delta(1e3) == 0.0
+    exact = Total(((loss, 3),), 1e-3).lower_delta(3.0)
+    assert rough.upper_delta(3.0) >= min(1.0, exact * 1.5**3)
