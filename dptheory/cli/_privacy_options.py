@@ -184,8 +184,7 @@ class Given:
 
     def _moving(self, instead: dict[str, object]) -> "Composition | None":
         """The run of --last-noise-multiplier; None where it is not given."""
-        from dptheory import _validate, privacy
-        from dptheory.privacy._parts import LEAST_NOISE, MOST_NOISE
+        from dptheory import privacy
 
         if self.last_noise_multiplier is None:
             return None
@@ -196,7 +195,13 @@ class Given:
         first, rate, steps = self.plain
         if not 2 <= steps <= _MOST_KINDS:
             raise ValueError(f"steps must be in 2..{_MOST_KINDS} with --last-noise-multiplier, got {steps}")
-        last = _validate.real("last_noise_multiplier", self.last_noise_multiplier, LEAST_NOISE, MOST_NOISE)
+        last = self.last_noise_multiplier
+        try:
+            privacy.Step(noise_multiplier=last, sampling_rate=rate, count=1)
+        except ArgumentError as error:
+            if error.argument != "noise_multiplier":
+                raise
+            raise error.renamed("last_noise_multiplier") from error
         noises = [first + (last - first) * number / (steps - 1) for number in range(steps)]
         parts = [privacy.Step(noise_multiplier=noise, sampling_rate=rate, count=1) for noise in noises]
         return privacy.Composition(tuple(parts), adjacency=cast("Neighbours", self.neighbours))
