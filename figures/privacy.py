@@ -183,12 +183,9 @@ def _draw_audit_power(ax: Axes, data: Data) -> None:
     for place, rate in enumerate(sorted(set(data["rate"]))):
         chosen = (data["rate"] == rate) & (data["canaries"] == most)
         label = "whole data in a step" if rate == 1.0 else f"sampling rate {rate:g}"
-        beside = data["epsilon"][chosen] + (
-            -0.1 if place == 0 else 0.1
-        )  # the repetitions of both would cover each other
-        ax.plot(
-            beside, data["proved"][chosen], "os"[place % 2], color=f"C{place}", label=label, alpha=0.5, mew=0, ms=5
-        )
+        # side by side: the repetitions of one rate would cover those of the other
+        beside = data["epsilon"][chosen] + (-0.1, 0.1)[place % 2]
+        ax.plot(beside, data["proved"][chosen], "os"[place % 2], color=f"C{place}", label=label, alpha=0.5, mew=0, ms=5)
     ax.plot(*PUBLISHED, "x", color="0.2", ms=8, mew=2, label="Steinke et al. (2023)")
     ends = np.array([0.0, 8.5])
     ax.plot(ends, ends, color="0.6", lw=1, label="all of it")
