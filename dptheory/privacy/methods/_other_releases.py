@@ -15,18 +15,17 @@ import numpy as np
 from dptheory.privacy._bounds import ADDED, NONE, RELEASES, Direction, Found, Unresolved
 from dptheory.privacy._parts import BlackBox, LaplaceRelease, Parts, RandomAllocation, Step
 from dptheory.privacy.methods.random_allocation._bounds import (
-    _counted,  # of steps and epochs
-    _losses,
+    counted,
+    part_losses,
 )
 from dptheory.privacy.methods.random_allocation._losses import EpochLoss, PartLoss
-from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, lattice_delta, power_of_ten
 
 _CELLS = 4096
 _UP = 1 + 1e-12
 """What sums and powers of up to 10^12 releases are rounded by, generously."""
 _LEAST = 1e-280
 """A share of delta that no lattice serves."""
-_GUESS, _PASSES = 1e-6, 3
 
 
 def releases_epsilon(parts: Parts, direction: Direction, delta: float, alone: Callable[[Parts, float], Found]) -> Found:
@@ -81,18 +80,8 @@ def _below(found: Found) -> tuple[float, str]:
 
 
 def _lattice(parts: Parts, direction: Direction, epsilon: float, *, above: bool) -> float:
-    """A bound of what is not revealed, from a lattice that is good where delta is about what it is found to be."""
-    best, about = 1.0 if above else 0.0, _GUESS
-    try:
-        for _ in range(_PASSES):
-            total = _total(parts, direction, power_of_ten(about), above)
-            best = min(best, total.upper_delta(epsilon)) if above else max(best, total.lower_delta(epsilon))
-            if best >= about / 100 or best < _LEAST:
-                break
-            about = best
-    except Unresolved:
-        pass
-    return best
+    """A bound of what is not revealed."""
+    return lattice_delta(lambda about: _total(parts, direction, about, above), epsilon, above=above, least=_LEAST)
 
 
 def _others(parts: Parts) -> tuple[Step | RandomAllocation, ...]:
@@ -136,7 +125,7 @@ def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Tot
             largest = 1.0 / part.noise_multiplier  # rounded towards more privacy it would hide all of a delta of 1e-16
             found.append((_laplace(math.nextafter(largest, math.inf if above else 0.0)), part.count))
         elif isinstance(part, Step | RandomAllocation):
-            losses = _losses(part, direction, LEFT_OUT * about / steps, above) if _counted(part) else ()
+            losses = part_losses(part, direction, LEFT_OUT * about / steps, above) if counted(part) else ()
             if not losses and above:
                 raise Unresolved("noise or counts that no lattice serves")
             found += losses

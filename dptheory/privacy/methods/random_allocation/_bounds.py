@@ -17,7 +17,7 @@ from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss, epoch_loss
 from dptheory.privacy.methods.random_allocation._ratio import epoch_law
-from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, lattice_delta, power_of_ten
 
 _LEAST_NOISE = 0.2
 """With less the lattice has hundreds of octaves, and epochs give themselves away."""
@@ -28,7 +28,7 @@ _SHARES = (0.5, 0.9, 0.99)
 """Of delta, for the record that is removed."""
 _PLACES = (0.35, 0.45, 0.5, 0.55, 0.65)
 """Of epsilon, for the same."""
-_GUESS, _LEAST_ABOUT, _PASSES = 1e-6, 1e-300, 3
+_LEAST_ABOUT = 1e-300
 
 
 def allocation_epsilon(parts: Parts, direction: Direction, delta: float) -> Found:
@@ -105,18 +105,7 @@ def _lower_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
 
 
 def _delta(parts: Parts, direction: Direction, epsilon: float, *, above: bool) -> float:
-    """A bound of delta from a lattice that is good where delta is about what it is found to be."""
-    best, about = 1.0 if above else 0.0, _GUESS
-    try:
-        for _ in range(_PASSES):
-            total = _total(parts, direction, power_of_ten(about), above)
-            best = min(best, total.upper_delta(epsilon)) if above else max(best, total.lower_delta(epsilon))
-            if best >= about / 100 or best < _LEAST_ABOUT:
-                break
-            about = best
-    except Unresolved:
-        pass
-    return best
+    return lattice_delta(lambda about: _total(parts, direction, about, above), epsilon, above=above, least=_LEAST_ABOUT)
 
 
 def _replaced_epsilon(parts: Parts, delta: float) -> float:
@@ -153,7 +142,7 @@ def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Tot
     steps = sum(part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in served)
     found: list[tuple[PartLoss, int]] = []
     for part in served:
-        losses = _losses(part, direction, LEFT_OUT * about / steps, above) if _counted(part) else ()
+        losses = part_losses(part, direction, LEFT_OUT * about / steps, above) if counted(part) else ()
         if not losses and above:
             raise Unresolved("noise or counts that no lattice serves")
         found += losses
@@ -167,11 +156,11 @@ def _served(parts: Parts) -> tuple[Step | RandomAllocation, ...]:
     return tuple(part for part in parts if isinstance(part, Step | RandomAllocation))
 
 
-def _counted(part: Step | RandomAllocation) -> bool:
+def counted(part: Step | RandomAllocation) -> bool:
     return part.count <= MAX_STEPS and _LEAST_NOISE <= part.noise_multiplier <= NOISE[1]
 
 
-def _losses(
+def part_losses(
     part: Step | RandomAllocation, direction: Direction, budget: float, above: bool
 ) -> tuple[tuple[PartLoss, int], ...]:
     """The losses that one part adds; of each step at most ``budget`` is left out, of its probability."""

@@ -183,6 +183,31 @@ def power_of_ten(delta: float) -> float:
     return 10.0 ** math.floor(math.log10(delta) + 1e-9)
 
 
+_GUESS, _PASSES = 1e-6, 3
+
+
+def lattice_delta(total: Callable[[float], Total], epsilon: float, *, above: bool, least: float) -> float:
+    """A bound of delta from a lattice that is good where delta is about what it is found to be.
+
+    Args:
+        total: the sum of all losses, on a lattice for a delta of about its argument; its bounds are of one side.
+        epsilon: at which delta is asked for.
+        above: which side.
+        least: a delta for which no finer lattice is made.
+    """
+    best, about = 1.0 if above else 0.0, _GUESS
+    try:
+        for _ in range(_PASSES):
+            found = total(power_of_ten(about))
+            best = min(best, found.upper_delta(epsilon)) if above else max(best, found.lower_delta(epsilon))
+            if best >= about / 100 or best < least:
+                break
+            about = best
+    except Unresolved:
+        pass
+    return best
+
+
 def _root(excess: Callable[[float], float], *, up: bool) -> float:
     """Just beyond the root of a falling function on [0, inf), or just before it."""
     if excess(0.0) <= 0.0:
