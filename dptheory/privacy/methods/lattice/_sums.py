@@ -164,8 +164,8 @@ def radius(law: Cumulants, count: int, tilt: float, rough: Cumulants | None = No
         return (gain - _LOG_WRAPPED + math.log(2)) / abs(shift)
 
     guide = law if rough is None else rough
-    shifts = _SHIFTS / math.sqrt(count * max(guide.cumulants(tilt)[2], guide.spacing**2))
-    best = [min(sign * shifts, key=functools.partial(bound, guide)) for sign in (1.0, -1.0)]
+    unit = 1 / math.sqrt(count * max(guide.cumulants(tilt)[2], guide.spacing**2))
+    best = [min((sign * unit * _SHIFTS).tolist(), key=functools.partial(bound, guide)) for sign in (1.0, -1.0)]
     return max(bound(law, shift) for shift in best)
 
 
