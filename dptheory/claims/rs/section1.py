@@ -9,7 +9,28 @@ import scipy
 
 from dptheory import gradients
 from dptheory._arrays import Array
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
+
+sensitivity = new_row(
+    id="rs.sensitivity",
+    source=Source("rs", "section 1, before equation 4; RF, section 1"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
+)
+
+
+@sensitivity.equal(
+    lambda: [(Fraction(c, 2), Fraction(s)) for c in (1, 8, 50) for s in (1, 3)],
+    kind=Kind.COUNTEREXAMPLE,
+)
+def _(clip: Fraction, sigma: Fraction) -> Sides:
+    """squared distance of two neighbours over the variance of the noise"""
+    gradients = (-clip, clip / 3, clip)
+    whole = sum(gradients, Fraction(0))
+    without = [sum(gradients[:i] + gradients[i + 1 :], Fraction(0)) for i in range(len(gradients))]
+    furthest = max(abs(whole - one) for one in without)
+    return 1 / sigma**2, lambda: furthest**2 / (clip * sigma) ** 2, furthest**2 / (furthest * sigma**2)
+
 
 Batch = tuple[tuple[int, ...], ...]
 
@@ -174,3 +195,87 @@ def _(g: tuple[int, int], clip: float) -> Sides:
 
     found = gradients.relaxed_gradient_ratio(grad_norm=float(norm), masked_norm=float(kept), clip_norm=clip)
     return float(found), grown, 1.0
+
+
+appF = new_row(
+    id="rs.appF",
+    source=Source("rs", "Appendix F, Figs 6 to 9"),
+    verdict=Verdict.NOT_SHOWN,
+    calculators=(gradients.projected_skewness,),
+    figure="measured_deviations",
+)
+
+
+# Entries 3 with chance 1/4 and -1 with chance 3/4: mean 0, variance 3, third moment 6.
+_ENTRY = ((3, Fraction(1, 4)), (-1, Fraction(3, 4)))
+
+
+_SQUARE_SKEWNESS = Fraction(6**2, 3**3)
+
+
+def _mean_square_skewness(dim: int) -> Fraction:
+    """Mean over the sign vectors u of the squared skewness of <u, xi>, from the law of <u, xi> itself."""
+    total = Fraction(0)
+    for signs in itertools.product((-1, 1), repeat=dim):
+        law = {Fraction(0): Fraction(1)}
+        for sign in signs:
+            law = _convolved(law, sign)
+        second = sum((p * x * x for x, p in law.items()), Fraction(0))
+        third = sum((p * x * x * x for x, p in law.items()), Fraction(0))
+        total += third * third / (second * second * second)
+    return total * Fraction(1, 2**dim)
+
+
+def _convolved(law: dict[Fraction, Fraction], sign: int) -> dict[Fraction, Fraction]:
+    grown: dict[Fraction, Fraction] = {}
+    for (x, p), (value, chance) in itertools.product(law.items(), _ENTRY):
+        grown[x + sign * value] = grown.get(x + sign * value, Fraction(0)) + p * chance
+    return grown
+
+
+@appF.equal(lambda: [(dim,) for dim in (1, 2, 3, 4, 6, 8)], kind=Kind.COUNTEREXAMPLE)
+def _(dim: int) -> Sides:
+    """projections on sign vectors, by enumeration"""
+    # wrong: the projection shows the skewness of the law
+    return _SQUARE_SKEWNESS / dim**2, lambda: _mean_square_skewness(dim), _SQUARE_SKEWNESS
+
+
+def _overlap_with_mirror(dim: int) -> Fraction:
+    """1 - total variation distance between the laws of xi and -xi."""
+    law = {
+        tuple(x for x, _ in entries): math.prod((p for _, p in entries), start=Fraction(1))
+        for entries in itertools.product(_ENTRY, repeat=dim)
+    }
+    return sum((min(p, law.get(tuple(-x for x in point), Fraction(0))) for point, p in law.items()), Fraction(0))
+
+
+@appF.equal(lambda: [(dim,) for dim in (1, 2, 4)], kind=Kind.COUNTEREXAMPLE)
+def _(dim: int) -> Sides:
+    """the same law has nothing in common with its mirror image"""
+    # wrong: a symmetric law
+    return Fraction(0), lambda: _overlap_with_mirror(dim), Fraction(1)
+
+
+def _square_skewness(rng: np.random.Generator, n: int, dim: int) -> Array:
+    """Squared skewness of <u, xi> for u uniform on the sphere and iid entries of skewness 1."""
+    direction = rng.standard_normal((n, dim))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    return np.asarray(np.square((direction**3).sum(axis=1)))
+
+
+@appF.mean(partial(_square_skewness, dim=10), wrong=lambda: 1 / 10**2, row_bytes=240)
+def _() -> float:
+    """projections on uniform directions, d = 10"""
+    # wrong: that of sign vectors
+    return gradients.projected_skewness(dim=10, skewness=1.0) ** 2
+
+
+@appF.equal(lambda: [(dim,) for dim in (2, 10, 550_000)], tolerance=1e-12)
+def _(dim: int) -> Sides:
+    """sixth moment of an entry of a direction, in fractions"""
+    # u_1^2 is Beta(1/2, (d-1)/2)
+    return (
+        gradients.projected_skewness(dim=dim, skewness=1.0) ** 2,
+        Fraction(dim) * Fraction(1 * 3 * 5, dim * (dim + 2) * (dim + 4)),
+        1 / dim**2,
+    )

@@ -6,13 +6,44 @@ from fractions import Fraction
 from dptheory import convergence
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 
+noise_share = new_row(
+    id="rs.noise_share",
+    source=Source("rs", "section 4.1"),
+    verdict=Verdict.HOLDS,
+)
+
+
+def _share(decrease: Fraction, rate: Fraction, clip: Fraction, sigma: Fraction, dim: int, batch: int) -> Fraction:
+    """The noise term of the bound of one step over its other terms, G = 1."""
+    noise = rate * clip**2 * sigma**2 * dim / (2 * batch**2)
+    return noise / (decrease / rate + rate * clip**2 / 2)
+
+
+@noise_share.equal(
+    lambda: itertools.product((Fraction(1, 10), Fraction(1)), (Fraction(1, 4), Fraction(2)), (1, 4), (7, 550_000))
+)
+def _(rate: Fraction, clip: Fraction, sigma: int, dim: int) -> Sides:
+    """the share at no decrease"""
+    return (
+        Fraction(dim * sigma**2, 1000**2),
+        lambda: _share(Fraction(0), rate, clip, Fraction(sigma), dim, 1000),
+        Fraction(dim * sigma, 1000**2) + 1,
+    )
+
+
+@noise_share.equal((Fraction(1, 10), Fraction(1, 4)), (Fraction(1), Fraction(3)))
+def _(rate: Fraction, clip: Fraction) -> Sides:
+    """it rises as the decrease falls"""
+    path = [_share(Fraction(1, n), rate, clip, Fraction(2), 1000, 10) for n in range(1, 30)]
+    return True, path == sorted(path), path == sorted(path, reverse=True)
+
 
 def printed_coordinates(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps: int) -> int:
     """(1 - r) d: the coordinates that the last mask keeps."""
     return sum(masks[-1])
 
 
-row = new_row(
+epoch_mask = new_row(
     id="rs.epoch_mask",
     source=Source("rs", "section 4.2; RF, section 3.2"),
     verdict=Verdict.CONDITIONAL,
@@ -43,7 +74,7 @@ def _epoch_cases() -> Iterator[tuple[Fraction, tuple[tuple[int, ...], ...], int]
     yield from itertools.product((Fraction(0), Fraction(1, 2), Fraction(9, 10)), masks, (1, 10))
 
 
-@row.equal(_epoch_cases, kind=Kind.COUNTEREXAMPLE)
+@epoch_mask.equal(_epoch_cases, kind=Kind.COUNTEREXAMPLE)
 def _(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps: int) -> Sides:
     """coordinates that move, counted"""
     return (
@@ -53,7 +84,7 @@ def _(mu: Fraction, masks: tuple[tuple[int, ...], ...], steps: int) -> Sides:
     )
 
 
-@row.equal(lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (1, 5, 40)), tolerance=1e-13)
+@epoch_mask.equal(lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (1, 5, 40)), tolerance=1e-13)
 def _(mu: Fraction, steps: int) -> Sides:
     """how far a frozen coordinate coasts"""
     return (
@@ -65,7 +96,7 @@ def _(mu: Fraction, steps: int) -> Sides:
     )
 
 
-@row.equal(
+@epoch_mask.equal(
     lambda: itertools.product((Fraction(1, 2), Fraction(9, 10)), (Fraction(3, 2), Fraction(-4))), tolerance=1e-13
 )
 def _(mu: Fraction, velocity: Fraction) -> Sides:

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from dptheory import sparsification
+from dptheory import papers, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 
 larger_clip = new_row(
@@ -129,4 +129,110 @@ def _(clip: Fraction) -> Sides:
         sparsification.least_kappa(drop_rate=0.75, delta_c=float(others), step_noise=4.0),
         lambda: _bounds(clip)[0] / 2 / _bounds(clip)[1],
         sparsification.least_kappa(drop_rate=0.75, delta_c=1.0, step_noise=4.0),
+    )
+
+
+more_parameters = new_row(
+    id="rs.more_parameters",
+    source=Source("rs", "section 6.2, Table 2"),
+    verdict=Verdict.CONDITIONAL,
+)
+
+
+def _gain_and_dim(dataset: str, network: str, epsilon: str) -> tuple[Fraction, int]:
+    """Gain of a kind of network ("DP-CNN", "H-CNN") in Table 2, in points, and its parameters in thousands."""
+    (cell,) = (
+        cell
+        for cell in papers.table("rs.table2").cells
+        if cell.key("dataset") == dataset
+        and cell.key("approach").removesuffix("/S") == network
+        and cell.key("epsilon") == epsilon
+        and cell.name.endswith("difference")
+    )
+    return cell.number(), int(cell.key("dim").removesuffix("K"))
+
+
+def _more(dataset: str, epsilon: str, what: str) -> Fraction:
+    """What DP-CNN has more than H-CNN: gain in points, or parameters in thousands."""
+    (gain, dim), (other_gain, other_dim) = (_gain_and_dim(dataset, network, epsilon) for network in ("DP-CNN", "H-CNN"))
+    return gain - other_gain if what == "gain" else Fraction(dim - other_dim)
+
+
+_MORE_GAIN = {
+    ("CIFAR10", "3.0"): Fraction("1.2"),
+    ("CIFAR10", "1.0"): Fraction("1.8"),
+    ("SVHN", "3.0"): Fraction("0.2"),
+    ("SVHN", "1.0"): Fraction("1.6"),
+    ("FMNIST", "3.0"): Fraction("0.5"),
+    ("FMNIST", "1.0"): Fraction("0.1"),
+}
+
+
+@more_parameters.equal(
+    lambda: [(*where, what) for where in _MORE_GAIN for what in ("gain", "parameters")], kind=Kind.COUNTEREXAMPLE
+)
+def _(dataset: str, epsilon: str, what: str) -> Sides:
+    """what DP-CNN has more than H-CNN, in the table: gain and parameters"""
+    parameters = Fraction(-7 if dataset == "FMNIST" else 363)
+    stated = _MORE_GAIN[dataset, epsilon] if what == "gain" else parameters
+    return stated, lambda: _more(dataset, epsilon, what), abs(stated) + 1
+
+
+small_epsilon = new_row(
+    id="rs.small_epsilon",
+    source=Source("rs", "section 6.2, Table 2, gains by epsilon"),
+    verdict=Verdict.HOLDS,
+)
+
+
+def _surplus(dataset: str, network: str) -> Fraction:
+    """By how many points the gain at epsilon = 1 is above that at epsilon = 3."""
+    return _gain_and_dim(dataset, network, "1.0")[0] - _gain_and_dim(dataset, network, "3.0")[0]
+
+
+_SURPLUS = {
+    ("CIFAR10", "H-CNN"): Fraction("0.5"),
+    ("CIFAR10", "DP-CNN"): Fraction("1.1"),
+    ("SVHN", "H-CNN"): Fraction("0.6"),
+    ("SVHN", "DP-CNN"): Fraction("2.0"),
+    ("FMNIST", "H-CNN"): Fraction("0.9"),
+    ("FMNIST", "DP-CNN"): Fraction("0.5"),
+}
+
+
+@small_epsilon.equal(lambda: list(_SURPLUS))
+def _(dataset: str, network: str) -> Sides:
+    """gain at epsilon = 1 less gain at epsilon = 3, in the table"""
+    return _SURPLUS[dataset, network], lambda: _surplus(dataset, network), Fraction(0)
+
+
+unique = new_row(
+    id="rs.unique",
+    source=Source("rs", "abstract, sections 1.1, 6.1 and 7"),
+    verdict=Verdict.NOT_SHOWN,
+)
+
+
+def _descent_ratio(first: int, second: int, length: int) -> Fraction:
+    """E<w, masked clipped g> over E<w, clipped g> for g = (first, +-second), w = (first, 0), C = 1, r = 1/2, by enumeration."""
+
+    def inner(mask: tuple[int, int], sign: int) -> Fraction:
+        g = (first * mask[0], sign * second * mask[1])
+        square = g[0] ** 2 + g[1] ** 2
+        size = math.isqrt(square)
+        if size**2 != square:
+            raise ValueError(f"second must make |g| whole, got {second!r}")
+        return Fraction(first * g[0]) * min(Fraction(1), Fraction(1, size))
+
+    masked = sum((inner(mask, sign) for mask in ((1, 0), (0, 1)) for sign in (1, -1)), Fraction(0)) / 4
+    return masked / sum((inner((1, 1), sign) for sign in (1, -1)), Fraction(0)) * 2
+
+
+@unique.equal((3, 4, 5), (9, 40, 41), (21, 220, 221), kind=Kind.COUNTEREXAMPLE)
+def _(first: int, second: int, length: int) -> Sides:
+    """descent with the mask over descent without"""
+    return (
+        Fraction(length, 2 * first),
+        lambda: _descent_ratio(first, second, length),
+        min(Fraction(1), Fraction(length, 2 * first)),
     )
