@@ -9,7 +9,7 @@ import scipy
 from dptheory import gradients
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.lf._angle_samples import angle_bins, density_in_two_or_three, private_cosines
+from dptheory.claims.lf._batches import angle_bins, density_in_two_or_three, private_cosines
 
 
 def printed_mean_factor(batch_size: int) -> Fraction:
