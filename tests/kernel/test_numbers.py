@@ -17,7 +17,7 @@ from dptheory.claims.gip import criterion
 from dptheory.claims.gip._finite import response
 from dptheory.claims.lf import _batches, _testbed, def3_2, reported
 from dptheory.claims.lf import lem3_1 as lem3_1_of_lf
-from dptheory.claims.rf import clip_bias, masked_vectors, section2_2, section4
+from dptheory.claims.rf import clip_bias, section2_2, section4, thm1
 from dptheory.claims.rs import _kappa, clipped_bounds, section1
 from proofs.kernel import _coq
 
@@ -86,7 +86,7 @@ def both(claim: str, check: str, *case: Any) -> Numbers:
 
 # --- what needs more than one line ------------------------------------------------------------------------------------------
 
-TIED = [law for law in masked_vectors.LAWS["independent of u and of v, not of the pair"]]
+TIED = [law for law in thm1.LAWS["independent of u and of v, not of the pair"]]
 SPIKE, KEPT, _ = _kappa.CASES["one entry, no deviation"]
 FLAT, _, SPREAD = _kappa.CASES["equal entries, P = 1/2"]
 ERROR, LOST = (section2_2._noisy(1, 2, kept, 2) for kept in (2, 1))
@@ -108,8 +108,8 @@ def tied_in_coq() -> Numbers:
 def masked_means() -> Numbers:
     """E<m u, v> and E<u, v>."""
     return [
-        sum((p * masked_vectors.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
-        sum((p * masked_vectors.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
+        sum((p * thm1.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
+        sum((p * thm1.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
     ]
 
 

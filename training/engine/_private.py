@@ -27,8 +27,7 @@ from dptheory.training.engine import _distributed
 from dptheory.training.engine._attention import adapt_attention
 from dptheory.training.engine._distributed import DistributedMechanismOptimizer
 from dptheory.training.engine._dry_steps import OFF, DrySteps
-from dptheory.training.engine._forward_writes import refuse_writes
-from dptheory.training.engine._hooked_layers import check_held, check_layers
+from dptheory.training.engine._hooked_layers import check_held, check_layers, refuse_writes
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, ALLOCATION, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._random_states import Collating, from_global_torch

@@ -23,7 +23,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from dptheory.planning import Candidate, candidates
-from dptheory.training._json_lines import JsonLines, Line
+from dptheory.training._files import JsonLines, Line
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._evidence_settings import DELTA, PUBLISHED, SEEDS, SETTINGS, Pairs, Records, Setting

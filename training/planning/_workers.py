@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dptheory.errors import ArgumentError
-from dptheory.training._json_lines import JsonLines, Line
+from dptheory.training._files import JsonLines, Line
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score, pilot
 
 _BEGINS = '{"plan": "'

@@ -10,7 +10,7 @@ from dptheory import gradients
 from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rf.masked_vectors import Point, clipped
+from dptheory.claims.rf.thm1 import Point, clipped
 from dptheory.gradients import posterior_freeze, relaxed_gradient_ratio
 
 Law = tuple[tuple[Fraction, Point], ...]
