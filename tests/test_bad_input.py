@@ -15,14 +15,13 @@ import pytest
 
 import dptheory
 from dptheory import _validate, claims
-from tests.calls import Calls, descent, embedding, index, ledger, planning, privacy, pruning
-from tests.calls.judgement import limits, outcome
+from tests.calls import Calls, descent, embedding, index, ledger, privacy, pruning
+from tests.calls.judgement import Here, limits, outcome
 from tests.calls.number_kinds import narrow_numbers_change_nothing, nothing_is_calculated_with_as_given
 from tests.calls.ranges import beyond
 from tests.calls.refusals import ALONE, TOGETHER, WHOLE
 from tests.calls.walk import callables, failures, modules
 from tests.every import every
-from tests.here import Here
 from tests.refused import refused
 
 CALLS: Calls = {
@@ -32,7 +31,6 @@ CALLS: Calls = {
     **descent.CALLS,
     **embedding.CALLS,
     **ledger.CALLS,
-    **planning.CALLS,
 }
 
 _NOT_PUBLIC = re.compile(

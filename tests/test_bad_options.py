@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from dptheory import claims, cli
 from dptheory.cli._joining import joining
 from tests.calls.command_line import ALTERNATIVES, COMMANDS
-from tests.here import Here
+from tests.calls.judgement import Here
 
 NEVER = ("nan", "abc", "", "1,x", "0x10")  # no number, and no text that means anything
 NUMBERS = ("0", "-1", "1e308", "-inf", "inf", "5e-324", "1e400", "1" + "0" * 30, "0.5", "1e160", "1e-160", "2147483648")

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from dptheory import claims, convergence, embedding, freezing, gradients, privacy, pruning, sparsification
 from dptheory.claims import _pages
-from dptheory.claims.gep import _noisy_steps as noisy
+from dptheory.claims.gep import noisy_steps as noisy
 from dptheory.claims.gip.cor1 import _printed_with_rounded_swaps as rounded
 from dptheory.claims.gip.cor1 import printed_beta
 from dptheory.claims.gip.prop2 import printed_top_k_mse

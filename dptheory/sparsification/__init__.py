@@ -1,6 +1,13 @@
 """Random sparsification: kappa, the trade-off of masking, ranked masks, schedules, reconstruction, costs."""
 
-from dptheory.sparsification._costs import Communication, Operations, communication, projection_operations
+from dptheory.sparsification._costs import (
+    Communication,
+    Operations,
+    communication,
+    freeze_rate,
+    projection_operations,
+    total_density,
+)
 from dptheory.sparsification._kappa import (
     BestRate,
     Kappa,
@@ -24,7 +31,6 @@ from dptheory.sparsification._reconstruction import (
     matrix_expected_error,
     reconstruction_errors,
 )
-from dptheory.sparsification._schedules import freeze_rate, total_density
 from dptheory.sparsification._tradeoff import (
     EXPONENTS,
     OptimalRate,

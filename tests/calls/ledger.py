@@ -1,7 +1,7 @@
-"""The ledger, the presets, the checking engine, errors."""
+"""The ledger, the presets, what theory alone proposes, the checking engine, errors."""
 
 from dptheory import checks, claims, papers
-from tests.calls import Calls, call, dear
+from tests.calls import Calls, call, dear, slow
 
 _PRESET = papers.all_presets()[0]
 _SETTING = papers.setting(_PRESET.name)
@@ -13,6 +13,9 @@ _EVIDENCE = checks.Evidence(
 )  # fmt: skip
 
 CALLS: Calls = {
+    "dptheory.planning.candidates": [
+        slow(num_examples=2000, epsilon=3.0, delta=1e-5, max_epochs=2.0, batch_size=2000, epochs=2.0),
+    ],
     "dptheory.claims.all_claims": [call(paper="gip", verdict="FALSE")],
     "dptheory.claims.get": [call(id="gip.eq18")],
     "dptheory.claims.select": [call(patterns=["gip.*"])],

@@ -11,7 +11,7 @@ import pytest
 from dptheory import convergence
 from dptheory.checks import EqualityCheck
 from dptheory.claims import all_claims, get
-from dptheory.claims.gep import _noisy_steps, lem3_1
+from dptheory.claims.gep import lem3_1, noisy_steps
 from dptheory.claims.gep import section4 as section4_of_gep
 from dptheory.claims.gip import criterion
 from dptheory.claims.gip._finite import response
@@ -578,7 +578,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
         (
             lambda: said("gep.eq12", r"the excess is at least (\S+), printed (\S+);"),
             lambda: [
-                Fraction(_noisy_steps.mean_excess(1, Fraction(4), 1, 1, Fraction(0))),
+                Fraction(noisy_steps.mean_excess(1, Fraction(4), 1, 1, Fraction(0))),
                 # beta D / 2 + sigma^2 / (beta n^2) with sigma^2 = 8 log(1/delta) / eps^2 and n = 10
                 Fraction(1) * 4 / 2 + Fraction(8, 10**2),
             ],

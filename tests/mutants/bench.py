@@ -35,10 +35,9 @@ from dptheory.checks import (
 from dptheory.checks._equality import evaluated, relative_difference
 from dptheory.checks._law import _CountsOfChunk
 from dptheory.checks._mean import _MomentsOfChunk
-from tests.mutants.moves import Move, moved, same
+from tests.mutants.moves import Handler, Move, moved, original, same, swapped
 from tests.mutants.regions import Region, bound, regions
 from tests.mutants.surface import Leaf, Target
-from tests.mutants.swap import Handler, original, swapped
 
 BUDGET, SEED = 600.0, 0
 """Seconds, far more than a check takes: none may fail because the machine is busy."""

@@ -12,10 +12,9 @@ from dptheory.checks import Check, Evidence, SearchCheck
 from dptheory.claims import Claim
 from tests.mutants import bench
 from tests.mutants.bench import Memory, Mutant, Recorded
-from tests.mutants.moves import ZERO, moves
+from tests.mutants.moves import ZERO, moves, original
 from tests.mutants.regions import regions
 from tests.mutants.surface import Target, leaves, result_classes, targets
-from tests.mutants.swap import original
 
 _PRESETS = ("test_fields::test_presets_digit_for_digit",)
 _READ = ("test_papers::test_every_setting_is_read", "test_papers::test_every_table_is_read")

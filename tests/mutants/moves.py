@@ -1,16 +1,54 @@
-"""How a calculator is made wrong: a field of its result is moved, or it is replaced by one of another law."""
+"""How a calculator is made wrong: a field of its result is moved, or its code is swapped, so that every reference meets it."""
 
 import copy
 import dataclasses
+import functools
 import math
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dptheory import embedding, freezing, gradients, privacy, pruning
-from tests.mutants.surface import Leaf
+from tests.mutants.surface import Leaf, Target
+
+Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+@functools.cache
+def original(target: Target) -> Callable[..., Any]:
+    """The calculator as it is, whatever its code is swapped for."""
+    f = target.function
+    copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    copy.__kwdefaults__ = f.__kwdefaults__
+    copy.__annotations__ = f.__annotations__
+    return copy
+
+
+@contextmanager
+def swapped(handlers: Mapping[Target, Handler]) -> Iterator[None]:
+    """Every call of a target goes to its handler while the context is open."""
+    kept = []
+    for number, (target, handler) in enumerate(handlers.items()):
+        f, hook = target.function, f"__handler_{number}__"
+        if f.__closure__:
+            raise TypeError(f"{target.name} is a closure, whose code cannot be swapped")
+        original(target)
+        kept.append((f, f.__code__, f.__defaults__, f.__kwdefaults__, hook))
+        scope: dict[str, Any] = {}
+        exec(f"def hooked(*args, **kwargs): return {hook}(args, kwargs)", scope)
+        f.__globals__[hook] = handler
+        f.__code__, f.__defaults__, f.__kwdefaults__ = scope["hooked"].__code__, None, None
+    try:
+        yield
+    finally:
+        for f, code, defaults, keyword_defaults, hook in reversed(kept):
+            f.__code__, f.__defaults__, f.__kwdefaults__ = code, defaults, keyword_defaults
+            del f.__globals__[hook]
+
 
 SHARE = 0.01
 """Relative size of a wrong number."""

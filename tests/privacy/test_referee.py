@@ -15,7 +15,7 @@ from dptheory.privacy import referee
 from dptheory.privacy.referee import Answer, Finding, Setting, _compare, draw
 from dptheory.privacy.referee._compare import LAWS, _judged
 from dptheory.privacy.referee._tools import TOOLS, Tool, installed
-from tests.here import Here
+from tests.calls.judgement import Here
 from tests.refused import refused
 
 BELOW = {

@@ -1,4 +1,4 @@
-"""``attach`` and ``make_private`` as most tests want them: plain SGD on all parameters, DP-SGD, noise 1 and clip 1."""
+"""``attach`` and ``make_private`` as most tests want them: plain SGD, DP-SGD, noise 1 and clip 1; and a pass of theirs."""
 
 from typing import Any
 
@@ -27,3 +27,13 @@ def make_private(
 ) -> Any:
     """What ``engine.make_private`` gives: the model, the optimizer and the loader."""
     return _made(engine.make_private, model, lr, momentum, options | {"data_loader": loader})
+
+
+def epoch(made) -> engine.MechanismOptimizer:
+    """One pass of what ``make_private`` returned: model, optimizer, loader."""
+    model, optimizer, loader = made
+    for features, labels in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(features), labels).backward()
+        optimizer.step()
+    return optimizer

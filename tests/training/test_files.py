@@ -11,7 +11,7 @@ import pytest
 
 from dptheory.training import _files
 from dptheory.training._files import JsonLines
-from dptheory.training._locks import LOCK, only_here, taken
+from dptheory.training._machine import LOCK, only_here, taken
 from tests.refused import refused
 
 # A file that grows by lines: whole ones are kept, whatever happens while another is written, and by several

@@ -16,7 +16,7 @@ import torch
 
 from dptheory.files import write_atomically
 from dptheory.training import engine
-from dptheory.training._locks import only_here
+from dptheory.training._machine import only_here
 
 if TYPE_CHECKING:
     from dptheory.training.runs._prepare import Run

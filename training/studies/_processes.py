@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dptheory.training._locks import taken
+from dptheory.training._machine import taken
 from dptheory.training.studies import _worker
 from dptheory.training.studies._worker import Task
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.training._locks import taken
+from dptheory.training._machine import taken
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies import _processes, _results
 from dptheory.training.studies._plan import Plan, PlannedRun

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory.files import write_atomically
-from dptheory.training._locks import only_here
-from dptheory.training._machine import device_name, versions
+from dptheory.training._machine import device_name, only_here, versions
 from dptheory.training.studies import _results
 
 FAILED, STOPPED, BUSY = 1, 130, 75

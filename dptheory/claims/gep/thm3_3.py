@@ -9,9 +9,9 @@ import scipy
 
 from dptheory import embedding
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _noisy_steps as noisy
+from dptheory.claims.gep import noisy_steps as noisy
 from dptheory.claims.gep._mechanism import least, printed_noise_ratio
-from dptheory.claims.gep._noisy_steps import brute_force_risk, excess_at_printed_steps, published_risk
+from dptheory.claims.gep.noisy_steps import brute_force_risk, excess_at_printed_steps, published_risk
 
 eq11 = new_row(
     id="gep.eq11",

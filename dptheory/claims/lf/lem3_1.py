@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dptheory import convergence, freezing
-from dptheory.claims import _poisson
+from dptheory.claims import _draws
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.lf import _testbed
 from dptheory.claims.lf import _testbed as testbed
@@ -423,12 +423,12 @@ def _break_even(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fractio
     return found.largest_frozen_gradient
 
 
-def _trained(step: _poisson.Step, which: str) -> _poisson.Step:
+def _trained(step: _draws.Step, which: str) -> _draws.Step:
     """The step with all layers trained, or with the first of two frozen: the second has the entries that are kept."""
     return step if which == "frozen" else dataclasses.replace(step, kept=step.dim)
 
 
-def _bounds(step: _poisson.Step, given: bool) -> freezing.FreezingBounds:
+def _bounds(step: _draws.Step, given: bool) -> freezing.FreezingBounds:
     """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
     moment = 0.9 * _trained(step, "full").moment
     known: dict[str, Any] = {
@@ -452,13 +452,13 @@ def _bounds(step: _poisson.Step, given: bool) -> freezing.FreezingBounds:
     )
 
 
-def _stated_alignment(step: _poisson.Step, which: str, given: bool) -> float:
+def _stated_alignment(step: _draws.Step, which: str, given: bool) -> float:
     """The bound with the decrease of three such first steps in place of the gap."""
     part = getattr(_bounds(step, given), which)
     return float(3 * _trained(step, which).decrease * part.optimization + part.clipping + part.noise + part.bias)
 
 
-def _alignment_of(step: _poisson.Step, which: str, given: bool) -> float:
+def _alignment_of(step: _draws.Step, which: str, given: bool) -> float:
     """E<grad, s^B> on a quadratic, less what the second moment and the bias that are given take off."""
     trained = _trained(step, which)
     share, bias = ((0.9, 0.25) if which == "full" else (0.8, -0.5)) if given else (1.0, 0.0)
@@ -466,11 +466,11 @@ def _alignment_of(step: _poisson.Step, which: str, given: bool) -> float:
     return trained.alignment - (1 - share) * gain * trained.moment - bias
 
 
-def _wrong_alignment(step: _poisson.Step, which: str, given: bool) -> float:
+def _wrong_alignment(step: _draws.Step, which: str, given: bool) -> float:
     return _stated_alignment(step, "full" if which == "frozen" else "frozen", given)
 
 
-def _counted(step: _poisson.Step, field: str, given: bool) -> float | Fraction:
+def _counted(step: _draws.Step, field: str, given: bool) -> float | Fraction:
     """Parameters, and the noise that one step of size eta puts on the frozen ones, over eta: G/2 eta E|noise|^2."""
     if field != "largest_frozen_gradient":
         return Fraction(step.dim if field == "dim" else step.kept)
@@ -514,14 +514,14 @@ def _(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> Side
 @freeze_bound.equal(
     lambda: [
         (step, which, given)
-        for step in _poisson.STEPS
+        for step in _draws.STEPS
         if step.kept < step.dim
         for which in ("full", "frozen")
         for given in (False, True)
     ],
     tolerance=1e-11,
 )
-def _(step: _poisson.Step, which: str, given: bool) -> Sides:
+def _(step: _draws.Step, which: str, given: bool) -> Sides:
     """both bounds on a step of a quadratic, at the sizes of the papers"""
     return (
         _stated_alignment(step, which, given),
@@ -533,14 +533,14 @@ def _(step: _poisson.Step, which: str, given: bool) -> Sides:
 @freeze_bound.equal(
     lambda: [
         (step, field, given)
-        for step in _poisson.STEPS
+        for step in _draws.STEPS
         if step.kept < step.dim and step.noise_multiplier**2 * step.dim > step.batch_size**2 / 10**4
         for field in ("dim", "trainable_dim", "largest_frozen_gradient")
         for given in ((False,) if field == "largest_frozen_gradient" else (False, True))
     ],
     tolerance=1e-9,
 )
-def _(step: _poisson.Step, field: str, given: bool) -> Sides:
+def _(step: _draws.Step, field: str, given: bool) -> Sides:
     """what is counted, in fractions"""
     return (
         getattr(_bounds(step, given), field),

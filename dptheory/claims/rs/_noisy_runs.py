@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import convergence
-from dptheory.claims._poisson import Batches
+from dptheory.claims._draws import Batches
 
 Curvature = tuple[Fraction, ...]
 

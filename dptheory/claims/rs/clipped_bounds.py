@@ -11,7 +11,7 @@ import numpy as np
 from dptheory import convergence, sparsification
 from dptheory._arrays import Array
 from dptheory.checks import EqualityCheck
-from dptheory.claims import _poisson
+from dptheory.claims import _draws
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs import _runs as enumeration
@@ -104,7 +104,7 @@ def closed_range_check(z: float) -> EqualityCheck:
     )
 
 
-def _step_value(step: _poisson.Step, steps: int, kappa: float | None, bias: float, moment: float | None) -> float:
+def _step_value(step: _draws.Step, steps: int, kappa: float | None, bias: float, moment: float | None) -> float:
     """The bound with the decrease of ``steps`` such first steps in place of the gap."""
     unit = convergence.dpsgd_bound(
         objective_gap=1.0,
@@ -124,14 +124,14 @@ def _step_value(step: _poisson.Step, steps: int, kappa: float | None, bias: floa
     return steps * step.decrease * unit.optimization + unit.clipping + unit.noise + unit.bias
 
 
-def _largest_kappa(step: _poisson.Step) -> float:
+def _largest_kappa(step: _draws.Step) -> float:
     return 1.0 if step.kept == step.dim else 1.1 * step.kept / step.dim
 
 
 def largest_moment_check() -> EqualityCheck:
     """Every term with the default second moment, by equality with a step on a quadratic whose gradients are all clipped."""
 
-    def compare(step: _poisson.Step, steps: int, kappa: float | None, bias: float) -> Sides:
+    def compare(step: _draws.Step, steps: int, kappa: float | None, bias: float) -> Sides:
         truth = (step.alignment - bias) / (step.kept / step.dim if kappa is None else kappa)
         # the theorem prints C^2
         return (
@@ -144,7 +144,7 @@ def largest_moment_check() -> EqualityCheck:
         "largest second moment, mask and noise at the sizes of the papers",
         lambda: [
             (step, steps, kappa, bias)
-            for step in _poisson.STEPS
+            for step in _draws.STEPS
             for steps, kappa, bias in ((1, None, 0.0), (10_000, _largest_kappa(step), -0.125))
         ],
         compare,
@@ -156,7 +156,7 @@ def poisson_check() -> EqualityCheck:
     """Boolean: does the bound with C^2 hold? For batches of fixed size, not for Poisson batches."""
 
     def compare(examples: int, poisson: bool) -> Sides:
-        return not poisson, lambda: _poisson.two_steps_hold(examples, poisson), True
+        return not poisson, lambda: _draws.two_steps_hold(examples, poisson), True
 
     return EqualityCheck(
         "two steps with Poisson batches break the bound, in fractions",

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 
 from dptheory import convergence
-from dptheory.claims import _poisson
+from dptheory.claims import _draws
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs import _runs as enumeration
@@ -21,7 +21,7 @@ from dptheory.claims.rs._runs import BOTH, Settings
 
 def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> bool:
     """The printed inequality for one step with Poisson batches and C = G = 1, in fractions."""
-    alignment, decrease = _poisson.one_step(gradient, gamma, examples, rate)
+    alignment, decrease = _draws.one_step(gradient, gamma, examples, rate)
     return alignment <= decrease / gamma + gamma / 2
 
 
@@ -30,7 +30,7 @@ def poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Frac
     moment = convergence.batch_second_moment(
         mean_norm=clipped, second_moment=clipped**2, batch_size=round(rate * examples), sampling_rate=float(rate)
     )
-    decrease = float(_poisson.one_step(gradient, gamma, examples, rate)[1])
+    decrease = float(_draws.one_step(gradient, gamma, examples, rate)[1])
     return convergence.alignment_bound(
         decrease=decrease, learning_rate=float(gamma), smoothness=1.0, second_moment=moment
     ).value
@@ -63,7 +63,7 @@ def poisson_batches(gradient: Fraction, gamma: Fraction, examples: int, rate: Fr
     return gradient < 1 or rate == 1, lambda: printed_holds(gradient, gamma, examples, rate), True
 
 
-def step_bound(step: _poisson.Step) -> float:
+def step_bound(step: _draws.Step) -> float:
     """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
     clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
     gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
@@ -87,7 +87,7 @@ def step_bound(step: _poisson.Step) -> float:
 
 def run_bound(examples: int, steps: int, moment: float) -> float:
     return convergence.alignment_bound(
-        decrease=_poisson.run_alignment(examples, steps)[1] / steps,
+        decrease=_draws.run_alignment(examples, steps)[1] / steps,
         learning_rate=2.0,
         smoothness=1.0,
         second_moment=moment,
@@ -173,7 +173,7 @@ def _(gradients: tuple[int, ...], rate: Fraction) -> Sides:
     # wrong: the moment of B independent draws
     return (
         poisson_moment(gradients, rate),
-        lambda: _poisson.mean_square(gradients, rate),
+        lambda: _draws.mean_square(gradients, rate),
         lambda: poisson_moment(gradients, rate, fixed=True),
     )
 
@@ -186,8 +186,8 @@ def _(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> Sid
     """equality with Poisson batches, in fractions"""
     return (
         poisson_bound(gradient, gamma, examples, rate),
-        lambda: _poisson.one_step(gradient, gamma, examples, rate)[0],
-        lambda: printed_descent(float(_poisson.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
+        lambda: _draws.one_step(gradient, gamma, examples, rate)[0],
+        lambda: printed_descent(float(_draws.one_step(gradient, gamma, examples, rate)[1]), float(gamma), 1.0, 1.0),
     )
 
 
@@ -238,7 +238,7 @@ def _(s: Settings) -> Sides:
 lem3_4.equal(lambda: POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(poisson_batches)
 
 
-def _printed_step_bound(step: _poisson.Step) -> float:
+def _printed_step_bound(step: _draws.Step) -> float:
     noise = convergence.noise_term(
         smoothness=float(step.smoothness),
         clip_norm=float(step.clip),
@@ -250,8 +250,8 @@ def _printed_step_bound(step: _poisson.Step) -> float:
     return printed_noisy_descent(step.decrease, gamma, smoothness, float(step.clip), noise, rate)
 
 
-@lem3_4.equal(lambda: [(step,) for step in _poisson.STEPS], tolerance=1e-11)
-def _(step: _poisson.Step) -> Sides:
+@lem3_4.equal(lambda: [(step,) for step in _draws.STEPS], tolerance=1e-11)
+def _(step: _draws.Step) -> Sides:
     """one step with mask, noise and the largest second moment, at the sizes of the papers"""
     return step_bound(step), step.alignment, lambda: _printed_step_bound(step)
 
@@ -266,7 +266,7 @@ def _(examples: int, steps: int) -> Sides:
             steps,
             convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=1, sampling_rate=1 / examples),
         ),
-        lambda: _poisson.run_alignment(examples, steps)[0],
+        lambda: _draws.run_alignment(examples, steps)[0],
         0.5 / (2.0 * steps) + 1.0,
     )
 

@@ -10,7 +10,7 @@ import scipy
 
 from dptheory import convergence, privacy
 from dptheory._arrays import Array
-from dptheory.claims._poisson import size_law
+from dptheory.claims._draws import size_law
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 
 # What division by the batch size tells, by brute force: quadrature, grids, fractions.

@@ -24,8 +24,8 @@ from dptheory.training._streams import simulation
 from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant
 from dptheory.training.mechanisms import StepCost
 from tests.refused import refused
-from tests.training.engine.passes import epoch
 from tests.training.forked import in_a_fork
+from tests.training.sgd import epoch
 
 # --- The accountant: plain steps by brackets, selections and masks by Renyi curves, budgets to the last step ---
 

@@ -18,7 +18,7 @@ from dptheory.training.engine._optimizer import exact_products
 from dptheory.training.mechanisms import Constant, DpSgd, RandomSparsification
 from tests.refused import refused
 from tests.training import errors_table as t
-from tests.training.engine.passes import epoch
+from tests.training.sgd import epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 

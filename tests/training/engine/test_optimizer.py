@@ -41,7 +41,7 @@ from dptheory.training.mechanisms._layer_freezing import freeze
 from dptheory.training.networks import small_tanh_cnn
 from tests.refused import refused
 from tests.training import sgd
-from tests.training.engine.passes import epoch
+from tests.training.sgd import epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 

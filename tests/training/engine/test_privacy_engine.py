@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from dptheory.training import PrivacyEngine
 from dptheory.training import mechanisms as m
 from tests.refused import refused
-from tests.training.engine.passes import epoch
+from tests.training.sgd import epoch
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook"),

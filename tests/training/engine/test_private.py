@@ -37,7 +37,7 @@ from dptheory.training.mechanisms import DpSgd, Mechanism, NoisySgd, _random_spa
 from dptheory.training.per_example import HookedModule
 from tests.refused import refused
 from tests.training import sgd
-from tests.training.engine.passes import epoch
+from tests.training.sgd import epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 

@@ -31,8 +31,8 @@ from dptheory.training.engine._sampling import allocation
 from dptheory.training.runs import _checkpoint
 from tests.refused import refused
 from tests.training import sgd
-from tests.training.engine.passes import epoch
 from tests.training.forked import in_a_fork
+from tests.training.sgd import epoch
 from tests.training.tiny import tiny_config
 
 pytestmark = [

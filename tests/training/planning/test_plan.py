@@ -18,9 +18,9 @@ from dptheory.planning import candidates
 from dptheory.privacy import epsilon_bounds
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training.planning import Choice, MethodGain, Range, Shipped, Synthetic, _workers, plan
+from dptheory.training.planning._choice import noise_of_tuned_runs
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import Schedule
-from dptheory.training.planning._private_tuning import noise_of_tuned_runs
 from dptheory.training.planning._public import public_records, refuse_private, tensors
 from dptheory.training.planning._workers import Journal
 from tests.refused import refused as refused_of_journal

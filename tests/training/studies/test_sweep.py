@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from dptheory.claims import all_claims
 from dptheory.cli import app
 from dptheory.training import runs as runs
-from dptheory.training._locks import only_here, taken
+from dptheory.training._machine import only_here, taken
 from dptheory.training.runs import _prepare, _train
 from dptheory.training.studies import Lines, Standing, _processes, _results, _sweep, _worker, show
 from dptheory.training.studies import _plan as plans

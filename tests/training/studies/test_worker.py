@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 
 from dptheory.cli import app
 from dptheory.training import runs, studies
-from dptheory.training._locks import only_here
-from dptheory.training._machine import versions
+from dptheory.training._machine import only_here, versions
 from dptheory.training.data import data_folder
 from dptheory.training.runs import CSV, STATE, _prepare
 from dptheory.training.studies import _processes, _rerun, _results, _worker, rerun, seconds_taken
