@@ -161,7 +161,7 @@ def _show_report(report: "CheckReport") -> None:
     if report.coarsest is not None:
         id, one = report.coarsest
         console.print(
-            f"every check would notice a relative error of {one.detectable:.2g} (the coarsest: {id}, {one.check})",
+            f"relative tolerance of the coarsest check: {one.detectable:.2g} ({id}, {one.check})",
             highlight=False,
         )
 

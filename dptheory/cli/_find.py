@@ -33,15 +33,16 @@ def find(
 
 def _show(found: "SearchResult") -> None:
     console = console_for_output()
+    if not found.whole:
+        near = f"; near: {', '.join(found.near)}" if found.near else ""
+        but = "; with some of its words:" if found.matches else ""
+        typer.echo(f"nothing fits {found.query!r}{near}{but}", err=True)
     for line in match_lines(found, console.width):
         console.print(line, highlight=False, no_wrap=True)
     if found.matches:
         console.print("Next, for the first:", highlight=False)
         for step in found.matches[0].next_steps:
             console.print(f"  {step}", highlight=False, markup=False, soft_wrap=True)
-    else:
-        near = f"; near: {', '.join(found.near)}" if found.near else ""
-        typer.echo(f"nothing fits {found.query!r}{near}", err=True)
     if found.found > len(found.matches):
         console.print(f"{found.found} found; --max-matches {found.found} shows all", highlight=False)
     if not found.glossary:
