@@ -1,8 +1,19 @@
-"""Numbers printed so that what is read holds as well."""
+"""Numbers written so that what is read holds as well."""
 
+import math
 from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
     """In so many digits, 1..6, and never below the number: epsilon and noise that are rounded down promise too much."""
     return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value))))):g}"
+
+
+def for_json(value: Any) -> Any:
+    """With null for NaN and infinity, which JSON does not have, also inside dicts and lists; the text beside it says why."""
+    if isinstance(value, dict):
+        return {name: for_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [for_json(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

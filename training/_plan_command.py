@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-import math
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dptheory._rounding import for_json
 from dptheory.cli._cluster import Scheduler, cluster
 from dptheory.cli._common import user_errors
 from dptheory.cli._plan import show_candidates
@@ -314,13 +314,4 @@ def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
 
 
 def _as_json(choice: "Choice") -> str:
-    return json.dumps(_plain(dataclasses.asdict(choice)), indent=2, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """With None for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(for_json(dataclasses.asdict(choice)), indent=2, allow_nan=False)

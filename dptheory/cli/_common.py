@@ -20,7 +20,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from dptheory.cli._tables import finite_or_none
+from dptheory._rounding import for_json
 
 _ENDLESS = 100_000
 """A width at which nothing is wrapped."""
@@ -202,8 +202,7 @@ def console_for_output() -> Console:
 def show_values(title: str, values: dict[str, Any], as_json: bool) -> None:
     """Names and values as a table, or as JSON without NaN and infinity."""
     if as_json:
-        plain = {name: finite_or_none(value) for name, value in values.items()}
-        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        typer.echo(json.dumps(for_json(values), indent=2, allow_nan=False))
         return
     table = Table("quantity", "value", title=title)
     for name, value in values.items():

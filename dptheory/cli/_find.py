@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dptheory._rounding import for_json
 from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
-from dptheory.cli._tables import finite_or_none, match_lines
+from dptheory.cli._tables import match_lines
 
 if TYPE_CHECKING:
     from dptheory.claims import SearchResult
@@ -97,8 +98,8 @@ def refute(
 
 def _plain_case(one: "Refutation") -> dict[str, Any]:
     """As JSON: numbers and text stay, any other parameter is written as Python writes it."""
-    values = {field.name: finite_or_none(getattr(one, field.name)) for field in dataclasses.fields(one)}
-    plain = {name: finite_or_none(value) for name, value in one.parameters.items()}
+    values = {field.name: for_json(getattr(one, field.name)) for field in dataclasses.fields(one)}
+    plain = {name: for_json(value) for name, value in one.parameters.items()}
     parameters = {
         name: value if isinstance(value, int | float | str) else repr(one.parameters[name])
         for name, value in plain.items()

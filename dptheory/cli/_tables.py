@@ -1,7 +1,6 @@
 """The ledger and its evidence for terminals and as JSON."""
 
 import inspect
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
+
+from dptheory._rounding import for_json
 
 if TYPE_CHECKING:
     from dptheory.checks import Evidence
@@ -165,15 +166,7 @@ def evidence_table(rows: Iterable[tuple[str, "Evidence"]], title: str) -> Table:
 
 def evidence_json(rows: Iterable[tuple[str, "Evidence"]]) -> list[dict[str, Any]]:
     """Outcomes of checks as plain data."""
-    return [
-        {"claim": claim, **{name: finite_or_none(value) for name, value in asdict(one).items()}, "kind": one.kind.name}
-        for claim, one in rows
-    ]
-
-
-def finite_or_none(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them, and the text beside it says why."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return [{"claim": claim, **for_json(asdict(one)), "kind": one.kind.name} for claim, one in rows]
 
 
 def _number(value: float | None) -> str:

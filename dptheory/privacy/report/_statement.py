@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
+from dptheory._rounding import for_json
 from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._parts import (
@@ -105,7 +106,7 @@ class PrivacyStatement:
             >>> json.loads(privacy_statement(composition=run, delta=1e-5).json())["steps"]
             10
         """
-        return json.dumps(_plain(dataclasses.asdict(self)), indent=2, allow_nan=False) + "\n"
+        return json.dumps(for_json(dataclasses.asdict(self)), indent=2, allow_nan=False) + "\n"
 
     def markdown(self) -> str:
         """The statement for readers.
@@ -318,14 +319,6 @@ def _number(value: float, *, up: bool = True) -> str:
 def _shown(kinds: tuple[str, ...]) -> tuple[str, ...]:
     """All kinds of steps, or the ends of a schedule with many; the JSON has all."""
     return kinds if len(kinds) <= _KINDS else (*kinds[: _KINDS - 1], f"{len(kinds) - _KINDS} more kinds", kinds[-1])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- The privacy statement of a finished run, read from its folder
