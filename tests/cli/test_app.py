@@ -28,8 +28,7 @@ from dptheory.checks import Evidence, Kind
 from dptheory.claims import _find, _markdown, _prose
 from dptheory.cli import _app, _joining, _open, _tables, app
 from dptheory.cli._claim_view import show_claim_on
-from dptheory.cli._common import cell
-from dptheory.cli._console import TableConsole
+from dptheory.cli._common import TableConsole, cell
 from dptheory.cli._joining import GROUP, TRAIN, MissingPackageError, joining
 from dptheory.cli._tables import plain_docstring
 from dptheory.cli._unicode_math import formula, unicode_text
