@@ -17,7 +17,7 @@ from dptheory.training.studies import Study
 from dptheory.training.studies._rules import read_studies
 from tests.evidence_page import published_plans
 from tests.evidence_page import read as read_plans
-from tests.written import marked, page
+from tests.said import marked, page
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE = RESULTS / "baselines.md"

@@ -17,7 +17,7 @@ from tests.baselines_page import (
     rivals,
     written,
 )
-from tests.written import page
+from tests.said import page
 
 
 def test_the_page_is_what_is_printed_and_run() -> None:
