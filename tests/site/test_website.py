@@ -65,4 +65,4 @@ def test_an_entry_per_attribute_in_the_pages_of_modules() -> None:
 def test_text_within_an_example_stands_apart_from_the_code_below_it() -> None:
     """Else Sphinx reads the code as text, and two stars in it as the start of bold letters."""
     docstring = ["Example: one.", "    >>> 1 * 1", "    1", "", "    Two * two:", "    >>> f(**g)", "    4"]
-    assert readable(docstring)[3:] == ["one.", "", "", ">>> 1 * 1", "1", "", r"Two \* two:", "", ">>> f(**g)", "4"]
+    assert readable(docstring)[3:-1] == ["one.", "", "", ">>> 1 * 1", "1", "", r"Two \* two:", "", ">>> f(**g)", "4"]
