@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims.lf.lem3_1 import printed_bound
-from dptheory.claims.rf.momentum import printed_velocity_variance
+from dptheory.claims.rf.noisy_quadratic import printed_velocity_variance
 from dptheory.claims.rs.appH import printed_adam_variance
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
 from figures._table import Data, Picture

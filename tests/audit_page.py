@@ -9,9 +9,9 @@ from scipy.stats import norm
 
 from dptheory.privacy import Composition, Step
 from dptheory.privacy.auditing import one_run_epsilon
-from dptheory.training._json_lines import JsonLines, Line
+from dptheory.training._files import JsonLines, Line
 from dptheory.training.audits._power import CANARIES, DELTA, KEYS, REPETITIONS
-from tests.written import marked, page
+from tests.said import marked, page
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE, LINES = RESULTS / "audits.md", RESULTS / "audits.jsonl"

@@ -18,7 +18,7 @@ from dptheory.training.planning._evidence import (
     SYNTHETIC,
 )
 from dptheory.training.planning._evidence_settings import PUBLISHED, SEEDS, SETTINGS
-from tests.written import marked, page
+from tests.said import marked, page
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE, LINES = RESULTS / "plan.md", RESULTS / "plan.jsonl"

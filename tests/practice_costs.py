@@ -7,7 +7,7 @@ from typing import Any
 
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, HOOKS, PLAIN
 from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL, WAYS
-from tests.written import marked, page
+from tests.said import marked, page
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "guides" / "fine_tuning.md"

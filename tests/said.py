@@ -1,6 +1,8 @@
-"""What a page says in numbers: its words are free."""
+"""What a page says in numbers, its words being free; the part of a page that a module writes, between two markers."""
 
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
 _NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?!\w)")
 
@@ -20,3 +22,17 @@ def says(text: str, *wanted: object) -> bool:
     assert run, f"no number in {wanted}"
     assert any(found[at : at + len(run)] == run for at in range(len(found))), f"{run} not in {found}"
     return True
+
+
+END = "<!-- end -->"
+
+
+def marked(module: str, lines: Iterable[str]) -> str:
+    """What ``python -m module`` writes, with its markers."""
+    return "\n".join((f"<!-- begin: written by python -m {module} -->", "", *lines, "", END))
+
+
+def page(path: Path, new: str) -> str:
+    """The page with ``new`` in the place of what its module wrote before."""
+    before, rest = path.read_text(encoding="utf-8").split(new.split("\n", 1)[0])
+    return before + new + rest.split(END)[1]

@@ -16,7 +16,7 @@ from dptheory.training.benchmarks._arms import (
     PLAIN,
 )
 from dptheory.training.benchmarks._networks import NETWORKS
-from tests.written import marked, page
+from tests.said import marked, page
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "speed.md"

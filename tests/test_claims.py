@@ -167,7 +167,7 @@ def test_the_file_of_a_claim_is_found_and_loads_alone() -> None:
     )
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
     assert loaded == str(
-        ["dptheory.claims.gip", "dptheory.claims.gip.prop2", "dptheory.claims.lf", "dptheory.claims.lf.lem2_1"]
+        ["dptheory.claims.gip", "dptheory.claims.gip.prop2", "dptheory.claims.lf", "dptheory.claims.lf.lem3_1"]
     )
 
 

@@ -13,15 +13,15 @@ from scipy.stats import norm
 from dptheory import claims, convergence, embedding, freezing, gradients, privacy, pruning, sparsification
 from dptheory.claims import _pages
 from dptheory.claims.gep import _noisy_steps as noisy
-from dptheory.claims.gip.alg1 import printed_mask
 from dptheory.claims.gip.cor1 import _printed_with_rounded_swaps as rounded
 from dptheory.claims.gip.cor1 import printed_beta
 from dptheory.claims.gip.prop2 import printed_top_k_mse
-from dptheory.claims.rf.momentum import printed_velocity_variance
-from dptheory.claims.rf.posterior import _masked
+from dptheory.claims.gip.thm1 import printed_mask
+from dptheory.claims.rf.clip_bias import _masked
+from dptheory.claims.rf.noisy_quadratic import printed_velocity_variance
 from dptheory.claims.rf.ranked import ranked_delta
-from dptheory.claims.rf.shuffle import amplified, largest_ratio
-from dptheory.claims.rs.appG import printed_optimal_rate
+from dptheory.claims.rf.section4 import amplified, largest_ratio
+from dptheory.claims.rs.lem3_3 import printed_optimal_rate
 from dptheory.claims.rs.thm5_1 import printed_error_bound
 
 PROOFS = Path(__file__).parents[1] / "proofs"

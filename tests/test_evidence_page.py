@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from dptheory.training._json_lines import JsonLines
+from dptheory.training._files import JsonLines
 from dptheory.training.audits._power import REPETITIONS
 from dptheory.training.planning._evidence import DEFAULT, DEFAULTS, GRID, GRID_SEED, OWN, PLAN
 from tests import audit_page
 from tests.evidence_page import PAGE, Line, grid_best, read, row, rows, written
-from tests.written import page
+from tests.said import page
 
 _POINT = {
     "batch_size": 100,

@@ -463,6 +463,14 @@ def test_every_next_step_can_be_taken() -> None:
 def test_nothing_found_names_what_is_near() -> None:
     found = find("kapa")
     assert (found.matches, found.found, found.near) == ((), 0, ("kappa",))
+
+
+def test_a_question_in_words_of_which_some_fit_nothing_is_answered() -> None:
+    """Both had no answer."""
+    for question in ("gradient index pruning beats DP-SGD accuracy", "GIP accuracy better than DP-SGD"):
+        found = claims.find(question)
+        assert not found.whole and found.matches[0].name == "gip.cor1"
+    assert claims.find("GIP Proposition 2").whole
     assert "proposition 2" in find("GIP Proposition 9").near
     assert find("kappa").near == ()
 

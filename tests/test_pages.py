@@ -341,6 +341,7 @@ def test_no_page_without_a_claim() -> None:
         "results.md",
         "results/accountants.md",
         "results/audits.md",
+        "results/baselines.md",
         "results/plan.md",
         *(f"results/{page}.md" for page in ("claims", "instruments", *_studies())),
         "planning.md",

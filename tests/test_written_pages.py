@@ -18,7 +18,7 @@ from dptheory.privacy.referee import draw
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, PLAIN
 from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL
 from tests import opacus_page, practice_costs, speed_page
-from tests.written import page
+from tests.said import page
 
 
 def _unchanged(path: Path, now: Callable[[], str]) -> None:

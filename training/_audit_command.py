@@ -10,7 +10,7 @@ import typer
 
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.errors import ArgumentError
-from dptheory.training._user_files import executed, place_of
+from dptheory.training._files import executed, place_of
 
 
 def audit(

@@ -14,7 +14,7 @@ from dptheory.cli._common import user_errors
 from dptheory.cli._plan import show_candidates
 from dptheory.errors import ArgumentError
 from dptheory.files import require_writable, write_atomically
-from dptheory.training._user_files import NETWORK
+from dptheory.training._files import NETWORK
 
 if TYPE_CHECKING:
     from torch import nn

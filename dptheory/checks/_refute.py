@@ -91,14 +91,20 @@ class Refutation:
             Kind.MONTE_CARLO: f"{self.samples} draws at {self.points} points say nothing against it",
         }[self.kind]
         if not self.finished:
-            part = (
-                "" if self.domain is None else f", having looked at {self.looked_at} of the {self.domain} in the ranges"
-            )
-            how = f"time ran out; {how}{part}"
+            unseen = self.domain is not None and self.looked_at < self.domain
+            part = f", having looked at {self.looked_at} of the {self.domain} in the ranges" if unseen else ""
+            fewer = self.kind is Kind.MONTE_CARLO and not part
+            how = f"time ran out{' before all draws were made' if fewer else ''}; {how}{part}"
         if math.isinf(self.detectable):
             return f"{how}; no error would have been seen"
         if self.relation == "==":
             return f"{how}; a relative error of {self.detectable:.2g} at any of them would have been seen"
+        if self.kind is Kind.MONTE_CARLO:  # draws say how near a bound may come, not how far it stays away
+            tighter = "lower" if self.relation == "<=" else "higher"
+            return (
+                f"{how}; a bound {tighter} by {self.detectable:.2g} of itself everywhere would have been refuted; "
+                f"nearest: {self.call} = {self.claimed:.6g}, drawn as {self.observed:.6g}{about}"
+            )
         way = "above" if self.relation == "<=" else "below"
         return (
             f"{how}; the bound stays {way} the truth by {self.detectable:.2g} of itself or more, least at {self.call}"
@@ -335,16 +341,24 @@ def _by_draws(conjecture: Conjecture, deadline: float, seed: int) -> dict[str, A
         samples += found.count
         return found
 
+    def confirmed(found: Drawn, left: float) -> Drawn | None:
+        again = judge(found.parameters, left, "again") if found.refuted else None
+        return again if again and again.refuted else None
+
     for i, point in enumerate(points):
         if every and time.monotonic() > deadline:
             break
         share = (deadline - time.monotonic()) / (len(points) - i)
         every.append(judge(point, share / 2, "first"))
-        if every[-1].refuted:
-            again = judge(point, share, "again")
-            if again.refuted:
-                refuting = again
-                break
+        refuting = confirmed(every[-1], share)
+        if refuting:
+            break
+    for i in [i for i, one in enumerate(every) if not one.finished]:  # the time that others left
+        left = deadline - time.monotonic()
+        if refuting or left <= 0:
+            break
+        every[i] = judge(points[i], left / 2, "first")
+        refuting = confirmed(every[i], left / 2)
 
     if refuting is not None:
 

@@ -74,12 +74,12 @@ def bibtex(claim: Claim) -> str:
     if year is None:
         paper["note"] = "Undated; the text under review is the one judged"
     row = {
-        "title": f"{{dptheory}}, {claim.id}",
+        "title": f"{{dptheory}}, {_plain(claim.id)}",
         "author": "{The dptheory maintainers}",
         "version": version("dptheory"),
         "date": _RELEASED,
         "year": _RELEASED[:4],
-        "note": f"{_plain(cited)}. Proof: proofs/{claim.page}",
+        "note": _plain(f"{cited}. Proof: proofs/{claim.page}"),
     }
     return "\n".join(
         [*_entry("misc", claim.source.paper, paper), *_entry("software", f"dptheory_{claim.id.replace('.', '_')}", row)]

@@ -5,6 +5,7 @@ import difflib
 import functools
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -65,13 +66,15 @@ class SearchResult:
         query: as asked.
         matches: the best first.
         found: how many there are, shown or not.
-        near: where there are none, words that are near to those that fit nothing.
+        whole: whether every word fits each of them; otherwise half of the words or more do.
+        near: where it does not, words that are near to those that fit nothing.
         glossary: whether the glossary was searched; it is part of the repository, and not of an installed package.
     """
 
     query: str
     matches: tuple[Match, ...]
     found: int
+    whole: bool
     near: tuple[str, ...]
     glossary: bool
 
@@ -92,8 +95,9 @@ class _Entry:
 def find(query: str, *, max_matches: int = 12) -> SearchResult:
     """Look for words in labels, titles and statements of the ledger, in functions and their arguments, and in the glossary.
 
-    Every word has to fit, as a whole or as the beginning of a longer one. "Prop. 2" is "Proposition 2", and a kind of label
-    with its number counts as one word; Greek letters may be written or named; a paper by its short name.
+    A word fits as a whole or as the beginning of a longer one. Where no entry has every word, those with at least half of them
+    are given, rare words counting most. "Prop. 2" is "Proposition 2", and a kind of label with its number counts as one word;
+    Greek letters may be written or named; a paper by its short name.
 
     Args:
         query: one word or more, at most 200 characters, as in "GIP Proposition 2", "kappa", "top-k".
@@ -120,10 +124,21 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
     possible = [_beginning_like(unit[0]) for unit in units]
     entries = [entry for entry in _index() if not any(entry.words.isdisjoint(words) for words in possible)]
     scored = [(_score(entry, units, query.strip()), entry) for entry in entries]
-    fitting = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: (-pair[0], _turn(pair[1].match)))
-    matches = tuple(dataclasses.replace(entry.match, score=score) for score, entry in fitting[:max_matches])
-    near = () if matches else tuple(_near(units))
-    return SearchResult(query=query, matches=matches, found=len(fitting), near=near, glossary=_GLOSSARY.is_file())
+    fitting = [pair for pair in scored if pair[0] > 0]
+    whole = bool(fitting)
+    if not whole:
+        rarity = [_rarity(unit) for unit in units]
+        partly = ((_partial_score(entry, units, rarity), entry) for entry in _index())
+        fitting = [pair for pair in partly if pair[0] > 0]
+    fitting.sort(key=lambda pair: (-pair[0], _turn(pair[1].match)))
+    return SearchResult(
+        query=query,
+        matches=tuple(dataclasses.replace(entry.match, score=score) for score, entry in fitting[:max_matches]),
+        found=len(fitting),
+        whole=whole,
+        near=() if whole else tuple(_near(units)),
+        glossary=_GLOSSARY.is_file(),
+    )
 
 
 def _turn(match: Match) -> int:
@@ -143,6 +158,18 @@ def _score(entry: _Entry, units: list[Words], query: str) -> float:
     if len(asked) > 1:  # side by side in one text
         total += max((2 * weight for weight, text in entry.fields if _adjacent(asked, text)), default=0.0)
     return total
+
+
+def _partial_score(entry: _Entry, units: list[Words], rarity: list[float]) -> float:
+    """The same where words may be missing, each counted by its rarity; 0 where more than half of them are."""
+    best = [max((weight * _fit(unit, text) for weight, text in entry.fields), default=0.0) for unit in units]
+    return sum(map(float.__mul__, best, rarity)) if 2 * sum(one > 0 for one in best) >= len(units) else 0.0
+
+
+def _rarity(unit: Words) -> float:
+    """Logarithm of the share of entries that have the word, negated."""
+    having = sum(any(_fit(unit, text) for _, text in entry.fields) for entry in _index())
+    return math.log(len(_index()) / max(having, 1))
 
 
 def _fit(unit: Words, text: Words) -> float:

@@ -145,7 +145,7 @@ def _caption(claim: Claim) -> list[str]:
 def evidence_markdown(evidence: Iterable[Evidence]) -> str:
     """Outcomes of the checks of one claim as a Markdown table."""
     lines = [
-        "| check | kind | passed | claimed | observed | std. error | detectable | samples | outcome |",
+        "| check | kind | passed | expected | observed | std. error | detectable | samples | outcome |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for one in evidence:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptheory.cli import _find, _refute
+from dptheory.cli import _find
 from dptheory.cli._cluster import Scheduler
 from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
 from dptheory.cli._joining import JoinedCommands
@@ -161,7 +161,7 @@ def _show_report(report: "CheckReport") -> None:
     if report.coarsest is not None:
         id, one = report.coarsest
         console.print(
-            f"every check would notice a relative error of {one.detectable:.2g} (the coarsest: {id}, {one.check})",
+            f"relative tolerance of the coarsest check: {one.detectable:.2g} ({id}, {one.check})",
             highlight=False,
         )
 
@@ -178,4 +178,4 @@ def write_pages(
 
 
 app.command("find", epilog="Example: dptheory find GIP Proposition 2")(_find.find)
-app.command("refute", epilog="Example: dptheory refute proofs/refute/index_pruning.py printed")(_refute.refute)
+app.command("refute", epilog="Example: dptheory refute proofs/refute/index_pruning.py printed")(_find.refute)

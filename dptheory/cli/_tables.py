@@ -154,7 +154,7 @@ def _answer_json(answer: "Answer") -> dict[str, Any]:
 def evidence_table(rows: Iterable[tuple[str, "Evidence"]], title: str) -> Table:
     """Outcomes of checks for a terminal."""
     table = Table(
-        "claim", "check", "kind", "", "claimed", "observed", "std. error", "detectable", "samples", "s", title=title
+        "claim", "check", "kind", "", "expected", "observed", "std. error", "detectable", "samples", "s", title=title
     )
     for claim, one in rows:
         mark = "[green]pass[/]" if one.passed else "[red]FAIL[/]"

@@ -16,13 +16,13 @@ the noise term would need E[1 / size^2], and the size would have to be released.
 
 from dptheory.convergence._bounds import (
     dpsgd_bound,
+    drawn_size_factor,
     layer_freezing_bound,
     least_gradient_bound,
     noisy_sgd_bound,
     tuned_learning_rate,
 )
 from dptheory.convergence._budget import optimal_steps, privacy_term, private_bound
-from dptheory.convergence._drawn_size import drawn_size_factor
 from dptheory.convergence._held_masks import (
     allocated_mask_bound,
     clipped_mask_bound,

@@ -32,9 +32,9 @@ from dptheory.gradients._masks import (
     expected_masked_inner,
     kept_entries,
     mask_norm_bounds,
+    projected_skewness,
     random_masks,
 )
-from dptheory.gradients._projections import projected_skewness
 from dptheory.gradients._quadratic_form import QuadraticForm
 from dptheory.gradients._subset_sums import mean_reciprocal
 

@@ -28,17 +28,15 @@ from dptheory.pruning._index_budget import (
     theta_for_budget,
 )
 from dptheory.pruning._mallows import SubsetMallows, index_sensitivity, theta_for_retained_gain
-from dptheory.pruning._randomized_response import (
-    mallows_theta,
-    randomized_response_epsilon,
-    randomized_response_probability,
-)
 from dptheory.pruning._selection import (
     SelectionGains,
     gumbel_gain,
     gumbel_rate,
     magnitude_gain,
     magnitude_noise,
+    mallows_theta,
+    randomized_response_epsilon,
+    randomized_response_probability,
     released_gain,
     released_top_k_mse,
     selection_gain_bound,

@@ -11,13 +11,14 @@ import pytest
 from dptheory import convergence
 from dptheory.checks import EqualityCheck
 from dptheory.claims import all_claims, get
-from dptheory.claims.gep import _noisy_steps, lem3_2, lower_variance
-from dptheory.claims.gip import norm
-from dptheory.claims.gip._gaussian import response
-from dptheory.claims.lf import _batches, _testbed, angle_metric, lem3_1, reported
-from dptheory.claims.lf import lem3_1 as bound_of_lf
-from dptheory.claims.rf import clip_bias, masked_vectors, posterior, section2_2, shuffle
-from dptheory.claims.rs import _kappa, clipped_bounds, fig1
+from dptheory.claims.gep import _noisy_steps, lem3_1
+from dptheory.claims.gep import section4 as section4_of_gep
+from dptheory.claims.gip import criterion
+from dptheory.claims.gip._finite import response
+from dptheory.claims.lf import _batches, _testbed, def3_2, reported
+from dptheory.claims.lf import lem3_1 as lem3_1_of_lf
+from dptheory.claims.rf import clip_bias, section2_2, section4, thm1
+from dptheory.claims.rs import _kappa, clipped_bounds, section1
 from proofs.kernel import _coq
 
 ROWS = {str(claim.kernel_module): claim for claim in all_claims() if claim.kernel}
@@ -85,7 +86,7 @@ def both(claim: str, check: str, *case: Any) -> Numbers:
 
 # --- what needs more than one line ------------------------------------------------------------------------------------------
 
-TIED = [law for law in masked_vectors.LAWS["independent of u and of v, not of the pair"]]
+TIED = [law for law in thm1.LAWS["independent of u and of v, not of the pair"]]
 SPIKE, KEPT, _ = _kappa.CASES["one entry, no deviation"]
 FLAT, _, SPREAD = _kappa.CASES["equal entries, P = 1/2"]
 ERROR, LOST = (section2_2._noisy(1, 2, kept, 2) for kept in (2, 1))
@@ -94,7 +95,7 @@ CRITERION = [
     LOST.masked.signal_loss + LOST.masked.noise,
     *(section2_2._best_decrease(1, 2, kept, 2) for kept in (2, 1)),
 ]
-EPOCH = shuffle.shuffled_law((0, 1), Fraction(3, 4))
+EPOCH = section4.shuffled_law((0, 1), Fraction(3, 4))
 
 
 def tied_in_coq() -> Numbers:
@@ -107,8 +108,8 @@ def tied_in_coq() -> Numbers:
 def masked_means() -> Numbers:
     """E<m u, v> and E<u, v>."""
     return [
-        sum((p * masked_vectors.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
-        sum((p * masked_vectors.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
+        sum((p * thm1.inner(m, u, v) for p, m, u, v in TIED), Fraction(0)),
+        sum((p * thm1.inner((1, 1), u, v) for p, _, u, v in TIED), Fraction(0)),
     ]
 
 
@@ -156,11 +157,11 @@ def lf_sides() -> Numbers:
     """Left side of Lemma 3.1, its right side as printed without the (nonnegative) sum, and re-indexed: eta = 1/2, tau = 4, from 1."""
     squares = _testbed.squares(1, Fraction(1), HALF, Fraction(4), 1)
     decrease = (squares[0] - squares[1]) / 2
-    assert not bound_of_lf._printed_holds(1, Fraction(1), HALF, Fraction(4), 1, "shifted")
+    assert not lem3_1_of_lf._printed_holds(1, Fraction(1), HALF, Fraction(4), 1, "shifted")
     return [
         min(squares),
         *(
-            near(bound_of_lf.printed_bound(float(decrease), (0.5,), (float(aligned),), 1.0, 1.0, 4.0, 1))
+            near(lem3_1_of_lf.printed_bound(float(decrease), (0.5,), (float(aligned),), 1.0, 1.0, 4.0, 1))
             for aligned in (0, squares[0])
         ),
     ]
@@ -177,14 +178,14 @@ def contrasts(dim: int, chance: Fraction) -> Numbers:
 
 
 def residuals(anchors: int) -> Fraction:
-    return lem3_2._mean_line_residual(anchors)
+    return lem3_1._mean_line_residual(anchors)
 
 
 def shrunk_batch() -> Numbers:
     """Norms without RS, of the kept coordinates, and with it."""
     case = (((1, 0), (-5, 12)), (1, 0))
     assert sides("rs.fig1", "a batch can shrink", *case) == (False, True)
-    return [near(math.sqrt(fig1._kept_square(*case, first)) / len(case[0])) for first in (True, False)]
+    return [near(math.sqrt(section1._kept_square(*case, first)) / len(case[0])) for first in (True, False)]
 
 
 def gip_errors() -> Numbers:
@@ -277,7 +278,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
                 3,
                 EPOCH[1, 0] / (EPOCH[1, 0] + EPOCH[1, 1]),
                 Fraction(1, 4),
-                shuffle.amplified(Fraction(3, 4), 2),
+                section4.amplified(Fraction(3, 4), 2),
             ),
         ),
         (
@@ -299,11 +300,11 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "rf.posterior": [
         (
             lambda: said("rf.posterior", r"one of two entries kept: (\S+) against (\S+) \*"),
-            lambda: [posterior.mean_square(posterior.BATCHES[0], 1, clip_first) for clip_first in (True, False)],
+            lambda: [clip_bias.mean_square(clip_bias.BATCHES[0], 1, clip_first) for clip_first in (True, False)],
         ),
         (
             lambda: said("rf.posterior", r"\[\[(\S+); (\S+)\]; \[(\S+); (\S+)\]\]"),
-            lambda: flat(posterior.BATCHES[0]),
+            lambda: flat(clip_bias.BATCHES[0]),
         ),
     ],
     "rs.lem3_3": [
@@ -483,7 +484,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
             lambda: said("lf.angle_metric", r"at 0 degrees gains (\S+), .*? at 18\.4 degrees gains (\.\d+) \*"),
             lambda: [
                 Fraction(
-                    round(float(angle_metric._decrease(signal, HALF, Fraction(0))), 3 if k == 0 else 4)
+                    round(float(def3_2._decrease(signal, HALF, Fraction(0))), 3 if k == 0 else 4)
                 ).limit_denominator(10**4)
                 for k, signal in enumerate([(Fraction(1, 100), Fraction(0)), (Fraction(9, 10), Fraction(3, 10))])
             ],
@@ -510,15 +511,15 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "lf.appA_bias": [
         (
             lambda: said("lf.appA_bias", r"<grad f, b> is (\d), and E<grad f, s\^B> is (\S+) \*"),
-            lambda: [lem3_1._inner_with_bias((1, 2), 2), lem3_1._inner_with_signal((1, 2), 2)],
+            lambda: [lem3_1_of_lf._inner_with_bias((1, 2), 2), lem3_1_of_lf._inner_with_signal((1, 2), 2)],
         )
     ],
     "lf.appA_moment": [
         (
             lambda: said("lf.appA_moment", r"sigma = B = 1: (\d), printed (\d) \*"),
             lambda: flat(
-                lem3_1._square_by_signs(((1, 1),), Fraction(1), 1),
-                near(lem3_1.printed_private_moment(1.0, 1.0, 1)),
+                lem3_1_of_lf._square_by_signs(((1, 1),), Fraction(1), 1),
+                near(lem3_1_of_lf.printed_private_moment(1.0, 1.0, 1)),
             ),
         )
     ],
@@ -587,7 +588,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "gep.lower_variance": [
         (
             lambda: said("gep.lower_variance", r"\) = (\S+) times the variance"),
-            lambda: [lower_variance._stated_ratio(100, 1, Fraction(9, 10))],
+            lambda: [section4_of_gep._stated_ratio(100, 1, Fraction(9, 10))],
         )
     ],
     "gep.random_labels": [
@@ -652,7 +653,7 @@ NUMBERS: dict[str, list[tuple[Callable[[], Numbers], Callable[[], Numbers]]]] = 
     "gip.norm": [
         (
             lambda: said("gip.norm", r"d = 4: at most (\d) s, printed (\d) s \*"),
-            lambda: flat(math.isqrt(4), near(norm.printed_norm(4, 1.0))),
+            lambda: flat(math.isqrt(4), near(criterion.printed_norm(4, 1.0))),
         )
     ],
     "gip.eq18": [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta as beta_law
 
 from dptheory import privacy, pruning, sparsification
-from dptheory.claims.rf import sigmas
+from dptheory.claims.rf import section4
 from dptheory.privacy import FreshMask, IndexSteps, subsampled_gaussian_rdp
 from dptheory.privacy.index_sets import (
     IndexAccountings,
@@ -463,12 +463,12 @@ def test_brackets_are_as_tight_as_promised(run: tuple[float, float, int, float])
     found = privacy.epsilon_bounds(**by_name("noise_multiplier sampling_rate steps delta", run))  # type: ignore[arg-type]
     width = 1e-6 * max(1.0, found.estimate)
     low, high = found.lower - width, found.upper + width  # the inversion here is the less exact of the two
-    assert sigmas.worst_delta(*asked, low) >= delta >= sigmas.worst_delta(*asked, high)  # type: ignore[arg-type]
+    assert section4.worst_delta(*asked, low) >= delta >= section4.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert found.upper - found.lower <= width
     assert found.estimate == pytest.approx((found.lower + found.upper) / 2, rel=1e-12) and found.method == "saddle line"
     both = references.cross_check(**by_name("noise_multiplier sampling_rate steps delta", run), width=1e-3)  # type: ignore[arg-type]
     for low, high in (both.prv, both.pld):
-        assert sigmas.worst_delta(*asked, low) >= delta >= sigmas.worst_delta(*asked, high)  # type: ignore[arg-type]
+        assert section4.worst_delta(*asked, low) >= delta >= section4.worst_delta(*asked, high)  # type: ignore[arg-type]
     assert both.prv[1] - both.prv[0] <= 1.3e-3 * max(1.0, found.estimate)
     assert both.pld[1] <= found.upper * 1.005 and both.pld[0] >= 0.7 * found.lower  # its lower bound is a coarse one
     assert both.rdp == privacy.rdp_epsilon(**by_name("noise_multiplier sampling_rate steps delta", run))  # type: ignore[arg-type]

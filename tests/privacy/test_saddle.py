@@ -30,6 +30,7 @@ from dptheory.privacy._parts import Step, Steps
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.references._cross_check import pld_bracket
 from dptheory.privacy.methods.saddle import _delta as _saddle_delta
+from dptheory.privacy.methods.saddle import _epsilon as _saddle_epsilon
 from dptheory.privacy.methods.saddle import _line as _saddle_line
 from dptheory.privacy.methods.saddle import _measures, _moment_rule, _noise
 from dptheory.privacy.methods.saddle._brackets import direction_delta, direction_epsilon
@@ -842,3 +843,31 @@ def test_what_has_no_enclosure_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delattr("dptheory.privacy.methods.saddle._enclosure", raising=False)
     with refused("certified"):
         few.delta(1.0, certified=True)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "count", "delta", "most"),
+    [
+        (0.05410577032621901, 0.0006953359215246208, 115_650, 6.937920898176334e-14, 2.5e9),
+        (0.0778597, 1.9119e-07, 2019, 5.2250161e-30, 8e8),
+        (2.4681450894936874, 9.778750270880004e-08, 2368, 1.5245485167673874e-30, 3e8),
+    ],
+)
+def test_slow_settings_of_the_whole_law_need_few_products(
+    monkeypatch: pytest.MonkeyPatch, noise: float, rate: float, count: int, delta: float, most: float
+) -> None:
+    """Which lines are tried, and in what order, is what such an answer costs: products are what takes the time."""
+    spent = 0
+
+    def counted(*at: object) -> Line:
+        nonlocal spent
+        found = line_at(*at)  # type: ignore[arg-type]
+        spent += found.products
+        return found
+
+    monkeypatch.setattr(_saddle_delta, "line_at", counted)
+    monkeypatch.setattr(_saddle_epsilon, "line_at", counted)
+    _saddle_delta.whole_line.cache_clear()
+    low, high = direction_epsilon(one(noise, rate, count), delta=delta, direction="remove")
+    assert 0 < spent <= most
+    assert high - low <= 1e-9 * high

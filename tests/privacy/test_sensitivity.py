@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from dptheory import privacy
-from dptheory.claims.rs.alg1_divisor import printed_delta
+from dptheory.claims.rs.divisors import printed_delta
 from dptheory.privacy import combined_multiplier, gaussian_delta
 from dptheory.privacy.clipping import (
     automatic_clip_sensitivity,

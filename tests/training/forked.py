@@ -7,12 +7,33 @@ the tests. Every process begins with the usual signals, one thread, and no stand
 import io
 import multiprocessing
 import os
+import pickle
 import runpy
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
+
+
+def in_a_fork(work: Callable[[], Any]) -> Any:
+    """What the work gives in a child of this process; it needs no threads, which a fork does not take along."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            with os.fdopen(write, "wb") as out:
+                pickle.dump(work(), out)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as found:
+        sent = found.read()
+    os.waitpid(child, 0)
+    return pickle.loads(sent)
+
 
 ROOT = Path(__file__).parents[2]
 FORKSERVER = multiprocessing.get_context("forkserver")

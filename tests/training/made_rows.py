@@ -1,6 +1,8 @@
-"""Rows of measurements, made up."""
+"""Rows of measurements, and parts that mechanisms are handed, made up and as plain as they may be."""
 
 from typing import Any
+
+import torch
 
 from dptheory.training.measure import Row
 
@@ -23,3 +25,19 @@ def row(
         standard_error=standard_error,
         **{"group": "g", "claims": "c"} | more,
     )
+
+
+class Anchors:
+    """These anchor gradients, whatever the model; without a state."""
+
+    def __init__(self, *gradients: torch.Tensor) -> None:
+        self._gradients = list(gradients)
+
+    def __call__(self) -> list[torch.Tensor]:
+        return self._gradients
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass

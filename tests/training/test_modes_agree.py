@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
 from tests.training import sgd
-from tests.training.stand_ins import Anchors
+from tests.training.made_rows import Anchors
 
 N, CLASSES, STEPS, CLIP = 9, 3, 3, 0.1
 TOKENS = torch.randint(11, (N, 4), generator=torch.Generator().manual_seed(3))

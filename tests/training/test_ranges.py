@@ -27,7 +27,7 @@ from dptheory.training.mechanisms._clipping import weighted_sum
 from dptheory.training.runs import DpSgdSettings, accuracy, sampling_rate
 from tests.refused import refused
 from tests.training import sgd
-from tests.training.stand_ins import Anchors
+from tests.training.made_rows import Anchors
 
 # --- The documented range of every number that training takes: both ends, and what lies just outside ---
 

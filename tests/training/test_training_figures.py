@@ -17,7 +17,7 @@ from dptheory.training.measure import (
     ProbeSettings,
     Result,
     ValidateSettings,
-    _figures,
+    _report,
     measure_gradient,
     write_figure,
 )
@@ -179,15 +179,15 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
         write_figure(empty, tmp_path / "new.png")
     small = bare(np.ones(30, np.float32))
     ax = plt.figure().gca()
-    _figures._draw_errors(ax, [small])
+    _report._draw_errors(ax, [small])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 30)
-    assert _figures._rows(small, "top_k_mse", "a") == []
+    assert _report._rows(small, "top_k_mse", "a") == []
     ax.clear()
-    _figures._draw_errors(ax, [bare(np.ones(3000, np.float32))])
+    _report._draw_errors(ax, [bare(np.ones(3000, np.float32))])
     assert ax.lines[0].get_xdata()[0] == pytest.approx(1 / 1000)  # a thousandth of the entries is the least share
     ax.clear()
     alone = np.zeros(144, np.float32)
     alone[3] = 5.0  # twelve root mean squares: in the last bar, and not beyond it
-    _figures._draw_entries(ax, [bare(alone)])
+    _report._draw_entries(ax, [bare(alone)])
     assert "(0 beyond" in ax.patches[0].get_label() and ax.patches[0].get_data().values[-1] > 0
     plt.close(ax.figure)

@@ -18,7 +18,7 @@ from opacus.optimizers import DPOptimizer
 from torch import nn
 
 from dptheory.privacy import Composition, Step
-from dptheory.training._json_lines import JsonLines
+from dptheory.training._files import JsonLines
 from dptheory.training.audits import Stated, Steps, audit
 from dptheory.training.data import load, standardised
 

@@ -1,7 +1,6 @@
 """``make_private``, ``PrivacyEngine``: the optimizer that runs a mechanism, its noise and sampling, and what is spent."""
 
 from dptheory.training.engine._accountant import BudgetError, PrivacyAccountant
-from dptheory.training.engine._budgeted import make_private_with_epsilon
 from dptheory.training.engine._check_rows_apart import check_rows_apart
 from dptheory.training.engine._distributed import (
     DistributedMechanismOptimizer,
@@ -14,7 +13,7 @@ from dptheory.training.engine._distributed import (
 )
 from dptheory.training.engine._noise import generator_noise, secure_noise
 from dptheory.training.engine._optimizer import MechanismOptimizer
-from dptheory.training.engine._privacy_engine import PrivacyEngine
+from dptheory.training.engine._privacy_engine import PrivacyEngine, make_private_with_epsilon
 from dptheory.training.engine._privacy_report import (
     ADD_REMOVE,
     ADJACENCIES,

@@ -14,10 +14,10 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._dry_steps import DryForward
-from dptheory.training.engine._far_records import CANDIDATES, read, replacements
 from dptheory.training.engine._hooked_layers import check_layers
 from dptheory.training.engine._random_states import RandomStates
 from dptheory.training.engine._rows_apart import (
+    CANDIDATES,
     Passed,
     Rounding,
     by_example,
@@ -25,6 +25,8 @@ from dptheory.training.engine._rows_apart import (
     fingerprint,
     in_place,
     moved,
+    read,
+    replacements,
     still,
 )
 from dptheory.training.engine._sample_gradients import of_one_batch

@@ -13,16 +13,19 @@ from torch.utils.data import Dataset
 from torch.utils.hooks import RemovableHandle
 
 from dptheory.training._randomness import fresh_generator
-from dptheory.training.engine._far_records import CANDIDATES, longest, read, replacements
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
 from dptheory.training.engine._rows_apart import (
+    CANDIDATES,
     Passed,
     Rounding,
     by_example,
     explained,
     fingerprint,
     in_place,
+    longest,
     moved,
+    read,
+    replacements,
     still,
 )
 from dptheory.training.per_example import PerExampleGradients

@@ -12,9 +12,8 @@ from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine._accountant import PrivacyAccountant
 from dptheory.training.engine._dry_steps import CALLERS, DrySteps
-from dptheory.training.engine._gradient_sums import GradientEdits, GradientSums
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
-from dptheory.training.engine._logical_batch import LogicalBatch
+from dptheory.training.engine._logical_batch import GradientEdits, GradientSums, LogicalBatch
 from dptheory.training.engine._noise import noise_of, secure_noise
 from dptheory.training.engine._privacy_report import (
     ADD_REMOVE,

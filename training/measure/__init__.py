@@ -1,13 +1,19 @@
 """What is measured on gradients: predicted against measured on short DP-SGD runs, and what the papers' figures show."""
 
-from dptheory.training.measure._figures import write_figure
-from dptheory.training.measure._gradient import measure_gradient
 from dptheory.training.measure._instrument import measure_instrument
 from dptheory.training.measure._linear_attack import LinearGradient, attack, linear_attack, linear_gradient
 from dptheory.training.measure._measurements import MEASUREMENTS
-from dptheory.training.measure._probe import DATA, run_probe, spread_steps
+from dptheory.training.measure._probe import DATA, measure_gradient, run_probe, spread_steps
 from dptheory.training.measure._quantities import QUANTITIES
-from dptheory.training.measure._report import fit_table, row_table, summary, to_dict, write_gradients, write_json
+from dptheory.training.measure._report import (
+    fit_table,
+    row_table,
+    summary,
+    to_dict,
+    write_figure,
+    write_gradients,
+    write_json,
+)
 from dptheory.training.measure._rows import (
     GAUSSIAN,
     NONE,

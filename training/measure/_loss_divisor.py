@@ -25,7 +25,7 @@ from torch.func import functional_call, grad, vmap
 from dptheory._arrays import Array
 from dptheory.privacy import gaussian_epsilon
 from dptheory.privacy.clipping import weighted_mean_sensitivity
-from dptheory.training._json_lines import JsonLines
+from dptheory.training._files import JsonLines
 from dptheory.training._machine import versions
 from dptheory.training.studies import code_that_counts
 

@@ -1,21 +1,253 @@
-"""A result as a JSON file, a file of vectors and tables on the terminal."""
+"""A result as a JSON file, a file of vectors, tables on the terminal and pictures."""
 
 import dataclasses
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from dptheory import pruning
+from dptheory._arrays import Array
 from dptheory.files import write_atomically
 from dptheory.training._machine import device_name, versions
-from dptheory.training.measure._rows import NONE, Moment, Result, Row
+from dptheory.training.measure._rows import GAUSSIAN, NONE, Moment, ProbeSettings, Result, Row
 from dptheory.training.runs import sampling_rate
+
+matplotlib.use("Agg")
+
+
+_MARKERS = {"equal": "o", "at least": ">", "at most": "<"}
+_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0)
+_METHODS = (("cosine_top_k", "top-k", "C0"), ("cosine_random_k", "random-k", "C1"))
+_Key = tuple[str, str, str, str]
+
+
+def write_figure(result: Result, path: Path) -> None:
+    """Draw a PNG file.
+
+    Of a validation: above, equations that need no assumption; below, bounds and what rests on an assumption; rows without a ratio
+    are left out. Of a probe: three panels, without the moments whose batch was empty.
+
+    Args:
+        result: of :func:`run_probe` or :func:`validate`.
+        path: of the file, replaced if it is there.
+
+    Raises:
+        ValueError: every recorded batch of a probe was empty.
+        OSError: the file cannot be written.
+    """
+    probed = isinstance(result.settings, ProbeSettings)
+    figure = _probe(result) if probed else _validation(result)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=120 if probed else 110, metadata={"Software": None})
+    plt.close(figure)
+    write_atomically(path, drawn.getvalue())
+
+
+# --- a validation ---------------------------------------------------------------------------------------------------------
+
+
+def _validation(result: Result) -> Figure:
+    rows = result.rows
+    exact, other = _keys([r for r in rows if _exact(r)]), _keys([r for r in rows if not _exact(r)])
+    height = 0.17 * (len(exact) + len(other)) + 2.4
+    figure, axes = plt.subplots(
+        2,
+        3,
+        figsize=(13.5, height),
+        sharex="row",
+        sharey="row",
+        layout="constrained",
+        height_ratios=(len(exact), len(other)),
+    )
+    for column, moment in enumerate(result.moments):
+        top, bottom = axes[0][column], axes[1][column]
+        _draw(top, exact, [r for r in moment.rows if _exact(r)])
+        _draw(bottom, other, [r for r in moment.rows if not _exact(r)])
+        top.set_title(f"{moment.name} (step {moment.step}): equations without assumption", fontsize=8)
+        bottom.set_title("bounds, and what rests on an assumption", fontsize=8)
+        bottom.set_xscale("log")
+        bottom.xaxis.set_major_locator(FixedLocator(_TICKS))
+        bottom.xaxis.set_minor_locator(NullLocator())
+        bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        bottom.set_xlabel("measured / predicted")
+    s = result.settings.training
+    figure.suptitle(
+        f"Predicted against measured on {result.data}: small tanh CNN, $\\sigma$ = {s.noise_multiplier:g}, "
+        f"C = {s.max_grad_norm:g}, mean batch {s.batch_size}\n"
+        "blue: agrees within 5 SE and the prediction's error (bars); orange: does not; open: rests on the claim in brackets; "
+        "triangles: predicted is the least (pointing right) or the most (left)",
+        fontsize=10,
+    )
+    return figure
+
+
+def _exact(row: Row) -> bool:
+    return row.assumption == NONE and row.relation == "equal"
+
+
+def _key(row: Row) -> _Key:
+    return row.group, row.quantity, row.setting, "" if row.assumption == NONE else row.assumption.split(":")[0]
+
+
+def _keys(rows: list[Row]) -> list[_Key]:
+    """The lines of a panel, group by group, in the order in which they first come."""
+    keys = list(dict.fromkeys(_key(row) for row in rows if row.ratio is not None))
+    groups = list(dict.fromkeys(key[0] for key in keys))
+    return sorted(keys, key=lambda key: groups.index(key[0]))
+
+
+def _draw(ax: Axes, keys: list[_Key], rows: list[Row]) -> None:
+    places = {key: place for place, key in enumerate(keys)}
+    for row in rows:
+        if row.ratio is None:
+            continue
+        colour = "C0" if row.within else "C1"
+        ax.errorbar(
+            row.ratio,
+            places[_key(row)],
+            xerr=row.reach / abs(row.predicted),
+            fmt=_MARKERS[row.relation],
+            color=colour,
+            mfc=colour if row.assumption == NONE else "white",
+            ms=4.5,
+            lw=1,
+        )
+    ax.axvline(1.0, color="0.3", lw=0.8, zorder=0)
+    for place, (key, after) in enumerate(itertools.pairwise(keys)):
+        if key[0] != after[0]:
+            ax.axhline(place + 0.5, color="0.85", lw=0.8, zorder=0)
+    ax.set_yticks(range(len(keys)), [_label(key) for key in keys], fontsize=7)
+    ax.tick_params(axis="x", labelsize=8)
+    ax.set_ylim(len(keys) - 0.4, -0.6)
+    ax.grid(axis="x", color="0.92")
+    ax.set_axisbelow(True)
+
+
+def _label(key: _Key) -> str:
+    group, quantity, setting, assumption = key
+    return f"{group}: {quantity}, {setting}" + (f"  [{assumption}]" if assumption else "")
+
+
+# --- a probe --------------------------------------------------------------------------------------------------------------
+
+
+def _probe(result: Result) -> Figure:
+    moments = [moment for moment in result.moments if moment.fit]
+    if not moments:
+        raise ValueError("every recorded batch was empty: nothing to draw; raise batch_size")
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.8), layout="constrained")
+    _draw_errors(axes[0], moments)
+    _draw_cosines(axes[1], moments[-1])
+    _draw_entries(axes[2], moments)
+    s = result.settings.training
+    figure.suptitle(
+        f"Clipped batch gradients of DP-SGD on {result.data}: small tanh CNN, d = {_gradient(moments[0]).size:,}, "
+        f"$\\sigma$ = {s.noise_multiplier:g}, C = {s.max_grad_norm:g}, "
+        f"mean batch {sampling_rate(batch_size=s.batch_size, train_size=result.train_images) * result.train_images:.0f}"
+    )
+    return figure
+
+
+def _gradient(moment: Moment) -> Array:
+    assert moment.gradient is not None
+    return moment.gradient.astype(float)
+
+
+def _rows(moment: Moment, quantity: str, assumption: str) -> list[Row]:
+    rows = (row for row in moment.rows if (row.quantity, row.assumption) == (quantity, assumption))
+    return sorted(rows, key=lambda row: row.keep or 0)
+
+
+def _colours(count: int) -> list[tuple[float, float, float, float]]:
+    return [plt.get_cmap("viridis")(x) for x in np.linspace(0.0, 0.85, count)]
+
+
+def _draw_errors(ax: Axes, moments: list[Moment]) -> None:
+    dim = _gradient(moments[0]).size
+    keeps = np.unique(np.geomspace(max(1, dim // 1000), dim, 60).astype(int))
+    ax.plot(
+        keeps / dim,
+        [pruning.random_k_mse(dim, int(k), sigma_g=1.0) / dim for k in keeps],
+        "k:",
+        label="random-k, any g",
+    )
+    ax.plot(
+        keeps / dim,
+        [pruning.top_k_mse(dim, int(k), sigma_g=1.0) / dim for k in keeps],
+        "k-",
+        label="top-k, Gaussian entries",
+    )
+    for moment, colour in zip(moments, _colours(len(moments)), strict=True):
+        rows = _rows(moment, "top_k_mse", GAUSSIAN)
+        share = [row.measured / np.sum(_gradient(moment) ** 2) for row in rows]
+        ax.plot(
+            [(r.keep or 0) / dim for r in rows],
+            share,
+            "o",
+            color=colour,
+            ms=5,
+            label=f"top-k measured, step {moment.step}",
+        )
+    ax.set(xscale="log", xlabel="share of entries kept, k", ylabel=r"pruning MSE / $|g|^2$", ylim=(-0.03, 1.05))
+    ax.set_title("(a) Pruning error: lines predicted, dots measured", loc="left")
+    ax.legend(fontsize=8, loc="lower left")
+
+
+def _draw_cosines(ax: Axes, moment: Moment) -> None:
+    for quantity, name, colour in _METHODS:
+        exact, fitted = _rows(moment, quantity, NONE), _rows(moment, quantity, GAUSSIAN)
+        k = [(row.keep or 0) / _gradient(moment).size for row in exact]
+        ax.plot(k, [row.predicted for row in exact], "-", color=colour, label=f"{name}, from kept norm")
+        ax.plot(k, [row.predicted for row in fitted], "--", color=colour, label=f"{name}, by Assumption 1")
+        errors = [2 * row.standard_error for row in fitted]
+        ax.errorbar(
+            k,
+            [r.measured for r in exact],
+            yerr=errors,
+            fmt="o",
+            ms=4,
+            color=colour,
+            capsize=3,
+            label=f"{name}, measured",
+        )
+    (whole,) = _rows(moment, "cosine_dp_sgd", NONE)
+    ax.axhline(whole.predicted, color="0.4", ls=":", label="DP-SGD (k = 1)")
+    ax.set(xscale="log", xlabel="share of entries kept, k", ylabel=r"mean cosine of $(g + Z) \odot I$ with $g$")
+    ax.set_ylim(0.0, 1.6 * max(ax.dataLim.y1, whole.predicted))
+    ax.set_title(f"(b) Direction kept, step {moment.step}; bars 2 SE", loc="left")
+    ax.legend(fontsize=8, loc="upper left", ncols=2)
+
+
+def _draw_entries(ax: Axes, moments: list[Moment]) -> None:
+    edges = np.linspace(-12.0, 12.0, 121)
+    for moment, colour in zip(moments, _colours(len(moments)), strict=True):
+        g = _gradient(moment)
+        scaled = g / np.sqrt(np.mean(g**2))
+        density = np.histogram(scaled, edges)[0] / (g.size * np.diff(edges))
+        outside = int(np.sum(np.abs(scaled) > edges[-1]))
+        ax.stairs(
+            np.where(density > 0, density, np.nan),
+            edges,
+            color=colour,
+            label=f"step {moment.step} ({outside} beyond ±12)",
+        )
+    ax.plot(edges, np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi), "k-", label="N(0, 1)")
+    ax.set(yscale="log", xlabel=r"$g_i / \sigma_g$", ylabel="density", ylim=(1e-5, 30.0), xlim=(-12, 12))
+    ax.set_title("(c) Entries of g against Assumption 1", loc="left")
+    ax.legend(fontsize=8, loc="upper left", ncols=2)
 
 
 def write_json(result: Result, device: torch.device, path: Path) -> None:

@@ -16,9 +16,8 @@ from dptheory._arrays import Array
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load
 from dptheory.training.engine import generator_noise
-from dptheory.training.measure._gradient import measure_gradient
 from dptheory.training.measure._linear_attack import attack_errors, constraint_vector
-from dptheory.training.measure._probe import DATA, check_shape
+from dptheory.training.measure._probe import DATA, check_shape, measure_gradient
 from dptheory.training.measure._rows import NONE, Labels, MeasureSettings, Moment, Result, Row, ValidateSettings
 from dptheory.training.measure._snapshot import Snapshot, prepare, snapshots
 from dptheory.training.mechanisms import (

@@ -1,7 +1,5 @@
 """The algorithms of the five papers, as what becomes of per-sample gradients in one step."""
 
-from dptheory.training.mechanisms._adaptive_clipping import AdaptiveClipping
-from dptheory.training.mechanisms._anchor_gradients import AnchorGradients
 from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, StepCost, Tensors
 from dptheory.training.mechanisms._broken import (
     BatchSizeDivisor,
@@ -11,7 +9,7 @@ from dptheory.training.mechanisms._broken import (
     UnnoisedVelocity,
 )
 from dptheory.training.mechanisms._clipping import Clipping, FlatClipping, clip_factors, clipped_sum, sample_norms
-from dptheory.training.mechanisms._clipping_rules import AutomaticClipping, LayerClipping
+from dptheory.training.mechanisms._clipping_rules import AdaptiveClipping, AutomaticClipping, LayerClipping
 from dptheory.training.mechanisms._dpsgd import ClippedSgd, DpSgd, NoisySgd
 from dptheory.training.mechanisms._gep import BiasedGep, Gep, GepJoint, GepOptimal
 from dptheory.training.mechanisms._index_pruning import IndexPruning, NoisyMagnitudeTopK, TopKOfReleased
@@ -19,7 +17,7 @@ from dptheory.training.mechanisms._layer_freezing import LayerFreezing, layers
 from dptheory.training.mechanisms._random_sparsification import PosteriorFreeze, RandomSparsification, draw_mask
 from dptheory.training.mechanisms._ranked import RankedByTrueGradients, RankedSparsification, largest_entries
 from dptheory.training.mechanisms._rates import Checked, Constant, Exponential, GradualCooling, Linear, Schedule
-from dptheory.training.mechanisms._subspace import AnchorSource, power_iteration, shared_dimensions
+from dptheory.training.mechanisms._subspace import AnchorGradients, AnchorSource, power_iteration, shared_dimensions
 
 __all__ = [
     "AdaptiveClipping",

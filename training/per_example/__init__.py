@@ -9,10 +9,9 @@ from dptheory.training.per_example._batch import PerExampleGradients, as_gradien
 from dptheory.training.per_example._convolution import Convolution
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._factors import Mixed, Table
-from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._formed import Formed, square_sums
 from dptheory.training.per_example._layer_hooks import FACTORS, MODES, WHOLE, ForwardPass, HookedModule, LayerHook
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
-from dptheory.training.per_example._squares import square_sums
 
 __all__ = [
     "FACTORS",

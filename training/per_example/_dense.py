@@ -7,7 +7,15 @@ import functools
 
 import torch
 
-from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
+from dptheory.training.per_example._formed import (
+    LARGE,
+    SMALL,
+    Formed,
+    blocks_of_squares,
+    formed_projections,
+    formed_sums,
+    square_sums,
+)
 from dptheory.training.per_example._representation import (
     CHUNK,
     Representation,
@@ -17,7 +25,6 @@ from dptheory.training.per_example._representation import (
     filled,
     widened,
 )
-from dptheory.training.per_example._squares import LARGE, SMALL, blocks_of_squares, square_sums
 
 _BLOCK = 1 << 13
 """Inputs whose products are added up in float32: the sum of more of them would round away more than 1e-5."""

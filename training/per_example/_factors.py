@@ -9,9 +9,8 @@ from torch import nn
 
 from dptheory.training.per_example._convolution import Convolution, Geometry
 from dptheory.training.per_example._dense import Dense
-from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._formed import Formed, square_sums
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows, behind, over_views, widened
-from dptheory.training.per_example._squares import square_sums
 
 _DENSE = (nn.Linear, RNNLinear)
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -1,6 +1,6 @@
 """Gradients of a layer's parameters for each example: Opacus's formulas where they are right, otherwise the layer's own forward."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,12 +8,40 @@ from typing import Any
 import torch
 from opacus import GradSampleModule
 from torch import nn
-from torch.func import grad, vmap
+from torch.func import functional_call, grad, vmap
 from torch.nn.modules.conv import _ConvNd
 from torch.utils import _pytree as tree
 
-from dptheory.training.per_example._other_values import called_with
 from dptheory.training.per_example._representation import CHUNK, over_views
+
+
+def places_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Every place that holds a parameter, once, also where several layers hold one: name and parameter.
+
+    A layer that stands in a model under several names has the first of them alone: ``torch.func.functional_call`` puts values into it
+    once for each name, and takes out what it has put in itself.
+    """
+    return {
+        f"{path}.{name}" if path else name: p
+        for path, layer in module.named_modules()
+        for name, p in layer._parameters.items()
+        if p is not None
+    }
+
+
+def called_with(
+    module: nn.Module, values: Mapping[torch.Tensor, torch.Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """What a module gives with other values in place of some of its parameters, wherever it holds them.
+
+    Args:
+        module: it has its parameters again afterwards.
+        values: by parameter.
+        args, kwargs: what it is called with.
+    """
+    taken = {name: values[p] for name, p in places_of(module).items() if p in values}
+    return functional_call(module, taken, args, dict(kwargs), tie_weights=False)
+
 
 # --- Images reach the formulas of convolutions in the order of memory that Opacus takes for granted
 

@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as tree
 
 from dptheory.errors import ArgumentError
-from dptheory.training.per_example._other_values import called_with
+from dptheory.training.per_example._layer_gradients import called_with
 
 # --- The random numbers of a forward pass, kept, and given out again where it is repeated for one example
 #

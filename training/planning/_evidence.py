@@ -23,18 +23,17 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from dptheory.planning import Candidate, candidates
-from dptheory.training._json_lines import JsonLines, Line
+from dptheory.training._files import JsonLines, Line
 from dptheory.training._randomness import seeded
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.planning._evidence_settings import DELTA, PUBLISHED, SEEDS, SETTINGS, Pairs, Records, Setting
-from dptheory.training.planning._judged import accuracy, judged
 from dptheory.training.planning._pilot import Job, Outcome, Problem, pilot, pilot_steps
 from dptheory.training.planning._plan import plan
-from dptheory.training.planning._point import CONSTANT, Point
+from dptheory.training.planning._point import CONSTANT, DE_ET_AL, TRAMER_AND_BONEH, TUTORIAL, Point, Usual
 from dptheory.training.planning._public import Shipped, Synthetic
 from dptheory.training.planning._search import point_of_candidate
+from dptheory.training.planning._simulated import accuracy, judged
 from dptheory.training.planning._training import private_steps, trained
-from dptheory.training.planning._usual import DE_ET_AL, TRAMER_AND_BONEH, TUTORIAL, Usual
 from dptheory.training.planning._workers import cores
 
 Place = tuple[float, float, float, float]

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from dptheory.training._randomness import seeded
-from dptheory.training.planning._judged import Metric, judged
 from dptheory.training.planning._methods import DP_SGD, METHODS, Run
 from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._point import Point
-from dptheory.training.planning._simulated import ASIDE
+from dptheory.training.planning._simulated import ASIDE, Metric, judged
 from dptheory.training.planning._training import Loss, Records, Steps, private_steps, trained
 
 _SEEN = 4000

@@ -24,19 +24,16 @@ from dptheory.training import _argument_ranges
 from dptheory.training._streams import digest
 from dptheory.training.engine import check_rows_apart
 from dptheory.training.planning._choice import Choice, MethodGain
-from dptheory.training.planning._journal import Journal
-from dptheory.training.planning._judged import Metric, accuracy, accuracy_and_loss
 from dptheory.training.planning._methods import DP_SGD, METHODS
-from dptheory.training.planning._norms import hooked, median_norm
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Range, Schedule
 from dptheory.training.planning._private_tuning import MEAN_RUNS, PrivateTuning, noise_of_tuned_runs
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
 from dptheory.training.planning._search import FULL, LARGE_BATCH, SMALL_BATCH, Effort, Fixed, Found, Pace, Search, Tried
-from dptheory.training.planning._simulated import ASIDE, simulated_records
-from dptheory.training.planning._spectrum import predicted_losses, spectrum_of
+from dptheory.training.planning._simulated import ASIDE, Metric, accuracy, accuracy_and_loss, simulated_records
+from dptheory.training.planning._spectrum import hooked, median_norm, predicted_losses, spectrum_of
 from dptheory.training.planning._training import Loss
-from dptheory.training.planning._workers import Run, runner, workers
+from dptheory.training.planning._workers import Journal, Run, runner, workers
 
 CLIP_SHARES = (0.003, 0.03, 0.1, 0.3)
 """Clips, in medians of the gradients' norms at the start, which training makes shorter."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dptheory import _validate
 from dptheory.planning import Candidate
 from dptheory.training.planning._pilot import Job, Outcome, Score
-from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, Point, Schedule
-from dptheory.training.planning._usual import USUAL, Usual
+from dptheory.training.planning._point import AVERAGES, CONSTANT, SCHEDULES, USUAL, Point, Schedule, Usual
 
 # --- Neighbouring points share evidence: a Gaussian process over the points, from the noisy scores of some of them
 

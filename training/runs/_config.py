@@ -11,7 +11,7 @@ from dptheory import _validate
 from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
-from dptheory.training._toml import only, read_toml
+from dptheory.training._files import only, read_toml
 from dptheory.training.data import NAMES, CropsAndFlips
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._own import is_file, is_own

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptheory import _validate
+from dptheory.training._files import NETWORK, executed, place_of
 from dptheory.training._randomness import seeded
-from dptheory.training._user_files import NETWORK, executed, place_of
 
 _FEATURES, _LABELS = "features", "labels"
 _TEST = ("test_features", "test_labels")

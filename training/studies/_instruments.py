@@ -7,7 +7,7 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.training._toml import read_toml, said
+from dptheory.training._files import read_toml, said
 from dptheory.training.runs import RunConfig, from_dict
 from dptheory.training.studies._study import merged
 

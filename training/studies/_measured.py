@@ -11,7 +11,7 @@ from typing import Any
 from dptheory import _validate, claims
 from dptheory.claims import Answer, Baseline, Compared, Measured
 from dptheory.errors import ArgumentError
-from dptheory.training._toml import listed, only, said
+from dptheory.training._files import listed, only, said
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies import _results
 from dptheory.training.studies._instruments import Instrument

@@ -10,7 +10,7 @@ from typing import Any
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.training._json_lines import JsonLines
+from dptheory.training._files import JsonLines
 
 _PACKAGES = ("training", "dptheory")
 _NAME = "run"

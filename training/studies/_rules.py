@@ -9,7 +9,7 @@ from typing import Any
 from dptheory import _validate, claims
 from dptheory.claims import PAPERS, Verdict
 from dptheory.errors import ArgumentError
-from dptheory.training._toml import only, read_toml, said
+from dptheory.training._files import only, read_toml, said
 from dptheory.training.studies._instruments import Instrument, read_instruments
 from dptheory.training.studies._measured import AskedOfInstrument, Question, read_asked, read_question
 from dptheory.training.studies._study import EQUIVALENCE, Comparison, Study, read_study

@@ -8,7 +8,7 @@ from typing import Any
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
-from dptheory.training._toml import only, read_toml, said
+from dptheory.training._files import only, read_toml, said
 from dptheory.training.runs import RunConfig, from_dict
 from dptheory.training.studies._statistics import LEAST_FOR_EQUIVALENCE, LEAST_PAIRS
 

@@ -1,1 +1,1 @@
-"""Gradient embedding perturbation (GEP): one file per claim, found by its name; a module with an underscore is shared by several."""
+"""Gradient embedding perturbation (GEP): a file has the claims of one topic, found by their ids; one with an underscore has what several share."""

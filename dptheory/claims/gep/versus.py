@@ -9,7 +9,121 @@ import scipy
 from dptheory import embedding
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
-from dptheory.claims.gep._mechanism import WAYS, SquaredError, Way, spread, traced_energy
+from dptheory.claims.gep._mechanism import WAYS, EntrySum, SquaredError, Way, spread, traced_energy
+
+
+def _functional(part: str, bias: embedding.ClippingBias) -> float:
+    """The square, or the sum of the entries of a part."""
+    return bias.square if part == "square" else float(getattr(bias, part).sum())
+
+
+_REMARK_CLIP, _REMARK_RESIDUAL_CLIP = 3.0, 0.8
+_FREE = 100.0
+"""No row is that long."""
+_ROW_BYTES = 8 * 4 * _mechanism.DIM
+
+
+def _true_sum() -> float:
+    return float(_mechanism.gradients().sum())
+
+
+def _mean_sum(clip: float, residual_clip: float) -> float:
+    """Sum of the entries of the mean released sum: the truth plus the bias, back in the coordinates of the gradients."""
+    bias = embedding.clipping_bias(
+        _mechanism.embeddings(), residuals=_mechanism.residuals(), embedding_clip=clip, residual_clip=residual_clip
+    )
+    vector = bias.embedding @ _mechanism.basis() + bias.residual @ _mechanism.complement()
+    return _true_sum() + float(vector.sum())
+
+
+def _without_residual() -> float:
+    return _true_sum() - float((_mechanism.residuals() @ _mechanism.complement()).sum())
+
+
+_WHOLE = (
+    ((3, 4), (0, 5), Fraction(1), Fraction(2)),
+    ((8, 6), (5, 12), Fraction(2), Fraction(1)),
+    ((-3, 4), (8, -15), Fraction(7), Fraction(17)),
+    ((4, -3), (0, 0), Fraction(1), Fraction(3)),
+)
+"""Embedding and residual of one example, both of whole norm, and the clips."""
+
+
+def _exact_square(first: tuple[int, int], second: tuple[int, int], s1: Fraction, s2: Fraction, copies: int) -> Fraction:
+    """|bias|^2 of ``copies`` copies of the example and one zero example."""
+    shrink = [
+        max(Fraction(0), 1 - bound / math.isqrt(x * x + y * y)) if (x, y) != (0, 0) else Fraction(0)
+        for (x, y), bound in ((first, s1), (second, s2))
+    ]
+    return copies**2 * sum(
+        (s**2 * (x * x + y * y) for s, (x, y) in zip(shrink, (first, second), strict=True)), Fraction(0)
+    )
+
+
+rem1 = new_row(
+    id="gep.rem1",
+    source=Source("gep", "Remark 1", (4,)),
+    verdict=Verdict.HOLDS,
+    calculators=(embedding.clipping_bias,),
+)
+
+
+@rem1.equal(
+    lambda: [
+        (part, rows, k, q)
+        for part in ("embedding", "residual", "square")
+        for rows, k, q in ((1, 2, 4), (3, 2, 20_000), (3, 20_000, 4))
+    ],
+    tolerance=1e-12,
+)
+def _(part: str, rows: int, k: int, q: int) -> Sides:
+    """bias of clipping apart, part by part"""
+    return (
+        _functional(
+            part,
+            embedding.clipping_bias(
+                spread(5, rows, k), residuals=spread(12, rows, q), embedding_clip=4.0, residual_clip=2.0
+            ),
+        ),
+        {"embedding": -math.sqrt(k) * rows, "residual": -10 * math.sqrt(q) * rows, "square": rows**2 * (1 + 100.0)}[
+            part
+        ],
+        {"embedding": 1.0, "residual": -12 * math.sqrt(q) * rows, "square": 0.0}[part],
+    )
+
+
+@rem1.mean(EntrySum("published", _FREE, _FREE, mu=200.0), wrong=_without_residual, row_bytes=_ROW_BYTES)
+def _() -> float:
+    """gep.rem1: GEP without clipping"""
+    return _mean_sum(_FREE, _FREE)
+
+
+@rem1.mean(EntrySum("embedding_only", _FREE, _REMARK_RESIDUAL_CLIP, mu=200.0), wrong=_true_sum, row_bytes=_ROW_BYTES)
+def _() -> float:
+    """gep.rem1: B-GEP without clipping"""
+    return _mean_sum(_FREE, 0.0)
+
+
+@rem1.mean(EntrySum("published", _REMARK_CLIP, _REMARK_RESIDUAL_CLIP, mu=4.0), wrong=_true_sum, row_bytes=_ROW_BYTES)
+def _() -> float:
+    """gep.rem1: GEP with clipping"""
+    return _mean_sum(_REMARK_CLIP, _REMARK_RESIDUAL_CLIP)
+
+
+@rem1.equal(lambda: [(*case, copies) for case in _WHOLE for copies in (1, 3)], tolerance=1e-13)
+def _(w: tuple[int, int], r: tuple[int, int], s1: Fraction, s2: Fraction, copies: int) -> Sides:
+    """squared bias in fractions"""
+    return (
+        embedding.clipping_bias(
+            [w] * copies + [(0, 0)],
+            residuals=[r] * copies + [(0, 0)],
+            embedding_clip=float(s1),
+            residual_clip=float(s2),
+        ).square,
+        lambda: _exact_square(w, r, s1, s2, copies),
+        0.0,
+    )
+
 
 # Bias of clipping a gradient first and its residual afterwards: in fractions, and by the calculator.
 
@@ -180,12 +294,7 @@ def _saves(way: str, dim: int, k: int, ratio: float) -> bool:
     return traced_energy(way, dim, k, 1.0, ratio, 1.0, 0.0, None) < dim * (1 - 1e-13)
 
 
-def _functional(part: str, bias: embedding.ClippingBias) -> float:
-    """The square, or the sum of the entries of a part."""
-    return bias.square if part == "square" else float(getattr(bias, part).sum())
-
-
-row = new_row(
+versus = new_row(
     id="gep.versus",
     source=Source("gep", "new, on section 3"),
     verdict=Verdict.HOLDS,
@@ -200,7 +309,7 @@ row = new_row(
 )
 
 
-@row.equal(lambda: [(way, *case) for way in WAYS for case in _ENERGIES], tolerance=_TINY)
+@versus.equal(lambda: [(way, *case) for way in WAYS for case in _ENERGIES], tolerance=_TINY)
 def _(way: str, dim: int, k: int, clip: float, second: float, mu: float, lost: float, first: float | None) -> Sides:
     """every way: trace of the noise"""
     case = dim, k, clip, second, mu, lost, first
@@ -217,7 +326,7 @@ def _(way: str, dim: int, k: int, clip: float, second: float, mu: float, lost: f
     return getattr(stated, way), traced, 1.001 * traced
 
 
-@row.equal(
+@versus.equal(
     lambda: [(way, *case) for way in WAYS for case in ((1, 2, 9), (3, 2, 20_000), (2, 20_000, 5))], tolerance=1e-9
 )
 def _(way: str, rows: int, k: int, q: int) -> Sides:
@@ -226,7 +335,7 @@ def _(way: str, rows: int, k: int, q: int) -> Sides:
     return _calculated_biased(way, rows, k, q), energy, 1.001 * energy
 
 
-@row.equal(
+@versus.equal(
     lambda: [(way, *case[:5]) for way in WAYS if way != "embedding_only" for case in _ENERGIES if case[6] is None],
     tolerance=1e-8,
 )
@@ -242,7 +351,7 @@ def _(way: str, dim: int, k: int, clip: float, second: float, mu: float) -> Side
     )
 
 
-@row.equal(
+@versus.equal(
     lambda: [
         (way, dim, k, side)
         for way in ("published", "published_sum", "optimal", "joint")
@@ -256,13 +365,13 @@ def _(way: str, dim: int, k: int, side: float) -> Sides:
     return _saves(way, dim, k, ratio), side < 1, _saves(way, dim, k, ratio / 1.01)
 
 
-@row.equal(lambda: [(dim, k) for dim, k in ((25, 9), (270_000, 1000), (10**7, 10**6))], tolerance=1e-14)
+@versus.equal(lambda: [(dim, k) for dim, k in ((25, 9), (270_000, 1000), (10**7, 10**6))], tolerance=1e-14)
 def _(dim: int, k: int) -> Sides:
     """joint ratio: its square is q / p, in integers"""
     return embedding.largest_residual_ratio(dim=dim, subspace_dim=k).joint ** 2, Fraction(dim - k, dim), 1.0
 
 
-@row.equal(
+@versus.equal(
     lambda: [
         (part, k, q) for part in ("embedding", "residual", "square") for k, q in ((2, 4), (2, 20_000), (20_000, 4))
     ],
@@ -283,7 +392,7 @@ def _(part: str, k: int, q: int) -> Sides:
 
 
 for simulated in WAYS:  # the wrong statement forgets the biases of clipping and of the lost residual
-    row.mean(
+    versus.mean(
         SquaredError(simulated, _CLIP, _RESIDUAL_CLIP, _MU),
         wrong=functools.partial(_noise_only, simulated),
         row_bytes=8 * 4 * _mechanism.DIM,
@@ -291,7 +400,7 @@ for simulated in WAYS:  # the wrong statement forgets the biases of clipping and
     )(functools.partial(_stated, simulated))
 
 
-@row.equal(_threshold_cases)
+@versus.equal(_threshold_cases)
 def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     """who has less noise, as published, in fractions"""
     return (
@@ -301,7 +410,7 @@ def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     )
 
 
-@row.equal(lambda: [(k, q, ratio) for k, q, *_, ratio in _threshold_cases()])
+@versus.equal(lambda: [(k, q, ratio) for k, q, *_, ratio in _threshold_cases()])
 def _(k: int, q: int, r: Fraction) -> Sides:
     """who has less noise, as published and accounted for by the sum, in fractions"""
     return (
@@ -311,7 +420,7 @@ def _(k: int, q: int, r: Fraction) -> Sides:
     )
 
 
-@row.equal(_threshold_cases)
+@versus.equal(_threshold_cases)
 def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     """who has less noise, best split, in fractions"""
     return (
@@ -321,7 +430,7 @@ def _(k: int, q: int, a: int, b: int, c: int, r: Fraction) -> Sides:
     )
 
 
-@row.equal(
+@versus.equal(
     lambda: [
         (dim, k, way)
         for dim, k in ((25, 9), (10**6, 10), (10, 4))
@@ -339,13 +448,13 @@ def _(dim: int, k: int, way: str) -> Sides:
     )
 
 
-@row.equal((25, 9), (1000, 10), (10, 4), (3, 2), tolerance=1e-6)
+@versus.equal((25, 9), (1000, 10), (10, 4), (3, 2), tolerance=1e-6)
 def _(dim: int, k: int) -> Sides:
     """joint clipping saves noise up to where its energy is largest"""
     return embedding.largest_residual_ratio(dim=dim, subspace_dim=k).joint, lambda: _share_of_most_noise(dim, k), 1.0
 
 
-@row.equal(
+@versus.equal(
     lambda: [
         (part, *case, copies) for part in ("embedding", "residual", "square") for case in CASES for copies in (1, 1000)
     ],
@@ -357,7 +466,7 @@ def _(part: str, first: Pair, second: Pair, clip: Fraction, share: Fraction, cop
     return calculated(*case), lambda: in_fractions(*case), lambda: apart(*case)
 
 
-@row.equal(
+@versus.equal(
     lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "published_sum", "optimal", "joint")],
     tolerance=1e-12,
 )
@@ -370,7 +479,7 @@ def _(k: int, q: int, a: int, b: int, c: int, field: str) -> Sides:
     )
 
 
-@row.equal(
+@versus.equal(
     lambda: [(*t, field) for t in _TRIPLES for field in ("plain", "published", "published_sum", "optimal", "joint")],
     tolerance=1e-12,
 )

@@ -12,7 +12,7 @@ import scipy
 from dptheory import privacy, pruning
 from dptheory._arrays import Array
 from dptheory.claims._row import Row, Sides
-from dptheory.claims.gip._gaussian import swap_weights
+from dptheory.claims.gip._finite import swap_weights
 from dptheory.privacy.index_sets._budgets import Method
 from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows

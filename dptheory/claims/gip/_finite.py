@@ -1,8 +1,16 @@
-"""Small cases in exact arithmetic: subsets, the Mallows law, noise and pruning errors by enumeration."""
+"""Small cases in exact arithmetic, draws and integrals under Assumption 1, and divergences of sampled releases by quadrature."""
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from dptheory import privacy
+from dptheory._arrays import Array
 
 Subset = tuple[bool, ...]
 
@@ -71,3 +79,169 @@ def swap_law(dim: int, keep: int, weight: Fraction) -> list[Fraction]:
 def two_point_noise(dim: int, size: int) -> list[tuple[int, ...]]:
     """Every outcome of entries that are +-size with equal chances."""
     return list(itertools.product((-size, size), repeat=dim))
+
+
+def gaussian_energy(rng: np.random.Generator, n: int, dim: int) -> Array:
+    """|g|^2 for Gaussian g."""
+    return np.asarray(np.square(rng.standard_normal((n, dim))).sum(axis=1))
+
+
+def swap_weights(dim: int, keep: int, theta: float) -> Array:
+    """C(K, i) C(d - K, i) index sets lie i swaps away, each of weight e^(-2 theta i): relative to the largest, finite theta."""
+    i = np.arange(min(keep, dim - keep) + 1.0)
+    logs = -2.0 * theta * i
+    for size in (keep, dim - keep):
+        logs -= scipy.special.gammaln(i + 1) + scipy.special.gammaln(size - i + 1)
+    return np.asarray(np.exp(logs - logs.max()))
+
+
+def kept_entries(rng: np.random.Generator, gradient: Array, keep: int, theta: float) -> NDArray[np.bool_]:
+    """The perturbed top-k sets of the last axis: as many pairs as are drawn, each a random member for a random other entry."""
+    dim = gradient.shape[-1]
+    kept = np.zeros(gradient.shape, dtype=np.bool_)
+    np.put_along_axis(kept, np.argpartition(np.abs(gradient), dim - keep, axis=-1)[..., dim - keep :], True, axis=-1)
+    if math.isinf(theta):
+        return kept
+    weights = swap_weights(dim, keep, theta)
+    swaps = rng.choice(weights.size, size=(*gradient.shape[:-1], 1), p=weights / weights.sum())
+    order = rng.random(gradient.shape)
+    for side in (kept.copy(), ~kept):
+        place = np.where(side, order, np.inf).argsort(axis=-1).argsort(axis=-1)
+        kept ^= side & (place < swaps)
+    return kept
+
+
+def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta: float) -> Array:
+    """|g - g*I|^2 for Gaussian g and the perturbed top-k set; theta = 0 is random-k, inf is top-k."""
+    gradient = rng.standard_normal((n, dim))
+    return np.asarray(np.square(gradient * ~kept_entries(rng, gradient, keep, theta)).sum(axis=1))
+
+
+def zeta(keep_share: float) -> float:
+    """The paper's zeta = k + 2 a phi(a), a = Phi^-1(1 - k/2)."""
+    a = float(scipy.stats.norm.isf(keep_share / 2))
+    return keep_share + 2 * a * float(scipy.stats.norm.pdf(a))
+
+
+def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:
+    """d E[x^2; not kept]: a second method for the MSE, entry by entry.
+
+    An entry of size x is not among the largest if at least keep of the other d - 1 are larger. ``member`` and ``other`` are the
+    chances to be left out of one that is among them and of one that is not.
+    """
+
+    def integrand(x: float) -> float:
+        behind = float(scipy.special.betainc(keep, dim - keep, scipy.special.erfc(x / math.sqrt(2))))
+        return 2 * x * x * float(scipy.stats.norm.pdf(x)) * (other * behind + member * (1 - behind))
+
+    middle = float(scipy.stats.norm.isf(keep / dim / 2))
+    parts = (0.0, 0.5 * middle, middle, 1.5 * middle, 2 * middle + 2, 12.0)
+    pieces = (
+        scipy.integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
+        for a, b in itertools.pairwise(parts)
+    )
+    return float(dim * sum(pieces))
+
+
+def energy_by_quadrature(dim: int, k: float, kept: bool) -> float:
+    """d E[x^2; |x| above (or below) the threshold that a share k exceeds]."""
+    low, high = (float(scipy.stats.norm.isf(k / 2)), 40.0) if kept else (0.0, float(scipy.stats.norm.isf(k / 2)))
+    return (
+        2
+        * dim
+        * float(
+            scipy.integrate.quad(
+                lambda x: x * x * scipy.stats.norm.pdf(x), low, high, epsabs=0, epsrel=1e-12, limit=200
+            )[0]
+        )
+    )
+
+
+# Randomised response on every bit of an index vector, by enumeration.
+
+
+CHANCES = (Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(3, 5), Fraction(9, 10))
+"""Probabilities to keep a bit."""
+
+
+def response(reference: tuple[bool, ...], chance: Fraction) -> dict[tuple[bool, ...], Fraction]:
+    """The law of the output."""
+    outputs = itertools.product((False, True), repeat=len(reference))
+    return {
+        out: math.prod(
+            (chance if a == b else 1 - chance for a, b in zip(out, reference, strict=True)), start=Fraction(1)
+        )
+        for out in outputs
+    }
+
+
+_STEP = (
+    0.04  # in a strip of width pi / mu the integrand is analytic: the trapezoid rule errs by e^(-2 pi^2 / (mu step))
+)
+NO_INDEX = {1.0: 1.0}
+"""Ratios of a release without an index part."""
+
+
+def ratios(dim: int, keep: int, weight: Fraction, pairs: int | None = None) -> dict[float, float]:
+    """Law of r = P_B(I) / P_A(I) under P_A for two references ``pairs`` swaps apart (None: the most), weight = e^-theta."""
+    moved = min(keep, dim - keep) if pairs is None else pairs
+    first = tuple(j < keep for j in range(dim))
+    second = tuple(moved <= j < keep + moved for j in range(dim))
+    law, other = mallows(first, weight), mallows(second, weight)
+    found: dict[float, float] = {}
+    for out, p in law.items():
+        ratio = float(other[out] / p)
+        found[ratio] = found.get(ratio, 0.0) + float(p)
+    return found
+
+
+def divergence(
+    order: float, rate: float, sigma: float, shift: float = 1.0, index: Mapping[float, float] = NO_INDEX, sign: int = 1
+) -> float:
+    """D_order(mixture, base) for sign = 1, D_order(base, mixture) for sign = -1.
+
+    base: index ratio 1 and N(0, sigma^2); with probability ``rate`` the ratio is drawn and the mean is ``shift``.
+    """
+    mu = shift / sigma
+    top = (order if sign > 0 else 1.0) * mu
+    y, step = np.arange(-14.0 - (mu * order if sign < 0 else 0.0), 14.0 + top, _STEP), _STEP
+    logs = []
+    for ratio, p in index.items():
+        log_mixed = np.logaddexp(
+            math.log1p(-rate) if rate < 1 else -math.inf, math.log(rate) + math.log(ratio) + mu * y - mu * mu / 2
+        )
+        power = order if sign > 0 else 1.0 - order
+        logs.append(math.log(p) + power * log_mixed - y * y / 2 - 0.5 * math.log(2 * math.pi))
+    return (float(np.logaddexp.reduce(np.array(logs).ravel())) + math.log(step)) / (order - 1.0)
+
+
+def masked_divergence(
+    order: float, rate: float, sigma: float, example: Sequence[float], keep: int, sign: int = 1
+) -> float:
+    """The same for g + Z seen through a uniform mask with ``keep`` ones, which is released too."""
+    masks = subsets(len(example), keep)
+    terms = []
+    for mask in masks:
+        shift = math.sqrt(sum(x * x for x, stays in zip(example, mask, strict=True) if stays))
+        terms.append(math.exp((order - 1.0) * divergence(order, rate, sigma, shift, sign=sign)))
+    return math.log(math.fsum(terms) / len(terms)) / (order - 1.0)
+
+
+# The privacy of the values alone: the curve of one step, points to try it at, and the exact delta without sampling.
+
+
+RATES = ((2, 0.01, 1.0), (2, 1.0, 3.0), (5, 0.3, 2.0), (16, 0.1, 4.0), (3, 0.5, 0.7))
+"""Order, sampling rate and noise multiplier."""
+STEPS = ((2, 0.01, 1.0), (5, 0.3, 2.0), (16, 0.1, 4.0))
+"""The same where a case is dear."""
+
+
+def values_curve(order: float, rate: float, sigma: float) -> float:
+    """Renyi curve of one step of DP-SGD at one order."""
+    return float(privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0])
+
+
+def gaussian_log_delta(mu: float, epsilon: float) -> float:
+    """log of the exact delta of the Gaussian mechanism with sensitivity / noise = mu."""
+    near, far = scipy.special.log_ndtr(mu / 2 - epsilon / mu), epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
+    return float(near + math.log(-math.expm1(far - near)))

@@ -12,7 +12,7 @@ import scipy
 
 from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Row, Sides
-from dptheory.claims.gip import _finite, _mixture
+from dptheory.claims.gip import _finite
 from dptheory.claims.gip._at_scale import best_on_grid, counted_delta, counted_loss
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
@@ -140,7 +140,7 @@ def _by_another_library(*thetas: float) -> float:
         return min(found, _gaussian_spent(math.sqrt(STEPS * squares[0]), delta)) if len(thetas) == 1 else found
 
     def curve(order: int) -> float:
-        return share * sum(_mixture.divergence(order, RATE, 1 / math.sqrt(0.01 + square)) for square in squares)
+        return share * sum(_finite.divergence(order, RATE, 1 / math.sqrt(0.01 + square)) for square in squares)
 
     return _least(lambda delta: float(_losses().get_epsilon_for_delta(delta)), index, pure, curve)
 

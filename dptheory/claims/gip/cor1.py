@@ -7,7 +7,7 @@ from functools import partial
 from dptheory import pruning
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import pruned_gaussian, ranked_loss, zeta
+from dptheory.claims.gip._finite import pruned_gaussian, ranked_loss, zeta
 from dptheory.claims.gip.prop2 import gain
 
 

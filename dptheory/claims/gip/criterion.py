@@ -1,3 +1,4 @@
+import itertools
 import math
 from fractions import Fraction
 from functools import cache, partial
@@ -7,11 +8,60 @@ import scipy
 
 from dptheory import gradients, pruning
 from dptheory._arrays import Array
-from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._at_scale import counted_mean_swaps
-from dptheory.claims.gip._gaussian import energy_by_quadrature, gaussian_energy, kept_entries
+from dptheory.claims.gip._finite import energy_by_quadrature, gaussian_energy, kept_entries
 from dptheory.pruning import _error
+
+
+def printed_norm(dim: int, sigma_g: float) -> float:
+    """E|g| as the text before equation 5 has it."""
+    return dim * sigma_g
+
+
+def _norms(rng: np.random.Generator, n: int, dim: int) -> Array:
+    return np.asarray(np.linalg.norm(rng.standard_normal((n, dim)), axis=1))
+
+
+def _norm_by_quantiles(dim: int, sigma_g: float) -> float:
+    square = 2.0 * scipy.special.gammaincinv(dim / 2, (np.arange(4000) + 0.5) / 4000)
+    return sigma_g * float(np.sqrt(square).mean())
+
+
+norm = new_row(
+    id="gip.norm",
+    source=Source("gip", "section 5, text before equation 5"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_norm,
+    calculators=(pruning.expected_norm,),
+)
+
+
+@norm.equal(lambda: itertools.product((1, 2, 3), (1.0, 0.1)), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)
+def _(dim: int, sigma_g: float) -> tuple[float, float]:
+    """dimensions 1, 2, 3 in closed form"""
+    factor = {1: 2 / math.pi, 2: math.pi / 2, 3: 8 / math.pi}[dim]
+    return float(pruning.expected_norm(dim, sigma_g=sigma_g)), sigma_g * math.sqrt(factor)
+
+
+@norm.mean(partial(_norms, dim=50), wrong=lambda: printed_norm(50, 1.0), row_bytes=800, resolution=0.002)
+def _() -> float:
+    """mean norm, d = 50"""
+    return float(pruning.expected_norm(50, sigma_g=1.0))
+
+
+@norm.equal(lambda: itertools.product((20_000, 10**6), (1.0, 0.1)), tolerance=1e-6)
+def _(dim: int, sigma_g: float) -> Sides:
+    """users' sizes: the root of equally likely chi-square values"""
+    return (
+        pruning.expected_norm(dim, sigma_g=sigma_g),
+        lambda: _norm_by_quantiles(dim, sigma_g),
+        1.001 * sigma_g * math.sqrt(dim),
+    )
+
 
 _DIM = 40
 
@@ -114,7 +164,7 @@ def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups
     return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (_top_share(dim, keep) - k)
 
 
-row = new_row(
+criterion = new_row(
     id="gip.criterion",
     source=Source("gip", "Section 5, first paragraph, and the text below Corollary 1"),
     verdict=Verdict.NOT_SHOWN,
@@ -130,19 +180,19 @@ row = new_row(
 )
 
 
-@row.mean(partial(gaussian_energy, dim=_DIM), row_bytes=1600)
+@criterion.mean(partial(gaussian_energy, dim=_DIM), row_bytes=1600)
 def _() -> float:
     """MSE of the zero update, d = 40"""
     return float(pruning.zero_update_mse(_DIM, sigma_g=1.0))
 
 
-@row.equal((1,), (2,), (3,), (100,), (10_000,), (10**6,), (10**9,), tolerance=1e-10)
+@criterion.equal((1,), (2,), (3,), (100,), (10_000,), (10**6,), (10**9,), tolerance=1e-10)
 def _(dim: int) -> Sides:
     """direction left by large noise, in closed form"""
     return gradients.small_snr_slope(dim), lambda: _slope_by_gamma(dim), 1 / math.sqrt(dim)
 
 
-@row.inequality(
+@criterion.inequality(
     {"excess": Range(1, 1e4, log=True), "keep_share": Range(0, 1), "theta": Range(1e-9, 50, log=True)},
     # wrong: sigma^2 C^2 >= 2 sigma_g^2 is enough for every k
     wrong=lambda excess, keep_share, theta: _best_over_zero(0.5 / excess, _finite.sizes(10_000, keep_share)[1], theta),
@@ -156,7 +206,7 @@ def _zero_update_slack(excess: float, keep_share: float, theta: float) -> float:
     return _best_over_zero(1 / excess / (4 * math.log(dim / keep) + 2 * math.log(2)), keep, theta)
 
 
-@row.mean(_noisy_cosines, row_bytes=1500)
+@criterion.mean(_noisy_cosines, row_bytes=1500)
 def _() -> float:
     """cosine of a fixed pruned gradient"""
     return pruning.pruned_cosine(
@@ -167,13 +217,13 @@ def _() -> float:
     )
 
 
-@row.mean(partial(_direction_shares, dim=100, keep=20, theta=math.inf, groups=1), row_bytes=4000)
+@criterion.mean(partial(_direction_shares, dim=100, keep=20, theta=math.inf, groups=1), row_bytes=4000)
 def _() -> float:
     """ratio to DP-SGD under large noise, d = 100"""
     return pruning.cosine_ratio(100, 20, theta=math.inf)
 
 
-@row.mean(
+@criterion.mean(
     partial(_direction_shares, dim=20, keep=4, theta=0.7, groups=5),
     wrong=lambda: pruning.cosine_ratio(20, 4, theta=0.7),
     row_bytes=4000,
@@ -183,7 +233,7 @@ def _() -> float:
     return pruning.cosine_ratio(20, 4, theta=0.7, groups=5)
 
 
-@row.equal(lambda: [(10_000, 2000, theta) for theta in (0.0, 0.5, 5.0)], tolerance=1e-9)
+@criterion.equal(lambda: [(10_000, 2000, theta) for theta in (0.0, 0.5, 5.0)], tolerance=1e-9)
 def _(dim: int, keep: int, theta: float) -> Sides:
     """asymptotic ratio, by quadrature and counted swaps"""
     return (
@@ -193,7 +243,7 @@ def _(dim: int, keep: int, theta: float) -> Sides:
     )
 
 
-@row.equal(
+@criterion.equal(
     lambda: [
         (dim, keep, method, groups)
         for dim, keep, groups in ((2, 1, 1), (10, 3, 1), (256, 26, 1), (256, 26, 10_547), (256, 26, 3))
@@ -210,7 +260,7 @@ def _(dim: int, keep: int, method: _error.Method, groups: int) -> Sides:
     )
 
 
-@row.equal((1.0, 0.5, 3), (2.0, 2.0, 1))
+@criterion.equal((1.0, 0.5, 3), (2.0, 2.0, 1))
 def _(length: float, kept: float, keep: int) -> Sides:
     """cosine without noise"""
     return (
@@ -220,7 +270,7 @@ def _(length: float, kept: float, keep: int) -> Sides:
     )
 
 
-@row.equal(("least",), ("at k",), ("impossible below",), tolerance=1e-3)
+@criterion.equal(("least",), ("at k",), ("impossible below",), tolerance=1e-3)
 def _(name: str) -> Sides:
     """0.478 near k = 0.65, none below k = 0.0186"""
     return (
@@ -230,7 +280,7 @@ def _(name: str) -> Sides:
     )
 
 
-@row.equal((_FINE, 10_000), (_FINE, 1000), (_FINE, 100_000), kind=Kind.COUNTEREXAMPLE)
+@criterion.equal((_FINE, 10_000), (_FINE, 1000), (_FINE, 100_000), kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, keep: int) -> Sides:
     """Corollary 1 met, direction worse"""
     return (
@@ -240,7 +290,7 @@ def _(dim: int, keep: int) -> Sides:
     )
 
 
-@row.equal((20_000,), (2_700_000,), tolerance=1e-12)
+@criterion.equal((20_000,), (2_700_000,), tolerance=1e-12)
 def _(dim: int) -> Sides:
     """MSE of the zero update at users' sizes, entry by entry"""
     return pruning.zero_update_mse(dim, sigma_g=0.1), lambda: Fraction(1, 100) * sum(1 for _ in range(dim)), 0.1 * dim

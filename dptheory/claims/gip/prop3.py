@@ -6,7 +6,7 @@ from fractions import Fraction
 from dptheory import pruning
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._gaussian import CHANCES, response
+from dptheory.claims.gip._finite import CHANCES, response
 
 
 def _response_is_private(chance: Fraction, distance: int, epsilon: float) -> bool:

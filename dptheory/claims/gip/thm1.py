@@ -3,10 +3,216 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from dptheory import pruning
-from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, counted_swaps, log_of, model_of
+from dptheory.pruning import SubsetMallows
+
+
+def printed_mask(gradient: ArrayLike, keep: int) -> NDArray[np.bool_]:
+    """Algorithm 1, lines 3-5, as printed: |g_j| above the 100k-th percentile of one group."""
+    size = np.abs(np.asarray(gradient, dtype=np.float64))
+    return np.asarray(size > np.percentile(size, 100 * keep / size.size))
+
+
+_TIED = (1.0, 1.0, 1.0, 1.0)
+
+
+def _mask_cases() -> Iterator[tuple[tuple[float, ...], int]]:
+    for dim, keep in _finite.SIZES:
+        yield tuple(float(j + 1) for j in range(dim)), keep
+    yield _TIED, 2
+
+
+alg1 = new_row(
+    id="gip.alg1",
+    source=Source("gip", "Algorithm 1, lines 3-5"),
+    verdict=Verdict.FALSE,
+    severity=Severity.SLIP,
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    printed=printed_mask,
+    calculators=(pruning.top_k_mask,),
+)
+
+
+@alg1.equal(_mask_cases, kind=Kind.COUNTEREXAMPLE)
+def _(gradient: tuple[float, ...], keep: int) -> Sides:
+    """number of entries kept"""
+    return int(pruning.top_k_mask(gradient, keep=keep).sum()), keep, int(printed_mask(gradient, keep).sum())
+
+
+@alg1.equal(_mask_cases, kind=Kind.COUNTEREXAMPLE)
+def _(gradient: tuple[float, ...], keep: int) -> Sides:
+    """energy of the entries kept"""
+    return (
+        np.square(gradient) @ pruning.top_k_mask(gradient, keep=keep),
+        lambda: max(sum(x * x for x in chosen) for chosen in itertools.combinations(gradient, keep)),
+        np.square(gradient) @ printed_mask(gradient, keep),
+    )
+
+
+@alg1.equal(lambda: [(20_000, 2_000, j) for j in (0, 1, 1_999, 2_000, 19_999)])
+def _(dim: int, keep: int, j: int) -> Sides:
+    """a long gradient in falling order, its signs mixed"""
+    return (
+        bool(pruning.top_k_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep=keep)[j]),
+        j < keep,
+        bool(printed_mask((-1.0) ** np.arange(dim) * (dim - np.arange(dim)), keep)[j]),
+    )
+
+
+def _descend(start: Fraction, learning_rate: Fraction, steps: int) -> Fraction:
+    """Gradient descent on w^2 / 2, the training that Algorithm 2 is meant to do."""
+    weight = start
+    for _ in range(steps):
+        weight -= learning_rate * weight
+    return weight
+
+
+def printed_training(start: Fraction, learning_rate: Fraction, steps: int) -> Fraction:
+    """Algorithm 2 as printed on w^2 / 2 without noise or pruning: line 12 stands behind the loop."""
+    weight = start
+    gradient = Fraction(0)
+    for _ in range(steps):
+        gradient = weight
+    return weight - learning_rate * gradient
+
+
+def _noise_of_average(sigma: Fraction, clip: Fraction, batch: int) -> Fraction:
+    """sigma times the largest move of sum / |B| when one of |B| examples from {-C, 0, C} leaves."""
+    examples = itertools.product((-clip, Fraction(0), clip), repeat=batch)
+    moves = (abs(sum(batch_of, Fraction(0)) - sum(batch_of[1:], Fraction(0))) / batch for batch_of in examples)
+    return sigma * max(moves)
+
+
+alg2 = new_row(
+    id="gip.alg2",
+    source=Source("gip", "Algorithm 2, sections 3 and 4"),
+    verdict=Verdict.CONDITIONAL,
+    printed=printed_training,
+)
+
+
+@alg2.equal(lambda: [(Fraction(1), Fraction(1, 2), steps) for steps in (1, 2, 5)], kind=Kind.COUNTEREXAMPLE)
+def _(start: Fraction, rate: Fraction, steps: int) -> tuple[Fraction, Fraction]:
+    """update inside the loop"""
+    return _descend(start, rate, steps), start * (1 - rate) ** steps
+
+
+@alg2.equal(lambda: [(Fraction(10), Fraction(3), batch) for batch in (1, 2, 5)], kind=Kind.COUNTEREXAMPLE)
+def _(sigma: Fraction, clip: Fraction, batch: int) -> Sides:
+    """noise on the average for the same privacy"""
+    return (sigma * clip) / batch, lambda: _noise_of_average(sigma, clip, batch), sigma * clip
+
+
+grouping = new_row(
+    id="gip.grouping",
+    source=Source("gip", "section 4.2, groups"),
+    verdict=Verdict.HOLDS,
+)
+
+
+Group = tuple[int, int, Fraction]
+"""(entries, ones, e^-theta)."""
+
+
+def _grouped_ratio(groups: tuple[Group, ...]) -> Fraction:
+    """The largest ratio of the chances of one outcome under two references, over all pairs and outcomes, by enumeration."""
+    laws = [
+        [_finite.mallows(reference, weight) for reference in _finite.subsets(dim, keep)] for dim, keep, weight in groups
+    ]
+    outcomes = list(itertools.product(*(list(group[0]) for group in laws)))
+    chances = [
+        [
+            math.prod((law[part] for law, part in zip(chosen, outcome, strict=True)), start=Fraction(1))
+            for outcome in outcomes
+        ]
+        for chosen in itertools.product(*laws)
+    ]
+    return max(a / b for one, other in itertools.product(chances, repeat=2) for a, b in zip(one, other, strict=True))
+
+
+@grouping.equal(
+    (((2, 1, Fraction(1, 2)), (3, 1, Fraction(2, 3))),),
+    (((3, 1, Fraction(1, 2)), (3, 2, Fraction(1, 3))),),
+    (((2, 1, Fraction(1, 5)), (2, 1, Fraction(1, 2)), (2, 1, Fraction(3, 4))),),
+)
+def _(groups: tuple[Group, ...]) -> Sides:
+    """the largest likelihood ratio of all groups together"""
+    each = [weight ** -_finite.diameter(dim, keep) for dim, keep, weight in groups]
+    return math.prod(each, start=Fraction(1)), lambda: _grouped_ratio(groups), max(each)
+
+
+def _reached_by_one_example(dim: int, keep: int, clip: Fraction) -> int:
+    """Distance of the top-k subsets of g and g + v with |v| <= clip, for a g whose gaps are small."""
+    moved = min(keep, dim - keep)
+    gap = clip / (2 * dim)
+    gradient = [1 + gap if j < keep else Fraction(1) for j in range(dim)]
+    example = [2 * gap if keep <= j < keep + moved else Fraction(0) for j in range(dim)]
+    if sum(x * x for x in example) > clip * clip:
+        raise ArithmeticError("the example breaks its clipping bound")
+    after = [g + x for g, x in zip(gradient, example, strict=True)]
+    return _finite.hamming(_finite.top_subset(gradient, keep), _finite.top_subset(after, keep))
+
+
+def3 = new_row(
+    id="gip.def3",
+    source=Source("gip", "Definition 3"),
+    verdict=Verdict.HOLDS,
+    calculators=(pruning.index_sensitivity,),
+)
+
+
+@def3.equal(lambda: _finite.SIZES)
+def _(dim: int, keep: int) -> Sides:
+    """diameter of the k-subsets"""
+    return pruning.index_sensitivity(dim, keep), lambda: _finite.diameter(dim, keep), 2 * keep
+
+
+@def3.equal(lambda: [(*size, clip) for size in _finite.SIZES for clip in (Fraction(1), Fraction(1, 10**6))])
+def _(dim: int, keep: int, clip: Fraction) -> Sides:
+    """one clipped example reaches it"""
+    return (
+        pruning.index_sensitivity(dim, keep),
+        lambda: _reached_by_one_example(dim, keep, clip),
+        pruning.index_sensitivity(dim, keep) - 2,
+    )
+
+
+@def3.equal(lambda: DISTANCES)
+def _(dim: int, keep: int) -> Sides:
+    """distance of two index sets at users' sizes, place by place"""
+    return pruning.index_sensitivity(dim, keep), lambda: apart(dim, keep), 2 * keep
+
+
+@def3.equal(lambda: DISTANCES)
+def _(dim: int, keep: int) -> Sides:
+    """most swaps: half the distance"""
+    return SubsetMallows(dim, keep, theta=1.0).max_swaps, lambda: apart(dim, keep) // 2, keep
+
+
+unrestricted = new_row(
+    id="gip.unrestricted",
+    source=Source("gip", "section 4.1, after Definition 3"),
+    verdict=Verdict.HOLDS,
+)
+
+
+def _farthest(dim: int) -> int:
+    """The largest L1 distance of two index sets of any size, by enumeration."""
+    sets = list(itertools.product((False, True), repeat=dim))
+    return max(_finite.hamming(one, other) for one in sets for other in sets)
+
+
+@unrestricted.equal((3,), (5,), (6,))
+def _(dim: int) -> Sides:
+    """distance of index sets of any size, against those with one entry kept"""
+    return dim, lambda: _farthest(dim), _finite.diameter(dim, 1)
+
 
 _WEIGHTS = (Fraction(1, 2), Fraction(9, 10), Fraction(1))
 

@@ -11,9 +11,9 @@ import scipy
 from dptheory import privacy
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.gip import _at_scale, _finite, _joint, _mixture
+from dptheory.claims.gip import _at_scale, _finite, _joint
 from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, model_of
-from dptheory.claims.gip._mixture import RATES, STEPS, values_curve
+from dptheory.claims.gip._finite import RATES, STEPS, values_curve
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
 
@@ -77,7 +77,7 @@ def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> flo
 def _reverse_joint(order: int, rate: float, sigma: float, theta: float) -> float:
     """D_a(base, mixture) of index and values for d = 2, where the ratio is e^(+-2 theta)."""
     up = math.exp(2 * theta)
-    return _mixture.divergence(order, rate, sigma, index={up: 1 / (1 + up), 1 / up: up / (1 + up)}, sign=-1)
+    return _finite.divergence(order, rate, sigma, index={up: 1 / (1 + up), 1 / up: up / (1 + up)}, sign=-1)
 
 
 _BOX = {
@@ -131,7 +131,7 @@ def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
     law = _at_scale.convolved(_at_scale.counted_loss(dim, keep, weight, min(keep, dim - keep)), 20)
     index = {float(weight ** (2 * j)): float(p) for j, p in law.items()}
     return min(
-        50 * _mixture.divergence(a, 0.1, 4.0, index=index) + math.log(1 - 1 / a) - math.log(1e-5 * a) / (a - 1)
+        50 * _finite.divergence(a, 0.1, 4.0, index=index) + math.log(1 - 1 / a) - math.log(1e-5 * a) / (a - 1)
         for a in range(2, 64)
     )
 
@@ -156,7 +156,7 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fracti
     """joint curve by enumeration and quadrature"""
     return (
         _joint_curve(order, rate, sigma, dim, keep, weight),
-        lambda: _mixture.divergence(order, rate, sigma, index=_mixture.ratios(dim, keep, weight)),
+        lambda: _finite.divergence(order, rate, sigma, index=_finite.ratios(dim, keep, weight)),
         _amplified_sum(order, rate, sigma, dim, keep, weight),
     )
 
@@ -214,7 +214,7 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -
     """joint curve of many entries and groups: counting and quadrature"""
     return (
         _joint_of_groups(order, rate, sigma, dim, keep, groups),
-        lambda: _mixture.divergence(order, rate, sigma, index=_ratios(dim, keep, groups)),
+        lambda: _finite.divergence(order, rate, sigma, index=_ratios(dim, keep, groups)),
         _joint_of_groups(order, rate, sigma, dim, keep, groups + 1),
     )
 

@@ -10,7 +10,7 @@ from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _at_scale, _finite
 from dptheory.claims.gip._at_scale import model_of
-from dptheory.claims.gip._mixture import gaussian_log_delta
+from dptheory.claims.gip._finite import gaussian_log_delta
 from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
 

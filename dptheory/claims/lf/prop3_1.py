@@ -12,13 +12,6 @@ import scipy
 from dptheory import freezing, gradients
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.lf._angle_samples import (
-    angles_drawn,
-    density_in_two_or_three,
-    half_squares,
-    opposed_half_squares,
-    squares,
-)
 from dptheory.claims.lf._batches import (
     GROWING_LINE,
     IMPROVING,
@@ -28,9 +21,14 @@ from dptheory.claims.lf._batches import (
     Batch,
     Block,
     Vector,
+    angles_drawn,
+    density_in_two_or_three,
     dot,
+    half_squares,
     in_blocks,
+    opposed_half_squares,
     signed_square_cosine,
+    squares,
 )
 from dptheory.gradients import DistortionAngle
 

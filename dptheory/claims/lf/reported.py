@@ -9,7 +9,7 @@ import scipy
 from dptheory import papers, privacy
 from dptheory._arrays import Array
 from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.gip import _mixture
+from dptheory.claims.gip import _finite
 from dptheory.claims.lf._testbed import clip
 from dptheory.papers import Cell, Setting
 
@@ -57,7 +57,7 @@ def affordable_steps(epsilon: float, sigma: float, batch_size: int, examples: in
     return max(
         math.floor(
             (epsilon - math.log(1 - 1 / a) + math.log(DELTA * a) / (a - 1))
-            / _mixture.divergence(a, batch_size / examples, sigma)
+            / _finite.divergence(a, batch_size / examples, sigma)
         )
         for a in _ORDERS
     )

@@ -1,1 +1,1 @@
-"""Random freeze (RF): one file per claim, found by its name; a module with an underscore is shared by several."""
+"""Random freeze (RF): a file has the claims of one topic, found by their ids; one with an underscore has what several share."""

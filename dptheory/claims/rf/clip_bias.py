@@ -1,12 +1,17 @@
 import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from dptheory import gradients
+from dptheory._arrays import Array
+from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rf.masked_vectors import Point, clipped
+from dptheory.claims.rf.thm1 import Point, clipped
+from dptheory.gradients import posterior_freeze, relaxed_gradient_ratio
 
 Law = tuple[tuple[Fraction, Point], ...]
 _FIVE: Law = ((Fraction(3, 8), (5, 0)), (Fraction(5, 16), (-3, 4)), (Fraction(5, 16), (-3, -4)))
@@ -211,3 +216,209 @@ def _(entry: int, dim: int, keep: int, share: Fraction) -> Sides:
 def _(mask: Point) -> Sides:
     """no bias without a mask, some with it"""
     return Fraction(-3, 7) if mask == (1, 0) else Fraction(0), lambda: _bias_term(mask), Fraction(0)
+
+
+def _masked_clips(rng: np.random.Generator, n: int, dim: int, kept: int, bound: float) -> Array:
+    """Is a masked Gaussian gradient of mean norm 1 and deviation 0.2 longer than the bound?"""
+    gradient = 1.0 / np.sqrt(dim) + 0.2 * rng.standard_normal((n, dim))
+    mask = drawn_masks(rng, n, dim, kept)
+    return np.asarray(np.linalg.norm(gradient * mask, axis=1) > bound, dtype=np.float64)
+
+
+def _poisson_tail(half: int, square: float) -> float:
+    """P(chi2_{2 half} > square): fewer than half events of a Poisson process by the time square / 2."""
+    mean = square / 2
+    return math.fsum(math.exp(j * math.log(mean) - mean - math.lgamma(j + 1)) for j in range(half))
+
+
+clip_probability = new_row(
+    id="rf.clip_probability",
+    source=Source("rf", "section 2.3"),
+    verdict=Verdict.HOLDS,
+    calculators=(gradients.clip_probability,),
+)
+
+
+@clip_probability.equal(
+    lambda: [
+        *itertools.product((1, 2, 5, 50), (0.5, 9.0, 100.0)),
+        (10_000, 19_900.0),
+        (10_000, 20_300.0),
+    ],
+    tolerance=1e-9,
+)
+def _(half: int, square: float) -> Sides:
+    """w = 0 and an even dimension: Poisson sums"""
+    return (
+        gradients.clip_probability(grad_norm=0.0, dim=2 * half, deviation=1.0, clip_norm=math.sqrt(square)),
+        lambda: _poisson_tail(half, square),
+        gradients.clip_probability(grad_norm=0.0, dim=4 * half, deviation=1.0, clip_norm=math.sqrt(square)),
+    )
+
+
+@clip_probability.mean(
+    partial(_masked_clips, dim=30, kept=15, bound=1.0),
+    wrong=lambda: gradients.clip_probability(grad_norm=1.0, dim=30, deviation=0.2, clip_norm=1.0),
+    row_bytes=2000,
+)
+def _() -> float:
+    """masked Gaussian gradient, 15 of 30 kept"""
+    return gradients.clip_probability(grad_norm=0.5**0.5, dim=15, deviation=0.2, clip_norm=1.0)
+
+
+def _much_rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
+    """Wrong statement: a mask lowers the probability by at least 1e-3."""
+    return _rarer_slack(dim, share, kept_energy, deviation, grad_norm) - 1e-3
+
+
+@clip_probability.inequality(
+    {
+        "dim": Range(1, 10**8, integer=True, log=True),
+        "share": Range(0.0, 1.0),
+        "kept_energy": Range(0.0, 1.0),
+        "deviation": Range(1e-6, 10.0, log=True),
+        "grad_norm": Range(1e-3, 10.0, log=True),
+    },
+    wrong=_much_rarer_slack,
+    tolerance=1e-9,
+)
+def _rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
+    """never more often with a mask, Gaussian gradients up to dimension 1e8
+
+    The clip probability without a mask minus that with one, C = 1, for any number kept and any energy kept.
+    """
+    kept = max(1, round(share * dim))
+    full = gradients.clip_probability(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=1.0)
+    return full - gradients.clip_probability(
+        grad_norm=kept_energy**0.5 * grad_norm, dim=kept, deviation=deviation, clip_norm=1.0
+    )
+
+
+Batch = tuple[tuple[int, ...], ...]
+BATCHES: tuple[Batch, ...] = (
+    ((1, 0), (-5, 12)),
+    ((3, 4),),
+    ((1, 0), (-3, 4)),
+    ((2, 3, 6), (1, -2, 2)),
+    ((0, 0, 0), (12, -4, 3), (0, 3, 4)),
+)
+
+
+def _shrink(vector: Sequence[Fraction | int]) -> tuple[Fraction, ...]:
+    """Clip to norm 1; the norm of an integer vector that is not an integer is taken from its float."""
+    square = sum((Fraction(x) ** 2 for x in vector), Fraction(0))
+    if square <= 1:
+        return tuple(map(Fraction, vector))
+    root = Fraction(math.isqrt(int(square)))
+    norm = root if root**2 == square else Fraction(math.sqrt(square))
+    return tuple(x / norm for x in vector)
+
+
+def _masked(mask: Sequence[int], vector: Sequence[Fraction | int]) -> tuple[Fraction, ...]:
+    return tuple(Fraction(m * x) for m, x in zip(mask, vector, strict=True))
+
+
+def _batch_mean(vectors: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
+    return tuple(sum(column, Fraction(0)) / len(vectors) for column in zip(*vectors, strict=True))
+
+
+def mean_square(batch: Batch, keep: int, clip_first: bool) -> Fraction:
+    """E|batch gradient|^2 over all masks, C = 1, clipped before (posterior freeze) or after masking (random freeze)."""
+    masks = all_masks(len(batch[0]), keep)
+    total = Fraction(0)
+    for mask in masks:
+        rows = [_masked(mask, _shrink(g)) if clip_first else _shrink(_masked(mask, g)) for g in batch]
+        total += sum((x**2 for x in _batch_mean(rows)), Fraction(0))
+    return total / len(masks)
+
+
+def _posterior_descent(batch: Batch, keep: int) -> Fraction:
+    """E<w, batch gradient> of posterior freeze over all masks, w = (1, 2, ..., d), C = 1."""
+    masks = all_masks(len(batch[0]), keep)
+    means = [_batch_mean([_masked(mask, _shrink(g)) for g in batch]) for mask in masks]
+    return sum((Fraction(j + 1) * x for mean in means for j, x in enumerate(mean)), Fraction(0)) / len(masks)
+
+
+def _stated_descent(batch: Batch, keep: int) -> float:
+    mean = posterior_freeze(batch, clip_norm=1.0, keep=keep).mean
+    return float(mean @ np.arange(1, mean.size + 1))
+
+
+def _batch_cases() -> list[tuple[Batch, int]]:
+    return [(batch, keep) for batch in BATCHES for keep in range(1, len(batch[0]))]
+
+
+def _long_posterior(keep: int, what: str) -> float:
+    """Gradients (3, 4, 0, ..., 0) and (0, ..., 0, 5), clipped to norm 1: the mean is (3, 4, 0, ..., 0, 5) / 10 before masking."""
+    gradients = np.zeros((2, 20_000))
+    gradients[0, :2], gradients[1, -1] = (3.0, 4.0), 5.0
+    found = posterior_freeze(gradients, clip_norm=1.0, keep=keep)
+    return found.mean_square if what == "mean square" else float(found.mean @ (gradients[0] + gradients[1])) / 5
+
+
+posterior = new_row(
+    id="rf.posterior",
+    source=Source("rf", "Appendix G", tuple(range(71, 76))),
+    verdict=Verdict.CONDITIONAL,
+    kernel_theorems=("printed_is_false", "correction_holds"),
+    calculators=(posterior_freeze, relaxed_gradient_ratio),
+)
+
+
+@posterior.equal(_batch_cases, kind=Kind.COUNTEREXAMPLE)
+def _(batch: Batch, keep: int) -> Sides:
+    """order of the mean squares, batches in fractions"""
+    other = mean_square(batch, keep, False)
+    stated = posterior_freeze(batch, clip_norm=1.0, keep=keep).mean_square <= other + 1e-12
+    return stated, mean_square(batch, keep, True) <= other, True
+
+
+@posterior.equal(_batch_cases, tolerance=1e-13)
+def _(batch: Batch, keep: int) -> Sides:
+    """mean square of posterior freeze, all masks"""
+    return (
+        posterior_freeze(batch, clip_norm=1.0, keep=keep).mean_square,
+        mean_square(batch, keep, True),
+        float(mean_square(batch, keep, False)),
+    )
+
+
+@posterior.equal(_batch_cases, tolerance=1e-13)
+def _(batch: Batch, keep: int) -> Sides:
+    """descent of posterior freeze, all masks"""
+    return _stated_descent(batch, keep), lambda: _posterior_descent(batch, keep), _stated_descent(batch, len(batch[0]))
+
+
+def _strict_example_slack(norm: float, share: float, clip: float) -> float:
+    return _example_slack(norm, share, clip) - 1e-3
+
+
+@posterior.inequality(
+    {
+        "norm": Range(1e-3, 1e3, log=True),
+        "share": Range(1e-3, 1.0, log=True),
+        "clip": Range(1e-3, 1e3, log=True),
+    },
+    wrong=_strict_example_slack,
+)
+def _example_slack(norm: float, share: float, clip: float) -> float:
+    """order for one example
+
+    |m * clip(g)| <= |clip(m * g)| <= |g| for one example, and the ratio of the first two is the calculator's.
+    """
+    masked = share * norm
+    before, after = min(masked, clip), masked * min(1.0, clip / norm)
+    ratio = float(relaxed_gradient_ratio(grad_norm=norm, masked_norm=masked, clip_norm=clip))
+    return min(before / after - 1, norm / before - 1, 1e-13 - abs(before / after / ratio - 1))
+
+
+@posterior.equal(
+    lambda: [(keep, what) for keep in (5_000, 20_000) for what in ("mean square", "descent")], tolerance=1e-12
+)
+def _(keep: int, what: str) -> Sides:
+    """two long gradients by hand, 20,000 entries"""
+    return (
+        _long_posterior(keep, what),
+        Fraction(keep, 20_000) * Fraction(1, 2 if what == "mean square" else 1),
+        1.01 * _long_posterior(keep, what),
+    )

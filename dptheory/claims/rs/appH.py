@@ -8,7 +8,7 @@ import numpy as np
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rf.momentum import momentum_cases, noise_weights, printed_velocity_variance, squares
+from dptheory.claims.rf.noisy_quadratic import momentum_cases, noise_weights, printed_velocity_variance, squares
 
 
 def printed_adam_variance(noise_std: float, mu: float, steps: int) -> float:

@@ -1,14 +1,19 @@
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
-from dptheory import convergence
+import numpy as np
+
+from dptheory import convergence, sparsification
+from dptheory._arrays import Array
 from dptheory.checks import EqualityCheck
 from dptheory.claims import _poisson
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _runs
+from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs import _runs as enumeration
 from dptheory.claims.rs._runs import BOTH, Settings, two_point
 
@@ -335,3 +340,452 @@ def _(dim: int, keep: int) -> Sides:
 def _(dim: int, keep: int) -> Sides:
     """second moment with a mask for entries of the square C^2 / ((1 - r) d), C^2 = 9"""
     return Fraction(9), lambda: _second_moment(Fraction(9, keep), dim, keep, Fraction(9)), Fraction(9 * keep, dim)
+
+
+# Runs of clipped and masked SGD that attain their worst case: on a lattice, in fractions, and step by step.
+
+
+State = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LatticeRun:
+    """SGD with B = 1 on |w|^2 / 2 (G = 1); every entry of an example's gradient is +-1, with mean w_j.
+
+    gamma = 1 / ``inverse_rate`` keeps every w_j a multiple of gamma within [-1, 1]. A mask keeps ``kept`` of the entries, so that every
+    masked gradient has norm C = sqrt(kept) and none is clipped.
+
+    Attributes:
+        start: w_1 in multiples of gamma.
+        inverse_rate: 1 / gamma, a whole number.
+        kept: entries that a mask keeps.
+        steps: T.
+        z: share of C left to the deviation.
+    """
+
+    start: State
+    inverse_rate: int
+    kept: int
+    steps: int
+    z: Fraction
+
+    def __str__(self) -> str:
+        return f"w_1 = {self.start} / {self.inverse_rate}, {self.kept} kept, T = {self.steps}, z = {self.z}"
+
+    def bound(self, bias: float | None = None) -> float:
+        """The bound by the calculator; ``bias`` 0 asks for the sum of the one-step inequalities."""
+        return convergence.dpsgd_bound(
+            objective_gap=float(Fraction(sum(k * k for k in self.start), 2 * self.inverse_rate**2)),
+            learning_rate=1 / self.inverse_rate,
+            steps=self.steps,
+            smoothness=1.0,
+            clip_norm=math.sqrt(self.kept),
+            drop_rate=1 - self.kept / len(self.start),
+            bias=bias,
+            sampling="fixed",
+        ).value
+
+    def measure(self) -> Fraction:
+        """Mean over the steps of E[min(|grad|, (1 - z) C) |grad|], all deviations 0 under the symmetric law, by enumeration."""
+        dim = len(self.start)
+        masks = list(itertools.combinations(range(dim), self.kept))
+        law = {self.start: Fraction(1)}
+        total = Fraction(0)
+        for step in range(self.steps):
+            for state, chance in law.items():
+                square = Fraction(sum(k * k for k in state), self.inverse_rate**2)
+                if square > (1 - self.z) ** 2 * self.kept:
+                    raise ValueError(f"{self}: a gradient exceeds (1 - z) C at step {step + 1}")
+                total += chance * square
+            if step < self.steps - 1:
+                law = self._moved(law, masks)
+        return total / self.steps
+
+    def _moved(self, law: dict[State, Fraction], masks: list[tuple[int, ...]]) -> dict[State, Fraction]:
+        after: dict[State, Fraction] = {}
+        for (state, chance), mask in itertools.product(law.items(), masks):
+            for signs in itertools.product((1, -1), repeat=self.kept):
+                weight = chance / len(masks)
+                moved = list(state)
+                for j, sign in zip(mask, signs, strict=True):
+                    weight *= Fraction(self.inverse_rate + sign * state[j], 2 * self.inverse_rate)
+                    moved[j] -= sign
+                if weight:
+                    after[tuple(moved)] = after.get(tuple(moved), Fraction(0)) + weight
+        return after
+
+
+LATTICE = tuple(
+    LatticeRun(start, inverse, kept, steps, z)
+    for z in (Fraction(3, 4), Fraction(1, 4))
+    for start, inverse, kept, steps in (
+        ((5,), 40, 1, 1),
+        ((4,), 40, 1, 6),
+        ((0,), 60, 1, 10),
+        ((3, -2), 40, 1, 5),
+        ((2, 3, 1), 40, 2, 3),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """S_t = S_{t-1} + R_t, R_t = 2 G x D_t, D_{t+1} = D_t - gamma R_t + v_t: what the worst case does, step by step.
+
+    Attributes:
+        gap: Delta.
+        learning_rate: gamma.
+        smoothness: G.
+        kept: x.
+        steps: T.
+        clip: C.
+        noise_multiplier: sigma.
+        dim: d.
+        batch_size: B.
+        sampling_rate: q of Poisson batches, None for batches of fixed size.
+        kappa: None for 1 - drop_rate.
+        moment: mean of E|update|^2, which may all come at the first step; None for the largest at every step.
+    """
+
+    gap: float
+    learning_rate: float
+    smoothness: float
+    kept: float
+    steps: int
+    clip: float
+    noise_multiplier: float
+    dim: int
+    batch_size: int
+    sampling_rate: float | None
+    kappa: float | None = None
+    moment: float | None = None
+
+    def __str__(self) -> str:
+        return f"T = {self.steps}, d = {self.dim}, B = {self.batch_size}, x = {self.kept}, kappa = {self.kappa}"
+
+    @property
+    def _largest(self) -> float:
+        excess = 0.0 if self.sampling_rate is None else (1 - self.sampling_rate) / self.batch_size
+        return self.clip**2 * (1 + excess)
+
+    def stated(self) -> convergence.DescentBound:
+        """The bound by the calculator."""
+        return self._by_calculator(None)
+
+    def summed(self) -> convergence.DescentBound:
+        """The sum of the one-step inequalities."""
+        return self._by_calculator(0.0)
+
+    def _by_calculator(self, bias: float | None) -> convergence.DescentBound:
+        fixed = self.sampling_rate is None
+        return convergence.dpsgd_bound(
+            objective_gap=self.gap,
+            learning_rate=self.learning_rate,
+            steps=self.steps,
+            smoothness=self.smoothness,
+            clip_norm=self.clip,
+            noise_multiplier=self.noise_multiplier,
+            dim=self.dim,
+            batch_size=self.batch_size,
+            drop_rate=1 - self.kept,
+            kappa=self.kappa,
+            bias=bias,
+            second_moment=self.moment,
+            sampling="fixed" if fixed else "poisson",
+            sampling_rate=self.sampling_rate,
+        )
+
+    def walked(self, *, gap: bool = True, clipping: bool = True, noise: bool = True) -> float:
+        """The mean of R_t over the steps, over kappa; one part of it at a time if asked. The less of the ways that moments can come."""
+        ways = [[self._largest] * self.steps]
+        if self.moment is not None:
+            ways.append([self.steps * self.moment] + [0.0] * (self.steps - 1))
+        return min(self._walk(moments if clipping else [0.0] * self.steps, gap, noise) for moments in ways)
+
+    def _walk(self, moments: list[float], gap: bool, noise: bool) -> float:
+        energy = self.dim * (self.clip * self.noise_multiplier / self.batch_size) ** 2
+        left, total = self.gap if gap else 0.0, 0.0
+        for moment in moments:
+            descent = 2 * self.smoothness * self.kept * left
+            total += descent
+            left -= self.learning_rate * descent
+            added = moment + (self.kept * energy if noise else 0.0)
+            left += self.learning_rate**2 * self.smoothness / 2 * added
+        return total / self.steps / (self.kept if self.kappa is None else self.kappa)
+
+
+RUNS = (
+    Recursion(1.0, 0.1, 1.0, 1.0, 1, 1.0, 0.0, 1, 1, None),
+    Recursion(1.0, 0.1, 2.0, 0.5, 7, 1.0, 1.5, 10, 4, None, 0.7),
+    Recursion(2.0, 0.05, 1.0, 0.25, 30, 0.5, 2.0, 100, 16, 0.01),
+    Recursion(2.0, 0.05, 1.0, 0.5, 30, 0.5, 0.0, 100, 16, 0.01, None, 0.1),
+    Recursion(0.3, 0.02, 3.0, 1.0, 1, 0.5, 1.0, 10, 4, 0.5, None, 0.2),
+    Recursion(2.3, 1e-3, 1.0, 0.3, 2000, 0.1, 1.5, 550_000, 1000, 0.02, 0.4),
+    Recursion(2.3, 2e-4, 2.0, 1.0, 3000, 1.0, 4.0, 1_000_000, 512, 0.01),
+    Recursion(2.3, 1e-3, 1.0, 0.1, 3000, 0.1, 1.0, 2_700_000, 1024, None, 0.2, 0.004),
+    Recursion(2.3, 1e-3, 1.0, 0.3, 2000, 0.1, 0.0, 550_000, 1000, None, 0.4, 0.0099),
+)
+
+
+clipped_steps = new_row(
+    id="rs.clipped_steps",
+    source=Source("rs", "new, on Theorem 3.5"),
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.dpsgd_bound,),
+)
+
+
+@clipped_steps.equal(lambda: [(run,) for run in LATTICE], tolerance=1e-12)
+def _(run: LatticeRun) -> Sides:
+    """attained on a quadratic, by enumeration of masks and examples"""
+    return run.bound(), run.measure, lambda: run.bound(0.0)
+
+
+_PARTS: tuple[dict[str, bool], ...] = (
+    {},
+    {"clipping": False, "noise": False},
+    {"gap": False, "noise": False},
+    {"gap": False, "clipping": False},
+)
+_TERMS = ("value", "optimization", "clipping", "noise")
+
+
+@clipped_steps.equal(lambda: itertools.product(RUNS, range(4)), tolerance=1e-9)
+def _(run: Recursion, part: int) -> Sides:
+    """every term, step by step at the sizes of the papers"""
+    summed = getattr(run.summed(), _TERMS[part])
+    return (
+        getattr(run.stated(), _TERMS[part]),
+        lambda: run.walked(**_PARTS[part]),
+        summed if summed else 1.0,
+    )
+
+
+@clipped_steps.equal(*itertools.product((0.01, 0.1, 1.0, 30.0), (0.6, 1.9), (1, 2, 40)), tolerance=1e-12)
+def _(gap: float, gamma: float, steps: int) -> Sides:
+    """steps longer than 1 / (2 x G)"""
+
+    # C = G = x = 1: the smaller of 2 (Delta + (T - 1) v) and Delta / gamma + T v / gamma
+    def value(bias: float | None) -> float:
+        return convergence.dpsgd_bound(
+            objective_gap=gap,
+            learning_rate=gamma,
+            steps=steps,
+            smoothness=1.0,
+            clip_norm=1.0,
+            bias=bias,
+            sampling="fixed",
+        ).value
+
+    v = gamma**2 / 2
+    truth = min(2 * (gap + (steps - 1) * v), (gap + steps * v) / gamma) / steps
+    return value(None), truth, value(None) * 1.01
+
+
+def _clipped_worst(
+    gamma: float, G: float, clip: float, r: float, T: int, energy: float, bias: float | None = None
+) -> float:
+    return convergence.dpsgd_bound(
+        objective_gap=1.0,
+        learning_rate=gamma,
+        steps=T,
+        smoothness=G,
+        clip_norm=clip,
+        noise_multiplier=math.sqrt(energy / 4) / clip,
+        dim=4,
+        batch_size=1,
+        drop_rate=r,
+        bias=bias,
+        sampling="fixed",
+    ).value
+
+
+@clipped_steps.certificate(
+    (0.2, 1.0, 2.0, 0.0, 3, 0.0),
+    (0.3, 2.0, 3.0, 0.5, 2, 0.0),
+    (0.1, 1.0, 2.0, 0.5, 2, 1.0),
+    problem=_worst_case.clipped_run,
+    wrong=lambda gamma, G, clip, r, T, energy: _clipped_worst(gamma, G, clip, r, T, energy, 0.0),
+)
+def _(gamma: float, G: float, clip: float, r: float, T: int, energy: float) -> float:
+    """worst case of two and three steps over smooth functions, B = 1"""
+    # the wrong value is the sum of the one-step inequalities
+    return _clipped_worst(gamma, G, clip, r, T, energy)
+
+
+def _slack(s: enumeration.Settings, kappa: float | None) -> float:
+    """Bound with the run's own mean second moment less the measure, over their sum."""
+    found = enumeration.run(s)
+    bound = convergence.dpsgd_bound(
+        objective_gap=found.gap,
+        learning_rate=s.learning_rate,
+        steps=s.steps,
+        smoothness=s.smoothness,
+        clip_norm=s.clip,
+        noise_multiplier=_runs.noise_multiplier(s),
+        dim=2,
+        batch_size=s.batch_size,
+        drop_rate=_runs.rate(s),
+        kappa=kappa or _runs.kappa(found),
+        second_moment=_runs.moment(found, s.batch_size),
+        sampling="fixed",
+    ).value
+    return (bound - found.measure) / (bound + found.measure)
+
+
+_BOX = {
+    **{name: one for name, one in _runs.QUIET_BOX.items() if name != "weight"},
+    "learning_rate": Range(0.02, 1.9, log=True),
+}
+
+
+def _symmetric(point: dict[str, float], steps: int) -> enumeration.Settings:
+    return dataclasses.replace(_runs.at(**point, weight=0.5), steps=steps, clip=4.0)
+
+
+@clipped_steps.inequality(_BOX, wrong=lambda **point: _slack(_symmetric(point, 1), 1.0))
+def _clipped_slack(**point: float) -> float:
+    """inequality, any symmetric two-point deviation"""
+    return _slack(_symmetric(point, 2), None)
+
+
+split_free = new_row(
+    id="rs.split_free",
+    source=Source("rs", "new, on Lemma 3.3 and Theorem 3.5"),
+    verdict=Verdict.HOLDS,
+    calculators=(sparsification.largest_split_free_kappa,),
+)
+
+
+def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> Array:
+    """Mean over the deviations of |v| min(|v|, (C - |xi|)_+), v and xi under each mask."""
+    sizes, lengths = np.sqrt(masks @ w**2), np.sqrt(masks @ (deviations**2).T)
+    return np.asarray(sizes * np.minimum(sizes[:, None], np.maximum(clip - lengths, 0.0)).mean(axis=1))
+
+
+@functools.cache
+def _masks(dim: int, keep: int) -> Array:
+    return np.array(
+        [np.isin(np.arange(dim), one) for one in itertools.combinations(range(dim), keep)], dtype=np.float64
+    )
+
+
+def _kappa(w: Array, deviations: Array, clip: float, keep: int) -> float:
+    """By its definition: all masks, all deviations."""
+    masked = _descents(w, deviations, clip, _masks(w.size, keep)).mean()
+    return float(masked / _descents(w, deviations, clip, np.ones((1, w.size)))[0])
+
+
+def _case(
+    second: float, third: float, spread: float, turn: float, clip: float, keep: float
+) -> tuple[Array, Array, float, int]:
+    """Four entries, four deviations with their negatives, at least one within the clip."""
+    w = np.array([1.0, second, third, second * third])
+    rows = (
+        np.random.default_rng(round(100 * turn)).standard_normal((4, 4))
+        * spread
+        * np.array([[0.0], [0.3], [1.0], [3.0]])
+    )
+    return w, np.concatenate((rows, -rows)), clip * float(np.linalg.norm(w)), round(keep)
+
+
+def _bound(w: Array, deviations: Array, clip: float, keep: int) -> float:
+    return sparsification.largest_split_free_kappa(
+        grad_norm=float(np.linalg.norm(w)),
+        clip_norm=clip,
+        deviation_norms=np.linalg.norm(deviations, axis=-1),
+        drop_rate=1 - keep / w.size,
+    )
+
+
+def _upper_slack(**point: float) -> float:
+    case = _case(**point)
+    return _bound(*case) / _kappa(*case) - 1
+
+
+def _too_low(**point: float) -> float:
+    case = _case(**point)
+    return 0.9 * _bound(*case) / _kappa(*case) - 1
+
+
+def _lower_slack(**point: float) -> float:
+    case = _case(**point)
+    return _kappa(*case) / (case[3] / 4) - 1
+
+
+def _root_below(**point: float) -> float:
+    case = _case(**point)
+    return _kappa(*case) / math.sqrt(case[3] / 4) - 1
+
+
+_SPLIT_BOX = {
+    "second": Range(0, 3),
+    "third": Range(0, 3),
+    "spread": Range(0.01, 3, log=True),
+    "turn": Range(0, 1),
+    "clip": Range(0.05, 5, log=True),
+    "keep": Range(1, 4),
+}
+
+split_free.inequality(_SPLIT_BOX, wrong=_too_low, name="upper end, all masks of four entries")(_upper_slack)
+split_free.inequality(_SPLIT_BOX, wrong=_root_below, name="lower end, all masks of four entries")(_lower_slack)
+
+
+_FLAT = tuple((dim, keep) for dim, keep in ((2, 1), (4, 3), (6, 2)))
+
+
+@split_free.equal(*((*one, large) for one in _FLAT for large in (False, True)), tolerance=1e-12)
+def _(dim: int, keep: int, large: bool) -> Sides:
+    """both ends are attained by equal entries"""
+    # far above the clip without deviation: sqrt x C / |w| / H = sqrt x; room for gradient and deviation: x
+    w = np.full(dim, 50.0 if large else 0.1)
+    deviations = np.zeros((1, dim)) if large else np.full((2, dim), 0.05) * np.array([[1.0], [-1.0]])
+    truth = _kappa(w, deviations, 2.0, keep)
+    return _bound(w, deviations, 2.0, keep), truth, truth * 1.01
+
+
+@split_free.equal(*itertools.product((10_000,), (0.01, 0.5, 0.99, 0.0), (0.3, 4.0)), tolerance=1e-11)
+def _(samples: int, rate: float, size: float) -> Sides:
+    """the upper end at users' sizes, norm by norm"""
+    norms = [2.0 * (i + 0.5) / samples for i in range(samples)]
+
+    def truth() -> float:
+        if rate == 0:
+            return 1.0
+        share = math.fsum(min(1.0, max(1.0 - norm, 0.0) / size) for norm in norms) / samples
+        return min(1 - rate, math.sqrt(1 - rate) / size) / share
+
+    found = sparsification.largest_split_free_kappa(
+        grad_norm=size, clip_norm=1.0, deviation_norms=norms, drop_rate=rate
+    )
+    return found, truth, 1.01 * found
+
+
+def _steps() -> Iterator[tuple[enumeration.Settings, float]]:
+    """One masked step from random points, two-point deviations; times a factor that breaks the statement, or not."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        start, deviation = (rng.standard_normal(2) * 10 ** rng.uniform(-1, 1) for _ in range(2))
+        law = enumeration.two_point(float(deviation[0]), float(deviation[1]))
+        yield (
+            enumeration.Settings(
+                (float(start[0]), float(start[1])), law, clip=float(10 ** rng.uniform(-1, 1)), steps=1
+            ),
+            1.0,
+        )
+    short = enumeration.Settings((0.3, 0.1), enumeration.two_point(0.1, 0.2), steps=1)
+    yield from ((short, factor) for factor in (1.0, 1.001))
+
+
+@split_free.equal(_steps)
+def _(s: enumeration.Settings, factor: float) -> Sides:
+    """the masked, clipped step keeps at least the masked S, that at least every split, by enumeration"""
+
+    def holds() -> bool:
+        found = enumeration.run(s)
+        deviations = np.array([v for _, v in s.deviations])
+        kept = float(_descents(np.array(s.start), deviations, s.clip, np.array(s.masks, dtype=np.float64)).mean())
+        splits = [enumeration.run(dataclasses.replace(s, z=z)).masked_measure for z in (0.1, 0.25, 0.5, 0.75)]
+        return found.alignment >= factor * kept - 1e-12 and kept >= factor * max(splits) - 1e-12
+
+    return factor == 1, holds, factor != 1

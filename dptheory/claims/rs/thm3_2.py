@@ -1,9 +1,16 @@
+import dataclasses
+import itertools
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case, clipped_bounds
+from dptheory.claims.rs._noisy_runs import NoisyRun
 
 
 def printed_noisy_sgd(
@@ -21,7 +28,7 @@ def printed_noisy_sgd(
     return (2 * smoothness * objective_gap / (1 - rate) + variance) / math.sqrt(steps)
 
 
-row = new_row(
+thm3_2 = new_row(
     id="rs.thm3.2",
     source=Source("rs", "Theorem 3.2", (5, *range(25, 35))),
     verdict=Verdict.CONDITIONAL,
@@ -32,7 +39,7 @@ row = new_row(
 )
 
 
-@row.equal((25, False), (25, True), (400, False), (400, True), kind=Kind.COUNTEREXAMPLE)
+@thm3_2.equal((25, False), (25, True), (400, False), (400, True), kind=Kind.COUNTEREXAMPLE)
 def _(steps: int, held: bool) -> Sides:
     """a held mask breaks the bound"""
     return (
@@ -45,7 +52,7 @@ def _(steps: int, held: bool) -> Sides:
     )
 
 
-@row.equal(_noisy_runs.mask_cases, tolerance=1e-13)
+@thm3_2.equal(_noisy_runs.mask_cases, tolerance=1e-13)
 def _(
     curvature: tuple[Fraction, ...], gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
 ) -> Sides:
@@ -57,7 +64,7 @@ def _(
     )
 
 
-@row.equal(lambda: [case for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)], tolerance=1e-12)
+@thm3_2.equal(lambda: [case for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)], tolerance=1e-12)
 def _(
     curvature: tuple[Fraction, ...], gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
 ) -> Sides:
@@ -69,7 +76,7 @@ def _(
     )
 
 
-@row.equal(lambda: [(run,) for run in _noisy_runs.SMALL], tolerance=1e-12)
+@thm3_2.equal(lambda: [(run,) for run in _noisy_runs.SMALL], tolerance=1e-12)
 def _(run: _noisy_runs.NoisyRun) -> Sides:
     """attained on a quadratic, by enumeration of masks, batches and noise"""
     return (
@@ -79,7 +86,7 @@ def _(run: _noisy_runs.NoisyRun) -> Sides:
     )
 
 
-@row.equal(lambda: [(run,) for run in (*_noisy_runs.SMALL, *_noisy_runs.LARGE)], tolerance=1e-10)
+@thm3_2.equal(lambda: [(run,) for run in (*_noisy_runs.SMALL, *_noisy_runs.LARGE)], tolerance=1e-10)
 def _(run: _noisy_runs.NoisyRun) -> Sides:
     """attained on a quadratic, entry by entry at the sizes of the papers"""
     return (
@@ -89,7 +96,7 @@ def _(run: _noisy_runs.NoisyRun) -> Sides:
     )
 
 
-row.inequality(
+thm3_2.inequality(
     {
         "steps": Range(1, 200, log=True),
         "rate": Range(0, 0.95),
@@ -101,7 +108,7 @@ row.inequality(
 )(_noisy_runs.noisy_slack)
 
 
-@row.certificate(
+@thm3_2.certificate(
     (0.5, 1.0, 0.5, 1),
     (1.0, 1.0, 0.5, 2),
     (0.3, 2.0, 0.5, 3),
@@ -118,10 +125,241 @@ def _(gamma: float, G: float, r: float, T: int) -> float:
     ).value
 
 
-row.certificate(
+thm3_2.certificate(
     (0.5, 1.0, 0.5, 2, 3.0),
     (0.4, 2.0, 0.0, 3, 5.0),
     problem=_worst_case.masked_run,
     wrong=lambda gamma, G, r, T, energy: _noisy_runs.noisy_worst(gamma, G, r, T, 0.98 * energy),
     name="worst case with noise over smooth functions",
 )(_noisy_runs.noisy_worst)
+
+
+rem1 = new_row(
+    id="rs.rem1",
+    source=Source("rs", "Remark 1"),
+    verdict=Verdict.CONDITIONAL,
+)
+
+
+def _noisy_bound(x: float, gap: float, variance: float) -> float:
+    """min over g in (0, 1] of (gap / (x g) + g variance / 2) / (1 - g / 2): Theorem 3.2 before its choice of g, G = T = 1."""
+    p, q = gap / x, variance / 2
+    g = 2 * p / (p + math.sqrt(p * p + 4 * p * q))  # root of q g^2 + p g = p
+    return (p / g + q * g) / (1 - g / 2)
+
+
+@rem1.inequality(
+    {
+        "x": Range(1e-4, 1, log=True),
+        "gap": Range(1e-6, 1e6, log=True),
+        "variance": Range(1e-6, 1e6, log=True),
+    },
+    # wrong: the tuned bound is larger by 1 / x
+    wrong=lambda x, gap, variance: x * _noisy_bound(x, gap, variance) / _noisy_bound(1.0, gap, variance) - 1,
+)
+def _tuned_remark_slack(x: float, gap: float, variance: float) -> float:
+    """the bound is larger at the tuned rate too"""
+    return _noisy_bound(x, gap, variance) / _noisy_bound(1.0, gap, variance) - 1
+
+
+def _mean_squares(start: Fraction, gamma: Fraction, steps: int, keep: Fraction) -> Fraction:
+    """Sum over t < steps of E w_t^2 for L = w^2 / 2, noise +-1 and a coordinate kept with chance ``keep``, outcome by outcome."""
+    outcomes = ((keep / 2, True, 1), (keep / 2, True, -1), (1 - keep, False, 0))
+    total = Fraction(0)
+    for path in itertools.product(outcomes, repeat=steps - 1):
+        chance, w, along = Fraction(1), start, start**2
+        for probability, kept, noise in path:
+            chance *= probability
+            w = w - gamma * (w + noise) if kept else w
+            along += w**2
+        total += chance * along
+    return total
+
+
+def _masked_run_is_ahead(start: Fraction, gamma: Fraction) -> bool:
+    """Five steps in fractions: mean square gradient with x = 1/2 below that without a mask."""
+    return _mean_squares(start, gamma, 5, Fraction(1, 2)) < _mean_squares(start, gamma, 5, Fraction(1))
+
+
+@rem1.equal(
+    lambda: [(Fraction(s, 10), Fraction(g, 4)) for s in (0, 1, 4, 6, 20) for g in (1, 2, 4)], kind=Kind.COUNTEREXAMPLE
+)
+def _(start: Fraction, gamma: Fraction) -> Sides:
+    """runs on w^2 / 2, five steps, all outcomes"""
+    return start**2 < gamma / (2 - gamma), lambda: _masked_run_is_ahead(start, gamma), False
+
+
+# Masked SGD whose step size and mask change from step to step, on G |w|^2 / 2.
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A run whose step t has ``rates[t]`` and keeps ``kept[t]`` entries; ``base`` says the rest."""
+
+    base: NoisyRun
+    rates: tuple[Fraction, ...]
+    kept: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.base}, T = {len(self.rates)}, gamma {self.rates[0]} to {self.rates[-1]}, kept {self.kept[0]} to {self.kept[-1]}"
+
+    @property
+    def _steps(self) -> list[NoisyRun]:
+        pairs = zip(self.rates, self.kept, strict=True)
+        return [dataclasses.replace(self.base, steps=1, learning_rate=gamma, kept=kept) for gamma, kept in pairs]
+
+    def stated(self, *, constant: bool = False) -> float:
+        """The bound by the calculator; ``constant`` takes the first step for all."""
+        base = self.base
+        return convergence.noisy_sgd_bound(
+            objective_gap=base.gap,
+            learning_rate=float(self.rates[0]) if constant else [float(rate) for rate in self.rates],
+            steps=len(self.rates),
+            smoothness=float(base.smoothness),
+            deviation_norm=float(base.deviation) * base.dim**0.5,
+            sum_noise_std=float(base.sum_noise_std),
+            dim=base.dim,
+            batch_size=base.batch_size,
+            drop_rate=1 - self.kept[0] / base.dim if constant else [1 - kept / base.dim for kept in self.kept],
+            **base.sampling,  # type: ignore[arg-type]
+        ).value
+
+    def enumerated(self) -> float:
+        """The weighted mean by enumeration of everything random."""
+        return self._weighted(float(square) for square in _noisy_runs.enumerated_squares(self._steps))
+
+    def by_entries(self) -> float:
+        """The same from the second moment of one entry."""
+        return self._weighted(_noisy_runs.squares_by_entries(self._steps))
+
+    def _weighted(self, squares: Iterable[float]) -> float:
+        growth = 1.0
+        if self.base.examples is not None:
+            growth += (1 - self.base.batch_size / self.base.examples) / self.base.batch_size
+        moves = [float(rate * self.base.smoothness) for rate in self.rates]
+        weights = [kept * move * (2 - growth * move) for kept, move in zip(self.kept, moves, strict=True)]
+        return sum(w * s for w, s in zip(weights, squares, strict=True)) / sum(weights)
+
+
+F = Fraction
+SMALL = (
+    Schedule(NoisyRun(2, 1, F(1), F(1), 1, F(0), F(0), 1, None), (F(1), F(1, 3), F(1, 10)), (1, 2, 1)),
+    Schedule(NoisyRun(2, 1, F(1), F(2), 1, F(2), F(3), 2, None), (F(1, 10), F(4, 5)), (1, 2)),
+    Schedule(NoisyRun(3, 1, F(1), F(1), 1, F(0), F(0), 1, None), (F(1, 2), F(1), F(1, 4), F(3, 2)), (1, 1, 2, 3)),
+    Schedule(NoisyRun(1, 1, F(1), F(1), 1, F(2), F(1), 1, 2), (F(1, 2), F(1), F(1, 5)), (1, 1, 1)),
+    Schedule(NoisyRun(2, 1, F(1), F(1), 1, F(1), F(3), 2, 4), (F(2, 3), F(1, 3)), (1, 2)),
+)
+LARGE = (
+    Schedule(
+        NoisyRun(10**6, 1, F(1), F(1), 1, F(2), F(200), 1024, None),
+        tuple(F(1, 20 + t) for t in range(1500)),
+        tuple(500_000 + 300 * t for t in range(1500)),
+    ),
+    Schedule(
+        NoisyRun(550_000, 1, F(1), F(2), 1, F(10), F(1000), 512, 50_000),
+        tuple(F(1, 4) if t < 200 else F(1, 40) for t in range(400)),
+        tuple(55_000 if t < 300 else 550_000 for t in range(400)),
+    ),
+)
+
+
+changing_steps = new_row(
+    id="rs.changing_steps",
+    source=Source("rs", "new, on Theorem 3.2"),
+    verdict=Verdict.HOLDS,
+    calculators=(convergence.noisy_sgd_bound,),
+)
+
+
+@changing_steps.equal(lambda: [(one,) for one in SMALL], tolerance=1e-12)
+def _(one: Schedule) -> Sides:
+    """attained on a quadratic, by enumeration of masks, batches and noise"""
+    return one.stated(), one.enumerated, lambda: one.stated(constant=True)
+
+
+@changing_steps.equal(lambda: [(one,) for one in (*SMALL, *LARGE)], tolerance=1e-10)
+def _(one: Schedule) -> Sides:
+    """attained on a quadratic, entry by entry at the sizes of the papers"""
+    return one.stated(), one.by_entries, lambda: one.stated(constant=True)
+
+
+def _worst(learning_rates: tuple[float, ...], G: float, rates: tuple[float, ...], energy: float) -> float:
+    return convergence.noisy_sgd_bound(
+        objective_gap=1.0,
+        learning_rate=learning_rates,
+        steps=len(rates),
+        smoothness=G,
+        sum_noise_std=math.sqrt(energy / 4),
+        dim=4,
+        batch_size=1,
+        drop_rate=rates,
+        sampling="fixed",
+    ).value
+
+
+changing_steps.certificate(
+    ((1.0, 0.3, 0.1), 1.0, (0.5, 0.0, 0.5), 0.0),
+    ((0.05, 0.85, 0.25), 2.0, (0.5, 0.5, 0.0), 0.0),
+    ((0.2, 1.0), 1.0, (0.5, 0.0), 1.0),
+    problem=_worst_case.changing_run,
+    wrong=lambda gammas, G, rates, energy: _worst(gammas[::-1], G, rates[::-1], energy),
+    name="worst case of two and three changing steps over smooth functions",
+)(_worst)
+
+
+def _slack(
+    steps: float, first: float, decay: float, rate: float, spread: float, curvature: float, scale: float = 1.0
+) -> float:
+    """Relative slack on a quadratic with curvatures (curvature, 1), entries kept with chances that rise to 1."""
+    steps = round(steps)
+    time = np.arange(steps)
+    rates, drops = first * decay**time, rate * (1 - time / steps)
+    moments, squares = np.ones(2), []
+    slopes = np.array([curvature, 1.0])
+    for gamma, drop in zip(rates, drops, strict=True):
+        squares.append(float(moments @ slopes**2))
+        moments = moments + (1 - drop) * (moments * ((1 - gamma * slopes) ** 2 - 1) + gamma**2 * spread)
+    weights = (1 - drops) * rates * (2 - rates)
+    bound = convergence.noisy_sgd_bound(
+        objective_gap=(curvature + 1) / 2,
+        learning_rate=rates,
+        steps=steps,
+        smoothness=1.0,
+        sum_noise_std=math.sqrt(spread),
+        dim=2,
+        batch_size=1,
+        drop_rate=drops,
+        sampling="fixed",
+    ).value
+    return scale * bound / (float(weights @ squares) / float(weights.sum())) - 1
+
+
+def _halved(**point: float) -> float:
+    return _slack(**point, scale=0.5)
+
+
+changing_steps.inequality(
+    {
+        "steps": Range(1, 60, log=True),
+        "first": Range(0.02, 1.9, log=True),
+        "decay": Range(0.8, 1.0),
+        "rate": Range(0, 0.95),
+        "spread": Range(0, 4),
+        "curvature": Range(0, 1),
+    },
+    wrong=_halved,
+    name="bound above the recursion on quadratics, any decay",
+)(_slack)
+
+
+@changing_steps.equal((Fraction(1), Fraction(1, 20)), (Fraction(1, 2), Fraction(1, 2)), kind=Kind.COUNTEREXAMPLE)
+def _(first: Fraction, later: Fraction) -> Sides:
+    """with equal weights a zigzag gradient can be worse than the quadratic"""
+    # three gradients, gap 1, G = 1, no mask
+    steps = (first, later)
+    # gradient 1 at every iterate, less between them by slopes of -1 and 1; after the last it falls to 0
+    zigzag = 1 / (sum(gamma - gamma**2 / 4 for gamma in steps) + Fraction(1, 2))
+    squares = [Fraction(2)]
+    for gamma in steps:
+        squares.append(squares[-1] * (1 - gamma) ** 2)
+    return first != later, zigzag > sum(squares) / 3, first == later

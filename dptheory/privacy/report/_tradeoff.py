@@ -60,8 +60,8 @@ Curve = Callable[[float], tuple[float, float]]
 """Bounds of H at the logarithm of gamma."""
 
 _COARSE, _FAR = 1.0, 60.0
-_SPREAD = 2e-4
-"""Distance of the points of the chords, in log gamma."""
+_SPREADS = (2e-4, 2e-5, 1e-3, 5e-3, 2.5e-2)
+"""Distances of the points of the chords, in log gamma: smaller where the curve bends, larger where its bounds are wide."""
 _ROUNDING = 1e-14
 _WIDE = 1e-3
 
@@ -93,15 +93,13 @@ def least_false_negatives(curve: Curve, alpha: float, about: Curve) -> tuple[flo
 
     # maximising over gamma is stable where it is flat: what is found is used through bounds alone
     best = _highest(lambda x: sum(about(x)) / 2 + math.exp(x) * alpha)
-    spread = _SPREAD
     lower, upper = 0.0, 1.0 - alpha
-    for _ in range(4):
+    for spread in _SPREADS:
         points = [at(best + k * spread) for k in (-2.0, -1.0, 0.0, 1.0, 2.0)]
         lower = max(lower, *(point.low for point in points))
         upper = min(upper, _above(points))
         if upper - lower <= 1e-7 * upper:
             break
-        spread *= 5.0
     if upper - lower > _WIDE and alpha > 0.0:
         upper = min(upper, _by_cells(curve, alpha))
     return max(0.0, lower - _ROUNDING), min(1.0, max(upper, lower) + _ROUNDING)

@@ -12,7 +12,7 @@ from scipy import stats
 from dptheory import embedding as embedding
 from dptheory.pruning import SubsetMallows
 from dptheory.training.audits import Finding, _draws, _epsilons, _findings, _suite
-from dptheory.training.audits._layers import Layers, on_layers
+from dptheory.training.audits._suite import Layers, on_layers
 from dptheory.training.engine import PrivacyAccountant
 from dptheory.training.mechanisms import StepCost
 

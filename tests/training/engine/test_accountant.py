@@ -25,7 +25,7 @@ from dptheory.training.engine import BudgetError, PrivacyAccountant, _accountant
 from dptheory.training.mechanisms import StepCost
 from tests.refused import refused
 from tests.training.engine.passes import epoch
-from tests.training.in_a_fork import in_a_fork
+from tests.training.forked import in_a_fork
 
 # --- The accountant: plain steps by brackets, selections and masks by Renyi curves, budgets to the last step ---
 

@@ -12,8 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from dptheory.training.engine import attach
-from dptheory.training.engine._gradient_sums import GradientEdits
-from dptheory.training.engine._logical_batch import LogicalBatch
+from dptheory.training.engine._logical_batch import GradientEdits, LogicalBatch
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.per_example._trial import MORE
 from tests.refused import refused

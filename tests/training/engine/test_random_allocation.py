@@ -32,7 +32,7 @@ from dptheory.training.runs import _checkpoint
 from tests.refused import refused
 from tests.training import sgd
 from tests.training.engine.passes import epoch
-from tests.training.in_a_fork import in_a_fork
+from tests.training.forked import in_a_fork
 from tests.training.tiny import tiny_config
 
 pytestmark = [

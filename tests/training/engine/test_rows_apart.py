@@ -5,8 +5,21 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from dptheory.training.engine._far_records import distances, labels, lengths, longest, read, replacements
-from dptheory.training.engine._rows_apart import Passed, Rounding, explained, fingerprint, in_place, moved, still
+from dptheory.training.engine._rows_apart import (
+    Passed,
+    Rounding,
+    distances,
+    explained,
+    fingerprint,
+    in_place,
+    labels,
+    lengths,
+    longest,
+    moved,
+    read,
+    replacements,
+    still,
+)
 from dptheory.training.per_example import as_gradients
 
 # --- What is compared of gradients, and how exactly ---

@@ -41,7 +41,7 @@ from dptheory.training.engine import (
 from dptheory.training.engine._sampling import SizeLaw, poisson_subset, size_law
 from tests.refused import refused
 from tests.training import sgd
-from tests.training.in_a_fork import in_a_fork
+from tests.training.forked import in_a_fork
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 

@@ -20,7 +20,7 @@ from dptheory import pruning, sparsification
 from dptheory.checks import Kind
 from dptheory.claims.rs.thm5_1 import printed_error_bound
 from dptheory.privacy.clipping import weighted_mean_sensitivity
-from dptheory.training._json_lines import JsonLines
+from dptheory.training._files import JsonLines
 from dptheory.training.data import load
 from dptheory.training.measure import (
     GAUSSIAN,

@@ -24,8 +24,8 @@ from dptheory.training.measure._rows import Labels
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
 from tests.named import by_name
+from tests.training.made_rows import Anchors
 from tests.training.made_rows import row as made_row
-from tests.training.stand_ins import Anchors
 
 DIM, POOL, BATCH, ANCHORS = 24, 13, 7, 16
 SIGMA, CLIP = 0.7, 1.3

@@ -17,7 +17,7 @@ from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulation
 from dptheory.training.engine import attach
 from dptheory.training.mechanisms import Clipping, clipped_sum
-from dptheory.training.per_example import _squares
+from dptheory.training.per_example import _formed
 from tests.training import sgd
 
 # --- Norms and clipped sums of per-sample gradients, a few rows at a time or all at once ---
@@ -44,7 +44,7 @@ def flat(tensors: list[torch.Tensor]) -> np.ndarray:
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_masked_norms_in_blocks(products: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few products are held at once."""
-    monkeypatch.setattr(_squares, "_PRODUCTS", products)
+    monkeypatch.setattr(_formed, "_PRODUCTS", products)
     mask = np.concatenate([m.reshape(-1).numpy() for m in masks()])
     found = mechanisms.sample_norms(samples(count), mask=masks())
     np.testing.assert_allclose(found.numpy(), np.linalg.norm(flat(samples(count)) * mask, axis=1), rtol=1e-6)

@@ -17,7 +17,7 @@ from dptheory.training.mechanisms import draw_mask, largest_entries
 from dptheory.training.mechanisms._base import noised
 from dptheory.training.mechanisms._index_pruning import grouped, sample_subsets, top_mask
 from tests.refused import refused
-from tests.training.stand_ins import Anchors
+from tests.training.made_rows import Anchors
 
 # --- Mechanisms on fixed gradients: against NumPy formulas to 1e-6, and noise and masks in law ---
 

@@ -25,7 +25,7 @@ from dptheory.training.per_example import (
 )
 from dptheory.training.per_example._convolution import Geometry
 from dptheory.training.per_example._factors import added, factors_of, has_factors
-from dptheory.training.per_example._other_values import called_with, places_of
+from dptheory.training.per_example._layer_gradients import called_with, places_of
 from tests.refused import refused
 from tests.training import errors_table as t
 from tests.training import sgd

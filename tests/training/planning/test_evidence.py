@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dptheory.privacy import epsilon_bounds
-from dptheory.training._json_lines import JsonLines
+from dptheory.training._files import JsonLines
 from dptheory.training._randomness import seeded
 from dptheory.training.planning import Effort, Point, _evidence, plan
 from dptheory.training.planning._evidence import DEFAULTS, default, measure, point_of, priced, private_accuracy

@@ -16,10 +16,8 @@ from dptheory.convergence import noisy_quadratic_loss
 from dptheory.planning import Candidate
 from dptheory.training.mechanisms import Contribution, DpSgd
 from dptheory.training.planning import Effort
-from dptheory.training.planning._judged import accuracy, accuracy_and_loss, judged
 from dptheory.training.planning._methods import DP_SGD, METHODS
 from dptheory.training.planning._mixtures import Mixtures
-from dptheory.training.planning._norms import median_norm
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score, pilot, pilot_steps
 from dptheory.training.planning._point import AVERAGES, CONSTANT, Point, Schedule
 from dptheory.training.planning._search import (
@@ -33,7 +31,8 @@ from dptheory.training.planning._search import (
     point_of_candidate,
     pooled,
 )
-from dptheory.training.planning._simulated import ASIDE, simulated_records
+from dptheory.training.planning._simulated import ASIDE, accuracy, accuracy_and_loss, judged, simulated_records
+from dptheory.training.planning._spectrum import median_norm
 from dptheory.training.planning._training import Steps, trained
 from tests.training.planning.small import SCHEDULES_AND_AVERAGES, labelled, linear, planned, point
 

@@ -18,11 +18,11 @@ from dptheory.planning import candidates
 from dptheory.privacy import epsilon_bounds
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training.planning import Choice, MethodGain, Range, Shipped, Synthetic, _workers, plan
-from dptheory.training.planning._journal import Journal
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import Schedule
 from dptheory.training.planning._private_tuning import noise_of_tuned_runs
 from dptheory.training.planning._public import public_records, refuse_private, tensors
+from dptheory.training.planning._workers import Journal
 from tests.refused import refused as refused_of_journal
 from tests.refused import refused as refused_of_public
 from tests.training.planning.small import BUDGET, SCHEDULES_AND_AVERAGES, Here, labelled, linear, planned, point, public

@@ -22,7 +22,7 @@ from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cu
 WIDEST = RTOL
 """Largest width of a bracket of delta, relative."""
 WANTED = 5e-10  # relative: a bracket of delta that does this is not tried to better by a split
-MANY_PRODUCTS = 100_000_000
+MANY_PRODUCTS = 50_000_000
 """After so many, some tenths of a second, a bracket that is narrow enough is not tried to better."""
 _MOST_PRODUCTS, _USEFUL = 200_000_000, 3e-4
 """After so many no narrower bracket is sought where one is as narrow as this, unless it is asked for."""
@@ -36,6 +36,7 @@ _SHARE = 0.94
 _SPLITS = tuple((outputs, leave_out) for outputs in (1, 4, 16) for leave_out in (False, True))
 """Where the law is split: at ``_SHARE`` of the output as many of which add up to a loss of epsilon; and whether outputs far
 beyond the one whose loss is epsilon are left out."""
+_OF_SEVERAL, _LARGE = ((4, False), (16, False)), 20.0
 _FAR_OUT = 26.0
 """Nats below what one output alone makes of delta."""
 _SPLIT_NODES = 2**15
@@ -196,18 +197,30 @@ def guessed_log_delta(steps: Losses, epsilon: float) -> float:
     return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
 
 
-def lines_near(steps: Losses, epsilon: float, enough: float = WIDEST, *, split_first: bool = False) -> Lines:
+def lines_near(
+    steps: Losses,
+    epsilon: float,
+    enough: float = WIDEST,
+    *,
+    split_first: bool = False,
+    first: Way | None = None,
+    apart_from: float | None = None,
+) -> Lines:
     """The lines for epsilon that give the narrowest bracket of delta there, or the first that are narrow.
 
     Args:
         enough: the relative width of delta at which no lines are sought that take long.
         split_first: whether the law is split before it is tried whole.
+        first: the way that is tried before all others.
+        apart_from: a delta: a bracket that lies far to one side of it need not be narrow.
     """
     best: Lines | None = None
     width = least = math.inf
     spent = 0
-    splits = () if steps[0].direction == "add" or epsilon == 0 else _ways_to_split(steps)
+    splits = () if steps[0].direction == "add" or epsilon == 0 else _ways_to_split(steps, epsilon)
     ways: list[Way] = [*splits, "whole", "long"] if split_first else ["whole", *splits, "long"]
+    if first in ways:
+        ways.sort(key=lambda way: way != first)
     for at in ways:
         if at == "long" and width <= enough:
             break
@@ -219,6 +232,8 @@ def lines_near(steps: Losses, epsilon: float, enough: float = WIDEST, *, split_f
         low, high = found.delta_bracket(epsilon)
         if high - low < width * high or (high - low == width * high and high < least):
             best, width, least = found, (high - low) / high, high
+        if apart_from is not None and high < 2 * low and (low > 2 * apart_from or high < apart_from / 2):
+            break
         last_of_its_kind = isinstance(at, str) or at[1]
         if width < WANTED or (spent > MANY_PRODUCTS and width <= enough):
             break
@@ -231,11 +246,17 @@ def lines_near(steps: Losses, epsilon: float, enough: float = WIDEST, *, split_f
     return best
 
 
-def _ways_to_split(steps: Losses) -> tuple[Way, ...]:
-    """Bands after the splits at one output, but of few steps, where the runs without an extreme output are no small part."""
-    if sum(step.count for step in steps) < _MANY:
-        return _SPLITS
-    return (*_SPLITS[:2], "bands", *_SPLITS[2:])
+def _ways_to_split(steps: Losses, epsilon: float) -> tuple[Way, ...]:
+    """Bands after the splits at one output, but of few steps, where the runs without an extreme output are no small part.
+
+    Of a large epsilon, several outputs make it out, and nothing need be left out: these lines are the quickest, too.
+    """
+    ways: list[Way] = [*_SPLITS]
+    if sum(step.count for step in steps) >= _MANY:
+        ways.insert(2, "bands")
+    if epsilon > _LARGE:
+        ways.sort(key=lambda way: way not in _OF_SEVERAL)
+    return tuple(ways)
 
 
 def lines_by(steps: Losses, epsilon: float, at: Way) -> Lines:

@@ -13,6 +13,7 @@ from dptheory.privacy.methods.saddle._delta import (
     WANTED,
     WIDEST,
     Lines,
+    Way,
     by_participations,
     closed_bounds,
     delta_bounds_at,
@@ -146,9 +147,11 @@ def _carefully(steps: Losses, delta: float, enough: float) -> tuple[float, float
     if not low < epsilon < high:
         epsilon = low + (high - low) / 2
     wide = 0
+    way: Way | None = None
     for _ in range(_LONG_SEARCH):
         below, above = closed_bounds(steps, epsilon)
-        lines = None if narrow(below, above) else _lines_or_none(steps, epsilon, enough)
+        lines = None if narrow(below, above) else _lines_or_none(steps, epsilon, enough, way, delta)
+        way = way if lines is None else lines.way
         below, above = _both(steps, lines, epsilon)
         if lines is not None and narrow(below, above) and delta / 1.5 < above < 1.5 * delta:
             bracket = _held(steps, lines)
@@ -162,7 +165,7 @@ def _carefully(steps: Losses, delta: float, enough: float) -> tuple[float, float
             high = epsilon
         else:
             break
-        wide += not narrow(below, above)
+        wide += not narrow(below, above) and below <= 2 * delta and above >= delta / 2
         if wide > _WIDE:
             break
         moved = math.nan
@@ -211,9 +214,9 @@ def _last(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
     return low, high
 
 
-def _lines_or_none(steps: Losses, epsilon: float, enough: float) -> Lines | None:
+def _lines_or_none(steps: Losses, epsilon: float, enough: float, way: Way | None, delta: float) -> Lines | None:
     try:
-        return lines_near(steps, epsilon, enough, split_first=True)
+        return lines_near(steps, epsilon, enough, split_first=True, first=way, apart_from=delta)
     except Unresolved:
         return None
 

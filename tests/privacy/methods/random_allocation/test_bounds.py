@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,306 @@ from dptheory.privacy import (
     privacy_statement,
     read_composition,
 )
+from dptheory.privacy._bounds import Direction
+from dptheory.privacy.methods.lattice._epsilon import highest, least, positive_part
+from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
+from dptheory.privacy.methods.lattice._sums import LatticeMasses, TiltedSum, power, tilt_for, tilted_sum
+from dptheory.privacy.methods.random_allocation._bands import Bands, Grid, convolved, deposited
+from dptheory.privacy.methods.random_allocation._losses import StepLoss, contracted, epoch_loss
+from dptheory.privacy.methods.random_allocation._ratio import EpochLaw, epoch_law
+from dptheory.privacy.methods.random_allocation._total import Total
 from dptheory.pruning import SubsetMallows
+
+LOGS = np.linspace(-3.0, 3.0, 241)
+
+
+def divergences(law: LatticeMasses) -> np.ndarray:
+    """E_P (1 - gamma e^-L)+ at every gamma."""
+    return np.array([law.masses @ np.maximum(-np.expm1(log - law.losses), 0.0) for log in LOGS])
+
+
+def own(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.array([np.maximum(first - math.exp(log) * second, 0.0).sum() for log in LOGS])
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("shift", "steps"), [(1.0, 50), (2.0, 3), (0.2, 2), (0.2, 1000)])
+@pytest.mark.parametrize("spacing", [1e-3, 0.01, 0.2])
+def test_an_epoch_from_both_sides(direction: Direction, shift: float, steps: int, spacing: float) -> None:
+    law = epoch_law(shift, steps, 1, 9.0)
+    loss = epoch_loss(law, direction)
+    below, above = divergences(loss.below(spacing)), divergences(loss.above(spacing))
+    labels = own(loss.first, loss.second)
+    assert (below <= labels + 1e-13).all() and (labels <= above + 1e-9).all()
+    assert (above - below <= 0.3 * spacing**2 * (1 + np.exp(LOGS)) / min(0.02, loss.spread[1]) + 1e-4).all()
+
+
+def test_the_largest_pair_on_a_lattice_that_holds_the_losses_is_the_pair() -> None:
+    losses = np.array([-0.4, -0.1, 0.0, 0.3, 0.5])
+    second = np.array([0.3, 0.2, 0.2, 0.2, 0.1])
+    first = second * np.exp(losses)
+    found = contracted(first, second, 0.1)
+    np.testing.assert_allclose(divergences(found), own(first, second), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rough_pair_is_never_exceeded(seed: int) -> None:
+    """Few losses, far between or next to each other: where a chord is above the divergence it is lowered."""
+    rng = np.random.default_rng(seed)
+    second = rng.random(rng.integers(2, 40)) ** 4 + 1e-12
+    first = second * np.exp(rng.normal(0.0, rng.choice([0.01, 0.3, 3.0]), second.size))
+    first, second = first / first.sum(), second / second.sum()
+    for spacing in (0.003, 0.1, 1.0):
+        assert (divergences(contracted(first, second, spacing)) <= own(first, second) + 1e-12).all()
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_poisson_step_from_both_sides(direction: Direction) -> None:
+    loss = StepLoss(sampled_loss(1.0, 0.1, direction).cells(math.log(1e-20)), 1e-20)
+    below, above = divergences(loss.below(0.01)), divergences(loss.above(0.01))
+    exact = own(loss.cells.by_p, loss.cells.by_q)
+    assert (below <= exact + 1e-12).all() and (exact <= above + 1e-12).all()
+    assert (above - below <= 1e-3).all()
+
+
+def test_a_part_of_an_epoch_is_the_mixture_with_taking_no_part() -> None:
+    law = epoch_law(1.0, 5, 1, 9.0)
+    loss = epoch_loss(law, "remove", 0.5)
+    np.testing.assert_allclose(loss.first, 0.5 * law.without + 0.5 * law.taking_part, rtol=1e-15)
+    np.testing.assert_allclose(np.exp(loss.losses), 0.5 + 0.5 * law.ratios, rtol=1e-14)
+
+
+GRID = Grid(unit=0.5, per_octave=8)
+
+
+def _some(seed: int, low: float, high: float) -> Bands:
+    rng = np.random.default_rng(seed)
+    places, masses = rng.uniform(low, high, 40), rng.random(40)
+    return deposited(GRID, places, masses / masses.sum())
+
+
+def test_points_hold_the_ends_between_them_and_rise() -> None:
+    level, index, places = GRID.points(-3.3, 7.7)
+    assert places[0] <= -3.3 < places[1] and places[-2] < 7.7 <= places[-1]
+    assert (np.diff(places) > 0).all()
+    np.testing.assert_array_equal(places, index * 2.0**level * 0.5 / 8)
+
+
+def test_masses_that_are_put_on_points_keep_total_and_mean() -> None:
+    places, masses = np.array([-3.21, 0.017, 5.5]), np.array([0.25, 0.5, 0.25])
+    found = deposited(GRID, places, masses)
+    assert found.masses.sum() == pytest.approx(1.0, rel=4e-16)
+    assert (found.masses * found.places).sum() == pytest.approx(masses @ places, rel=1e-15)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_sum_keeps_total_and_mean_and_spreads_no_less(same: bool) -> None:
+    one = _some(0, -4.0, 9.0)
+    other = one if same else _some(1, 0.1, 30.0)
+    found = convolved(one, other)
+    assert found.masses.sum() == pytest.approx(1.0, rel=1e-14)
+    means = [law.moments()[0] for law in (one, other, found)]
+    assert means[0] + means[1] == pytest.approx(means[2], rel=1e-13)
+    squares = [law.moments()[1] ** 2 for law in (one, other, found)]
+    spacing = GRID.spacing(found.levels - 1)
+    assert 0.0 <= squares[2] - squares[0] - squares[1] <= 2 * spacing**2  # a point is put on neighbours at most twice
+
+
+def test_two_ways_to_the_same_square_agree() -> None:
+    one = _some(2, -4.0, 9.0)
+    copy = Bands(one.grid, one.masses.copy())
+    np.testing.assert_allclose(convolved(one, one).masses, convolved(one, copy).masses, rtol=1e-12, atol=0.0)
+
+
+def test_a_sum_is_the_sum_over_all_pairs_where_the_lattice_holds_them() -> None:
+    """Multiples of the coarsest spacing: no point moves."""
+    places, masses = np.array([-2.0, 0.0, 1.0, 3.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    one = deposited(GRID, places, masses)
+    found = convolved(one, one)
+    exact: dict[float, float] = {}
+    for a, p in zip(places, masses, strict=True):
+        for b, q in zip(places, masses, strict=True):
+            exact[a + b] = exact.get(a + b, 0.0) + p * q
+    held: dict[float, float] = {}
+    for place, mass in zip(found.places.ravel(), found.masses.ravel(), strict=True):
+        if mass > 0.0:
+            held[float(place)] = held.get(float(place), 0.0) + float(mass)
+    assert set(held) == set(exact)
+    assert all(held[place] == pytest.approx(exact[place], rel=1e-15) for place in exact)
+
+
+def test_a_coarser_grid_keeps_total_and_mean() -> None:
+    one = _some(3, -4.0, 9.0)
+    found = one.coarser()
+    assert found.grid.unit == 1.0
+    assert found.masses.sum() == pytest.approx(1.0, rel=1e-15)
+    assert found.moments()[0] == pytest.approx(one.moments()[0], rel=1e-14)
+
+
+REACH = 9.0
+
+
+def upper(law: EpochLaw, gamma: float) -> float:
+    """E (S - gamma)+ of the spread ratio."""
+    return float((np.maximum(law.ratios - gamma, 0.0) * law.without).sum())
+
+
+def lower(law: EpochLaw, gamma: float) -> float:
+    """sum (p - gamma q)+ of the labels."""
+    return float(np.maximum(law.taking_part - gamma * law.without, 0.0).sum())
+
+
+def call(shift: float, strike: np.ndarray) -> np.ndarray:
+    """E (x - K)+ of x = exp(s z - s^2 / 2), by hand."""
+    positive = np.maximum(strike, 1e-300)
+    d = -np.log(positive) / shift
+    value = scipy.special.ndtr(d + shift / 2) - positive * scipy.special.ndtr(d - shift / 2)
+    return np.where(strike > 0.0, value, 1.0 - strike)
+
+
+def exact(shift: float, steps: int, gamma: float, coarser: int = 1) -> float:
+    """E (mean of x_1..x_t - gamma)+: the last by hand, the others on a fine grid."""
+    size = {2: 40_000, 3: 800, 4: 120}[steps] // coarser + 1
+    z = np.linspace(-9.0, 9.0 + shift, size)
+    weights = np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    x = np.exp(shift * z - shift * shift / 2)
+    total, mass = x, weights
+    for _ in range(steps - 2):
+        total, mass = np.add.outer(total, x).ravel(), np.multiply.outer(mass, weights).ravel()
+    return float(mass @ call(shift, steps * gamma - total)) / steps
+
+
+@pytest.mark.parametrize("steps", [2, 3, 7, 50, 1000])
+@pytest.mark.parametrize("shift", [0.05, 0.3, 1.0, 2.0])
+def test_total_mean_and_second_moment(shift: float, steps: int) -> None:
+    law = epoch_law(shift, steps, 1, REACH)
+    assert law.without.sum() == pytest.approx(1.0, abs=law.rounding + law.left_out)
+    assert law.taking_part.sum() == pytest.approx(1.0, abs=law.rounding + law.left_out)
+    assert law.ratios @ law.without == pytest.approx(1.0, abs=2 * law.rounding + law.left_out)
+    # the ratio's variance is expm1(s^2) / t; spread it is more, on labels less (chi squared)
+    truth = math.expm1(shift * shift) / steps
+    above = float(np.square(law.ratios - 1.0) @ law.without)
+    seen = law.without > 0.0
+    below = float((np.square(law.taking_part[seen] - law.without[seen]) / law.without[seen]).sum())
+    missing = (
+        40 * math.exp(shift * shift) * scipy.special.ndtr(-REACH + shift)
+    )  # of the second moment, beyond the reach
+    assert below <= truth * (1 + 1e-9) and truth <= above * (1 + 1e-9) + missing
+    assert above - below <= 2e-3 * truth
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+@pytest.mark.parametrize("shift", [0.3, 1.0, 2.0])
+def test_divergences_enclose_exact_ones(shift: float, steps: int) -> None:
+    law = epoch_law(shift, steps, 1, REACH)
+    for gamma in (0.3, 0.9, 1.0, 1.5, 4.0):
+        truth = exact(shift, steps, gamma)
+        error = 1e-12 + abs(truth - exact(shift, steps, gamma, coarser=2))  # of the trapezoid rule
+        assert lower(law, gamma) <= truth + error and truth <= upper(law, gamma) + error + law.left_out
+        assert upper(law, gamma) - lower(law, gamma) <= 1e-3 * truth + 1e-9
+
+
+def test_one_step_is_a_gaussian_mechanism() -> None:
+    for shift in (0.2, 1.0):
+        law = epoch_law(shift, 1, 1, REACH)
+        for gamma in (0.5, 1.0, 3.0):
+            truth = float(call(shift, np.array(gamma)))
+            assert lower(law, gamma) <= truth * (1 + 1e-12) <= upper(law, gamma) * (1 + 2e-12) + law.left_out
+
+
+def test_two_participations_of_three_steps() -> None:
+    """From below, S = (x1 x2 + x1 x3 + x2 x3) / 3: no more than its divergence, and near it."""
+    shift = 0.7
+    law = epoch_law(shift, 3, 2, REACH)
+    z = np.linspace(-9.0, 9.0 + shift, 1201)
+    weights = np.exp(-np.square(z) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    x = np.exp(shift * z - shift * shift / 2)
+    sums, products = np.add.outer(x, x), np.multiply.outer(x, x)
+    for gamma in (0.5, 1.0, 2.0):
+        truth = float(
+            (np.multiply.outer(weights, weights) * sums / 3 * call(shift, (3 * gamma - products) / sums)).sum()
+        )
+        found = lower(law, gamma)
+        assert 0.9 * truth <= found <= truth + 1e-9
+
+
+def test_all_participations_are_all_steps() -> None:
+    """S is the product of all numbers: the label's law with the record is that of numbers that all are shifted."""
+    law = epoch_law(0.5, 2, 2, REACH, 64)
+    seen = law.without > 0.0
+    mean = float(law.taking_part @ law.ratios)
+    assert mean == pytest.approx(math.exp(0.25), rel=1e-4)
+    assert (law.taking_part[seen] >= 0.0).all()
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("delta", [1e-3, 1e-12])
+def test_three_epochs_by_plain_convolution(direction: Direction, delta: float) -> None:
+    """Of masses >= 0 it keeps relative precision: delta of the same lattice laws, to what rounding and wrapping may do."""
+    loss = epoch_loss(epoch_law(1.0, 5, 1, 9.5), direction)
+    total = Total(((loss, 3),), delta)
+    for law, bound, solved in (
+        (loss.above(total._spacing), total.upper_delta, total.upper_epsilon),
+        (loss.below(total._spacing), total.lower_delta, total.lower_epsilon),
+    ):
+        summed = power(law, 3)
+        epsilon = solved(delta)
+        exact = float(summed.masses @ np.maximum(-np.expm1(epsilon - summed.losses), 0.0))
+        assert bound(epsilon) == pytest.approx(exact, rel=1e-6)
+        assert exact == pytest.approx(delta, rel=1e-6)
+    assert 0.0 < total.lower_epsilon(delta) < total.upper_epsilon(delta) < total.lower_epsilon(delta) * 1.001
+
+
+def test_one_epoch_needs_no_lattice_of_losses() -> None:
+    loss = epoch_loss(epoch_law(1.0, 5, 1, 9.5), "remove")
+    total = Total(((loss, 1),), 1e-6)
+    epsilon = total.upper_epsilon(1e-6)
+    assert loss.deltas(epsilon)[1] == pytest.approx(1e-6, rel=1e-5)
+    assert total.upper_delta(epsilon) <= 1e-6 < total.upper_delta(epsilon * (1 - 1e-9))
+    assert total.lower_delta(total.lower_epsilon(1e-6)) >= 1e-6 * (1 - 1e-8)
+
+
+def test_what_is_left_out_is_added_to_delta_and_never_below_it() -> None:
+    loss = epoch_loss(epoch_law(1.0, 5, 1, 4.0), "remove")  # so much left out that it shows
+    assert loss.left_out > 1e-5
+    total = Total(((loss, 2),), 1e-3)
+    assert total.upper_delta(50.0) >= 2 * loss.left_out
+    assert math.isinf(total.upper_epsilon(1.9 * loss.left_out))
+    wide = Total(((epoch_loss(epoch_law(1.0, 5, 1, 9.5), "remove"), 2),), 1e-3)
+    assert total.lower_epsilon(1e-3) <= wide.upper_epsilon(1e-3)
+    assert wide.lower_epsilon(1e-3) <= total.upper_epsilon(1e-3)
+
+
+def test_ends_of_an_epsilon_are_on_their_sides_of_the_root() -> None:
+    """Whatever a search for the root stops at."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        masses = rng.random(200)
+        law, count = LatticeMasses(0.01, -100, masses / masses.sum()), int(rng.integers(2, 50))
+        delta = 10.0 ** -int(rng.integers(2, 9))
+        total = tilted_sum(law, count, tilt_for(law, count, math.log(delta)))
+        assert sum(total.expectation(positive_part, 0.0, least(total, delta, positive_part, 0.0))) <= delta * (
+            1 + 1e-14
+        )
+        value, wrong = total.expectation(positive_part, 0.0, highest(total, delta))
+        assert value - wrong >= delta * (1 - 1e-14)
+
+
+@pytest.mark.parametrize("tilt", [1e-6, 1e-3, 1.0, 1e3])
+def test_mass_outside_the_window_counts_at_the_kernels_highest(tilt: float) -> None:
+    """(1 - e^-x) e^-tx is highest at log(1 + 1 / t), where it is 1 / (1 + t) / (1 + 1 / t)^t."""
+    total = TiltedSum(spacing=0.1, count=0, tilt=tilt, log_moment=0.0, low=0, tilted=np.zeros(8), wrapped=1.0)
+    assert total.expectation(positive_part, 0.0, 0.0)[1] >= math.exp(-tilt * math.log1p(1 / tilt)) / (1 + tilt)
+
+
+def test_more_rounding_than_there_is_probability_leaves_nothing_below() -> None:
+    """(1 + r)^n - 1 is not r n where that is large."""
+    loss = epoch_loss(epoch_law(1.0, 5, 1, 9.5), "remove")
+    rough = Total(((replace(loss, rounding=0.5), 3),), 1e-3)
+    assert rough.lower_epsilon(1e-3) == rough.lower_delta(0.1) == rough.lower_delta(1e3) == 0.0
+    exact = Total(((loss, 3),), 1e-3).lower_delta(3.0)
+    assert rough.upper_delta(3.0) >= min(1.0, exact * 1.5**3)
+
 
 SETTING: dict[str, Any] = {"sampling": "random allocation", "delta": 1e-5}
 FIFTY: dict[str, Any] = {**SETTING, "noise_multiplier": 1.0, "steps_per_epoch": 50}
