@@ -34,7 +34,7 @@ READ = {
     "_other_samplers.other_sampler": [
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],
-    "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound"],
+    "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound", "shuffled_epsilon_upper_bound"],
     "_privacy_options.Given": [
         "Composition", "Composition", "Composition", "Composition", "Step", "Step", "Step", "of_steps", "read_composition",
     ],
@@ -46,7 +46,7 @@ READ = {
     "_plan.show_candidates": ["candidates"],
     "_compare.compare": ["compare", "search"],
     "_privacy_options._step": ["Step"],
-    "_privacy_options._of_epochs": ["of_epochs", "of_epochs"],
+    "_privacy_options.of_epochs": ["of_epochs", "of_epochs"],
 }  # fmt: skip
 """What makes the run of the options, and the bounds that they choose."""
 _OWN = ("dptheory.cli", "dptheory.files")

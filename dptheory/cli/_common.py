@@ -8,9 +8,10 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import typer
@@ -20,6 +21,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from dptheory._rounding import rounded_down, rounded_up
 from dptheory.cli._tables import finite_or_none
 
 _ENDLESS = 100_000
@@ -87,7 +89,7 @@ def _text(console: Console, cell: RenderableType) -> Text:
 
 
 Number = TypeVar("Number", int, float)
-_LISTED = 4
+_LISTED = 3
 """Entries of a list that a cell shows at most."""
 
 
@@ -199,23 +201,36 @@ def console_for_output() -> Console:
     return console if console.is_terminal else TableConsole(width=220)
 
 
-def show_values(title: str, values: dict[str, Any], as_json: bool) -> None:
-    """Names and values as a table, or as JSON without NaN and infinity."""
+_SAFE_SIDE: dict[str, Callable[[float], str]] = {
+    "lower": partial(rounded_down, digits=10),
+    "estimate": "{:.10g}".format,
+    **dict.fromkeys(("upper", "noise", "factor"), partial(rounded_up, digits=10)),
+}
+"""By the first word of a name: bounds, and the noise that a budget asks for, hold as they are read."""
+
+
+def show_values(title: str, values: dict[str, Any], as_json: bool, note: str = "") -> None:
+    """Names and values as a table, with a line below it; or as JSON without NaN and infinity."""
     if as_json:
         plain = {name: finite_or_none(value) for name, value in values.items()}
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
     table = Table("quantity", "value", title=title)
     for name, value in values.items():
-        table.add_row(name, cell(value))
+        table.add_row(name, cell(value, _SAFE_SIDE.get(name.split()[0], _six_digits)))
     console_for_output().print(table)
+    if note:
+        typer.echo(note)
 
 
-def cell(value: object) -> str:
+_six_digits = "{:.6g}".format
+
+
+def cell(value: object, number: Callable[[float], str] = _six_digits) -> str:
     """A value as it stands in a table."""
     if value is None:
         return "not given"
     if isinstance(value, list):
         shown = value if len(value) <= _LISTED else [*value[: _LISTED - 1], "...", value[-1]]
-        return ", ".join(map(cell, shown))
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return ", ".join(cell(one, number) for one in shown)
+    return number(value) if isinstance(value, float) else str(value)

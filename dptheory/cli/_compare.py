@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from dptheory.cli._common import cell, console_for_output, parse_seed, user_errors
+from dptheory.cli._privacy_options import of_epochs
 from dptheory.files import require_writable
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ def compare(
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise multiplier of a run.")] = None,
     sampling_rate: Annotated[float | None, typer.Option(help="Its sampling rate, of Poisson samples.")] = None,
     steps: Annotated[int | None, typer.Option(help="Its number of steps.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="In place of the rate: mean size of a batch.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="Number of training records, with --batch-size.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="In place of the steps: passes over the records.")] = None,
     delta: Annotated[float | None, typer.Option(help="Its delta.")] = None,
     search: Annotated[int | None, typer.Option(help="Draw so many runs in place of one.", min=1)] = None,
     law: Annotated[str, typer.Option(help="What they are drawn from: whole, core or rare.")] = "whole",
@@ -37,8 +41,10 @@ def compare(
     """
     from dptheory.privacy import referee
 
-    setting = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "steps": steps, "delta": delta}
+    run = {"sampling_rate": sampling_rate, "steps": steps}
+    passes = {"batch_size": batch_size, "train_size": train_size, "epochs": epochs}
     with user_errors(tools="tool", count="search"):
+        setting = {"noise_multiplier": noise_multiplier, "delta": delta, **run} | of_epochs(run | passes)
         for name, value in setting.items():
             if (value is None) == (search is None):
                 raise ValueError(
@@ -51,7 +57,7 @@ def compare(
         for one in (
             referee.search(count=search, seed=parse_seed(seed), tools=asked, limit=limit, law=law)
             if search is not None
-            else [referee.compare(**setting, tools=asked, limit=limit)]  # type: ignore[arg-type]
+            else [referee.compare(**setting, tools=asked, limit=limit)]
         ):
             found.append(one)
             if out is not None:  # what is known stays, whatever ends the search
@@ -78,10 +84,16 @@ def _write(out: Path, found: "list[Comparison]") -> None:
 
 
 def _show(one: "Comparison") -> None:
-    table = Table("accountant", "finding", "upper bound", "off by", "CPU s", "why not")
+    from dptheory.privacy.referee import Finding
+
+    table = Table("accountant", "finding", "upper bound", "off by, relative", "CPU s", "why not")
     for answer in one.answers:
         off = "" if answer.off is None else f"{answer.off:+.1e}"
-        table.add_row(answer.tool, answer.finding, cell(answer.upper), off, f"{answer.seconds:.2f}", answer.refused)
+        # an estimate promises nothing, so that it is no finding; who reports it has to know all the same
+        low = ", too low" if answer.finding is Finding.ESTIMATE and (answer.off or 0.0) < -1e-9 else ""
+        table.add_row(
+            answer.tool, f"{answer.finding}{low}", cell(answer.upper), off, f"{answer.seconds:.2f}", answer.refused
+        )
     console = console_for_output()
     how = "in ball arithmetic" if one.certified else "in doubles"
     console.print(f"Epsilon is from {one.lower:.10g} to {one.upper:.10g} ({how}).", highlight=False)

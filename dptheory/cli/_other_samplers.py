@@ -3,10 +3,8 @@
 from typing import Any
 
 from dptheory import privacy
-from dptheory.cli._privacy_options import Given, Plain
+from dptheory.cli._privacy_options import SHUFFLED, Given, Plain
 from dptheory.errors import ArgumentError
-
-SHUFFLED = "shuffled"
 
 
 def other_sampler(
@@ -17,8 +15,8 @@ def other_sampler(
     max_batch_size: int | None,
     mean_runs: float | None,
     runs_law: str | None,
-) -> tuple[str, dict[str, Any]]:
-    """A title, and the bound by its name.
+) -> tuple[str, dict[str, Any], str]:
+    """A title, the bounds by their names, and what has to be said of them.
 
     Raises:
         ValueError: options that do not go together, or an argument outside its range.
@@ -51,28 +49,35 @@ def other_sampler(
     run: dict[str, Any] = {"noise_multiplier": plain[0], "sampling_rate": plain[1], "steps": plain[2], "delta": delta}
     if records_per_user is not None:
         found = privacy.samplers.user_epsilon_upper_bound(**run, records_per_user=records_per_user)
-        return f"Epsilon of a user with at most {records_per_user} records", {"upper": found}
+        return f"Epsilon of a user with at most {records_per_user} records", {"upper": found}, ""
     if max_batch_size is not None and train_size is not None:
         found = privacy.samplers.truncated_epsilon_upper_bound(
             **run,
             train_size=train_size,
             max_batch_size=max_batch_size,
         )
-        return f"Epsilon with batches cut to {max_batch_size} records", {"upper": found}
+        return f"Epsilon with batches cut to {max_batch_size} records", {"upper": found}, ""
     found = privacy.samplers.selection_epsilon_upper_bound(
         **run,
         mean_runs=0.0 if mean_runs is None else mean_runs,
         runs_law="geometric" if runs_law is None else runs_law,
     )
-    return f"Epsilon of the best of {mean_runs:g} runs on average", {"upper": found}
+    return f"Epsilon of the best of {mean_runs:g} runs on average", {"upper": found}, ""
 
 
-def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str, Any]]:
+_OF_SHUFFLING = """.
+lower: by an attack on batches that are shuffled afresh in each epoch.
+upper: of any order, kept or not, that is told to the attacker; all batches keep their sizes (a record is emptied or replaced).
+Sign the upper end, or draw Poisson batches, which would cost the last number."""
+
+
+def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str, Any], str]:
     noise_multiplier, rate, steps = plain
     batches = round(1 / rate) if 1e-6 <= rate <= 1 else 0
     if batches < 1 or abs(batches * rate - 1) > 1e-9:
         raise ValueError(
-            f"sampling_rate must be 1 over a whole number of batches with --sampling shuffled, got {rate!r}"
+            "sampling_rate must be 1 over a whole number of batches with --sampling shuffled "
+            f"(or give --batch-size, --train-size and --epochs), got {rate!r}"
         )
     if steps < 1 or steps % batches:
         raise ValueError(f"steps must be a multiple of the {batches} batches with --sampling shuffled, got {steps}")
@@ -86,5 +91,8 @@ def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str
     poisson = privacy.epsilon_bounds(
         noise_multiplier=noise_multiplier, sampling_rate=rate, steps=steps, delta=delta, adjacency=adjacency
     )
-    values = {"lower": found, "upper if batches were Poisson's, which they are not": poisson.upper}
-    return f"Epsilon of {epochs} epochs of {batches} shuffled batches is at least", values
+    told = privacy.samplers.shuffled_epsilon_upper_bound(
+        noise_multiplier=noise_multiplier, epochs=epochs, delta=delta, adjacency=adjacency
+    )
+    values = {"lower": found, "upper": told, "epsilon of Poisson batches instead": poisson.upper}
+    return f"Epsilon of {epochs} epochs of {batches} shuffled batches", values, _OF_SHUFFLING

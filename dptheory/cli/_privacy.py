@@ -2,8 +2,9 @@
 
 import dataclasses
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -13,8 +14,8 @@ from dptheory.cli._calculators import add, values_of
 from dptheory.cli._common import console_for_output, show_values, user_errors
 from dptheory.cli._compare import compare
 from dptheory.cli._curves import draw, picture, require_picture
-from dptheory.cli._other_samplers import SHUFFLED, other_sampler
-from dptheory.cli._privacy_options import ALLOCATION, Delta, Epsilon, Given, of_a_run
+from dptheory.cli._other_samplers import other_sampler
+from dptheory.cli._privacy_options import ALLOCATION, SHUFFLED, Delta, Epsilon, Given, of_a_run
 
 privacy = typer.Typer(
     name="privacy",
@@ -22,6 +23,7 @@ privacy = typer.Typer(
     no_args_is_help=True,
 )
 
+_NOISE = "Least noise; lower to upper: the epsilon that it gives"
 _PLACES = 24
 _RUN = "--noise-multiplier 1 --sampling-rate 0.02 --steps 1000"
 
@@ -68,17 +70,18 @@ def show_epsilon(
         require_picture(given.plot)
         run = given.differing(**others)
         if run is not None:
-            _show_bounds("Epsilon", run.epsilon(delta, certified=given.certified), given)
+            given.warn_of_certified(run)
+            _show_bounds("Epsilon", run.epsilon(delta, certified=given.certified), given, run=run, delta=delta)
             return _privacy_curve(given.plot, run, delta=delta)
         if given.sampling == SHUFFLED or any(value is not None for value in others.values()):
-            title, values = other_sampler(given, delta, **others)
-            return show_values(title, values, given.as_json)
+            title, values, note = other_sampler(given, delta, **others)
+            return show_values(title, values, given.as_json, f"{given.told(delta=delta)}{note}")
         alike = given.run
         found = accounting.epsilon_bounds(**alike, delta=delta, **_how(given))
-        more = {}
+        renyi = {}
         if given.neighbours == "add-remove" and given.sampling == "poisson":
-            more["upper bound by Renyi privacy"] = accounting.rdp_epsilon(**alike, delta=delta)
-        _show_bounds("Epsilon", found, given, **more)
+            renyi["upper bound by Renyi privacy"] = accounting.rdp_epsilon(**alike, delta=delta)
+        _show_bounds("Epsilon", found, given, renyi, delta=delta)
         _privacy_curve(given.plot, given.alike() if given.sampling in ("poisson", ALLOCATION) else None, delta=delta)
 
 
@@ -90,10 +93,11 @@ def show_delta(given: Given, epsilon: Epsilon) -> None:
         require_picture(given.plot)
         run = given.differing()
         if run is not None:
-            _show_bounds("Delta", run.delta(epsilon, certified=given.certified), given)
+            given.warn_of_certified(run)
+            _show_bounds("Delta", run.delta(epsilon, certified=given.certified), given, run=run, epsilon=epsilon)
             return _privacy_curve(given.plot, run, epsilon=epsilon)
         found = accounting.delta_bounds(**given.run, epsilon=epsilon, **_how(given))
-        _show_bounds("Delta", found, given)
+        _show_bounds("Delta", found, given, epsilon=epsilon)
         _privacy_curve(
             given.plot, given.alike() if given.sampling in ("poisson", ALLOCATION) else None, epsilon=epsilon
         )
@@ -136,7 +140,7 @@ def show_sigma(
             noises = [part.noise_multiplier for part in scaled.parts if hasattr(part, "noise_multiplier")]
             values: dict[str, Any] = {"factor on the noise multipliers": scale, "noise multipliers": noises}
             values |= dataclasses.asdict(scaled.epsilon(delta, certified=given.certified))
-            show_values("Noise", values, given.as_json)
+            show_values(_NOISE, values, given.as_json, given.told(run, delta=delta))
             label = "factor on the noise multipliers"
             spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
             return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
@@ -146,13 +150,13 @@ def show_sigma(
         del alike["noise_multiplier"]
         sigma = accounting.least_noise_multiplier(epsilon=epsilon, **attack, **alike, **_how(given))
         if epsilon is None:
-            return show_values("Noise", {"noise multiplier": sigma}, given.as_json)
+            return show_values("Least noise", {"noise multiplier": sigma}, given.as_json, given.told(delta=delta))
         found = accounting.epsilon_bounds(noise_multiplier=sigma, **alike, **_how(given))
         least, most = accounting.NOISE
         values = {"noise multiplier": sigma, **dataclasses.asdict(found)}
         if sigma == least:
             values["note"] = f"{least} is the least that is accounted for: it keeps the budget, and less may"
-        show_values("Noise", values, given.as_json)
+        show_values(_NOISE, values, given.as_json, given.told(delta=delta))
 
         def with_noise(noise: float) -> float:
             within = min(max(noise, least), most)
@@ -266,6 +270,10 @@ def statement(
         else:
             if delta is None:
                 raise ValueError("delta must be given, or the folder of a finished run")
+            if given.train_size is not None and given.adjacency is None and given.composition is None:
+                # a rate that is computed from the number of records is public only if that number is
+                told["adjacency"] = "zero-out"
+                public = [*(public or ()), f"the number of records, {given.train_size}"]
             neighbours = "replace-one" if given.adjacency == "replace-one" else "add-remove"
             # the statement knows which adjacencies go with those of a file
             run = dataclasses.replace(given, adjacency=neighbours if given.composition is None else None)
@@ -322,12 +330,21 @@ def _how(given: Given, *, certified: bool | None = None) -> dict[str, Any]:
     return {"adjacency": given.neighbours, "sampling": given.sampling, "certified": certified, **law}
 
 
-def _show_bounds(title: str, found: Any, given: Given, **more: float) -> None:
+def _show_bounds(
+    title: str,
+    found: Any,
+    given: Given,
+    more: Mapping[str, float] = MappingProxyType({}),
+    *,
+    run: accounting.Composition | None = None,
+    **budget: float,
+) -> None:
     counted: dict[str, Any] = {}
     if given.batch_size is not None:
         counted = {"sampling rate": given.sampling_rate, "steps per epoch": given.steps_per_epoch, "steps": given.steps}
         counted = {name: value for name, value in counted.items() if value is not None}
-    show_values(f"{title}; report the upper bound", dataclasses.asdict(found) | more | counted, given.as_json)
+    values = dataclasses.asdict(found) | dict(more) | counted
+    show_values(f"{title}; report the upper bound", values, given.as_json, given.told(run, **budget))
 
 
 def _privacy_curve(

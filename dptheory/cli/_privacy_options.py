@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -23,12 +24,17 @@ Adjacency = Annotated[
 ]
 Sampling = Annotated[str, typer.Option(help="poisson, 'without replacement' or 'random allocation'.")]
 ALLOCATION = "random allocation"
+SHUFFLED = "shuffled"
 Certified = Annotated[
-    bool, typer.Option("--certified", help="Enclosures in ball arithmetic, in seconds; needs python-flint.")
+    bool,
+    typer.Option(
+        "--certified", help="Enclosures in ball arithmetic: a second for each kind of step; needs python-flint."
+    ),
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw the curve into this file, such as curve.png; needs matplotlib.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
+_FEW_KINDS, _SECONDS_A_KIND = 50, 0.5
 _MOST_KINDS = 10_000
 """Steps of a noise that moves: each is a kind of its own."""
 Plain = tuple[float, float, int]
@@ -81,6 +87,25 @@ class Given:
     certified: Certified = False
     plot: Plot = None
     as_json: AsJson = False
+
+    def told(self, run: "Composition | None" = None, **budget: float | None) -> str:
+        """One line of all that a number holds for: budget, neighbours, sampling and steps, those of ``run`` where they differ."""
+        spent = [f"{name} {value:g}" for name, value in budget.items() if value is not None]
+        if run is not None:
+            return ", ".join([*spent, f"neighbours {run.adjacency}", f"{len(run.parts)} kinds of steps"])
+        names = ("noise_multiplier", "sampling_rate", "steps", "steps_per_epoch", "participations")
+        told = {name: value for name in names if (value := getattr(self, name)) is not None}
+        steps = [f"{name.replace('_', ' ')} {value:.10g}" for name, value in told.items()]
+        return ", ".join([*spent, f"neighbours {self.neighbours}", self.sampling, *steps])
+
+    def warn_of_certified(self, run: "Composition") -> None:
+        """Say what an enclosure of many kinds of steps takes, before it begins."""
+        kinds = len(run.parts)
+        if self.certified and kinds > _FEW_KINDS:
+            minutes = math.ceil(kinds * _SECONDS_A_KIND / 60)
+            typer.echo(
+                f"{kinds} kinds of steps: certified, some {minutes} min; fewer pieces by --step are quicker", err=True
+            )
 
     @property
     def neighbours(self) -> str:
@@ -228,7 +253,7 @@ def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Cal
         @functools.wraps(command)
         def call(**options: Any) -> None:
             with user_errors():
-                options |= _of_epochs(options)
+                options |= of_epochs(options)
             command(Given(**{one.name: options.pop(one.name) for one in taken}), **options)
 
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
@@ -239,7 +264,7 @@ def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Cal
     return decorated
 
 
-def _of_epochs(options: dict[str, Any]) -> dict[str, Any]:
+def of_epochs(options: dict[str, Any]) -> dict[str, Any]:
     """Sampling rate and steps of --batch-size, --train-size and --epochs; of random allocation the steps of an epoch."""
     from dptheory import privacy
 
@@ -264,6 +289,11 @@ def _of_epochs(options: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{name} must be left out with --batch-size, got {options[name]!r}")
     given = {"noise_multiplier": 1.0, "train_size": train_size, "batch_size": batch_size}
     epoch = privacy.Step.of_epochs(**given, epochs=1.0)
+    if options.get("sampling") == SHUFFLED:
+        if epochs is not None and not epochs.is_integer():
+            raise ValueError(f"epochs must be whole with --sampling shuffled, got {epochs:g}")
+        batches = math.ceil(train_size / batch_size)  # the last one may be shorter: no bound asks for its size
+        return {"sampling_rate": 1 / batches} | ({} if epochs is None else {"steps": batches * int(epochs)})
     found: dict[str, Any] = {} if epochs is None else {"steps": privacy.Step.of_epochs(**given, epochs=epochs).count}
     allocated = options.get("sampling") == ALLOCATION
     return found | ({"steps_per_epoch": epoch.count} if allocated else {"sampling_rate": epoch.sampling_rate})

@@ -89,9 +89,9 @@ class Composition:
         >>> f"{spent.lower:.6f} {spent.upper:.6f} {spent.method}"
         '3.448974 3.448974 saddle line'
         >>> print(run.attack())
-        Of the records that were not in the data, 1 % are accused.
-        The best attacker then finds at most 6.0 % of those that were.
-        No test of one record is right more often than 64.4 % of the time, both answers being as likely.
+        An attacker who accuses 1 % of the records that were not in the data
+        finds at most 6.0 % of those that were.
+        At even odds, nobody tells whether a record was in the data in more than 64.4 % of cases.
     """
 
     parts: tuple[Part, ...]

@@ -84,6 +84,7 @@ ALTERNATIVES: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "privacy compare": (
         {"--search": "1", "--law": "core", "--seed": "0", "--tool": "dptheory RDP", "--out": "found.jsonl"},
+        {"--noise-multiplier": "2", "--delta": "1e-5", "--tool": "dptheory RDP", **_PASSES},
     ),
     "privacy index": (
         {"--dim": "8", "--keep": "3", "--epsilon": "1", "--sampling-rate": "1", "--noise-multiplier": "4"},

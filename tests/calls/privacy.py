@@ -97,6 +97,9 @@ CALLS: Calls = {
     f"{_PRIVACY}.samplers.shuffled_epsilon_lower_bound": [
         slow(noise_multiplier=2.0, batches=10, epochs=2, delta=1e-5, adjacency="add-remove"),
     ],
+    f"{_PRIVACY}.samplers.shuffled_epsilon_upper_bound": [
+        call(noise_multiplier=2.0, epochs=2, delta=1e-5, adjacency="add-remove"),
+    ],
     f"{_PRIVACY}.samplers.user_epsilon_upper_bound": [
         call(noise_multiplier=2.0, sampling_rate=1.0, steps=10, delta=1e-5, records_per_user=2),
         slow(noise_multiplier=2.0, sampling_rate=0.1, steps=10, delta=1e-5, records_per_user=2),

@@ -2,7 +2,10 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -472,8 +475,57 @@ def test_other_samplers_and_units() -> None:
         privacy.samplers.shuffled_epsilon_lower_bound(
             noise_multiplier=2.0, batches=2, epochs=2, delta=1e-5, adjacency="replace-one"
         ),
+        privacy.samplers.shuffled_epsilon_upper_bound(
+            noise_multiplier=2.0, epochs=2, delta=1e-5, adjacency="replace-one"
+        ),
         privacy.epsilon_bounds(**SETTING, adjacency="replace-one").upper,  # type: ignore[arg-type]
     ]
+
+
+def test_passes_over_shuffled_batches_the_last_of_which_is_short() -> None:
+    """A rate of 300 / 1000 was refused, which nobody had typed."""
+    words = ("--noise-multiplier", "2", "--delta", "1e-5", "--sampling", "shuffled", "--batch-size", "300")
+    found = _json_of_privacy("epsilon", *words, "--train-size", "1000", "--epochs", "3")
+    run: dict[str, Any] = {"noise_multiplier": 2.0, "epochs": 3, "delta": 1e-5}
+    assert found["lower"] == privacy.samplers.shuffled_epsilon_lower_bound(**run, batches=4)
+    assert found["upper"] == privacy.samplers.shuffled_epsilon_upper_bound(**run)
+
+
+@pytest.mark.parametrize(
+    ("words", "exact"),
+    [
+        (
+            ("epsilon", *(["--step", "1.2,0.01024,29", "--step", "0.7,0.01024,30"]), "--delta", "1e-6"),
+            lambda: (
+                privacy.Composition(
+                    [
+                        privacy.Step(noise_multiplier=noise, sampling_rate=0.01024, count=count)
+                        for noise, count in ((1.2, 29), (0.7, 30))
+                    ]
+                )
+                .epsilon(1e-6)
+                .upper
+            ),
+        ),
+        *(
+            (
+                (
+                    "sigma",
+                    "--epsilon",
+                    str(epsilon),
+                    *["--delta", "1e-6", "--sampling-rate", "0.01024", "--steps", "2940"],
+                ),
+                partial(privacy.least_noise_multiplier, epsilon=epsilon, delta=1e-6, sampling_rate=0.01024, steps=2940),
+            )
+            for epsilon in (1, 4)
+        ),
+    ],
+)
+def test_what_is_read_from_a_table_keeps_what_is_proved(words: tuple[str, ...], exact: Callable[[], float]) -> None:
+    """Rounded to the nearest sixth digit, an upper bound stood below the lower one, and noise did not keep its budget."""
+    rows = [line.split("│")[1:3] for line in _run_of_privacy(*words).stdout.splitlines() if line.startswith("│")]
+    shown = next(float(value) for name, value in rows if name.strip() in ("upper", "noise multiplier"))
+    assert exact() <= shown <= exact() * (1 + 1e-8)
 
 
 PASSES = ("--batch-size", "300", "--train-size", "1000", "--epochs", "2.5")

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -752,6 +753,17 @@ def test_one_batch_per_epoch_is_the_gaussian_mechanism() -> None:
     assert 0.995 * privacy.gaussian_epsilon(4.0, 1e-5) <= opposite <= privacy.gaussian_epsilon(4.0, 1e-5)
     by_cells = _shuffled._largest_sum_epsilon(1, 2.0, 1.0, 4, 1e-5)
     assert 0.995 * exact <= by_cells <= exact
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_shuffled_batches_whose_order_is_told_are_one_gaussian_mechanism_an_epoch(adjacency: str) -> None:
+    """Attained by one batch an epoch, and above what the attack on many proves."""
+    run: dict[str, Any] = {"noise_multiplier": 0.8, "epochs": 30, "delta": 1e-6, "adjacency": adjacency}
+    most = privacy.samplers.shuffled_epsilon_upper_bound(**run)
+    told = privacy.epsilon_bounds(noise_multiplier=0.8, sampling_rate=1.0, steps=30, delta=1e-6, adjacency=adjacency)
+    assert told.upper <= most <= told.upper * (1 + 1e-8)
+    assert 0.9 * most <= privacy.samplers.shuffled_epsilon_lower_bound(**run, batches=1) <= most
+    assert privacy.samplers.shuffled_epsilon_lower_bound(**run, batches=98) <= most
 
 
 def test_shuffled_batches_cost_more_than_poisson_batches() -> None:

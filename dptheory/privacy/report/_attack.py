@@ -24,20 +24,20 @@ class AttackRisk:
     replaced: bool = False
 
     def __str__(self) -> str:
-        """In plain words, one sentence per line; all figures are rounded to the attacker's side."""
+        """In plain words, one line of each half; all figures are rounded to the attacker's side."""
         found, right = _percent(self.true_positive_rate_upper), _percent((1.0 + self.advantage_upper) / 2)
         rate = f"{100 * self.false_positive_rate:.3g} %"
         if self.replaced:
             lines = (
-                f"Of the runs on the one record, {rate} are taken for runs on the other.",
-                f"The best attacker then finds at most {found} of the runs on the other.",
-                f"No test of which of two records was used is right more often than {right} of the time, both being as likely.",
+                f"An attacker who takes {rate} of the runs on the one record for runs on the other",
+                f"finds at most {found} of the runs on the other.",
+                f"At even odds, nobody tells which of two records was used in more than {right} of cases.",
             )
         else:
             lines = (
-                f"Of the records that were not in the data, {rate} are accused.",
-                f"The best attacker then finds at most {found} of those that were.",
-                f"No test of one record is right more often than {right} of the time, both answers being as likely.",
+                f"An attacker who accuses {rate} of the records that were not in the data",
+                f"finds at most {found} of those that were.",
+                f"At even odds, nobody tells whether a record was in the data in more than {right} of cases.",
             )
         return "\n".join(lines)
 

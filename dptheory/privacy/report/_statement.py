@@ -23,6 +23,7 @@ from dptheory.privacy._parts import (
 )
 from dptheory.privacy.report._attack import AttackRisk
 
+NOT_STATED = "not stated"
 NEIGHBOURS = {
     "add-remove": "data sets that differ by one record, added or removed",
     "replace-one": "data sets of one size that differ in one record",
@@ -128,7 +129,7 @@ class PrivacyStatement:
             ("Released", self.output),
             ("Data accesses covered", self.covered),
             ("Taken to be public", ", ".join(self.public) or "nothing"),
-            ("Sampler as run", self.sampler),
+            ("Sampler accounted for", self.sampler),
             ("Steps", f"{self.steps}: " + "; ".join(_shown(self.composition)) if self.composition else str(self.steps)),
             ("Accountant", self.accountant),
             (
@@ -154,6 +155,11 @@ class PrivacyStatement:
         lines = [
             f"**The run is ({_number(self.epsilon)}, {self.delta:g})-differentially private** in the central model.",
         ]
+        if self.secure and self.randomness == NOT_STATED:  # of settings, which say nothing of how a loop goes by them
+            lines.append(
+                "Provided that batches are drawn and records clipped as stated below, and that batches and noise come from "
+                "generators that nobody can repeat."
+            )
         if not self.secure:
             lines.append(
                 "It is a simulation: its randomness can be repeated, and the guarantee holds only against those who know neither "
@@ -171,7 +177,7 @@ def privacy_statement(
     adjacency: str | None = None,
     public: tuple[str, ...] = (),
     sampler: str | None = None,
-    randomness: str = "not stated",
+    randomness: str = NOT_STATED,
     secure: bool = True,
     epsilon_if_secure: float | None = None,
     tuning: str = NOT_COUNTED,

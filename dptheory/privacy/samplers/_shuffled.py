@@ -1,4 +1,4 @@
-"""What shuffled batches cost at least: attacks whose success is known exactly."""
+"""What shuffled batches cost: at least, by attacks whose success is known exactly; at most, their order being told."""
 
 import math
 
@@ -70,6 +70,45 @@ def shuffled_epsilon_lower_bound(
         for first, second in ((a, b), (b, a)):
             best = max(best, _largest_sum_epsilon(m, first, second, epochs, delta))
     return best
+
+
+def shuffled_epsilon_upper_bound(
+    *, noise_multiplier: float, epochs: int, delta: float, adjacency: str = "add-remove"
+) -> float:
+    r"""What a run spends at most in whose every epoch each record is in exactly one batch, in whatever order.
+
+    The attacker is told the order. Then an epoch is one Gaussian mechanism, and the run one with
+
+    .. math:: \mu = a \sqrt{\text{epochs}} / \sigma,
+
+    a = 1 for a record against an empty one, 2 for a replaced one. It holds for batches shuffled afresh in each epoch, for an order
+    that is kept, and for batches of any sizes, as long as the order does not depend on the records.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.05, 1000].
+        epochs: 1 to 1000.
+        delta: in [1e-30, 0.99].
+        adjacency: "replace-one", or "add-remove": the record against an empty one that keeps its place.
+
+    Returns:
+        The upper bound, >= 0; what is surely spent of shuffled batches is :func:`shuffled_epsilon_lower_bound`.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    Source: proved in proofs/privacy/other_samplers.md.
+
+    Example: ten epochs, of which at least 9.36 are spent where there are 100 batches.
+        >>> from dptheory.privacy.samplers import shuffled_epsilon_upper_bound
+        >>> round(shuffled_epsilon_upper_bound(noise_multiplier=1.0, epochs=10, delta=1e-5), 2)
+        17.86
+    """
+    sigma = _validate.real("noise_multiplier", noise_multiplier, *NOISE)
+    epochs = _validate.integer("epochs", epochs, 1, MAX_EPOCHS)
+    delta = _validate.real("delta", delta, *DELTA)
+    adjacency = _validate.choice("adjacency", adjacency, ADJACENCIES)
+    moved = max(with_ - without for with_, without in _SHIFTS[adjacency])
+    return gaussian_epsilon(moved * math.sqrt(epochs) / sigma, delta) * (1 + 1e-9)
 
 
 def _largest_sum_epsilon(m: int, first: float, second: float, epochs: int, delta: float) -> float:
