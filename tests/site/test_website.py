@@ -49,6 +49,8 @@ def test_every_guide_with_code_is_a_notebook_of_all_its_code(tmp_path: Path) -> 
         page = (PROOFS / "guides" / f"{path.stem}.md").read_text(encoding="utf-8")
         assert len(code) == page.count("```python\n") + page.count("```sh\n")
         assert len({cell["id"] for cell in cells}) == len(cells)
+        raising = [cell for cell in cells if cell["metadata"].get("tags") == ["raises-exception"]]
+        assert len(raising) == page.count("Traceback (most recent call last):")
 
 
 def test_an_entry_per_attribute_in_the_pages_of_modules() -> None:
