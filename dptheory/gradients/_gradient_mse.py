@@ -6,15 +6,16 @@ deviation of one entry of one example's gradient), sigma = noise multiplier, B =
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients._clipping import gaussian_clip_moments
+from dptheory.gradients._joined import Levels, joined
 from dptheory.gradients._masks import kept_entries
 from dptheory.gradients._quadratic_form import QuadraticForm
 
@@ -24,6 +25,7 @@ _MAX_DIM = 10**9
 _MAX_DRAWS = 10**9
 _MAX_BATCH = 10**12
 _NOTHING = 1e-30  # smaller shares of the largest eigenvalue change no digit
+_MOST_DIFFERENT, _FEWEST_CELLS, _JOINED = 2000, 700, 1e-7
 _METHODS = ("exact", "welch-satterthwaite")
 _TARGETS = np.array([24.0, 3.0, 0.05])
 _GRID = 17
@@ -89,7 +91,8 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, *, method: Metho
     .. math:: E = \int_0^\infty 1 - F(x)^n\, dx
 
     F is the law of the form by contour integration, or with ``method="welch-satterthwaite"`` that of the Gamma variable with the
-    same mean and variance, whose skewness is too small. Equal eigenvalues are grouped.
+    same mean and variance, whose skewness is too small. Equal eigenvalues are grouped. Of more than 2,000 different ones near ones
+    are joined, to a lower and to an upper bound that differ by less than 1e-7 of the mean; it lies half-way.
 
     Args:
         eigenvalues: in [0, 1e70], the largest at least 1e-70, shape (d,).
@@ -112,16 +115,18 @@ def expected_max_quadratic_form(eigenvalues: ArrayLike, n: int, *, method: Metho
     if n == 1:
         return float(eigenvalues.sum())
     scale = float(eigenvalues.max())
-    weights, counts = np.unique(eigenvalues[eigenvalues > _NOTHING * scale], return_counts=True)
-    weights = weights / scale
-    form = QuadraticForm(weights=weights, freedoms=counts.astype(np.float64), noncentralities=np.zeros(weights.size))
+    weights, counts = np.unique(eigenvalues[eigenvalues > _NOTHING * scale] / scale, return_counts=True)
     if method == "welch-satterthwaite":
         # Gamma(k, rate) as a single term p chi2_m: p = sum l^2 / sum l, m = (sum l)^2 / sum l^2
         first, second = float(weights @ counts), float(weights**2 @ counts)
-        form = QuadraticForm(
-            weights=np.array([second / first]), freedoms=np.array([first**2 / second]), noncentralities=np.zeros(1)
-        )
-    return scale * _expected_max(form, n)
+        return scale * _expected_max(np.array([second / first]), np.array([first**2 / second]), n)
+    cells = _FEWEST_CELLS
+    while weights.size > max(_MOST_DIFFERENT, 2 * cells):
+        lower, upper = (_expected_max(*levels, n) for levels in joined(Levels(weights, counts), cells))
+        if upper - lower <= _JOINED * upper:
+            return scale * (lower + upper) / 2
+        cells *= 2
+    return scale * _expected_max(weights, counts, n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,8 +259,9 @@ def clipped_gradient_mse(
     return MseBreakdown(full=error(np.array([grad_norm]), dim), masked=error(norms, kept))
 
 
-def _expected_max(form: QuadraticForm, n: int) -> float:
+def _expected_max(weights: Array, freedoms: NDArray[Any], n: int) -> float:
     """int_0^inf (1 - F(u^2)^n) 2 u du: Gauss-Legendre on three panels, cut where -n log F is near the targets."""
+    form = QuadraticForm(weights=weights, freedoms=freedoms.astype(np.float64), noncentralities=np.zeros(weights.size))
 
     def rarity(u: Array) -> Array:
         """-n log F(u^2)."""

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from dptheory import _validate
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
+from dptheory.gradients._joined import Levels, joined
 
 _STEP = (
     0.28  # of the trapezoidal rule in log t: relative error 2 |Gamma(1 + 2 pi i / step)| < 1e-13 for every exponential
 )
 _SMALL = 1e-3  # below t = _SMALL / max X the series of E[e^(-tX)] to second order is exact to 1e-13
 _CUT = 40.0  # e^-40 is nothing
+_MOST_DIFFERENT, _CELLS, _JOINED = 2000, (700, 2800), 1e-9
+"""Of more different values near ones are joined, to bounds that differ by so much of the mean at most."""
 _NARROW = 1e-290  # beside the largest number: a smaller one would let t overflow
 
 
@@ -66,13 +69,40 @@ def _mean_reciprocal(values: Array, keep: int, shift: float) -> float:
     if keep == 1:
         totals = shift + levels
         return float(np.sum(counts[totals > 0] / totals[totals > 0])) / values.size
+    zeros = int(levels[0] == 0.0)  # a number of their own: 1/X is no convex function of a number that may be 0
+    others = shift + (keep - 2) * float(values.mean())
+    for cells in _CELLS:
+        if levels.size <= max(_MOST_DIFFERENT, 4 * cells):
+            break
+        found = joined(Levels(levels[zeros:], counts[zeros:]), cells, others)
+        lower, upper = (
+            _of_levels(
+                Levels(np.concatenate([levels[:zeros], one.levels]), np.concatenate([counts[:zeros], one.counts])),
+                keep,
+                shift,
+            )
+            for one in found
+        )
+        if upper - lower <= _JOINED * upper:
+            return (lower + upper) / 2
+    return _of_levels(Levels(levels, counts), keep, shift)
+
+
+def _of_levels(numbers: Levels, keep: int, shift: float) -> float:
+    levels, counts = numbers
     law = _SubsetSum(levels, counts, keep, drop_zero=shift == 0.0 and levels[0] == 0.0 and int(counts[0]) >= keep)
-    smallest = shift + (float(levels[1]) if law.drop_zero else float(np.sort(values)[:keep].sum()))
-    largest = shift + float(np.sort(values)[-keep:].sum())
+    smallest = shift + (float(levels[1]) if law.drop_zero else _first(levels, counts, keep))
+    largest = shift + _first(levels[::-1], counts[::-1], keep)
     first, last = math.log(_SMALL / largest), math.log(_CUT / smallest)
     points = np.exp(first + _STEP * np.arange(math.ceil((last - first) / _STEP) + 1))
     total = float(sum(t * math.exp(-t * shift) * law.transform(t) for t in points))
     return _STEP * (total + _left_of(float(points[0]), law.moments(shift)))
+
+
+def _first(levels: Array, counts: NDArray[np.intp], keep: int) -> float:
+    """The sum of the first numbers."""
+    before = np.cumsum(counts) - counts
+    return float(np.clip(keep - before, 0, counts) @ levels)
 
 
 def _left_of(first: float, moments: tuple[float, float, float]) -> float:

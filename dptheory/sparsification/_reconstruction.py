@@ -16,7 +16,7 @@ from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import kept_entries, mean_reciprocal
 
-_MAX_DIM = 10**6
+_MAX_DIM = 10**7
 _MAX_ROWS = 10**12
 _MAX_MASKS = 200_000
 
@@ -43,10 +43,11 @@ def expected_error(vector: ArrayLike, *, drop_rate: float, noise_std: float) -> 
 
     .. math:: E[X^{-1}; X > 0] = \int_0^\infty E[e^{-tX}; X > 0]\,dt
 
-    Relative error under 1e-9; about a second for 1e4 distinct values of k_j^2.
+    Relative error under 1e-9. Of more than 2,000 different values of k_j^2 near ones are joined, to a lower and to an upper bound
+    that differ by less than that; where a few entries are kept that fails, and 1e5 values take some ten seconds.
 
     Args:
-        vector: the constraint vector, shape (dim,), 1 <= dim <= 1e6, not all zero; the non-zero entries within a factor of 1e140.
+        vector: the constraint vector, shape (dim,), 1 <= dim <= 1e7, not all zero; the non-zero entries within a factor of 1e140.
         drop_rate: sparsification rate r in [0, 1); dim * (1 - drop_rate) must be an integer >= 1.
         noise_std: standard deviation of the noise on one entry of the gradient, >= 0.
 
@@ -165,7 +166,7 @@ def reconstruction_errors(
         E[(X/\sigma^2 + 1/\sigma_x^2)^{-1}], \qquad X = |m * k|^2
 
     Args:
-        vector: k, shape (dim,), 1 <= dim <= 1e6, not all zero; the non-zero entries within a factor of 1e140.
+        vector: k, shape (dim,), 1 <= dim <= 1e7, not all zero; the non-zero entries within a factor of 1e140.
         drop_rate: r in [0, 1); dim * (1 - r) must be an integer >= 1.
         noise_std: standard deviation sigma of the noise on one entry, > 0.
         prior_std: standard deviation of x that the Bayes attacker knows, > 0.

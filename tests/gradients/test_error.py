@@ -15,6 +15,7 @@ from scipy.stats import chi2
 
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse, noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
+from dptheory.gradients._joined import Levels, joined
 from tests.named import by_name
 
 # The largest of n quadratic forms and the error of the released gradient, against closed forms and second methods
@@ -370,3 +371,40 @@ def test_it_clips_as_clip_does() -> None:
     assert (
         posterior_freeze(rows, clip_norm=1.5, keep=7).mean == gradients.clip(rows, clip_norm=1.5).mean(axis=0)
     ).all()
+
+
+# --- Near numbers joined
+
+
+def test_joined_numbers_bound_convex_symmetric_functions_from_both_sides() -> None:
+    rng = np.random.default_rng(5)
+    for cells in (1, 3, 20):
+        numbers = np.sort(rng.exponential(size=200).round(2) + 0.01)
+        levels = Levels(*np.unique(numbers, return_counts=True))
+        lower, upper = joined(levels, cells)
+        for found in (lower, upper):
+            assert found.counts.sum() == 200 and (np.diff(found.levels) > 0).all()
+            assert found.levels @ found.counts == pytest.approx(numbers.sum(), rel=1e-13)
+        assert lower.levels.size <= cells + 1 and upper.levels.size <= 3 * (cells + 1)
+        # majorisation: the sum of the largest k, for every k
+        largest = [np.cumsum(np.sort(np.repeat(found.levels, found.counts))[::-1]) for found in (lower, levels, upper)]
+        assert (largest[0] <= largest[1] + 1e-11).all() and (largest[1] <= largest[2] + 1e-11).all()
+
+
+@pytest.mark.parametrize("n", [2, 10**9])
+def test_the_maximum_with_joined_eigenvalues_is_that_of_all(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    eigenvalues = np.random.default_rng(6).exponential(size=2500)
+    monkeypatch.setattr(_gradient_mse, "_FEWEST_CELLS", 100)
+    monkeypatch.setattr(_gradient_mse, "_JOINED", 1e-4)
+    few = gradients.expected_max_quadratic_form(eigenvalues, n)
+    monkeypatch.setattr(_gradient_mse, "_MOST_DIFFERENT", 10**9)
+    every = gradients.expected_max_quadratic_form(eigenvalues, n)
+    assert 0 < abs(few / every - 1) <= 1e-4
+
+
+def test_a_million_different_eigenvalues() -> None:
+    eigenvalues = np.random.default_rng(7).random(10**6)
+    # nearly normal: E max of two is mean + deviation / sqrt(pi)
+    deviation = math.sqrt(2 * float(np.square(eigenvalues).sum()))
+    found = gradients.expected_max_quadratic_form(eigenvalues, 2)
+    assert found - eigenvalues.sum() == pytest.approx(deviation / math.sqrt(math.pi), rel=1e-4)

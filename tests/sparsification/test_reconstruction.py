@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptheory import sparsification
-from dptheory.gradients import kept_entries, mean_reciprocal
+from dptheory.gradients import _subset_sums, kept_entries, mean_reciprocal
 from dptheory.sparsification import AttackError, bayes_error, error_lower_bound, expected_error
 from tests.refused import refused
 
@@ -404,3 +404,16 @@ def test_operations_scale_with_every_size(dim: int, basis: int, samples: int, gr
     assert (doubled.power_method, doubled.projection) == (8 * found.power_method, 4 * found.projection)
     once = sparsification.projection_operations(dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients)
     assert found.power_method == repeats * once.power_method
+
+
+@pytest.mark.parametrize(("zeros", "keep", "shift"), [(0, 1500, 0.0), (0, 40, 0.5), (1600, 1500, 0.0)])
+def test_joined_values_give_the_mean_of_all(
+    zeros: int, keep: int, shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.concatenate([np.zeros(zeros), np.random.default_rng(8).standard_normal(3000) ** 2])
+    monkeypatch.setattr(_subset_sums, "_CELLS", (60,))
+    monkeypatch.setattr(_subset_sums, "_JOINED", 1e-4)
+    few = mean_reciprocal(values=values, keep=keep, shift=shift)
+    monkeypatch.setattr(_subset_sums, "_MOST_DIFFERENT", 10**9)
+    every = mean_reciprocal(values=values, keep=keep, shift=shift)
+    assert 0 < abs(few / every - 1) <= 1e-4
