@@ -344,6 +344,15 @@ def test_where_it_was_looked_for() -> None:
         "small setting",
         "paper's setting",
     )
+    unsaid = (*SAME, Compared(what="epochs", here="15", there="not printed"))
+    settings = [
+        where(unsaid, 69.4),
+        where(unsaid, 69.3),
+        where(unsaid),
+        where((*OTHER, *unsaid), 75.0),
+        where(unsaid[-1:], 75.0),
+    ]
+    assert settings == ["paper's setting", *4 * ["small setting"]]
     nothing = Answer(reason="needs a GPU", compared=OTHER)
     assert (nothing.state, nothing.setting, nothing.in_words) == ("not run", None, "not run")
     assert Answer(findings=(_finding("holds"),), compared=OTHER).in_words == "seen, small setting"

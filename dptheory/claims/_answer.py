@@ -20,6 +20,8 @@ FAILS = "fails"
 
 POINTS_BELOW = 2.0
 """A baseline that is more points than that below the paper's makes a setting small, whatever else it has in common."""
+NOT_PRINTED = "not printed"
+"""Of a part of a setting that the paper does not say: it is a choice, and the paper's if its baseline is reached with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ class Compared:
 
     Attributes:
         what: "network", "epochs", "data".
-        here, there: in words; equal where the setting is the paper's.
+        here, there: in words; equal where the setting is the paper's, or "not printed" there.
     """
 
     what: str
@@ -217,13 +219,25 @@ class Answer:
     def setting(self) -> str | None:
         """Where it was looked for: "paper's setting" or "small setting"; None where nothing was run.
 
-        It is the paper's where network, epochs and data are, and the baseline is no more than two points below the paper's.
+        It is the paper's where network, epochs and data are, and the baseline is no more than two points below the paper's. Where
+        the paper does not print one of them, there has to be a baseline, and it must not be below the paper's.
+
+        Example: epochs that the paper does not print are its own if they reach its baseline.
+            >>> from dptheory.claims import Answer, Baseline, Compared, Measured
+            >>> parts = (("data", "MNIST", "MNIST"), ("epochs", "15", "not printed"))
+            >>> compared = tuple(Compared(what=what, here=here, there=there) for what, here, there in parts)
+            >>> one = Measured(quantity="gap", values=(0.05,), relation="above 0", outcome="holds")
+            >>> reached, missed = (Baseline(what="DP-SGD", here=here, there=83.2) for here in (83.2, 83.1))
+            >>> [Answer(measured=(one,), compared=compared, baseline=b).setting for b in (reached, missed, None)]
+            ["paper's setting", 'small setting', 'small setting']
         """
         if self.state == NOT_RUN:
             return None
-        same = bool(self.compared) and all(one.here == one.there for one in self.compared)
-        weaker = self.baseline is not None and self.baseline.above < -POINTS_BELOW
-        return PAPERS_SETTING if same and not weaker else SMALL_SETTING
+        printed = [one for one in self.compared if one.there != NOT_PRINTED]
+        chosen = len(printed) < len(self.compared)
+        reached = not chosen if self.baseline is None else self.baseline.above >= (0.0 if chosen else -POINTS_BELOW)
+        same = bool(printed) and all(one.here == one.there for one in printed)
+        return PAPERS_SETTING if same and reached else SMALL_SETTING
 
     @property
     def in_words(self) -> str:

@@ -259,6 +259,7 @@ CALLS: Calls = {
     "dptheory.training.networks.wrn_16_4": [dear(seed=0)],
     "dptheory.training.networks.scattering_cnn": [dear(seed=0)],
     "dptheory.training.networks.scattering_linear": [dear(seed=0)],
+    "dptheory.training.networks.scattering_small_cnn": [dear(seed=0)],
     "dptheory.training.networks.linear_probe": [dear(seed=0, features=12, bias=True)],
     "dptheory.training.data.load": [dear(name="excerpt", train=False)],
     "dptheory.training.runs.build_model": [call(name="linear-probe", features=_FEATURES, seed=0)],

@@ -43,6 +43,7 @@ from tests.training import sgd
         (networks.wrn_16_4, 2_748_890, (3, 32, 32)),
         (networks.scattering_cnn, 187_210, networks.SCATTERED_SHAPE),
         (networks.scattering_linear, 155_530, networks.SCATTERED_SHAPE),
+        (networks.scattering_small_cnn, 33_066, (81, 8, 8)),
         (networks.linear_probe, 40_970, (4096,)),
     ],
 )
@@ -124,6 +125,12 @@ def on_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) @ p[4].T + p[5]
 
 
+def on_small_features(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    x = torch.tanh(functional.conv2d(x, p[0], p[1], stride=2, padding=1))
+    x = torch.tanh(functional.conv2d(x, p[2], p[3], padding=1))
+    return linear(p[6:], torch.tanh(linear(p[4:6], x)))
+
+
 def perceptron(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return linear(p[2:], linear(p[:2], x).clamp_min(0))
 
@@ -142,6 +149,7 @@ def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         (networks.wrn_16_4, wide_16, (3, 32, 32)),
         (networks.scattering_cnn, on_features, (243, 8, 8)),
         (networks.scattering_linear, linear, (243, 8, 8)),
+        (networks.scattering_small_cnn, on_small_features, (81, 8, 8)),
         (networks.linear_probe, linear, (4096,)),
     ],
 )

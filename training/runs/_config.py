@@ -25,6 +25,7 @@ MODELS = (
     "wrn-16-4",
     "scattering-cnn",
     "scattering-linear",
+    "scattering-small-cnn",
     "linear-probe",
 )
 """Networks that a configuration can name."""
@@ -35,7 +36,7 @@ SAMPLINGS = ("poisson", "partition", "random allocation")
 AUGMENTATIONS = {"none": None, "crops": CropsAndFlips(flips=False), "crops-and-flips": CropsAndFlips()}
 """Ways to draw a view of an image: crops of the image with four zeros on every side; mirror images too."""
 MOST_VIEWS = 1024
-WITHOUT_PIXELS = ("scattering-cnn", "scattering-linear")
+WITHOUT_PIXELS = ("scattering-cnn", "scattering-linear", "scattering-small-cnn")
 """Networks that take features which are worked out once for every image."""
 NO_RUNS = ("studies", "answers", "instruments")
 """Folders and files of ``configs`` that hold no runs."""
@@ -102,7 +103,8 @@ class RunConfig:
     Args:
         data: "excerpt", "fashion-mnist", "mnist" or "cifar-10"; or a file of one's own records, "private.npz", as
             :func:`own_records` reads it, where ``test_features`` and ``test_labels`` judge the run.
-        model: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+        model: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear",
+            "scattering-small-cnn" or
             "linear-probe"; or one's own network, "mynetwork.py:build", as :func:`own_network` reads it.
         epochs: passes over the data, in (0, 1e9]: epochs * N / batch_size steps, rounded, at least 1.
         batch_size: expected size of the Poisson batches, 1 to N.

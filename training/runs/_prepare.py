@@ -31,9 +31,15 @@ from dptheory.training.engine import (
     SecureBatches,
     attach,
 )
-from dptheory.training.networks import SCATTERING_INPUT, scattering_features, small_tanh_cnn, standardise_weights
+from dptheory.training.networks import (
+    IMAGE_SHAPE,
+    SCATTERING_INPUT,
+    scattering_features,
+    small_tanh_cnn,
+    standardise_weights,
+)
 from dptheory.training.runs import _build
-from dptheory.training.runs._config import AUGMENTATIONS, OptimizerConfig, RunConfig
+from dptheory.training.runs._config import AUGMENTATIONS, WITHOUT_PIXELS, OptimizerConfig, RunConfig
 from dptheory.training.runs._own import is_file, is_own, own_network, own_records
 
 # --- Scattering coefficients of a data set, computed once per machine and kept beside the data
@@ -360,14 +366,15 @@ def _inputs(config: RunConfig, images: Images) -> Images:
     """The images as the model takes them: standardised, and scattering coefficients for the networks on them."""
     if config.inputs == "standardised":
         images = standardised(images)
-    if config.model not in ("scattering-cnn", "scattering-linear"):
+    if config.model not in WITHOUT_PIXELS:
         return images
-    if images.pixels.shape[1:] != SCATTERING_INPUT:
-        shape = tuple(images.pixels.shape[1:])
-        raise ValueError(
-            f"model {config.model!r} takes images of shape {SCATTERING_INPUT}, got {config.data!r}: {shape}"
-        )
-    return Images(images.name, kept_features(images.pixels), images.labels)
+    wanted, pixels = IMAGE_SHAPE if config.model == "scattering-small-cnn" else SCATTERING_INPUT, images.pixels
+    shape = tuple(pixels.shape[1:])
+    if shape != wanted:
+        raise ValueError(f"model {config.model!r} takes images of shape {wanted}, got {config.data!r}: {shape}")
+    if wanted == IMAGE_SHAPE:  # a border of background, as scattering is of 32 x 32 pixels here
+        pixels = nn.functional.pad(pixels, (2, 2, 2, 2), value=float(pixels.min()))
+    return Images(images.name, kept_features(pixels), images.labels)
 
 
 def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
@@ -396,6 +403,7 @@ _MODELS: dict[str, Callable[[int], nn.Module]] = {
     "wrn-16-4": networks.wrn_16_4,
     "scattering-cnn": networks.scattering_cnn,
     "scattering-linear": networks.scattering_linear,
+    "scattering-small-cnn": networks.scattering_small_cnn,
 }
 _SECOND_MOMENT = 0.999
 """Of Adam, as torch has it."""
@@ -405,7 +413,8 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
     """The network called ``name``, at its starting weights.
 
     Args:
-        name: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear" or
+        name: "small-cnn", "tempered-cnn", "mlp", "dp-cnn", "resnet20", "wrn-16-4", "scattering-cnn", "scattering-linear",
+            "scattering-small-cnn" or
             "linear-probe".
         features: entries of one input, for the linear probe, 1..1e9; with 3,072 the small CNN is that for 3 x 32 x 32 images.
         seed: of the starting weights, 0 to 2^64 - 1.

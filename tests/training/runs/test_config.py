@@ -404,6 +404,7 @@ def test_networks() -> None:
         "wrn-16-4": networks.wrn_16_4,
         "scattering-cnn": networks.scattering_cnn,
         "scattering-linear": networks.scattering_linear,
+        "scattering-small-cnn": networks.scattering_small_cnn,
     }  # fmt: skip
     for name, kind in kinds.items():
         found, wanted = runs.build_model(name, features=3, seed=7).state_dict(), kind(7).state_dict()

@@ -115,6 +115,14 @@ def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(
         _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), wrong)
 
 
+def test_the_small_scattering_network_takes_grey_images_with_a_border_of_background() -> None:
+    few = Images("mnist", torch.arange(2.0 * 28 * 28).view(2, 1, 28, 28) - 1.0, torch.tensor([3, 4]))
+    found = _prepare._inputs(tiny_config(data="mnist", model="scattering-small-cnn", inputs="unit"), few)
+    framed = torch.full((2, 1, 32, 32), -1.0)
+    framed[:, :, 2:-2, 2:-2] = few.pixels
+    assert torch.equal(found.pixels, scattering_features(framed)) and found.pixels.shape == (2, 81, 8, 8)
+
+
 def test_noise_is_the_least_that_the_budget_affords_to_six_decimals() -> None:
     config = tiny_config(noise_multiplier=None, epsilon=2.0)
     found, exact = (

@@ -698,6 +698,7 @@ GREY, COLOUR, FEATURES = (1, 28, 28), (3, 32, 32), (243, 8, 8)
 INPUTS = {
     "small-cnn": GREY, "linear-probe": GREY, "dp-cnn": COLOUR, "resnet20": COLOUR, "wrn-16-4": COLOUR,
     "scattering-cnn": FEATURES, "scattering-linear": FEATURES,
+    "scattering-small-cnn": (81, 8, 8),
 }  # fmt: skip
 
 
