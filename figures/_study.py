@@ -36,11 +36,14 @@ class StudyFigure:
 
     @property
     def message(self) -> str:
-        """How many differences are negative, positive or undecided by their interval."""
+        """What the study asks, in bold on its page, and how many differences are negative, positive or undecided by their interval."""
+        page = Path(__file__).parents[1] / "proofs" / "results" / f"{self.study}.md"
+        asked = page.read_text(encoding="utf-8").split("**")[1]
         rows = STUDIES[self.study]
         lost, gained = sum(row["high"] < 0 for row in rows), sum(row["low"] > 0 for row in rows)
         open_ = len(rows) - lost - gained
-        return f"Of {len(rows)} differences {lost or 'none'} lie below zero, {gained or 'none'} above, {open_ or 'none'} undecided"
+        counts = f"{lost or 'none'} {'lies' if lost == 1 else 'lie'} below zero, {gained or 'none'} above, {open_ or 'none'} undecided"
+        return f"{asked} Of {len(rows)} differences {counts}"
 
     def data(self) -> Data:
         """Mean difference, its 95 % interval, the mean at the best epoch and the ends of the forecast, by comparison."""

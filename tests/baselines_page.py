@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE = RESULTS / "baselines.md"
 DECLARED: Mapping[str, Any] = tomllib.loads((RESULTS / "baselines.toml").read_text(encoding="utf-8"))
 DELTA = 1e-5
-"""Of every number on the page, printed and ours."""
+"""Of every number on the page, but for RS, which prints none."""
 PLANNED = "[plan](plan.md)"
 INPUTS = {
     "pixels": "pixels",

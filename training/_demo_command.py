@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dptheory.training.planning import Choice
 
-_DIM, _KEEP, _DRAWS = 500, 50, 100_000
+_DIM, _KEEP, _DRAWS = 500, 50, 40_000
 _EPSILON, _DELTA = 3.0, 1e-5
 _PLAN_SECONDS = 5.0
 _CHECKED = ("gip.fig1", "rf.lem2", "gip.order", "gip.mse_t0", "rs.appF")
@@ -142,7 +142,7 @@ def _recommendation() -> str:
     choice = _planned()
     return "\n".join(
         [
-            f"   A linear model on 2,000 images, epsilon {_EPSILON:g}: {choice.pilots} pilots on public images say",
+            f"   A linear model on 2,000 images of 14 x 14 pixels, epsilon {_EPSILON:g}: {choice.pilots} pilots on public images say",
             f"     batches of {choice.batch_size}, {choice.epochs:g} epochs, clip norm {choice.clip_norm:.3g}, noise multiplier "
             f"{choice.noise_multiplier:.3g}, learning rate {choice.learning_rate:.3g} ({choice.schedule})",
             f"     expected accuracy: {choice.expected.low:.0%} to {choice.expected.high:.0%}",
@@ -153,6 +153,7 @@ def _recommendation() -> str:
 
 def _planned() -> "Choice":
     from torch import nn
+    from torch.nn.functional import avg_pool2d
     from torch.utils.data import TensorDataset
 
     from dptheory.training._randomness import seeded
@@ -161,14 +162,15 @@ def _planned() -> "Choice":
 
     images = standardised(load(name="excerpt", train=False))
     return plan(
-        seeded(0, lambda: nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(14 * 14, 10))),
-        TensorDataset(images.pixels, images.labels),
+        seeded(0, lambda: nn.Sequential(nn.Flatten(), nn.Linear(14 * 14, 10))),
+        TensorDataset(avg_pool2d(images.pixels, 2), images.labels),
         num_examples=2000,
         epsilon=_EPSILON,
         delta=_DELTA,
         max_epochs=20.0,
+        average=0.0,
         seconds=_PLAN_SECONDS,
-        effort=Effort(spread=12, guided=12, short=30, kept=6, middle=60, finalists=3, whole=120),
+        effort=Effort(spread=8, guided=8, short=20, kept=6, middle=40, finalists=2, whole=40),
     )
 
 

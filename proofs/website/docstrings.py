@@ -27,8 +27,12 @@ def readable(lines: list[str]) -> list[str]:
         The new lines.
     """
     out: list[str] = []
-    example = math = False
+    example = math = typed = False
     for line in _one_name_each(lines):
+        prompt = line.lstrip().startswith(">>>")
+        if example and prompt and not typed:
+            out.append("")  # else it would go on with the text above it
+        typed = bool(line.strip()) and (typed or prompt)
         found = _ONE_LINE.fullmatch(line)
         math = line.startswith(".. math::") or (math and (not line.strip() or line.startswith(" ")))
         if found and found[1] == "Example":
@@ -37,7 +41,8 @@ def readable(lines: list[str]) -> list[str]:
         elif found:
             out += ["", "Source:", f"    {_escaped(found[2])}"]
         else:
-            out.append(line.removeprefix("    ") if example else line if math else _escaped(line))
+            line = line.removeprefix("    ") if example else line
+            out.append(line if math or typed else _escaped(line))
     return out
 
 

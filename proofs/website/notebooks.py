@@ -17,8 +17,15 @@ def notebook(page: str) -> dict[str, Any]:
     for block in _BLOCK.finditer(page):
         cells += _text(page[at : block.start()])
         source = _typed(block[2]) if block[1] == "python" else f"%%bash\n{block[2]}"
+        tags = ["raises-exception"] if "Traceback (most recent call last):" in block[2] else []  # the guide shows it
         cells.append(
-            {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": source.rstrip("\n")}
+            {
+                "cell_type": "code",
+                "metadata": {"tags": tags},
+                "execution_count": None,
+                "outputs": [],
+                "source": source.rstrip("\n"),
+            }
         )
         at = block.end()
     for number, cell in enumerate(cells := [*cells, *_text(page[at:])]):

@@ -18,6 +18,7 @@ proofs/guides/trust
 proofs/guides/audit
 proofs/guides/calculators
 proofs/guides/checks
+proofs/guides/several_machines
 proofs/guides/from_0_2
 proofs/planning
 proofs/practice

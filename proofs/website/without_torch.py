@@ -20,8 +20,8 @@ from sphinx.util.typing import ExtensionMetadata
 _EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
-PACKAGES = tuple(one.partition(">")[0] for one in _EXTRAS["train"])
-"""What the extra brings; each package has its module's name."""
+PACKAGES = {one.partition(">")[0].replace("-", "_") for one in _EXTRAS["train"] + _EXTRAS["accountants"]} - {"jinja2"}
+"""The modules that the extra brings, but for Jinja's, which Sphinx itself needs."""
 
 
 class _Anything(type):

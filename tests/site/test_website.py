@@ -49,6 +49,8 @@ def test_every_guide_with_code_is_a_notebook_of_all_its_code(tmp_path: Path) -> 
         page = (PROOFS / "guides" / f"{path.stem}.md").read_text(encoding="utf-8")
         assert len(code) == page.count("```python\n") + page.count("```sh\n")
         assert len({cell["id"] for cell in cells}) == len(cells)
+        raising = [cell for cell in cells if cell["metadata"].get("tags") == ["raises-exception"]]
+        assert len(raising) == page.count("Traceback (most recent call last):")
 
 
 def test_an_entry_per_attribute_in_the_pages_of_modules() -> None:
@@ -60,3 +62,9 @@ def test_an_entry_per_attribute_in_the_pages_of_modules() -> None:
     assert readable(docstring)[:12] == [
         *docstring[:7], "    low: ends,", "        of both.", "    high: ends,", "        of both.", r"    p: of a \* b, c: d.",
     ]  # fmt: skip
+
+
+def test_text_within_an_example_stands_apart_from_the_code_below_it() -> None:
+    """Else Sphinx reads the code as text, and two stars in it as the start of bold letters."""
+    docstring = ["Example: one.", "    >>> 1 * 1", "    1", "", "    Two * two:", "    >>> f(**g)", "    4"]
+    assert readable(docstring)[3:-1] == ["one.", "", "", ">>> 1 * 1", "1", "", r"Two \* two:", "", ">>> f(**g)", "4"]
