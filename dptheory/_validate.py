@@ -99,6 +99,14 @@ def bounded(name: str, value: ArrayLike) -> Array:
     return array
 
 
+def vector(name: str, value: ArrayLike) -> Array:
+    """``value`` as an array of one axis with at least one entry and sizes of at most 1e70."""
+    array = bounded(name, value)
+    if array.ndim != 1 or array.size == 0:
+        raise ArgumentError(name, "be a vector with at least one entry", value, got=f"shape {array.shape}")
+    return array
+
+
 def scale(name: str, value: ArrayLike) -> Array:
     """``value`` as a float array of zeros and sizes whose squares, products and 1e9-fold sums neither over- nor underflow."""
     array = _floats(name, value)

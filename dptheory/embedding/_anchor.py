@@ -12,8 +12,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._alike import run_around
-from dptheory._arrays import Array
+from dptheory._arrays import Array, run_around
 from dptheory.errors import ArgumentError
 
 _ORTHONORMAL = 1e-8

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
-from dptheory._alike import run_around
-from dptheory._arrays import Array
+from dptheory._arrays import Array, run_around
 from dptheory.errors import ArgumentError
 
 _MAX_STEPS = 10**5

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptheory import _validate, _vectors
+from dptheory import _arrays, _validate
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 
@@ -111,7 +111,7 @@ def expected_masked_inner(first: ArrayLike, second: ArrayLike, *, drop_rate: flo
         >>> expected_masked_inner([1.0, 2.0], [3.0, 4.0], drop_rate=0.5)
         5.5
     """
-    u, v = _vectors.as_vector("first", first), _vectors.as_vector("second", second)
+    u, v = _validate.vector("first", first), _validate.vector("second", second)
     if u.shape != v.shape:
         raise ArgumentError("second", f"have the shape {u.shape} of first", v.shape)
     return kept_entries(dim=u.size, drop_rate=drop_rate) / u.size * float(u @ v)
@@ -137,9 +137,9 @@ def mask_norm_bounds(vector: ArrayLike, *, drop_rate: float) -> NormBounds:
         >>> bounds.lower, round(bounds.upper, 4)
         (2.5, 3.5355)
     """
-    array = _vectors.as_vector("vector", vector)
+    array = _validate.vector("vector", vector)
     x = kept_entries(dim=array.size, drop_rate=drop_rate) / array.size
-    size = _vectors.norm(array)
+    size = _arrays.norm(array)
     return NormBounds(lower=x * size, upper=math.sqrt(x) * size)
 
 

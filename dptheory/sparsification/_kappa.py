@@ -13,8 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from dptheory import _validate, _vectors
-from dptheory._alike import run_around
+from dptheory import _arrays, _validate
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 from dptheory.gradients import all_masks, gaussian_clip_moments, kept_entries, random_masks, symmetric_clip_lower_bound
@@ -360,7 +359,7 @@ def best_rate(
     place = min(range(len(rising)), key=lambda one: rising[one][0])
     log_bound, _, chosen = rising[place]
     rounding = _ROUNDING * max(1.0, abs(log_bound)) if math.isfinite(log_bound) else 0.0
-    first, last = run_around(np.array([least <= log_bound + rounding for _, least, _ in rising]), place)
+    first, last = _arrays.run_around(np.array([least <= log_bound + rounding for _, least, _ in rising]), place)
     return replace(chosen, first_rate=rising[first][2].drop_rate, last_rate=rising[last][2].drop_rate)
 
 
@@ -388,10 +387,10 @@ class _Problem:
 
     @classmethod
     def of(cls, gradient: ArrayLike, clip: float, deviation: ArrayLike, z: float) -> "_Problem":
-        w = _vectors.as_vector("gradient", gradient)
+        w = _validate.vector("gradient", gradient)
         clip = _validate.size("clip_norm", clip)
         z = _validate.real("deviation_share", z, _SMALLEST_Z, 1.0, ends="[)")
-        size = _vectors.norm(w)
+        size = _arrays.norm(w)
         if size == 0.0:
             raise ArgumentError("gradient", "not be zero, where kappa is undefined", gradient)
         if size < _validate.SMALLEST:
