@@ -12,7 +12,7 @@ import typer
 
 import dptheory.cli
 from dptheory import cli
-from dptheory._rounding import rounded_up
+from dptheory._rounding import for_json, rounded_up
 from dptheory.claims import bibtex, ledger_markdown, page_markdown
 
 PRINTS = {
@@ -20,6 +20,7 @@ PRINTS = {
     (page_markdown.__name__,),
     ("claims", bibtex.__name__),
     (rounded_up.__name__,),
+    (for_json.__name__,),
 }
 """Forms of a result, and of a number."""
 OF_SEVERAL_KINDS = {

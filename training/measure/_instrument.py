@@ -290,7 +290,9 @@ def residual_rank(arms: Arms) -> float:
 
 
 QUANTITIES: dict[str, Callable[[Arms], float]] = {
-    name: one for name, one in inspect.getmembers(sys.modules[__name__], inspect.isfunction) if not name.startswith("_")
+    name: one
+    for name, one in inspect.getmembers(sys.modules[__name__], inspect.isfunction)
+    if not name.startswith("_") and one.__module__ == __name__
 }
 """The functions above by name; an instrument says which of them it measures."""
 

@@ -93,10 +93,7 @@ def shuffled_epsilon_upper_bound(
     Returns:
         The upper bound, >= 0; what is surely spent of shuffled batches is :func:`shuffled_epsilon_lower_bound`.
 
-    Raises:
-        ValueError: an argument outside its range.
-
-    Source: proved in proofs/privacy/other_samplers.md.
+    Source: proved in proofs/privacy/other_samplers.md; on RF, section 4, and RS, Appendix K, which train so (rf.shuffle).
 
     Example: ten epochs, of which at least 9.36 are spent where there are 100 batches.
         >>> from dptheory.privacy.samplers import shuffled_epsilon_upper_bound

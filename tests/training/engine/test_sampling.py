@@ -676,7 +676,7 @@ def gep() -> m.Mechanism:
 
 
 _NOISE, _BATCHES, _ORDER = "_noise.normal", "_sampling.random_", "dataloader.random_"
-_MASKS, _RANKING, _LABELS = "_randomness.random_", "_randomness.randn", "_anchor_gradients.randint"
+_MASKS, _RANKING, _LABELS = "_randomness.random_", "_randomness.randn", "_subspace.randint"
 
 
 @pytest.mark.parametrize(

@@ -751,7 +751,7 @@ def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monk
     operations behind it, and sizes along the way that are at most 1,000 times its norm.
     """
     monkeypatch.setattr(_prepare, "load", tiny_load)
-    data = "excerpt" if INPUTS[name] == GREY else "cifar-10"
+    data = "cifar-10" if INPUTS[name] in (COLOUR, FEATURES) else "excerpt"
     run = _prepare.prepare(tiny_config(model=name, data=data, grad_sample_mode=mode), torch.device("cpu"))
     run.model.double()
     run.train = Images(data, run.train.pixels.double(), run.train.labels)

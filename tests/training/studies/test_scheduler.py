@@ -42,7 +42,7 @@ def test_without_dask_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
 @needs_dask
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "no address"])
 def test_without_a_scheduler_one_line_says_so(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setattr("dptheory.cli._checking._SECONDS", 1)
+    monkeypatch.setattr("dptheory.cli._cluster._SECONDS", 1)
     done = CliRunner().invoke(app, ["check", "gip.mse_t0", "--scheduler", address])
     assert done.exit_code == 2 and done.stderr.splitlines()[-1].startswith("Error: scheduler ")
 
