@@ -16,7 +16,8 @@ def rounded_down(value: float, digits: int = 3) -> str:
 
 
 def _rounded(value: float, digits: int, way: str) -> str:
-    return f"{float(Context(prec=digits, rounding=way).create_decimal(Decimal(repr(float(value))))):.{digits}g}"
+    found = float(Context(prec=digits, rounding=way).create_decimal(Decimal(repr(float(value)))))
+    return f"{found:.{max(digits, 6)}g}"  # 124000 in three digits, not 1.24e+05
 
 
 def for_json(value: Any) -> Any:

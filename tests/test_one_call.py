@@ -12,13 +12,14 @@ import typer
 
 import dptheory.cli
 from dptheory import cli
-from dptheory._rounding import for_json, rounded_up
+from dptheory._rounding import for_json, rounded_down, rounded_up
 from dptheory.claims import bibtex, ledger_markdown, page_markdown
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
     (page_markdown.__name__,),
     ("claims", bibtex.__name__),
+    (rounded_down.__name__,),
     (rounded_up.__name__,),
     (for_json.__name__,),
 }

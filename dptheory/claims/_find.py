@@ -146,11 +146,16 @@ def _turn(match: Match) -> int:
     return _WORST_FIRST.index(match.verdict) if match.verdict in _WORST_FIRST else 0
 
 
+def _best_fit(entry: _Entry, unit: Words) -> float:
+    """Weight of the best text that has the word; 0 where it stands nowhere."""
+    return max((weight * _fit(unit, text) for weight, text in entry.fields), default=0.0)
+
+
 def _score(entry: _Entry, units: list[Words], query: str) -> float:
     """Sum over the words of the weight of the best text that has them; 0 where one stands nowhere."""
     total = _EXACTLY if query in entry.exact else 0.0
     for unit in units:
-        best = max((weight * _fit(unit, text) for weight, text in entry.fields), default=0.0)
+        best = _best_fit(entry, unit)
         if best == 0.0:
             return 0.0
         total += best
@@ -162,13 +167,15 @@ def _score(entry: _Entry, units: list[Words], query: str) -> float:
 
 def _partial_score(entry: _Entry, units: list[Words], rarity: list[float]) -> float:
     """The same where words may be missing, each counted by its rarity; 0 where more than half of them are."""
-    best = [max((weight * _fit(unit, text) for weight, text in entry.fields), default=0.0) for unit in units]
-    return sum(map(float.__mul__, best, rarity)) if 2 * sum(one > 0 for one in best) >= len(units) else 0.0
+    best = [_best_fit(entry, unit) for unit in units]
+    if 2 * sum(one > 0 for one in best) < len(units):
+        return 0.0
+    return sum(one * rare for one, rare in zip(best, rarity, strict=True))
 
 
 def _rarity(unit: Words) -> float:
     """Logarithm of the share of entries that have the word, negated."""
-    having = sum(any(_fit(unit, text) for _, text in entry.fields) for entry in _index())
+    having = sum(_best_fit(entry, unit) > 0 for entry in _index())
     return math.log(len(_index()) / max(having, 1))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from dptheory._rounding import rounded_down, rounded_up
 from dptheory.cli._common import cell, console_for_output, parse_seed, user_errors
 from dptheory.cli._privacy_options import of_epochs
 from dptheory.files import require_writable
@@ -96,7 +97,8 @@ def _show(one: "Comparison") -> None:
         )
     console = console_for_output()
     how = "in ball arithmetic" if one.certified else "in doubles"
-    console.print(f"Epsilon is from {one.lower:.10g} to {one.upper:.10g} ({how}).", highlight=False)
+    lower, upper = rounded_down(one.lower, 10), rounded_up(one.upper, 10)
+    console.print(f"Epsilon is from {lower} to {upper} ({how}).", highlight=False)
     console.print(table)
 
 

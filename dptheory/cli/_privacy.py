@@ -70,7 +70,6 @@ def show_epsilon(
         require_picture(given.plot)
         run = given.differing(**others)
         if run is not None:
-            given.warn_of_certified(run)
             _show_bounds("Epsilon", run.epsilon(delta, certified=given.certified), given, run=run, delta=delta)
             return _privacy_curve(given.plot, run, delta=delta)
         if given.sampling == SHUFFLED or any(value is not None for value in others.values()):
@@ -93,7 +92,6 @@ def show_delta(given: Given, epsilon: Epsilon) -> None:
         require_picture(given.plot)
         run = given.differing()
         if run is not None:
-            given.warn_of_certified(run)
             _show_bounds("Delta", run.delta(epsilon, certified=given.certified), given, run=run, epsilon=epsilon)
             return _privacy_curve(given.plot, run, epsilon=epsilon)
         found = accounting.delta_bounds(**given.run, epsilon=epsilon, **_how(given))

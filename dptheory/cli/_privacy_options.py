@@ -98,15 +98,6 @@ class Given:
         steps = [f"{name.replace('_', ' ')} {value:.10g}" for name, value in told.items()]
         return ", ".join([*spent, f"neighbours {self.neighbours}", self.sampling, *steps])
 
-    def warn_of_certified(self, run: "Composition") -> None:
-        """Say what an enclosure of many kinds of steps takes, before it begins."""
-        kinds = len(run.parts)
-        if self.certified and kinds > _FEW_KINDS:
-            minutes = math.ceil(kinds * _SECONDS_A_KIND / 60)
-            typer.echo(
-                f"{kinds} kinds of steps: certified, some {minutes} min; fewer pieces by --step are quicker", err=True
-            )
-
     @property
     def neighbours(self) -> str:
         """Of a run that is not of a file."""
@@ -175,6 +166,16 @@ class Given:
         Raises:
             ValueError: both are given, a text that is no step, or an option that does not go with it.
         """
+        run = self._of_kinds(instead)
+        kinds = 0 if run is None else len(run.parts)
+        if self.certified and kinds > _FEW_KINDS:  # said before it begins, as it may take an hour
+            minutes = math.ceil(kinds * _SECONDS_A_KIND / 60)
+            typer.echo(
+                f"{kinds} kinds of steps: certified, some {minutes} min; fewer pieces by --step are quicker", err=True
+            )
+        return run
+
+    def _of_kinds(self, instead: dict[str, object]) -> "Composition | None":
         from dptheory import privacy
 
         if not self.step and self.composition is None:

@@ -194,7 +194,8 @@ class LoopAudit:
         verdict = "is not refuted" if self.stands else refuted
         proof = self.proof
         lines = [
-            f"epsilon {self.epsilon:g} at delta {self.delta:g} {verdict}: at least {self.epsilon_lower:.2f} is proved, "
+            f"epsilon {self.epsilon:g} at delta {self.delta:g} {verdict}: "
+            f"at least {math.floor(100 * self.epsilon_lower) / 100:.2f} is proved, "
             f"at confidence {proof.confidence:g}",
             f"{proof.hits} of {proof.guesses} guesses of {proof.canaries} canaries are right ({proof.method}); "
             f"all of them right would have proved {self.epsilon_most:.2f}",

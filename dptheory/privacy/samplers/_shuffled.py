@@ -1,6 +1,7 @@
 """What shuffled batches cost: at least, by attacks whose success is known exactly; at most, their order being told."""
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory.privacy._accountant import epsilon_bounds
 from dptheory.privacy._bounds import DELTA, NOISE
 from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
 from dptheory.privacy.methods.lattice._epsilon import attained_epsilon
@@ -100,12 +102,9 @@ def shuffled_epsilon_upper_bound(
         >>> round(shuffled_epsilon_upper_bound(noise_multiplier=1.0, epochs=10, delta=1e-5), 2)
         17.86
     """
-    sigma = _validate.real("noise_multiplier", noise_multiplier, *NOISE)
     epochs = _validate.integer("epochs", epochs, 1, MAX_EPOCHS)
-    delta = _validate.real("delta", delta, *DELTA)
-    adjacency = _validate.choice("adjacency", adjacency, ADJACENCIES)
-    moved = max(with_ - without for with_, without in _SHIFTS[adjacency])
-    return gaussian_epsilon(moved * math.sqrt(epochs) / sigma, delta) * (1 + 1e-9)
+    told: dict[str, Any] = {"noise_multiplier": noise_multiplier, "delta": delta, "adjacency": adjacency}
+    return epsilon_bounds(**told, sampling_rate=1.0, steps=epochs).upper
 
 
 def _largest_sum_epsilon(m: int, first: float, second: float, epochs: int, delta: float) -> float:
