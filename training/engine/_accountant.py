@@ -495,7 +495,9 @@ class PrivacyAccountant:
         if self._releases or self._epoch:
             return False  # the composition alone knows of them
         sums_alone = not any(cost.selection for cost in spent) and all(cost.noise_multiplier > 0 for cost in spent)
-        if sums_alone and self._sums_fit(spent, epsilon, lambda horizon: _sums(spent, self.sampling_rate, delta, horizon)):
+        if sums_alone and self._sums_fit(
+            spent, epsilon, lambda horizon: _sums(spent, self.sampling_rate, delta, horizon)
+        ):
             return True
         if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
             return True

@@ -620,9 +620,13 @@ def test_epsilon_is_the_bound_at_any_delta(monkeypatch: Patch) -> None:
 
 
 def test_whether_a_step_fits(monkeypatch: Patch) -> None:
-    """By the Renyi curves, or else by the first of some horizons; that one is remembered."""
+    """By the noisy sums, by the Renyi curves, or else by the first of some horizons; that one is remembered."""
     kept = PrivacyAccountant(RATE)
     kept.limit(epsilon=2.0, delta=DELTA)
+    monkeypatch.setattr(_accountant, "_renyi_bound", lambda *a: math.inf)
+    monkeypatch.setattr(_accountant, "_sums", lambda *a: 2.0 if a[3] <= 6 else math.inf)
+    assert kept._fits(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5}), 2.0, DELTA) and kept._horizon == 6
+    monkeypatch.setattr(_accountant, "_sums", lambda *a: math.inf)
     kept._horizon, kept._block = 3, 2
     asked: list[int] = []
     spent = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5})
