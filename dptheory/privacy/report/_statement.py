@@ -69,7 +69,7 @@ class PrivacyStatement:
         >>> from dptheory.privacy import Composition, Step, privacy_statement
         >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
         >>> print(privacy_statement(composition=run, delta=1e-5).markdown().splitlines()[2])
-        **The run is (3.35, 1e-05)-differentially private** in the central model.
+        **The run is (3.34141, 1e-05)-differentially private** in the central model.
     """
 
     mechanism: str
