@@ -84,17 +84,23 @@ class Synthetic:
         )
 
     def records(self, seed: int) -> tuple[Tensor, Tensor]:
-        """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions."""
+        """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions.
+
+        Images are smooth: their energies, and what tells classes apart, lie in the low frequencies, where a convolution sees them.
+        """
         generator = torch.Generator().manual_seed(seed)
         dim = math.prod(self.shape)
-        spread = (1.0 + torch.arange(dim, dtype=torch.float32)).rsqrt()  # energies that fall like 1/j, as those of images do
+        spread = (
+            1.0 + torch.arange(dim, dtype=torch.float32)
+        ).rsqrt()  # energies that fall like 1/j, as those of images do
         spread = spread / spread.square().mean().sqrt()
         labels = torch.arange(self.count) % self.classes
-        centres = torch.randn(self.classes, dim, generator=generator) * _SEPARATION / math.sqrt(dim)
+        centres = torch.randn(self.classes, dim, generator=generator) * _SEPARATION / math.sqrt(dim) * spread
         noise = torch.randn(self.count, dim, generator=generator)
-        place = _by_frequency(self.shape) if len(self.shape) > 2 else torch.randperm(dim, generator=generator)
-        features = ((centres[labels] + noise / _NOISE_SCALE) * spread)[:, place].reshape(self.count, *self.shape)
-        if len(self.shape) > 2:  # images are smooth, and what a convolution learns from is
+        image = len(self.shape) > 2
+        place = _by_frequency(self.shape) if image else torch.randperm(dim, generator=generator)
+        features = ((centres[labels] + noise) * spread)[:, place].reshape(self.count, *self.shape)
+        if image:
             features = torch.from_numpy(scipy.fft.idctn(features.numpy(), axes=(-2, -1), norm="ortho"))
         features = features / features.square().mean().sqrt() * self.scale
         mixed = torch.randperm(self.count, generator=generator)
@@ -108,7 +114,7 @@ def _by_frequency(shape: tuple[int, ...]) -> Tensor:
     return squares.expand(*shape).flatten().argsort(stable=True).argsort()
 
 
-_SEPARATION, _NOISE_SCALE = 4.0, 1.0
+_SEPARATION = 5.0
 Public = Dataset[Any] | Shipped | Synthetic
 
 
