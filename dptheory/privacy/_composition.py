@@ -52,6 +52,11 @@ _KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep, RandomAllocati
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
+_epsilon_of, _delta_of, _certified_epsilon, _certified_delta = (
+    functools.lru_cache(maxsize=512)(bounds)
+    for bounds in (methods.epsilon_of, methods.delta_of, certified_epsilon, certified_delta)
+)
+"""What has been asked of a run is remembered: reports ask twice."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +177,11 @@ class Composition:
             4.3772
         """
         delta = valid_delta(delta)
-        found = _epsilon(
-            self.parts, directions_of(self, direction), delta, _validate.flag("certified", certified), valid_rtol(rtol)
-        )
+        directions, rtol = directions_of(self, direction), valid_rtol(rtol)
+        if _validate.flag("certified", certified):
+            found = _certified_epsilon(plain(self.parts), directions, delta)
+        else:
+            found = self._sound(_epsilon_of(plain(self.parts), directions, delta, rtol))
         return EpsilonBounds(
             lower=float(found.lower),
             estimate=float(found.lower + found.upper) / 2,
@@ -205,14 +212,20 @@ class Composition:
             0.1269
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-        found = _delta(
-            self.parts,
-            directions_of(self, direction),
-            epsilon,
-            _validate.flag("certified", certified),
-            valid_rtol(rtol),
-        )
+        directions, rtol = directions_of(self, direction), valid_rtol(rtol)
+        if _validate.flag("certified", certified):
+            found = _certified_delta(plain(self.parts), directions, epsilon)
+        else:
+            found = self._sound(_delta_of(plain(self.parts), directions, epsilon, rtol))
         return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=found.method)
+
+    def _sound(self, found: Found) -> Found:
+        """Two methods that contradict each other are an error of ours, and no number is reported."""
+        if found.lower > found.upper:
+            raise ArithmeticError(
+                f"lower bound {found.lower!r} above upper bound {found.upper!r}: please report {self.parts!r}"
+            )
+        return found
 
     def advantage(self, *, certified: bool = False) -> ProbabilityBounds:
         """Bounds of the largest true positive rate less false positive rate of any attack on one record: delta(0).
@@ -486,27 +499,6 @@ def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Cur
         return 1 - gamma + gamma * found.lower, 1 - gamma + gamma * found.upper
 
     return bounds
-
-
-@functools.lru_cache(maxsize=512)
-def _epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float, certified: bool, rtol: float) -> Found:
-    if certified:
-        return certified_epsilon(plain(parts), directions, delta)
-    return _sound(methods.epsilon_of(plain(parts), directions, delta, rtol), parts)
-
-
-@functools.lru_cache(maxsize=512)
-def _delta(parts: Parts, directions: tuple[Direction, ...], epsilon: float, certified: bool, rtol: float) -> Found:
-    if certified:
-        return certified_delta(plain(parts), directions, epsilon)
-    return _sound(methods.delta_of(plain(parts), directions, epsilon, rtol), parts)
-
-
-def _sound(found: Found, parts: Parts) -> Found:
-    """Two methods that contradict each other are an error of ours, and no number is reported."""
-    if found.lower > found.upper:
-        raise ArithmeticError(f"lower bound {found.lower!r} above upper bound {found.upper!r}: please report {parts!r}")
-    return found
 
 
 def epsilon_bounds(
