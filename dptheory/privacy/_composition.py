@@ -14,16 +14,16 @@ from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
+    DELTA,
     DIRECTIONS,
     NOISE,
+    NONE,
     RTOL,
     SAMPLINGS,
     Direction,
     EpsilonBounds,
     Found,
     ProbabilityBounds,
-    valid_delta,
-    valid_rtol,
 )
 from dptheory.privacy._noise_scale import least_scale
 from dptheory.privacy._parts import (
@@ -186,7 +186,7 @@ class Composition:
             lower=float(found.lower),
             estimate=float(found.lower + found.upper) / 2,
             upper=float(found.upper),
-            method=found.method,
+            method=_named(found),
         )
 
     def delta(
@@ -217,7 +217,7 @@ class Composition:
             found = _certified_delta(plain(self.parts), directions, epsilon)
         else:
             found = self._sound(_delta_of(plain(self.parts), directions, epsilon, rtol))
-        return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=found.method)
+        return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=_named(found))
 
     def _sound(self, found: Found) -> Found:
         """Two methods that contradict each other are an error of ours, and no number is reported."""
@@ -427,6 +427,32 @@ class Composition:
             lines = (1.0 - highs)[:, None] - gammas[:, None] * alphas.ravel()[None, :]
             found.append(np.maximum(lines.max(axis=0), 0.0))
         return np.asarray(np.minimum.reduce(found).reshape(alphas.shape))
+
+
+def _named(found: Found) -> str:
+    """The methods that gave both ends."""
+    return found.above if found.below in (found.above, NONE) else f"{found.below}, {found.above}"
+
+
+def valid_delta(delta: float) -> float:
+    """In the accountant's range; the error for another probability says which bound still holds."""
+    try:
+        return _validate.real("delta", delta, *DELTA)
+    except ArgumentError as error:
+        try:
+            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+        except ValueError:
+            raise error from None
+        if number > DELTA[1]:
+            raise error.retold(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise error.retold(
+            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
+        ) from None
+
+
+def valid_rtol(rtol: float) -> float:
+    """A relative width."""
+    return _validate.real("rtol", rtol, 0.0, 1.0, ends="()")
 
 
 def directions_of(run: Composition, direction: str) -> tuple[Direction, ...]:

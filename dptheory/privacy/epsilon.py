@@ -56,7 +56,7 @@ import functools
 import math
 from collections.abc import Callable
 
-from dptheory.privacy._bounds import ADDED, CHANCE, GRID, RENYI, RTOL, Direction, Found, Unresolved
+from dptheory.privacy._bounds import ADDED, CHANCE, GRID, NONE, RENYI, RTOL, Direction, Found, Unresolved
 from dptheory.privacy._parts import (
     BlackBox,
     FixedSizeStep,
@@ -75,7 +75,7 @@ from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import Gaussian, OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
-from dptheory.privacy.methods._method import Method
+from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
@@ -204,17 +204,21 @@ def _asked(
         return Found(0.0, 0.0, Gaussian.name, Gaussian.name)
     if delta is not None and chance(values) <= delta:
         return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
-    found = Found(0.0, 1.0 if delta is None else math.inf)
+    found = [(Bracket(0.0, 1.0 if delta is None else math.inf), NONE)]
     for method in value_methods(rtol, schedule=len(values) > MOST_KINDS):
         if not method.serves(values, direction):
             continue
         bracket = (
             method.delta(values, direction, epsilon) if delta is None else method.epsilon(values, direction, delta)
         )
-        found = found.with_lower(bracket.lower, method.name).with_upper(bracket.upper, method.name)
-        if bracket.settled or found.upper <= LEAST:
+        found.append((bracket, method.name))
+        if bracket.settled or bracket.upper <= LEAST:
             break
-    return found
+    (below, name_below), (above, name_above) = (
+        max(found, key=lambda one: one[0].lower),
+        min(found, key=lambda one: one[0].upper),
+    )
+    return Found(below.lower, above.upper, name_below, name_above)
 
 
 def _only_values(parts: Parts) -> bool:

@@ -470,7 +470,10 @@ class Product:
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
             return 0.0  # M(0), M(-1) <= 1
-        return sum(step.count * _quick(step, c, widest_shift(step, c)).upper_log_moment for step in self.steps)
+        total = 0.0
+        for step in self.steps:
+            total += step.count * _quick(step, c, widest_shift(step, c)).upper_log_moment
+        return total
 
     def at(self, c: float) -> AtLine:
         return _ProductAt(self.steps, c, _rules(self.steps, c))
@@ -691,7 +694,10 @@ def output(step: StepLoss, loss: float) -> float:
 
 
 def _rules(steps: Losses, c: float) -> tuple[MomentRule, ...]:
-    return tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps)
+    rules: list[MomentRule] = []
+    for step in steps:
+        rules.append(moment_rule(step, c, widest_shift(step, c)))
+    return tuple(rules)
 
 
 @functools.lru_cache(maxsize=32)
@@ -723,7 +729,8 @@ def lower_shift(step: StepLoss, c: float, u: float) -> float | None:
 def _ladder(step: StepLoss, c: float) -> tuple[float, float, int]:
     """The deviation of the tilted loss, the height of the highest line, and the lowest rung whose line has not too many nodes."""
     widest = widest_shift(step, c)
-    at = nodes(step, c, widest, _FEW_DIGITS)
+    walls = _Walls(envelope(step, c, 0.0), envelope(step, c, widest), envelope(step, c, 2 * widest))
+    at = _nodes(step, walls, envelope(step, 0.0, widest), widest, _FEW_DIGITS)
     affordable = math.floor(_RUNGS * math.log2(max(1.0, _MOST_LOWER / (at.last - at.first))))
     return math.sqrt(real_moments(step, c).curvature), widest, affordable
 
@@ -934,9 +941,13 @@ def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:
     s = c + 1j * h * np.arange(plan.count + 1)
     log_terms, log_errors = plan.moments.terms(h, plan.count)
     log_terms = log_terms + smoothing / 2 * s * (s + 1)
-    aliases = tuple((c, log_chernoff(measure, c) + smoothing / 2 * c * (c + 1)) for c in plan.wings)
+    aliases = []
+    for wing in plan.wings:
+        aliases.append((wing, log_chernoff(measure, wing) + smoothing / 2 * wing * (wing + 1)))
     products = plan.moments.size * (plan.count + 1)
-    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, measure.left_out, products)
+    return Line(
+        c, h, smoothing, log_terms, log_errors, tuple(aliases), log_tail, log_density_tail, measure.left_out, products
+    )
 
 
 def _uncut(measure: Product, c: float) -> Product:
