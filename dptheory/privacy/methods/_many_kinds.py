@@ -20,8 +20,8 @@ from dptheory.privacy.methods.saddle._brackets import (
     Lines,
     SaddleLine,
     bins,
+    direction_epsilon,
     ends_around,
-    epsilon_of,
     nearly_alike,
 )
 from dptheory.privacy.methods.saddle._line import line_at, saddle_at, step_losses
@@ -62,7 +62,7 @@ class ManyKindsLine:
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         lower, upper = 0.0, math.inf
         try:
-            about = sum(epsilon_of(step_losses(_guide(steps), direction), delta)) / 2
+            about = sum(direction_epsilon(_guide(steps), delta=delta, direction=direction)) / 2
             for _ in range(_TURNS):
                 lines = _lines(steps, direction, about)
                 if about == 0.0 and lines.delta_bracket(0.0)[1] <= delta:
