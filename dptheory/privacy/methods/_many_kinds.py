@@ -15,11 +15,16 @@ from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine, bins, nearly_alike
-from dptheory.privacy.methods.saddle._delta import Lines
-from dptheory.privacy.methods.saddle._epsilon import ends_around, epsilon_of
-from dptheory.privacy.methods.saddle._line import line_at
-from dptheory.privacy.methods.saddle._points import saddle_at, step_losses
+from dptheory.privacy.methods.saddle._brackets import (
+    MOST_KINDS,
+    Lines,
+    SaddleLine,
+    bins,
+    direction_epsilon,
+    ends_around,
+    nearly_alike,
+)
+from dptheory.privacy.methods.saddle._line import line_at, saddle_at, step_losses
 from dptheory.privacy.methods.saddle._schedule import schedule
 
 _MOST_RATES = 256
@@ -57,7 +62,7 @@ class ManyKindsLine:
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         lower, upper = 0.0, math.inf
         try:
-            about = sum(epsilon_of(step_losses(_guide(steps), direction), delta)) / 2
+            about = sum(direction_epsilon(_guide(steps), delta=delta, direction=direction)) / 2
             for _ in range(_TURNS):
                 lines = _lines(steps, direction, about)
                 if about == 0.0 and lines.delta_bracket(0.0)[1] <= delta:

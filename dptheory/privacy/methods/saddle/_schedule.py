@@ -14,8 +14,8 @@ import numpy as np
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods.saddle._moments import ELEMENTARY, HALF, Complexes, Reals, StepLoss, log_mixture
-from dptheory.privacy.methods.saddle._points import Losses, total_moments
+from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Reals, StepLoss, log_mixture
+from dptheory.privacy.methods.saddle._line import Losses, total_moments
 
 _NATS = 46.0
 """Of the exponent of the trapezoid rule's error."""
