@@ -27,7 +27,7 @@ NOISE, STEPS, EPOCHS, DELTA = (0.5, 20.0), (1, 10_000), (1, 1000), (1e-15, 0.1)
 _ORDER, _BEYOND = 8, 20.0
 """Points that a mass is spread on; nats below delta at which outputs are left out."""
 _CELLS = (2**15, 2**16), (2**17, 2**18)
-_CLOSE, _ENOUGH, _ROUNDING = 1e-6, 1e-3, 1e-9
+_CLOSE, _ENOUGH, _ROUNDING = 1e-4, 1e-3, 1e-9
 """Relative errors of delta: where no finer lattice is asked, where a setting counts as decided, and what rounding may do."""
 _NOTHING = 1e-16
 """A mass below it is the transform's rounding."""
@@ -90,11 +90,11 @@ def check(law: str, setting: dict[str, Any]) -> Checked:
     start = time.process_time()
     found = epsilon_bounds(**setting)
     seconds = time.process_time() - start
-    below, above, error = math.nan, math.nan, math.inf
+    ends = found.lower, found.upper
     for coarse, fine in _CELLS:
-        (below, first), (above, second) = (_both(law, setting, end, coarse, fine) for end in (found.lower, found.upper))
-        error = max(first, second)
-        if error <= _CLOSE and _finding(found.lower, below, above, error) == "inside":
+        below, above, error = _deltas(law, setting, ends, coarse, fine)
+        finding = _finding(found.lower, below, above, error)
+        if error <= _CLOSE and finding == "inside":
             break
     return Checked(
         law=law,
@@ -106,7 +106,7 @@ def check(law: str, setting: dict[str, Any]) -> Checked:
         below=below,
         above=above,
         error=error,
-        finding=_finding(found.lower, below, above, error),
+        finding=finding,
     )
 
 
@@ -116,24 +116,30 @@ def _finding(lower: float, below: float, above: float, error: float) -> str:
     return "missed" if above > 1 + error or (lower > 0.0 and below < 1 - error) else "inside"
 
 
-def _both(law: str, setting: dict[str, Any], epsilon: float, coarse: int, fine: int) -> tuple[float, float]:
-    """delta(epsilon) over the setting's, and about how far it is off."""
+def _deltas(
+    law: str, setting: dict[str, Any], ends: tuple[float, float], coarse: int, fine: int
+) -> tuple[float, float, float]:
+    """delta at both ends over the setting's, and about how far they are off."""
     if law == "full batch":
         mu = math.sqrt(setting["steps"]) / setting["noise_multiplier"]
-        return float(gaussian_delta(mu, epsilon) / setting["delta"]), _ROUNDING
+        below, above = (float(gaussian_delta(mu, end) / setting["delta"]) for end in ends)
+        return below, above, _ROUNDING
     of = poisson_law if law == "poisson" else allocation_law
     count = setting["steps"] // setting.get("steps_per_epoch", 1)
     given = setting.get("direction")
-    found = []
-    for cells in (coarse, fine):
-        parts = [
-            composed_delta(of(setting, direction, epsilon, cells), count, epsilon, cells)
-            for direction in ([given] if given else ["remove", "add"])
-        ]
-        found.append((max(value for value, _ in parts), max(noise for _, noise in parts)))
-    (rough, _), (value, noise) = found
-    error = (4 * abs(value - rough) + noise) / setting["delta"] + _ROUNDING
-    return value / setting["delta"], error if math.isfinite(error) else math.inf
+    rough, found = (
+        np.max(
+            [
+                composed_deltas(of(setting, direction, ends[1], cells), count, ends, cells)
+                for direction in ([given] if given else ["remove", "add"])
+            ],
+            axis=0,
+        )
+        / setting["delta"]
+        for cells in (coarse, fine)
+    )
+    error = 4 * float(np.abs(found - rough)[:2].max()) + float(found[2]) + _ROUNDING
+    return float(found[0]), float(found[1]), error if math.isfinite(error) else math.inf
 
 
 def gaussian_delta(mu: float, epsilon: float) -> Any:
@@ -187,30 +193,35 @@ def allocation_law(setting: dict[str, Any], direction: str, epsilon: float, cell
     return sign * np.log(total / steps), np.log(sums[kept]) + tilt * total + log_scale
 
 
-def composed_delta(law: Law, count: int, epsilon: float, cells: int) -> tuple[float, float]:
-    """delta(epsilon) of ``count`` independent losses, and what the transform's rounding may do to it."""
+def composed_deltas(law: Law, count: int, ends: tuple[float, float], cells: int) -> Reals:
+    """delta of ``count`` independent losses at two epsilons near each other, and what the transform's rounding may do to them."""
     loss, log_masses = law
-    if epsilon >= count * float(loss.max()):
-        return 0.0, 0.0
+    epsilon = ends[1]
+    if ends[0] >= count * float(loss.max()):
+        return np.zeros(3)
     tilt = _tilt(loss, log_masses, epsilon / count)
     masses, log_moment = _tilted(loss, log_masses, tilt)
     mean = float(masses @ loss)
     spread = math.sqrt(count * float(masses @ (loss - mean) ** 2))
     spacing = (float(np.ptp(loss[masses > 1e-2 * _NOTHING / count])) + 24 * spread) / cells
-    if not spacing > 0.0:
-        return math.nan, math.inf
-    first = round((epsilon - count * mean) / spacing)  # the lattice's origin is such that epsilon lies on it
-    if not -cells // 2 <= first < cells // 2:
-        return math.nan, math.inf
-    places = np.arange(first, cells // 2)
-    origin = (epsilon - first * spacing) / count
+    # the lattice's origin is such that epsilon lies on it
+    places = (epsilon - count * mean) / spacing if spacing > 0.0 else math.inf
+    if not abs(places) < cells // 2 - 1:
+        return np.array([math.nan, math.nan, math.inf])
+    origin = (epsilon - round(places) * spacing) / count
     sums = np.fft.irfft(_power(np.fft.rfft(_spread(loss - origin, masses, spacing, cells)), count), cells)
-    over = spacing * (places - first)
-    kernel = np.exp(-tilt * over) * -np.expm1(-over)
-    # the kernel has a kink at epsilon: Euler and Maclaurin's first term
-    value = float(sums[places % cells] @ kernel) + spacing / 12 * float(sums[first % cells])
-    scale = math.exp(count * log_moment - tilt * epsilon)
-    return value * scale, 3 * _NOTHING * float(kernel.sum()) * scale
+    found = []
+    for end in ends:
+        first = max(round(places) - math.floor((epsilon - end) / spacing), -cells // 2)
+        kept = np.arange(first, cells // 2)
+        over = np.maximum((kept - round(places)) * spacing + (epsilon - end), 0.0)
+        kernel = np.exp(-tilt * over) * -np.expm1(-over)
+        # the kernel has a kink at its end: Euler and Maclaurin's first term
+        share = over[0] / spacing
+        kink = spacing * (share**2 - share + 1 / 6) / 2 * float(sums[first % cells])
+        scale = math.exp(count * log_moment - tilt * end)
+        found.append((float(sums[kept % cells] @ kernel) + kink) * scale)
+    return np.array([*found, 3 * _NOTHING * float(kernel.sum()) * scale])
 
 
 def _normal(reach: float, shift: float, nodes: int) -> Law:
