@@ -17,7 +17,7 @@ from dptheory.privacy.methods._closed_forms import participation_delta
 from dptheory.privacy.methods.gaussian._bracket import gaussian_bracket
 from dptheory.privacy.methods.saddle._line import MOST, Line, line_at
 from dptheory.privacy.methods.saddle._measures import Product, bands, law, least_point, log_chernoff, output, split
-from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cut, saddle_at
+from dptheory.privacy.methods.saddle._points import LEFT_OUT, Losses, Saddle, cut, saddle_at, total_of
 
 WIDEST = RTOL
 """Largest width of a bracket of delta, relative."""
@@ -185,7 +185,7 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
 
 
 def rough_saddle(steps: Losses, epsilon: float) -> Saddle:
-    return saddle_at(cut(steps, -25.0), epsilon)
+    return saddle_at(total_of(cut(steps, -25.0)), epsilon)
 
 
 def guessed_log_delta(steps: Losses, epsilon: float) -> float:
@@ -275,7 +275,7 @@ def whole_line(steps: Losses, epsilon: float, most: int = MOST) -> Line:
     for nats in (LEFT_OUT, LEFT_OUT / 2):  # nearer cuts leave less of what delta has to be told from
         for _ in range(_CUTS):
             kept = cut(steps, log_delta, nats)
-            line = line_at(law(kept), saddle_at(kept, epsilon), most)
+            line = line_at(law(kept), saddle_at(total_of(kept), epsilon), most)
             low, high = line.delta_bracket(epsilon)
             if line.smoothing > 0 and low == 0.0:
                 return line  # the law hardly decays: another cut does not help

@@ -26,7 +26,7 @@ from dptheory.privacy.methods.saddle._delta import (
 )
 from dptheory.privacy.methods.saddle._line import line_at
 from dptheory.privacy.methods.saddle._measures import law
-from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, saddle_for
+from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, saddle_for, total_of
 
 _FEW = 4096  # nodes while searching
 _SEARCH = 16
@@ -112,12 +112,12 @@ def _search(steps: Losses, delta: float, largest: float) -> float:
     log_delta = math.log(delta)
     kept = cut(steps, log_delta)
     low, high = 0.0, largest
-    epsilon = max(saddle_for(kept, log_delta).epsilon, 0.0)
+    epsilon = max(saddle_for(total_of(kept), log_delta).epsilon, 0.0)
     if epsilon >= high:
         epsilon = 0.999 * high
     blind = 0
     for _ in range(_SEARCH):
-        line = line_at(law(kept), saddle_at(kept, epsilon), _FEW)
+        line = line_at(law(kept), saddle_at(total_of(kept), epsilon), _FEW)
         below, above = line.delta_bracket(epsilon)
         # neither of both: taken as a lower end of the search
         low, high = (low, min(high, epsilon)) if above < delta else (max(low, epsilon), high)

@@ -15,7 +15,7 @@ import numpy as np
 from dptheory.privacy._bounds import Unresolved
 from dptheory.privacy.methods.saddle._moment_rule import MomentRule, moment_rule, nodes, widest_shift
 from dptheory.privacy.methods.saddle._moments import ELEMENTARY, HALF, Complexes, Reals, StepLoss, real_moments
-from dptheory.privacy.methods.saddle._points import Losses, Saddle, log_peak, total_moments
+from dptheory.privacy.methods.saddle._points import Losses, Saddle, log_peak, total_of
 
 _RUNGS = 2
 """Lower lines lie this many to a halving, so that neighbouring nodes share one."""
@@ -49,9 +49,6 @@ class Measure(Protocol):
     """A positive measure of the sum of the losses, of mass at most 1."""
 
     @property
-    def steps(self) -> Losses: ...
-
-    @property
     def left_out(self) -> float:
         """Bound of the probability that the cuts leave out."""
 
@@ -72,7 +69,7 @@ class Product:
     left_out: float
 
     def about(self, c: float) -> float:
-        return total_moments(self.steps, c).value
+        return total_of(self.steps)(c).value
 
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
@@ -90,10 +87,6 @@ class Difference:
     usual: Losses
     rare: Losses
     left_out: float
-
-    @property
-    def steps(self) -> Losses:
-        return self.rare
 
     def about(self, c: float) -> float:
         return self._log([real_moments(step, c).value for step in self.usual + self.rare])

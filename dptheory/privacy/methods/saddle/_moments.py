@@ -91,20 +91,26 @@ class StepLoss(Loss):
 
 
 def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
-    """log Lambda(z) for t |Im z| <= pi / 2, without cancellation near Lambda = 1."""
-    q = step.sampling_rate
-    exponent = step.shift * z - step.shift**2 / 2
-    if q == 1.0:
+    """log Lambda(z) for t |Im z| <= pi / 2."""
+    return log_mixed(step.sampling_rate, step.shift * z - step.shift**2 / 2)
+
+
+def log_mixed(rate: float | Reals, exponent: Complexes) -> Complexes:
+    """log(1 - q + q exp(exponent)) for |Im exponent| <= pi / 2, without cancellation near 0; rates are broadcast."""
+    exponent = np.broadcast_to(exponent, np.broadcast_shapes(np.shape(rate), exponent.shape))
+    if np.all(rate == 1.0):
         return exponent
     large = exponent.real > 30.0
-    small = (exponent.real < -0.5) & (q > 0.5)
-    found = _log1p(np.asarray(q * np.expm1(np.where(large | small, 0.0, exponent))))
+    whole = rate == np.ones_like(exponent.real)
+    small = (exponent.real < -0.5) & (rate > 0.5) & ~whole
+    found = _log1p(np.asarray(rate * np.expm1(np.where(large | small | whole, 0.0, exponent))))
     if large.any():
-        beyond = exponent[large]
-        found[large] = beyond + (math.log(q) + _log1p(np.asarray((1.0 - q) / q * np.exp(-beyond))))
+        q, beyond = np.broadcast_to(rate, exponent.shape)[large], exponent[large]
+        found[large] = beyond + (np.log(q) + _log1p(np.asarray((1.0 - q) / q * np.exp(-beyond))))
     if small.any():
+        q = np.broadcast_to(rate, exponent.shape)[small]
         found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
-    return found
+    return np.where(whole, exponent, found)
 
 
 def _log1p(w: Complexes) -> Complexes:

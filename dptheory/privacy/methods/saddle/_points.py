@@ -12,6 +12,8 @@ from dptheory.privacy._parts import Steps
 from dptheory.privacy.methods.saddle._moments import Moments, StepLoss, real_moments
 
 Losses = tuple[StepLoss, ...]
+Total = Callable[[float], Moments]
+"""The moments of the sum of all losses, at a real s."""
 
 _FAR = 700.0
 LEFT_OUT = 30.0
@@ -30,11 +32,16 @@ def step_losses(steps: Steps, direction: Direction) -> Losses:
     )
 
 
-def total_moments(steps: Losses, s: float) -> Moments:
-    parts = [(step.count, real_moments(step, s)) for step in steps]
-    return Moments(
-        sum(n * m.value for n, m in parts), sum(n * m.slope for n, m in parts), sum(n * m.curvature for n, m in parts)
-    )
+def total_of(steps: Losses) -> Total:
+    def total(s: float) -> Moments:
+        parts = [(step.count, real_moments(step, s)) for step in steps]
+        return Moments(
+            sum(n * m.value for n, m in parts),
+            sum(n * m.slope for n, m in parts),
+            sum(n * m.curvature for n, m in parts),
+        )
+
+    return total
 
 
 def log_peak(c: float) -> float:
@@ -59,26 +66,26 @@ def cut(steps: Losses, log_delta: float, nats: float = LEFT_OUT) -> Losses:
     return tuple(step.with_cut(log_left_out) for step in steps)
 
 
-def saddle_at(steps: Losses, epsilon: float) -> Saddle:
-    origin = total_moments(steps, 0.0)
+def saddle_at(total: Total, epsilon: float) -> Saddle:
+    origin = total(0.0)
     if origin.slope - epsilon > math.sqrt(origin.curvature):
-        c = _root(lambda c: _saddle_epsilon(steps, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
+        c = _root(lambda c: _saddle_epsilon(total, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
     else:
 
         def short(c: float) -> float:
-            own, moments = _saddle_epsilon(steps, c)
+            own, moments = _saddle_epsilon(total, c)
             check_near(moments.value - c * epsilon)
             return own - epsilon
 
         c = _rising_root(short, 1.0 / math.sqrt(origin.curvature))
-    return _saddle(steps, c, epsilon)
+    return _saddle(total, c, epsilon)
 
 
-def saddle_for(steps: Losses, log_delta: float) -> Saddle:
+def saddle_for(total: Total, log_delta: float) -> Saddle:
     """The saddle, c > 0, at which delta is about exp(log_delta); its epsilon may be below 0."""
-    start = 1.0 / math.sqrt(total_moments(steps, 0.0).curvature)
-    c = _rising_root(lambda c: log_delta - _saddle(steps, c, None).log_value, start)
-    return _saddle(steps, c, None)
+    start = 1.0 / math.sqrt(total(0.0).curvature)
+    c = _rising_root(lambda c: log_delta - _saddle(total, c, None).log_value, start)
+    return _saddle(total, c, None)
 
 
 def check_near(log_value: float) -> None:
@@ -87,13 +94,13 @@ def check_near(log_value: float) -> None:
         raise Unresolved("epsilon is far beyond the losses that occur")
 
 
-def _saddle_epsilon(steps: Losses, c: float) -> tuple[float, Moments]:
-    moments = total_moments(steps, c)
+def _saddle_epsilon(total: Total, c: float) -> tuple[float, Moments]:
+    moments = total(c)
     return moments.slope - 1 / c - 1 / (1 + c), moments
 
 
-def _saddle(steps: Losses, c: float, epsilon: float | None) -> Saddle:
-    own, moments = _saddle_epsilon(steps, c)
+def _saddle(total: Total, c: float, epsilon: float | None) -> Saddle:
+    own, moments = _saddle_epsilon(total, c)
     epsilon = own if epsilon is None else epsilon
     curvature = moments.curvature + 1 / c**2 + 1 / (1 + c) ** 2
     log_value = moments.value - c * epsilon - math.log(abs(c)) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
