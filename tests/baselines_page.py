@@ -374,8 +374,8 @@ def _taken_home(
     below, all_of_them = _below(plain)
     yield (
         "3. Ours is not the best plain DP-SGD. Planned on 1,000 public records and exactly accounted, a linear model on "
-        f"scattering features reaches, at epsilon 3: {planned}. Our pixel runs so far have at most 12 epochs; at {below} of "
-        f"{all_of_them} budgets they are below the best printed."
+        f"scattering features reaches, at epsilon 3: {planned}. On pixels ours are below the best printed at {below} of "
+        f"{all_of_them} budgets."
     )
     factors = [one.epsilon / exact for one, exact in spent]
     yield (

@@ -10,10 +10,9 @@ from dptheory.privacy import methods as methods
 from dptheory.privacy import referee as referee
 from dptheory.privacy import report as report
 from dptheory.privacy import samplers as samplers
-from dptheory.privacy._accountant import delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBounds, ProbabilityBounds
 from dptheory.privacy._budgets import least_noise_beside, least_noise_multiplier, max_steps
-from dptheory.privacy._composition import Composition
+from dptheory.privacy._composition import Composition, delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._composition_file import read_composition
 from dptheory.privacy._masks import (
     average_sensitivity,
@@ -34,7 +33,7 @@ from dptheory.privacy._parts import (
     RandomAllocation,
     Step,
 )
-from dptheory.privacy.methods.gaussian._gaussian import (
+from dptheory.privacy.methods._closed_forms import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_log_delta,

@@ -13,6 +13,8 @@ DIRECTIONS = ("worst", "add", "remove")
 SAMPLINGS = ("poisson", "without replacement", "random allocation")
 NOISE = (0.05, 1000.0)
 MAX_STEPS = 1_000_000
+MAX_RELEASES = 10**12
+"""Of parts that are alike, of all kinds."""
 RATE = (1e-8, 1.0)
 DELTA = (1e-30, 0.99)
 RTOL = 1e-4

@@ -26,12 +26,11 @@ from dptheory.privacy._parts import (
     unsampled_mu,
     values_of,
 )
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins, nearly_alike
+from dptheory.privacy.methods._closed_forms import gaussian_mu
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins, closed_bounds, nearly_alike, without_lines
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
-from dptheory.privacy.methods.saddle._delta import closed_bounds, without_lines
+from dptheory.privacy.methods.saddle._line import step_losses
 from dptheory.privacy.methods.saddle._noise import noise_bracket
-from dptheory.privacy.methods.saddle._points import step_losses
 
 _QUIET = 1e-3  # of the budget's mu: what noise spends that is as good as infinite
 _TURNS, _SECANTS = 60, 30

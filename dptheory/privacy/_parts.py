@@ -8,8 +8,7 @@ from typing import Protocol
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import MAX_STEPS, NOISE, RATE, Direction
-from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
+from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction
 from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
 

@@ -72,12 +72,11 @@ from dptheory.privacy._parts import (
     values_of,
 )
 from dptheory.privacy.methods._added import joint_epsilon
-from dptheory.privacy.methods._closed_forms import OneStep, Participations
+from dptheory.privacy.methods._closed_forms import Gaussian, OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
-from dptheory.privacy.methods.gaussian._bracket import Gaussian
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon

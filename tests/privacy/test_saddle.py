@@ -27,29 +27,40 @@ from dptheory.privacy import (
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Step, Steps
-from dptheory.privacy.methods._sampled_loss import Loss
+from dptheory.privacy.methods._sampled_loss import Loss, Reals, StepLoss, log_cut, log_mixture, losses, real_moments
 from dptheory.privacy.methods.references._cross_check import pld_bracket
-from dptheory.privacy.methods.saddle import _delta as _saddle_delta
-from dptheory.privacy.methods.saddle import _epsilon as _saddle_epsilon
+from dptheory.privacy.methods.saddle import _brackets, _noise
 from dptheory.privacy.methods.saddle import _line as _saddle_line
-from dptheory.privacy.methods.saddle import _measures, _moment_rule, _noise
-from dptheory.privacy.methods.saddle._brackets import direction_delta, direction_epsilon
-from dptheory.privacy.methods.saddle._delta import (
+from dptheory.privacy.methods.saddle._brackets import (
     Chernoff,
     Lines,
     closed_bounds,
     delta_bounds_at,
+    direction_delta,
+    direction_epsilon,
     lines_near,
     whole_line,
     without_lines,
 )
 from dptheory.privacy.methods.saddle._enclosure import BallLine, _line, worst_delta, worst_epsilon
-from dptheory.privacy.methods.saddle._line import Line, line_at
-from dptheory.privacy.methods.saddle._measures import Difference, Product, law, output, split
-from dptheory.privacy.methods.saddle._moment_rule import envelope, moment_rule, widest_shift
-from dptheory.privacy.methods.saddle._moments import Reals, StepLoss, log_cut, log_mixture, losses, real_moments
+from dptheory.privacy.methods.saddle._line import (
+    Difference,
+    Line,
+    Losses,
+    Product,
+    cut,
+    envelope,
+    law,
+    line_at,
+    moment_rule,
+    output,
+    saddle_at,
+    split,
+    step_losses,
+    total_of,
+    widest_shift,
+)
 from dptheory.privacy.methods.saddle._noise import about_log_delta, noise_bracket
-from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, step_losses, total_of
 from tests.refused import refused
 
 # --- Brackets of delta, epsilon and the noise: against witnesses, closed forms and each other ---
@@ -157,8 +168,8 @@ def test_unsampled_noise_is_that_of_the_closed_form() -> None:
 
 def test_what_it_cannot_do_it_refuses_with_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     low, high = direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
-    monkeypatch.setattr(_saddle_delta, "WIDEST", 1e-16)
-    monkeypatch.setattr(_saddle_delta, "_SPLITS", ())
+    monkeypatch.setattr(_brackets, "WIDEST", 1e-16)
+    monkeypatch.setattr(_brackets, "_SPLITS", ())
     with pytest.raises(Unresolved, match="only") as refused:
         direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
     assert (refused.value.lower, refused.value.upper) == (low, high)
@@ -182,7 +193,7 @@ def test_a_search_for_the_noise_ends_where_any_will_do(
 def test_of_lines_as_wide_the_lower_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two brackets from 0 on are equally wide, relative to their ends."""
     found = {"whole": Chernoff(1.0, 5.0), "long": Chernoff(1.0, -100.0)}
-    monkeypatch.setattr(_saddle_delta, "lines_by", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
+    monkeypatch.setattr(_brackets, "lines_by", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
     low, high = lines_near(step_losses(one(1.0, 1e-3, 10), "add"), 1.0).delta_bracket(1.0)
     assert low == 0.0 and high == pytest.approx(math.exp(-101), rel=1e-9, abs=0.0)
 
@@ -223,7 +234,7 @@ def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkey
         sizes.append(rule.losses.size)
         return rule
 
-    monkeypatch.setattr(_measures, "moment_rule", counted)
+    monkeypatch.setattr(_saddle_line, "moment_rule", counted)
     low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5, among=BOTH)
     assert high <= low * (1 + 1.01e-6)
     assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
@@ -285,7 +296,7 @@ def test_few_steps_with_rare_large_losses_take_few_lines(monkeypatch: pytest.Mon
         made.append(arguments)
         return line_at(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_saddle_delta, "line_at", counted)
+    monkeypatch.setattr(_brackets, "line_at", counted)
     many = []
     for (noise, rate, count, delta), direction in (
         ((0.28415, 2.3388e-05, 2, 2.7602e-06), "replace"),
@@ -493,7 +504,7 @@ def parts() -> tuple[Product, Difference]:
 
 
 def test_every_split_holds_what_the_whole_line_gives(exact_of_measures: float) -> None:
-    found = [_saddle_delta._split_lines(STEPS, EPSILON, *at).delta_bracket(EPSILON) for at in _saddle_delta._SPLITS]
+    found = [_brackets._split_lines(STEPS, EPSILON, *at).delta_bracket(EPSILON) for at in _brackets._SPLITS]
     assert [
         one
         for one in found
@@ -503,7 +514,7 @@ def test_every_split_holds_what_the_whole_line_gives(exact_of_measures: float) -
 
 
 def test_bands_add_up_to_what_the_whole_line_gives(exact_of_measures: float) -> None:
-    lines = _saddle_delta._band_lines(STEPS, EPSILON)
+    lines = _brackets._band_lines(STEPS, EPSILON)
     low, high = lines.delta_bracket(EPSILON)
     assert len(lines.parts) > 2 and low <= exact_of_measures * (1 + 1e-12) and high >= exact_of_measures * (1 - 1e-12)
     assert high - low < 1e-6 * exact_of_measures
@@ -511,7 +522,7 @@ def test_bands_add_up_to_what_the_whole_line_gives(exact_of_measures: float) -> 
 
 def test_without_either_part_it_does_not(exact_of_measures: float) -> None:
     """Planted: one part of the law is forgotten, or, in bands, any that matters."""
-    for lines in (_saddle_delta._split_lines(STEPS, EPSILON, 1, False), _saddle_delta._band_lines(STEPS, EPSILON)):
+    for lines in (_brackets._split_lines(STEPS, EPSILON, 1, False), _brackets._band_lines(STEPS, EPSILON)):
         for part in lines.parts:
             if part.delta_bracket(EPSILON)[1] > 1e-5 * exact_of_measures:
                 others = tuple(other for other in lines.parts if other is not part)
@@ -535,7 +546,7 @@ def test_the_terms_add_up_within_their_errors() -> None:
 
 def test_runs_with_two_extreme_outputs_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: only the runs with exactly one."""
-    monkeypatch.setattr(_measures, "_log_expm1", lambda x: np.log(np.asarray(x, dtype=np.complex128)))
+    monkeypatch.setattr(_saddle_line, "_log_expm1", lambda x: np.log(np.asarray(x, dtype=np.complex128)))
     assert terms_differ() > 1e6
 
 
@@ -677,7 +688,7 @@ def test_the_modulus_never_exceeds_the_envelope(noise: float, rate: float, direc
     for k in rng.integers(0, bound.edges.size - 1, 200):
         x = rng.uniform(bound.edges[k], bound.edges[k + 1])
         z = np.array([complex(x, 2 * y)])
-        loss, log_density = _moment_rule.losses(one, z)
+        loss, log_density = losses(one, z)
         modulus = (log_density - z * z / 2 + c * loss).real[0] - 0.5 * math.log(2 * math.pi)
         assert modulus + math.log(bound.edges[k + 1] - bound.edges[k]) <= bound.log_cells[k] + 1e-9
         assert modulus + math.log(bound.edges[k + 1] - bound.edges[k]) >= bound.log_cells[k] - 60
@@ -865,9 +876,8 @@ def test_slow_settings_of_the_whole_law_need_few_products(
         spent += found.products
         return found
 
-    monkeypatch.setattr(_saddle_delta, "line_at", counted)
-    monkeypatch.setattr(_saddle_epsilon, "line_at", counted)
-    _saddle_delta.whole_line.cache_clear()
+    monkeypatch.setattr(_brackets, "line_at", counted)
+    _brackets.whole_line.cache_clear()
     low, high = direction_epsilon(one(noise, rate, count), delta=delta, direction="remove")
     assert 0 < spent <= most
     assert high - low <= 1e-9 * high

@@ -66,7 +66,7 @@ def epsilon_after_every_epoch(device: torch.device) -> Case:
 
     def work() -> None:
         each = next(rate) / 10**5
-        steps = [privacy.Step(noise_multiplier=2 * 0.98**k, sampling_rate=each, count=100) for k in range(60)]
+        steps = tuple(privacy.Step(noise_multiplier=2 * 0.98**k, sampling_rate=each, count=100) for k in range(60))
         for k in range(60):
             privacy.Composition(steps[: k + 1]).epsilon(1e-5)
 

@@ -226,8 +226,8 @@ def composed_deltas(law: Law, count: int, ends: tuple[float, float], cells: int)
 
 def _normal(reach: float, shift: float, nodes: int) -> Law:
     spacing = (2 * reach + shift) / nodes
-    z = spacing * np.arange(math.floor(-reach / spacing), math.ceil((reach + shift) / spacing))
-    return z, -(z**2) / 2 + math.log(spacing / math.sqrt(2 * math.pi))
+    z = spacing * np.arange(math.floor(-reach / spacing), math.ceil((reach + shift) / spacing), dtype=np.float64)
+    return np.asarray(z), np.asarray(-(z**2) / 2 + math.log(spacing / math.sqrt(2 * math.pi)))
 
 
 def _tilted(values: Reals, log_masses: Reals, tilt: float) -> tuple[Reals, float]:
@@ -284,4 +284,4 @@ def _spread(values: Reals, masses: Reals, spacing: float, cells: int) -> Reals:
 
 def _power(transform: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
     modulus = np.maximum(np.abs(transform), 1e-300)
-    return np.exp(count * (np.log(modulus) + 1j * np.angle(transform)))
+    return np.asarray(np.exp(count * (np.log(modulus) + 1j * np.angle(transform))))

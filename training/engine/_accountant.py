@@ -5,7 +5,7 @@ import functools
 import math
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -489,15 +489,24 @@ class PrivacyAccountant:
     def _fits(self, spent: Spent, epsilon: float, delta: float) -> bool:
         """Whether these steps keep within a budget.
 
-        By the Renyi curves where they do; otherwise with the noisy sums of a few steps more, so that the accountant is not
-        asked at every step.
+        By the noisy sums of a few steps more, so that the accountant is not asked at every step, or by the Renyi curves. Sums come
+        first: curves are as many as there are costs, of a mask that changes at every step one a step.
         """
         if self._releases or self._epoch:
             return False  # the composition alone knows of them
+        sums_alone = not any(cost.selection for cost in spent) and all(cost.noise_multiplier > 0 for cost in spent)
+        if sums_alone and self._sums_fit(
+            spent, epsilon, lambda horizon: _sums(spent, self.sampling_rate, delta, horizon)
+        ):
+            return True
         if _renyi_bound(spent, self.sampling_rate, delta) <= epsilon:
             return True
+        return self._sums_fit(spent, epsilon, lambda horizon: _bound(spent, self.sampling_rate, delta, horizon))
+
+    def _sums_fit(self, spent: Spent, epsilon: float, bound: Callable[[int], float]) -> bool:
+        """Whether a bound that takes the noisy sums of a number of steps keeps within the budget for some such number."""
         for horizon, block in self._horizons(spent.total()):
-            if _bound(spent, self.sampling_rate, delta, horizon) <= epsilon:
+            if bound(horizon) <= epsilon:
                 self._horizon, self._block = horizon, block
                 return True
         return False
@@ -545,19 +554,22 @@ def _bound(spent: Spent, rate: float, delta: float, horizon: int = 0) -> float:
     """Epsilon with the noisy sums of ``horizon`` steps where that is more."""
     if not spent:
         return 0.0
-    sigma = min(cost.noise_multiplier for cost in spent)
-    if sigma == 0:
+    if any(cost.noise_multiplier == 0 for cost in spent):
         return math.inf
-    steps = max(horizon, spent.total())
     curve = _joint_curve(spent, rate)
     return joint_epsilon(
         delta=delta,
-        values=lambda share: _gaussian(sigma, steps, rate, share),
+        values=lambda share: _sums(spent, rate, share, horizon),
         index_epsilon=math.fsum(times * _index_epsilon(cost) for cost, times in spent.items()),
         index_zcdp_rho=math.fsum(times * _index_rho(cost) for cost, times in spent.items()),
         orders=None if curve is None else ORDERS,
         rdp=curve,
     )
+
+
+def _sums(spent: Spent, rate: float, delta: float, horizon: int) -> float:
+    """Epsilon of the noisy sums of these steps, or of ``horizon`` where that is more, each with the least noise of all."""
+    return _gaussian(min(cost.noise_multiplier for cost in spent), max(horizon, spent.total()), rate, delta)
 
 
 def _renyi_bound(spent: Spent, rate: float, delta: float) -> float:
@@ -590,7 +602,7 @@ def _gaussian(sigma: float, steps: int, rate: float, delta: float) -> float:
     return privacy.epsilon_bounds(noise_multiplier=min(sigma, most), sampling_rate=rate, steps=steps, delta=delta).upper
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1 << 16)  # more than a run has costs, as each is asked for at every step
 def _curve(cost: StepCost, rate: float) -> Array:
     """Renyi curve of one step at the orders of ``ORDERS``."""
     if cost.mask is not None:

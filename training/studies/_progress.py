@@ -58,7 +58,7 @@ def _phases(study: Study, now: Standing) -> Table:
         table.add_row(
             phase.name, str(count), *(str(len(names & part)) for part in (now.finished, now.running, now.stale))
         )
-    table.caption = f"{now.epochs} of {now.epochs_in_all} epochs"
+    table.caption = f"{now.epochs:.10g} of {now.epochs_in_all:.10g} epochs"
     return table
 
 

@@ -53,10 +53,10 @@ def settled(value: Any) -> Any:
 def of_configuration(result: Result, config: Mapping[str, Any]) -> bool:
     """Whether a result is that of a configuration.
 
-    Which of the ways to per-example gradients a run took is not compared: they differ in rounding alone, and committed results were
-    made before there was the quickest.
+    Which of the ways to per-example gradients a run took, and how many of them it held at once, is not compared: they differ in
+    rounding alone, committed results were made before there was the quickest, and what is quick depends on the device.
     """
-    left_out = {"grad_sample_mode": None}
+    left_out = {"grad_sample_mode": None, "physical_batch_size": None}
     return {**result["config"], **left_out} == {**json.loads(json.dumps(config)), **left_out}
 
 

@@ -156,7 +156,7 @@ def _study_answer(claim: str, asked: Asked, find: Find) -> Answer:
         findings=known if done else (),
         files=tuple(_files(asked, find)) if done else (),
         command=command(study),
-        cost=f"{far.runs_in_all} runs, {far.epochs_in_all} epochs. {study.cost}",
+        cost=f"{far.runs_in_all} runs, {far.epochs_in_all:.10g} epochs. {study.cost}",
         reason="" if done else f"study {study.name} has runs to go",
     )
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
+from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 
 Array = NDArray[np.float64]
 

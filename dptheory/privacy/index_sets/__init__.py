@@ -10,7 +10,7 @@ from dptheory.privacy.index_sets._joint import run_epsilon, theta_for_joint_budg
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods.lattice._index_law import loss_law
 from dptheory.privacy.methods.lattice._loss import LatticeLoss, composed
-from dptheory.privacy.methods.renyi._curves import joint_rdp
+from dptheory.privacy.methods.renyi._parts import joint_rdp
 
 __all__ = [
     "IndexAccountings",

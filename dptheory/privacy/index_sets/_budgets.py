@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
+from dptheory.privacy._bounds import MAX_RELEASES
 from dptheory.privacy.methods.lattice._index_law import loss_law
-from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.pruning import SubsetMallows
 

@@ -8,17 +8,18 @@ import numpy as np
 
 from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
-from dptheory.privacy import _accountant, _bounds
+from dptheory.privacy import _bounds, _composition
+from dptheory.privacy._bounds import MAX_RELEASES
 from dptheory.privacy._parts import IndexSteps
 from dptheory.privacy.index_sets import _budgets as _index
 from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods._added import joint_epsilon, least_sum, split_delta
+from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.gaussian import _gaussian
 from dptheory.privacy.methods.lattice._index_law import loss_law
-from dptheory.privacy.methods.lattice._loss import MAX_RELEASES
 from dptheory.privacy.methods.renyi import _conversion as _renyi
-from dptheory.privacy.methods.renyi._curves import MAX_ORDER, ORDERS, joint_rdp
+from dptheory.privacy.methods.renyi._curves import ORDERS
+from dptheory.privacy.methods.renyi._parts import MAX_ORDER, joint_rdp
 from dptheory.privacy.methods.renyi._sampled import sampled_renyi_epsilon
 from dptheory.pruning import SubsetMallows
 
@@ -122,11 +123,11 @@ def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: floa
     if math.isinf(sigma) or _chance_to_join(rate, steps) <= delta:
         return 0.0
     shift = math.sqrt(steps) / sigma
-    bounds = [_gaussian.gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf]
+    bounds = [gaussian_epsilon(shift, delta) if shift <= _MAX_SHIFT else math.inf]
     least_noise, most_noise = _bounds.NOISE
     if sigma >= least_noise and steps <= _bounds.MAX_STEPS and delta >= _bounds.DELTA[0]:
         # less noise, more examples and a smaller delta only cost more
-        found = _accountant.epsilon_bounds(
+        found = _composition.epsilon_bounds(
             noise_multiplier=min(sigma, most_noise),
             sampling_rate=max(rate, _bounds.RATE[0]),
             steps=steps,

@@ -15,11 +15,8 @@ from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine, bins, nearly_alike
-from dptheory.privacy.methods.saddle._delta import Lines
-from dptheory.privacy.methods.saddle._epsilon import ends_around
-from dptheory.privacy.methods.saddle._line import line_at
-from dptheory.privacy.methods.saddle._points import saddle_at, saddle_for
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleLine, bins, ends_around, nearly_alike
+from dptheory.privacy.methods.saddle._line import line_at, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
 _FEW = 4

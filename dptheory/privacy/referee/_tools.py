@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dptheory.privacy._accountant import epsilon_bounds, rdp_epsilon
 from dptheory.privacy._budgets import least_noise_multiplier
+from dptheory.privacy._composition import epsilon_bounds, rdp_epsilon
 
 Bracket = tuple[float | None, float]
 """Lower bound, where the tool gives one, and the upper bound that it reports."""

@@ -7,7 +7,7 @@ import scipy
 
 from dptheory import _validate
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
+from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods.lattice._epsilon import LEFT_OUT, least_epsilon
 from dptheory.privacy.methods.lattice._rising_loss import RisingLoss, mixed, sampled_loss
 

@@ -7,8 +7,8 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory.privacy._accountant import delta_bounds
 from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE
+from dptheory.privacy._composition import delta_bounds
 from dptheory.privacy.methods.renyi._conversion import conversion, epsilon_from_rdp
 from dptheory.privacy.methods.renyi._curves import ORDERS, subsampled_gaussian_rdp
 from dptheory.privacy.methods.renyi._sampled import RELATIVE_ERROR

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
-from dptheory.privacy._accountant import epsilon_bounds
 from dptheory.privacy._bounds import DELTA, NOISE
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_epsilon
+from dptheory.privacy._composition import epsilon_bounds
+from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods.lattice._epsilon import attained_epsilon
 from dptheory.privacy.methods.lattice._sums import LatticeMasses
 

@@ -10,7 +10,7 @@ from dptheory.privacy import Composition, Step
 from dptheory.privacy._bounds import Direction
 from dptheory.privacy.epsilon import epsilon_in
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
-from dptheory.privacy.methods.saddle import _measures
+from dptheory.privacy.methods.saddle import _line
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
 from dptheory.privacy.methods.saddle._schedule import _rule, group_of
 
@@ -74,7 +74,7 @@ def test_a_question_after_every_epoch(epochs: int, monkeypatch: pytest.MonkeyPat
     for direction in ("remove", "add"):
         exact = (SaddleLine() if epochs <= MOST_KINDS else ManyKinds()).epsilon(steps, direction, 1e-5)
         with monkeypatch.context() as patched:
-            patched.setattr(_measures, "moment_rule", None)
+            patched.setattr(_line, "moment_rule", None)
             found = epsilon_in(steps, direction, 1e-5)
         assert exact.lower <= found.upper and found.lower <= exact.upper
         assert found.upper - found.lower <= 1e-9 * found.upper

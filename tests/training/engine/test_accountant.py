@@ -620,9 +620,13 @@ def test_epsilon_is_the_bound_at_any_delta(monkeypatch: Patch) -> None:
 
 
 def test_whether_a_step_fits(monkeypatch: Patch) -> None:
-    """By the Renyi curves, or else by the first of some horizons; that one is remembered."""
+    """By the noisy sums, by the Renyi curves, or else by the first of some horizons; that one is remembered."""
     kept = PrivacyAccountant(RATE)
     kept.limit(epsilon=2.0, delta=DELTA)
+    monkeypatch.setattr(_accountant, "_renyi_bound", lambda *a: math.inf)
+    monkeypatch.setattr(_accountant, "_sums", lambda *a: 2.0 if a[3] <= 6 else math.inf)
+    assert kept._fits(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5}), 2.0, DELTA) and kept._horizon == 6
+    monkeypatch.setattr(_accountant, "_sums", lambda *a: math.inf)
     kept._horizon, kept._block = 3, 2
     asked: list[int] = []
     spent = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5})
@@ -814,3 +818,18 @@ def test_costs_from_plain_values() -> None:
         == kept._spent
         == Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1, SELECTED_OF_ACCOUNTANT_PARTS: 1, MASKED: 2, MASKED.seeded(): 1})
     )
+
+
+def test_masks_that_change_at_every_step_are_not_asked_for_where_the_noisy_sums_keep_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has a Renyi curve of its own: to ask for all of them at every step made a run of 1,800 steps take hours."""
+    asked: list[FreshMask] = []
+    monkeypatch.setattr(FreshMask, "rdp", lambda self, **_: asked.append(self) or np.full(len(ORDERS), np.inf))
+    kept = PrivacyAccountant(0.01)
+    kept.limit(epsilon=1.0, delta=1e-5)
+    for keep in range(900, 860, -1):
+        cost = StepCost(4.0, mask=FreshMask(dim=1000, keep=keep))
+        kept.clear(cost)
+        kept.record(cost)
+    assert kept.steps == 40 and not asked

@@ -57,6 +57,12 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert [json.loads(line)["run"] for line in path.read_text().splitlines()] == ["one", "other"]
 
 
+def test_how_many_examples_were_held_at_once_is_no_other_configuration() -> None:
+    made = {"config": {"seed": 3, "physical_batch_size": 4096}}
+    assert _results.of_configuration(made, {"seed": 3, "physical_batch_size": 256})
+    assert not _results.of_configuration(made, {"seed": 4, "physical_batch_size": 4096})
+
+
 def test_a_later_result_of_a_run_stands_for_an_earlier_one(tmp_path: Path) -> None:
     path = tmp_path / "study.jsonl"
     for name, seed in (("one", 3), ("other", 4), ("one", 5)):

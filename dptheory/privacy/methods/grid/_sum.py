@@ -15,7 +15,7 @@ import scipy
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods.grid._law import Array, GridLaw, Kind
-from dptheory.privacy.methods.saddle._points import log_peak
+from dptheory.privacy.methods.saddle._line import log_peak
 
 _LEFT_OUT = 1e-8  # of delta: mass beyond the grid
 _WRAP = 34.0  # nats: tilted mass outside the window

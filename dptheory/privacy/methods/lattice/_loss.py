@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
+from dptheory.privacy._bounds import MAX_RELEASES
+from dptheory.privacy.methods._closed_forms import log_delta_at
 from dptheory.privacy.methods._log_sum import log_moments, log_sum
-from dptheory.privacy.methods.gaussian._gaussian import log_delta_at
 
 Array = NDArray[np.float64]
 
-MAX_RELEASES = 10**12
 _MAX_GRID = 2**26
 _DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
 _TRIM = 200.0  # nats: entries rarer than e^-200 take no part in a composition, their mass is added to delta

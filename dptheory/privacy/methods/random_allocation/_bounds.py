@@ -13,7 +13,7 @@ import scipy
 
 from dptheory.privacy._bounds import ALLOCATION, BLOCKS, BOTH, CLOSED, MAX_STEPS, NOISE, Direction, Found, Unresolved
 from dptheory.privacy._parts import Parts, RandomAllocation, Step, Steps, taking_part_always
-from dptheory.privacy.methods.gaussian._bracket import Gaussian
+from dptheory.privacy.methods._closed_forms import Gaussian
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss, epoch_loss
 from dptheory.privacy.methods.random_allocation._ratio import epoch_law

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
+from dptheory.privacy._bounds import MAX_RELEASES
 from dptheory.privacy.methods.lattice import _loss as _lattice_loss
 from dptheory.privacy.methods.lattice._index_law import loss_law
 from dptheory.pruning import SubsetMallows
@@ -46,7 +47,7 @@ class IndexPRV:
         mechanism = _validate.instance("mechanism", mechanism, SubsetMallows)
         if not 0.0 < mechanism.theta <= 300.0:
             raise ArgumentError("mechanism", "have theta in (0, 300]", mechanism)
-        self.releases = _validate.integer("releases", releases, 1, _lattice_loss.MAX_RELEASES)
+        self.releases = _validate.integer("releases", releases, 1, MAX_RELEASES)
         self.error = 2.0 * mechanism.theta
         """Largest amount by which the variable exceeds the loss, 2 theta."""
         self._loss = loss_law(mechanism=mechanism)

@@ -12,13 +12,24 @@ from flint import acb, acb_mat, arb, ctx
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods.saddle._brackets import direction_delta, direction_epsilon
-from dptheory.privacy.methods.saddle._delta import delta_bounds_at, largest_loss
-from dptheory.privacy.methods.saddle._line import Plan, plan_line
-from dptheory.privacy.methods.saddle._measures import Product, law, lower_shift
-from dptheory.privacy.methods.saddle._moment_rule import Nodes, envelope, nodes, widest_shift
-from dptheory.privacy.methods.saddle._moments import StepLoss
-from dptheory.privacy.methods.saddle._points import Losses, cut, saddle_at, step_losses, total_of
+from dptheory.privacy.methods._sampled_loss import StepLoss
+from dptheory.privacy.methods.saddle._brackets import delta_bounds_at, direction_delta, direction_epsilon, largest_loss
+from dptheory.privacy.methods.saddle._line import (
+    Losses,
+    Nodes,
+    Plan,
+    Product,
+    cut,
+    envelope,
+    law,
+    lower_shift,
+    nodes,
+    plan_line,
+    saddle_at,
+    step_losses,
+    total_of,
+    widest_shift,
+)
 
 NOISE = (0.4, 20.0)
 RATE = (1e-4, 1.0)

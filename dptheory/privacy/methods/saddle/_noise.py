@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps, unsampled_mu
-from dptheory.privacy.methods.gaussian._gaussian import gaussian_mu
-from dptheory.privacy.methods.saddle._delta import delta_bounds_at, guessed_log_delta
-from dptheory.privacy.methods.saddle._points import step_losses
+from dptheory.privacy.methods._closed_forms import gaussian_mu
+from dptheory.privacy.methods.saddle._brackets import delta_bounds_at, guessed_log_delta
+from dptheory.privacy.methods.saddle._line import step_losses
 
 _TURNS = 12
 _LEAST_NOISE = 0.02  # a search for the noise does not look below

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods.saddle._moments import ELEMENTARY, HALF, Complexes, Moments, Reals, log_mixed
+from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Moments, Reals, log_mixed
 
 _NATS = 46.0
 """Of the exponent of the trapezoid rule's error."""

@@ -1,1 +1,0 @@
-"""Gaussian releases without sampling: closed forms."""
