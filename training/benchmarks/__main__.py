@@ -127,7 +127,7 @@ def independent(
     lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     missed = 0
     for one in _independent.checks(count, seed, len(lines)):
-        lines.append(json.dumps(asdict(one)))
+        lines.append(json.dumps(asdict(one)).replace("Infinity", "null").replace("NaN", "null"))
         write_atomically(out, "\n".join(lines) + "\n")
         missed += one.finding == "missed"
     Console().print(f"{len(lines)} settings, {missed} of the new ones missed")

@@ -38,7 +38,7 @@ class Checked:
     """What our bounds of one setting are worth.
 
     Attributes:
-        law: one of ``LAWS``.
+        law: of ``LAWS``.
         setting: what ``epsilon_bounds`` was asked.
         lower, upper, method: what it said; seconds: of CPU time.
         below, above: delta at ``lower`` and at ``upper`` over the setting's delta: at least 1 and at most 1 if they hold.
@@ -120,7 +120,7 @@ def _deltas(
     law: str, setting: dict[str, Any], ends: tuple[float, float], coarse: int, fine: int
 ) -> tuple[float, float, float]:
     """delta at both ends over the setting's, and about how far they are off."""
-    if law == "full batch":
+    if law == "full batch" or setting.get("steps_per_epoch") == 1:
         mu = math.sqrt(setting["steps"]) / setting["noise_multiplier"]
         below, above = (float(gaussian_delta(mu, end) / setting["delta"]) for end in ends)
         return below, above, _ROUNDING
