@@ -64,15 +64,15 @@ def test_ten_kinds_as_the_line_has_them() -> None:
         assert one.lower <= 1e-5 and one.upper >= 1e-5 * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("epochs", [5, 16, 60])
+@pytest.mark.parametrize("epochs", [5, 16])
 def test_a_question_after_every_epoch(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise and rate change: no kind has nodes of its own, and the bracket is that of lines which have them, or of a lattice."""
+    """Noise and rate change: no kind has nodes of its own, and the bracket is that of lines which have them."""
     steps = tuple(
         Step(noise_multiplier=2.0 * 0.98**epoch, sampling_rate=0.005 * 1.02**epoch, count=100)
         for epoch in range(epochs)
     )
     for direction in ("remove", "add"):
-        exact = (SaddleLine() if epochs <= MOST_KINDS else ManyKinds()).epsilon(steps, direction, 1e-5)
+        exact = SaddleLine().epsilon(steps, direction, 1e-5)
         with monkeypatch.context() as patched:
             patched.setattr(_line, "moment_rule", None)
             found = epsilon_in(steps, direction, 1e-5)
