@@ -37,7 +37,7 @@ _LEFT_OUT = re.compile(
     r"|runs\.metrics|studies\.(read_study|study_from_dict|standing|sweep|show|compare)"  # tests/training/studies/test_sweep.py
     r"|studies\.write_answers"  # tests/training/studies/test_results.py
     r"|studies\.(Rerun|rerun|seconds_taken)"  # tests/training/studies/test_worker.py
-    r"|runs\.write_statement"  # tests/training/runs/test_checkpoint.py
+    r"|runs\.write_(statement|weights)"  # tests/training/runs/test_checkpoint.py
     r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step"
     # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 def run(
     config: Annotated[Path, typer.Argument(help="TOML file, or a run of this package: configs/fashion_mnist/dp_sgd")],
     set: Annotated[list[str] | None, typer.Option(help="change a key: epochs=1 or mechanism.drop_rate=0.7")] = None,
-    out: Annotated[Path, typer.Option(help="folder for metrics, privacy statement and checkpoint.pt")] = Path("run"),
+    out: Annotated[
+        Path, typer.Option(help="folder for metrics, privacy statement, model.pt (the weights) and checkpoint.pt")
+    ] = Path("run"),
     resume: Annotated[bool, typer.Option("--resume", help="continue from the checkpoint in the folder")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
@@ -38,7 +40,7 @@ def run(
     With several processes: [bold]torchrun --nproc-per-node 2 -m dptheory run ...[/bold]
     """
     from dptheory.training import engine
-    from dptheory.training.runs import pick_device, read_config, train, write_statement
+    from dptheory.training.runs import pick_device, read_config, train, write_statement, write_weights
 
     try:
         with user_errors(**OPTIONS):
@@ -48,6 +50,7 @@ def run(
                 _require_a_step(done)
                 if engine.first():
                     write_statement(done, out)
+                    write_weights(done, out)
                     _print_end(done, out)
     except KeyboardInterrupt:
         from dptheory.training.runs import STATE
@@ -195,7 +198,7 @@ def _print_end(done: "Run", out: Path) -> None:
     for name in ("epoch", "step", "train_loss", "test_accuracy", "epsilon", "nonfinite_samples"):
         value = last.get(name, "none")
         if isinstance(value, float):
-            value = rounded_up(value, 4) if name == "epsilon" else f"{value:.4g}"
+            value = rounded_up(value, 6) if name == "epsilon" else f"{value:.4g}"
         table.add_row(name.replace("_", " "), str(value))
     console = console_for_output()
     console.print(table)
@@ -204,5 +207,5 @@ def _print_end(done: "Run", out: Path) -> None:
     if done.config.secure:
         console.print(f"Only its owner can read {out / STATE}.", markup=False, soft_wrap=True)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
-    files = "metrics.csv, metrics.json, statement.md, statement.json, checkpoint.pt"
+    files = "metrics.csv, metrics.json, statement.md, statement.json, model.pt, checkpoint.pt"
     console.print(f"{stopped}written to {out}: {files}", markup=False, soft_wrap=True)

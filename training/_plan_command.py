@@ -80,7 +80,9 @@ def plan(
         float | None,
         typer.Option(help="Share of the last steps whose weights are averaged, if it is fixed: 0, 0.2 or 0.5."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="About how many seconds to plan; 150 by default.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="About how many seconds to plan, if nothing else runs; 200 by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
     write: Annotated[
         Path | None, typer.Option(help="Write the choice as a configuration, which `dptheory run` trains with.")

@@ -203,7 +203,7 @@ def console_for_output() -> Console:
 _SAFE_SIDE: dict[str, Callable[[float], str]] = {
     "lower": partial(rounded_down, digits=10),
     "estimate": "{:.10g}".format,
-    **dict.fromkeys(("upper", "noise", "factor"), partial(rounded_up, digits=10)),
+    **dict.fromkeys(("upper", "noise", "factor", "epsilon"), partial(rounded_up, digits=10)),
 }
 """By the first word of a name: bounds, and the noise that a budget asks for, hold as they are read."""
 

@@ -323,10 +323,13 @@ def test_the_end_of_a_run() -> None:
     text = printed(ended())
     table = {tuple(cell.strip() for cell in line.strip("│┃ ").replace("┃", "│").split("│")) for line in text}
     assert {("quantity", "value"), ("epoch", "3"), ("step", "43"), ("train loss", "0.1235")} <= table
-    assert {("test accuracy", "0.5"), ("epsilon", "1.235"), ("nonfinite samples", "none")} <= table
+    assert {("test accuracy", "0.5"), ("epsilon", "1.23412"), ("nonfinite samples", "none")} <= table
     assert "an algorithm" in text[0]
     assert f"a line of the report, {LONG}".strip() in [line.strip() for line in text]
-    assert text[-1] == f"written to {LONG}: metrics.csv, metrics.json, statement.md, statement.json, checkpoint.pt"
+    assert (
+        text[-1]
+        == f"written to {LONG}: metrics.csv, metrics.json, statement.md, statement.json, model.pt, checkpoint.pt"
+    )
     spent = printed(ended(spent=True, rows=[], config=SimpleNamespace(delta=1e-5, secure=True)))
     assert spent[-1].startswith("stopped: one more step would exceed the budget; written to ")
     assert spent[-2] == f"Only its owner can read {Path(LONG) / 'checkpoint.pt'}."
@@ -337,7 +340,8 @@ def test_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(dptheory.training.runs, "train", lambda *a: asked.append(a) or ended())
     stated: list[Any] = []
-    monkeypatch.setattr(dptheory.training.runs, "write_statement", lambda done, out: stated.append(out))
+    for what in ("write_statement", "write_weights"):
+        monkeypatch.setattr(dptheory.training.runs, what, lambda done, out: stated.append(out))
     path = tmp_path / "run.toml"
     path.write_text(
         'data = "excerpt"\nmodel = "small-cnn"\nepochs = 2\nbatch_size = 5\nmax_grad_norm = 1.0\nepsilon = 3.0\n'

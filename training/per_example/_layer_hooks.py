@@ -538,7 +538,8 @@ def _earlier(label: str, *, used: bool) -> str:
             "per-sample gradients that step() has used; another loss through this model (a GAN's generator) needs it, too"
         )
     return (
-        f"each backward pass through {label} must have a step() of its own, got a second one: add the losses and call "
+        f"each backward pass through {label} must have a step() of its own, by the optimizer that make_private returned, got "
+        "a second one: add the losses and call "
         "backward() once, without retain_graph; call zero_grad() where another loss went through this model (a GAN's "
         "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False"
     )

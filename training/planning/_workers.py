@@ -6,6 +6,8 @@ import hashlib
 import multiprocessing
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -17,6 +19,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training._files import JsonLines, Line
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score, pilot
 
+_LOOK_SECONDS = 0.5
 _BEGINS = '{"plan": "'
 
 
@@ -84,7 +87,7 @@ def runner(problem: Problem, executor: Executor | None) -> Iterator[Run]:
         yield lambda jobs: _ended({executor.submit(pilot, problem, job): i for i, job in enumerate(jobs)})
     elif _may_fork(problem):
         context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(workers(problem, executor), context, _hold, (problem,)) as pool:
+        with ProcessPoolExecutor(workers(problem, executor), context, _hold, (problem, os.getpid())) as pool:
             yield lambda jobs: _ended({pool.submit(_held_pilot, job): i for i, job in enumerate(jobs)})
     else:
         yield lambda jobs: ((i, pilot(problem, job)) for i, job in enumerate(jobs))
@@ -117,9 +120,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _hold(problem: Problem) -> None:
+def _hold(problem: Problem, parent: int) -> None:
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
     _held.append(problem)
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent has: one that was killed tells its pool nothing, and a pilot would go on for minutes."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
 
 
 def _held_pilot(job: Job) -> Outcome:

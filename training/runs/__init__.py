@@ -7,7 +7,17 @@ from dptheory.training.runs._build import (
     build_mechanism,
     parameter_groups,
 )
-from dptheory.training.runs._checkpoint import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, metrics, write_statement
+from dptheory.training.runs._checkpoint import (
+    CSV,
+    JSON,
+    STATE,
+    STATEMENT,
+    STATEMENT_JSON,
+    WEIGHTS,
+    metrics,
+    write_statement,
+    write_weights,
+)
 from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from dptheory.training.runs._own import own_network, own_records
 from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
@@ -21,6 +31,7 @@ __all__ = [
     "STATE",
     "STATEMENT",
     "STATEMENT_JSON",
+    "WEIGHTS",
     "Auxiliary",
     "DpSgdSettings",
     "MechanismSetting",
@@ -46,4 +57,5 @@ __all__ = [
     "sampling_rate",
     "train",
     "write_statement",
+    "write_weights",
 ]

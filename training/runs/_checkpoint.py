@@ -7,7 +7,7 @@ import json
 import math
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,9 @@ from dptheory.training._machine import only_here
 if TYPE_CHECKING:
     from dptheory.training.runs._prepare import Run
 
-STATE, CSV, JSON, LOCK = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock"
+STATE, CSV, JSON, LOCK, WEIGHTS = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock", "model.pt"
 STATEMENT, STATEMENT_JSON = "statement.md", "statement.json"
-_FILES = (STATE, CSV, JSON, STATEMENT, STATEMENT_JSON)
+_FILES = (STATE, CSV, JSON, STATEMENT, STATEMENT_JSON, WEIGHTS)
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
 _MAY_DIFFER = ("physical_batch_size",)
 """What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
@@ -56,9 +56,9 @@ def locked(folder: Path) -> Iterator[None]:
 def save_all(run: "Run", folder: Path) -> None:
     """Write what the run has spent, and then its state: no file says less than the state has spent, wherever it stops.
 
-    A statement of fewer steps goes: a new one takes seconds, and is written at the end.
+    A statement and weights of fewer steps go: new ones take seconds, and are written at the end.
     """
-    for name in (STATEMENT, STATEMENT_JSON):
+    for name in (STATEMENT, STATEMENT_JSON, WEIGHTS):
         (folder / name).unlink(missing_ok=True)
     write_metrics(run, folder)
     save(run, folder)
@@ -190,6 +190,35 @@ def write_statement(run: "Run", folder: Path) -> None:
         found = replace(found, output=f"{found.output}; {averaged}")
     write_atomically(folder / STATEMENT, found.markdown())
     write_atomically(folder / STATEMENT_JSON, found.json())
+
+
+def write_weights(run: "Run", folder: Path) -> None:
+    """Write the weights that the run gives, those that its accuracy is of, into ``model.pt``: averaged where it averages.
+
+    Args:
+        run: trained.
+        folder: of the run.
+
+    Raises:
+        OSError: the folder cannot be written to; an old file then stays as it was.
+
+    Example: a network of the same kind takes them over.
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from dptheory.training.runs import WEIGHTS, build_model, from_dict, prepare, write_weights
+        >>> config = from_dict({"data": "excerpt", "model": "linear-probe", "epochs": 1, "batch_size": 500, "max_grad_norm": 1.0,
+        ...     "noise_multiplier": 2.0})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_weights(prepare(config, torch.device("cpu")), Path(folder))
+        ...     build_model("linear-probe", features=784, seed=1).load_state_dict(torch.load(Path(folder) / WEIGHTS))
+        <All keys matched successfully>
+    """
+    with nullcontext() if run.mean is None else run.mean.inside():
+        weights = {name: value.detach().cpu() for name, value in run.model.state_dict().items()}
+        buffer = io.BytesIO()
+        torch.save(weights, buffer)
+    write_atomically(folder / WEIGHTS, buffer.getvalue())
 
 
 def metrics(run: "Run") -> dict[str, Any]:

@@ -142,8 +142,8 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
     """Run to the end, to the budget, or to Ctrl-C or SIGTERM, which leave a state that ``resume`` continues.
 
     Writes ``metrics.csv``, ``metrics.json`` and then ``checkpoint.pt`` into ``out`` after every epoch (the first process does;
-    nothing before the first step), and keeps other runs out of it. A privacy statement of fewer steps is removed;
-    :func:`write_statement` writes a new one.
+    nothing before the first step), and keeps other runs out of it. A privacy statement and weights of fewer steps are
+    removed; :func:`write_statement` and :func:`write_weights` write new ones.
 
     Args:
         config: of the run.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dptheory import _validate
-from dptheory._rounding import for_json
+from dptheory._rounding import for_json, rounded_down, rounded_up
 from dptheory.errors import ArgumentError
 from dptheory.privacy._composition import Composition
 from dptheory.privacy._parts import (
@@ -69,7 +69,7 @@ class PrivacyStatement:
         >>> from dptheory.privacy import Composition, Step, privacy_statement
         >>> run = Composition([Step(noise_multiplier=4.0, sampling_rate=1.0, count=10)])
         >>> print(privacy_statement(composition=run, delta=1e-5).markdown().splitlines()[2])
-        **The run is (3.35, 1e-05)-differentially private** in the central model.
+        **The run is (3.34141, 1e-05)-differentially private** in the central model.
     """
 
     mechanism: str
@@ -312,14 +312,10 @@ def _count(part: Part) -> int:
 
 
 def _number(value: float, *, up: bool = True) -> str:
-    """To three digits, rounded so that what is printed holds as well."""
-    if value == 0.0 or not math.isfinite(value):
-        return "no bound" if math.isinf(value) else "0"
-    digits = 2 - math.floor(math.log10(value))
-    rounded = round(value, digits)
-    if (rounded < value) if up else (rounded > value):
-        rounded = round(rounded + (1 if up else -1) * 10.0**-digits, digits)
-    return f"{rounded:g}"
+    """To six digits, rounded so that what is printed holds as well."""
+    if math.isinf(value):
+        return "no bound"
+    return rounded_up(value, 6) if up else rounded_down(value, 6)
 
 
 def _shown(kinds: tuple[str, ...]) -> tuple[str, ...]:

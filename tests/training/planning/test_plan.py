@@ -1,6 +1,11 @@
 """Plans: choice, journal, public records, private tuning."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -475,3 +480,39 @@ def test_a_budget_that_no_noise_keeps() -> None:
 
 def test_noise_that_already_suffices_stays() -> None:
     assert noise_of_tuned_runs(epsilon=3.0, noise_multiplier=50.0, **RUN) == pytest.approx(50.0)  # type: ignore[arg-type]
+
+
+_POOL = """
+import os, sys, time, types, torch
+from dptheory.training.planning import _workers
+_workers.cores = lambda: 2
+def pilot(problem, job):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+_workers.pilot = pilot
+with _workers.runner(types.SimpleNamespace(features=torch.zeros(1)), None) as run:
+    list(run([0, 1]))
+"""
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"  # ended, though nobody has asked how
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_pilots_end_with_a_plan_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", _POOL], stdout=subprocess.PIPE, text=True) as plan_under_way:
+        assert plan_under_way.stdout is not None
+        pilots = [int(plan_under_way.stdout.readline()) for _ in range(2)]
+        plan_under_way.kill()
+    ends = time.monotonic() + 20
+    while any(_runs(one) for one in pilots) and time.monotonic() < ends:
+        time.sleep(0.1)
+    left = [one for one in pilots if _runs(one)]
+    for one in left:
+        os.kill(one, signal.SIGKILL)
+    assert not left

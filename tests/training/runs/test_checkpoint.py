@@ -12,7 +12,7 @@ from torch import nn
 from dptheory.privacy import Step
 from dptheory.training import runs
 from dptheory.training._last_weights import LastWeights, first_averaged
-from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, RunConfig, _checkpoint, _train
+from dptheory.training.runs import CSV, JSON, STATE, STATEMENT, STATEMENT_JSON, WEIGHTS, RunConfig, _checkpoint, _train
 from tests.refused import refused
 from tests.training.tiny import tiny_config
 
@@ -216,7 +216,7 @@ def test_a_state_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / STATE).read_bytes() == before
 
 
-@pytest.mark.parametrize("left", [CSV, JSON, STATEMENT, STATEMENT_JSON])
+@pytest.mark.parametrize("left", [CSV, JSON, STATEMENT, STATEMENT_JSON, WEIGHTS])
 def test_no_file_of_an_earlier_run_is_overwritten(tmp_path: Path, left: str) -> None:
     """It may say what was spent, also where its state was removed."""
     (tmp_path / left).write_text("of an earlier run")
@@ -231,6 +231,7 @@ def test_no_file_says_less_than_the_state_has_spent(tmp_path: Path, monkeypatch,
     run = go(start(tiny_config()), 2)
     _checkpoint.save_all(run, tmp_path)
     runs.write_statement(run, tmp_path)
+    runs.write_weights(run, tmp_path)
     go(run, 2)
 
     def full(*_: object) -> None:
@@ -241,7 +242,7 @@ def test_no_file_says_less_than_the_state_has_spent(tmp_path: Path, monkeypatch,
         _checkpoint.save_all(run, tmp_path)
     state = torch.load(tmp_path / STATE, weights_only=True)
     assert json.loads((tmp_path / JSON).read_text())["privacy"]["steps"] >= state["step"] == run.step - 2
-    assert not (tmp_path / STATEMENT).exists() and not (tmp_path / STATEMENT_JSON).exists()
+    assert not any((tmp_path / name).exists() for name in (STATEMENT, STATEMENT_JSON, WEIGHTS))
 
 
 def test_a_folder_is_locked_for_one_and_free_again(tmp_path: Path) -> None:

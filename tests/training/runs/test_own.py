@@ -13,7 +13,17 @@ from torch import nn
 
 from dptheory.convergence import SCHEDULES
 from dptheory.training import runs
-from dptheory.training.runs import STATE, from_dict, own_network, own_records, prepare, train, write_statement
+from dptheory.training.runs import (
+    STATE,
+    WEIGHTS,
+    from_dict,
+    own_network,
+    own_records,
+    prepare,
+    train,
+    write_statement,
+    write_weights,
+)
 
 CPU = torch.device("cpu")
 NETWORKS = """
@@ -107,7 +117,8 @@ def test_the_mean_is_judged_and_saved_and_stated(tmp_path: Path, monkeypatch: py
     run = train(config(), CPU, tmp_path / "run", resume=False)
     state = saved(tmp_path / "run")
     network = own_network("mynetwork.py:build")
-    network.load_state_dict(state["model"] | state["average"]["weights"])
+    write_weights(run, tmp_path / "run")
+    network.load_state_dict(torch.load(tmp_path / "run" / WEIGHTS))
     assert runs.accuracy(network, run.test, CPU) == run.rows[-1]["test_accuracy"]
     assert torch.equal(judged[-1], state["average"]["weights"]["0.weight"])
     assert not torch.equal(judged[-1], state["model"]["0.weight"])
