@@ -4,9 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from dptheory import _validate
-from dptheory.errors import ArgumentError
-
 Direction = Literal["remove", "add", "replace"]
 """Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
 DIRECTIONS = ("worst", "add", "remove")
@@ -69,10 +66,6 @@ class Found:
         lower, upper = max(self, other, key=lambda one: one.lower), max(self, other, key=lambda one: one.upper)
         return Found(lower.lower, upper.upper, lower.below, upper.above)
 
-    @property
-    def method(self) -> str:
-        return self.above if self.below in (self.above, NONE) else f"{self.below}, {self.above}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonBounds:
@@ -111,24 +104,3 @@ class ProbabilityBounds:
     lower: float
     upper: float
     method: str
-
-
-def valid_delta(delta: float) -> float:
-    """In the accountant's range; the error for another probability says which bound still holds."""
-    try:
-        return _validate.real("delta", delta, *DELTA)
-    except ArgumentError as error:
-        try:
-            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
-        except ValueError:
-            raise error from None
-        if number > DELTA[1]:
-            raise error.retold(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
-        raise error.retold(
-            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
-        ) from None
-
-
-def valid_rtol(rtol: float) -> float:
-    """A relative width."""
-    return _validate.real("rtol", rtol, 0.0, 1.0, ends="()")

@@ -8,8 +8,8 @@ import scipy
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
-from dptheory.privacy._bounds import MAX_STEPS, NOISE, valid_delta
-from dptheory.privacy._composition import Composition, alike_steps, directions_of
+from dptheory.privacy._bounds import MAX_STEPS, NOISE
+from dptheory.privacy._composition import Composition, alike_steps, directions_of, valid_delta
 from dptheory.privacy._crossing import crossing, first_that_fits
 from dptheory.privacy._noise_scale import GAP, NoNoiseError, about_poisson, least_scale, quick_delta, root
 from dptheory.privacy._parts import RandomAllocation, Step, plain, values_of

@@ -14,16 +14,16 @@ from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
+    DELTA,
     DIRECTIONS,
     NOISE,
+    NONE,
     RTOL,
     SAMPLINGS,
     Direction,
     EpsilonBounds,
     Found,
     ProbabilityBounds,
-    valid_delta,
-    valid_rtol,
 )
 from dptheory.privacy._noise_scale import least_scale
 from dptheory.privacy._parts import (
@@ -52,6 +52,11 @@ _KINDS = (Step, JointStep, MaskedStep, IndexSteps, FixedSizeStep, RandomAllocati
 _OPPOSITE: dict[Direction, Direction] = {"remove": "add", "add": "remove", "replace": "replace"}
 _DRAWN_DELTA, _MOST_DRAWN = 1e-6, 50.0
 """The delta whose epsilon is the largest logarithm of gamma of the lines that a picture is drawn from, and its limit."""
+_epsilon_of, _delta_of, _certified_epsilon, _certified_delta = (
+    functools.lru_cache(maxsize=512)(bounds)
+    for bounds in (methods.epsilon_of, methods.delta_of, certified_epsilon, certified_delta)
+)
+"""What has been asked of a run is remembered: reports ask twice."""
 
 
 @dataclass(frozen=True)
@@ -172,14 +177,16 @@ class Composition:
             4.3772
         """
         delta = valid_delta(delta)
-        found = _epsilon(
-            self.parts, directions_of(self, direction), delta, _validate.flag("certified", certified), valid_rtol(rtol)
-        )
+        directions, rtol = directions_of(self, direction), valid_rtol(rtol)
+        if _validate.flag("certified", certified):
+            found = _certified_epsilon(plain(self.parts), directions, delta)
+        else:
+            found = self._sound(_epsilon_of(plain(self.parts), directions, delta, rtol))
         return EpsilonBounds(
             lower=float(found.lower),
             estimate=float(found.lower + found.upper) / 2,
             upper=float(found.upper),
-            method=found.method,
+            method=_named(found),
         )
 
     def delta(
@@ -205,14 +212,20 @@ class Composition:
             0.1269
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0, ends="[)")
-        found = _delta(
-            self.parts,
-            directions_of(self, direction),
-            epsilon,
-            _validate.flag("certified", certified),
-            valid_rtol(rtol),
-        )
-        return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=found.method)
+        directions, rtol = directions_of(self, direction), valid_rtol(rtol)
+        if _validate.flag("certified", certified):
+            found = _certified_delta(plain(self.parts), directions, epsilon)
+        else:
+            found = self._sound(_delta_of(plain(self.parts), directions, epsilon, rtol))
+        return ProbabilityBounds(lower=float(found.lower), upper=float(found.upper), method=_named(found))
+
+    def _sound(self, found: Found) -> Found:
+        """Two methods that contradict each other are an error of ours, and no number is reported."""
+        if found.lower > found.upper:
+            raise ArithmeticError(
+                f"lower bound {found.lower!r} above upper bound {found.upper!r}: please report {self.parts!r}"
+            )
+        return found
 
     def advantage(self, *, certified: bool = False) -> ProbabilityBounds:
         """Bounds of the largest true positive rate less false positive rate of any attack on one record: delta(0).
@@ -416,6 +429,32 @@ class Composition:
         return np.asarray(np.minimum.reduce(found).reshape(alphas.shape))
 
 
+def _named(found: Found) -> str:
+    """The methods that gave both ends."""
+    return found.above if found.below in (found.above, NONE) else f"{found.below}, {found.above}"
+
+
+def valid_delta(delta: float) -> float:
+    """In the accountant's range; the error for another probability says which bound still holds."""
+    try:
+        return _validate.real("delta", delta, *DELTA)
+    except ArgumentError as error:
+        try:
+            number = _validate.real("delta", delta, 0.0, 1.0, ends="()")
+        except ValueError:
+            raise error from None
+        if number > DELTA[1]:
+            raise error.retold(f"{error}; the epsilon of delta = {DELTA[1]:g} holds there too") from None
+        raise error.retold(
+            f"{error}; there zcdp_epsilon holds for noisy values, at zcdp_rho = steps s^2 / (2 sigma^2), s = 1 (replace-one: 2)"
+        ) from None
+
+
+def valid_rtol(rtol: float) -> float:
+    """A relative width."""
+    return _validate.real("rtol", rtol, 0.0, 1.0, ends="()")
+
+
 def directions_of(run: Composition, direction: str) -> tuple[Direction, ...]:
     """The directions that count, the one that mostly gives the larger epsilon first."""
     direction = _validate.choice("direction", direction, DIRECTIONS)
@@ -486,27 +525,6 @@ def _both(own: Callable[[float], Found], other: Callable[[float], Found]) -> Cur
         return 1 - gamma + gamma * found.lower, 1 - gamma + gamma * found.upper
 
     return bounds
-
-
-@functools.lru_cache(maxsize=512)
-def _epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float, certified: bool, rtol: float) -> Found:
-    if certified:
-        return certified_epsilon(plain(parts), directions, delta)
-    return _sound(methods.epsilon_of(plain(parts), directions, delta, rtol), parts)
-
-
-@functools.lru_cache(maxsize=512)
-def _delta(parts: Parts, directions: tuple[Direction, ...], epsilon: float, certified: bool, rtol: float) -> Found:
-    if certified:
-        return certified_delta(plain(parts), directions, epsilon)
-    return _sound(methods.delta_of(plain(parts), directions, epsilon, rtol), parts)
-
-
-def _sound(found: Found, parts: Parts) -> Found:
-    """Two methods that contradict each other are an error of ours, and no number is reported."""
-    if found.lower > found.upper:
-        raise ArithmeticError(f"lower bound {found.lower!r} above upper bound {found.upper!r}: please report {parts!r}")
-    return found
 
 
 def epsilon_bounds(

@@ -56,7 +56,7 @@ import functools
 import math
 from collections.abc import Callable
 
-from dptheory.privacy._bounds import ADDED, CHANCE, GRID, RENYI, RTOL, Direction, Found, Unresolved
+from dptheory.privacy._bounds import ADDED, CHANCE, GRID, NONE, RENYI, RTOL, Direction, Found, Unresolved
 from dptheory.privacy._parts import (
     BlackBox,
     FixedSizeStep,
@@ -75,25 +75,28 @@ from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import Gaussian, OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
-from dptheory.privacy.methods._method import Method
+from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
-from dptheory.privacy.methods.saddle._brackets import SaddleLine
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
 
 __all__: tuple[str, ...] = ()
 
 
 @functools.cache
-def value_methods(rtol: float) -> tuple[Method, ...]:
-    """Of noisy values alone, in the order in which they are asked; ``rtol``: the relative width that is narrow enough."""
+def value_methods(rtol: float, schedule: bool) -> tuple[Method, ...]:
+    """Of noisy values alone, in the order in which they are asked.
+
+    ``rtol``: the relative width that is narrow enough; ``schedule``: whether there are more kinds of steps than the line serves.
+    """
+    several = (ManyKindsLine(), ManyKinds()) if schedule else ()
     return (
         Gaussian(),
         OneStep(),
-        ManyKindsLine(),
-        ManyKinds(),
+        *several,
         SaddleLine(rtol),
         Participations(),
         Lattice(),
@@ -117,10 +120,17 @@ def epsilon_of(parts: Parts, directions: tuple[Direction, ...], delta: float, rt
     if fixed := _fixed(parts):
         return _fixed_epsilon(fixed, directions, delta)
     first, *others = directions
-    found = epsilon_in(parts, first, delta, rtol)
+    values = values_of(parts, hidden=False) if _only_values(parts) else ()
+    found = _asked(values, first, rtol, delta=delta) if values else epsilon_in(parts, first, delta, rtol)
     for direction in others:
+        if found.lower == math.inf:
+            break
         # delta falls with epsilon: where it is small enough here, the other direction's epsilon is no larger
-        if found.lower < math.inf and not _delta_is_at_most(delta, parts, direction, found.lower):
+        if values:
+            small = _asked(values, direction, rtol, epsilon=found.lower).upper <= delta
+        else:
+            small = _delta_is_at_most(delta, parts, direction, found.lower)
+        if not small:
             found = found.with_more(epsilon_in(parts, direction, delta, rtol))
     return found
 
@@ -137,12 +147,9 @@ def epsilon_in(parts: Parts, direction: Direction, delta: float, rtol: float = R
         return releases_epsilon(parts, direction, delta, lambda rest, share: epsilon_in(rest, direction, share, rtol))
     if _allocated(parts):
         return allocation_epsilon(parts, direction, delta)
-    values = values_of(parts, hidden=False)
-    if not values or not _within_samples(parts) or chance(values) > delta:
-        if _only_values(parts):
-            return _asked(values, direction, rtol, delta=delta)
-        return _with_more_than_values_epsilon(parts, direction, delta)
-    return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
+    if _only_values(parts):
+        return _asked(values_of(parts, hidden=False), direction, rtol, delta=delta)
+    return _with_more_than_values_epsilon(parts, direction, delta)
 
 
 def delta_in(parts: Parts, direction: Direction, epsilon: float, rtol: float = RTOL) -> Found:
@@ -164,7 +171,7 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
     fixed = _fixed(parts)
     if fixed and not _alike(fixed)[1] and chance(_alike(fixed)[0]) > delta:
         return _fixed_above_epsilon(_alike(fixed)[0], delta).upper
-    if fixed or index_epsilon(parts) > 0.0 or _only_values(parts) or _allocated(parts) or _released(parts):
+    if fixed or index_epsilon(parts) > 0.0 or _has_own_methods(parts):
         return epsilon_of(parts, directions, delta).upper
     values = values_of(parts, hidden=False)  # and masks
     return min(epsilon_of(values, directions, delta).upper, renyi_epsilon(parts, delta))
@@ -172,7 +179,7 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
 
 def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     """Bounds of delta at every epsilon >= 0: where a grid is needed, one for all, precise to some 1e-9."""
-    if direction == "replace" or _fixed(parts) or _only_values(parts) or _allocated(parts) or _released(parts):
+    if direction == "replace" or _fixed(parts) or _has_own_methods(parts):
         return functools.partial(delta_in, parts, direction)
     try:
         sums = GridPair(parts, direction, 0.0, _ROUGH)
@@ -195,22 +202,38 @@ def _asked(
     """Bounds of epsilon at a delta, or of delta at an epsilon: the narrowest ends of all methods that serve, up to a narrow one."""
     if not values:
         return Found(0.0, 0.0, Gaussian.name, Gaussian.name)
-    found = Found(0.0, 1.0 if delta is None else math.inf)
-    for method in value_methods(rtol):
+    if delta is not None and chance(values) <= delta:
+        return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
+    found = [(Bracket(0.0, 1.0 if delta is None else math.inf), NONE)]
+    for method in value_methods(rtol, schedule=len(values) > MOST_KINDS):
         if not method.serves(values, direction):
             continue
         bracket = (
             method.delta(values, direction, epsilon) if delta is None else method.epsilon(values, direction, delta)
         )
-        found = found.with_lower(bracket.lower, method.name).with_upper(bracket.upper, method.name)
-        if bracket.settled or found.upper <= LEAST:
+        found.append((bracket, method.name))
+        if bracket.settled or bracket.upper <= LEAST:
             break
-    return found
+    (below, name_below), (above, name_above) = (
+        max(found, key=lambda one: one[0].lower),
+        min(found, key=lambda one: one[0].upper),
+    )
+    return Found(below.lower, above.upper, name_below, name_above)
 
 
 def _only_values(parts: Parts) -> bool:
-    """Whether no mask hides anything and no index set is released."""
-    return index_epsilon(parts) == 0.0 and values_of(parts, hidden=False) == values_of(parts, hidden=True)
+    """Whether nothing but noisy values is released: no mask hides any, and no index set tells more."""
+    return (
+        not _allocated(parts)
+        and not _released(parts)
+        and index_epsilon(parts) == 0.0
+        and values_of(parts, hidden=False) == values_of(parts, hidden=True)
+    )
+
+
+def _has_own_methods(parts: Parts) -> bool:
+    """Whether no grid is asked of what masks hide and index sets tell."""
+    return _only_values(parts) or _allocated(parts) or _released(parts)
 
 
 def _allocated(parts: Parts) -> bool:
@@ -257,6 +280,8 @@ def _on_the_grid(found: Found, parts: Parts, direction: Direction, epsilon: floa
 
 def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: float) -> Found:
     outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
+    if outer and _within_samples(parts) and chance(outer) <= delta:
+        return Found(0.0, 0.0, CHANCE, CHANCE)
     pure = index_epsilon(parts)
     found = Found(0.0, math.inf)
     values = functools.cache(lambda share: epsilon_in(outer, direction, share))
@@ -282,7 +307,7 @@ def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: fl
 
 def _delta_is_at_most(delta: float, parts: Parts, direction: Direction, epsilon: float) -> bool:
     """Whether this is known: of a delta far below, no grid need say how far."""
-    if _only_values(parts) or _allocated(parts) or _released(parts):
+    if _has_own_methods(parts):
         return delta_in(parts, direction, epsilon).upper <= delta
     found = _around(parts, direction, epsilon)
     if found.upper <= delta or direction == "replace":

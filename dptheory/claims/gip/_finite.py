@@ -4,13 +4,15 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from dptheory import privacy
+import dptheory
 from dptheory._arrays import Array
+from dptheory.pruning import SubsetMallows
 
 Subset = tuple[bool, ...]
 
@@ -238,10 +240,63 @@ STEPS = ((2, 0.01, 1.0), (5, 0.3, 2.0), (16, 0.1, 4.0))
 
 def values_curve(order: float, rate: float, sigma: float) -> float:
     """Renyi curve of one step of DP-SGD at one order."""
-    return float(privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0])
+    # loaded when it is asked for: `dptheory claim` shows claims about masks without the accountant
+    return float(
+        dptheory.privacy.subsampled_gaussian_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0]
+    )
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """log of the exact delta of the Gaussian mechanism with sensitivity / noise = mu."""
     near, far = scipy.special.log_ndtr(mu / 2 - epsilon / mu), epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
     return float(near + math.log(-math.expm1(far - near)))
+
+
+# The law of the index mechanism at users' sizes, by counting the index sets.
+
+
+WEIGHT = Fraction(4, 5)
+SIZES = ((20_000, 5), (20_000, 19_996), (10**6, 2))
+"""Groups with few entries in or out of the index set, so that the index sets can be counted."""
+DISTANCES = ((7, 3), (8, 6), *SIZES, (20_000, 10_000), (2_700_032, 270_003))
+"""Groups of users' sizes for what needs no counting."""
+
+
+def model_of(dim: int, keep: int, weight: Fraction) -> SubsetMallows:
+    """The mechanism with e^-theta = weight."""
+    return SubsetMallows(dim, keep, theta=-math.log(weight))
+
+
+def log_of(value: Fraction) -> float:
+    """log of a fraction of any size, precise next to 1."""
+    if 2 * value > 1 and value < 2:
+        return math.log1p(float(value - 1))
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def normalised(law: dict[int, Fraction]) -> dict[int, Fraction]:
+    total = sum(law.values())
+    return {j: p / total for j, p in law.items()}
+
+
+@cache
+def counted_swaps(dim: int, keep: int, weight: Fraction) -> dict[int, Fraction]:
+    """P(i swapped pairs), by counting."""
+    weights = {
+        i: math.comb(keep, i) * math.comb(dim - keep, i) * weight ** (2 * i) for i in range(min(keep, dim - keep) + 1)
+    }
+    return normalised(weights)
+
+
+def counted_mean_swaps(dim: int, keep: int, theta: float) -> float:
+    """E[i], by counting the index sets i swaps away."""
+    weights = swap_weights(dim, keep, theta)
+    return float(weights @ np.arange(weights.size) / weights.sum())
+
+
+@cache
+def apart(dim: int, keep: int) -> int:
+    """Places in which the first ``keep`` entries and the last ``keep`` differ: two index sets as far apart as they can be."""
+    first, last = np.zeros(dim, dtype=np.bool_), np.zeros(dim, dtype=np.bool_)
+    first[:keep], last[dim - keep :] = True, True
+    return int(np.count_nonzero(first ^ last))

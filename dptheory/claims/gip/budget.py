@@ -12,7 +12,7 @@ from dptheory import papers, pruning
 from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._at_scale import SIZES, WEIGHT, apart, counted_swaps, log_of, model_of
+from dptheory.claims.gip._finite import SIZES, WEIGHT, apart, counted_swaps, log_of, model_of
 from dptheory.claims.gip.prop2 import leading_gain
 from dptheory.pruning import SubsetMallows
 

@@ -10,8 +10,7 @@ from dptheory import gradients, pruning
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._at_scale import counted_mean_swaps
-from dptheory.claims.gip._finite import energy_by_quadrature, gaussian_energy, kept_entries
+from dptheory.claims.gip._finite import counted_mean_swaps, energy_by_quadrature, gaussian_energy, kept_entries
 from dptheory.pruning import _error
 
 

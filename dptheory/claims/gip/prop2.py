@@ -12,8 +12,7 @@ from dptheory._arrays import Array
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._at_scale import counted_mean_swaps
-from dptheory.claims.gip._finite import energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
+from dptheory.claims.gip._finite import counted_mean_swaps, energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
 
 mse_r = new_row(
     id="gip.mse_r",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptheory import pruning
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, counted_swaps, log_of, model_of
+from dptheory.claims.gip._finite import DISTANCES, WEIGHT, apart, counted_swaps, log_of, model_of
 from dptheory.pruning import SubsetMallows
 
 

@@ -15,8 +15,8 @@ from dptheory import privacy, pruning
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Row, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _at_scale, _finite
-from dptheory.claims.gip._at_scale import DISTANCES, WEIGHT, apart, best_on_grid, counted_delta, counted_loss, model_of
-from dptheory.claims.gip._finite import RATES, STEPS, values_curve
+from dptheory.claims.gip._at_scale import best_on_grid, counted_delta, counted_loss
+from dptheory.claims.gip._finite import DISTANCES, RATES, STEPS, WEIGHT, apart, model_of, values_curve
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
 

@@ -9,8 +9,7 @@ import scipy
 from dptheory import privacy, pruning
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _at_scale, _finite
-from dptheory.claims.gip._at_scale import model_of
-from dptheory.claims.gip._finite import gaussian_log_delta
+from dptheory.claims.gip._finite import gaussian_log_delta, model_of
 from dptheory.privacy.methods import references
 from dptheory.pruning import SubsetMallows
 

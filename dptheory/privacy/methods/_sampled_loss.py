@@ -21,7 +21,7 @@ others: what is left is the part of P that a lower cut takes away.
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -196,26 +196,23 @@ class StepLoss(Loss):
     cut: float = math.inf
     sharpness: float = 1.0
     floor: float = -math.inf
+    shift: float = field(init=False, compare=False)
+    log_cut_mass: float = field(init=False, compare=False)
+    """log of a bound of what ``cut`` takes from P, E exp(sharpness (z - cut)); of the mixture, not of its larger part."""
+    whole: bool = field(init=False, compare=False)
+    """Whether P has kept all of its mass but for a share that rounding covers."""
 
-    @property
-    def shift(self) -> float:
-        return 1.0 / self.noise_multiplier
-
-    @property
-    def log_cut_mass(self) -> float:
-        """log of a bound of what ``cut`` takes from P, E exp(sharpness (z - cut)); of the mixture, not of its larger part."""
-        return self._log_lift(self.sharpness) - self.sharpness * self.cut
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shift", 1.0 / self.noise_multiplier)
+        mass = -math.inf if self.cut == math.inf else self._log_lift(self.sharpness) - self.sharpness * self.cut
+        object.__setattr__(self, "log_cut_mass", mass)
+        object.__setattr__(self, "whole", self.floor == -math.inf and mass < _LOG_NOTHING)
 
     def _log_lift(self, sharpness: float) -> float:
         """log E exp(sharpness z) under P."""
         rise, q = sharpness * self.shift, self.sampling_rate
         mixture = math.log1p(math.expm1(rise) * q) if rise < 500.0 else rise + math.log(q)
         return sharpness**2 / 2 + mixture
-
-    @property
-    def whole(self) -> bool:
-        """Whether P has kept all of its mass but for a share that rounding covers."""
-        return self.floor == -math.inf and (self.cut == math.inf or self.log_cut_mass < _LOG_NOTHING)
 
     def with_cut(self, log_left_out: float) -> "StepLoss":
         """At most exp(log_left_out) is left out in all steps; nothing for "add", whose losses are bounded above."""
@@ -233,34 +230,26 @@ class StepLoss(Loss):
 
 
 def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
-    """log Lambda(z) for t |Im z| <= pi / 2."""
-    return log_mixed(step.sampling_rate, step.shift * z - step.shift**2 / 2)
-
-
-def log_mixed(rate: float | Reals, exponent: Complexes) -> Complexes:
-    """log(1 - q + q exp(exponent)) for |Im exponent| <= pi / 2, without cancellation near 0; rates are broadcast."""
-    exponent = np.broadcast_to(exponent, np.broadcast_shapes(np.shape(rate), exponent.shape))
-    if np.all(rate == 1.0):
+    """log Lambda(z) for t |Im z| <= pi / 2, without cancellation near Lambda = 1."""
+    q = step.sampling_rate
+    exponent = step.shift * z - step.shift**2 / 2
+    if q == 1.0:
         return exponent
     large = exponent.real > 30.0
-    whole = rate == np.ones_like(exponent.real)
-    small = (exponent.real < -0.5) & (rate > 0.5) & ~whole
-    found = _log1p(np.asarray(rate * np.expm1(np.where(large | small | whole, 0.0, exponent))))
+    small = (exponent.real < -0.5) & (q > 0.5)
+    w = np.asarray(q * np.expm1(np.where(large | small, 0.0, exponent)))
     if large.any():
-        q, beyond = np.broadcast_to(rate, exponent.shape)[large], exponent[large]
-        found[large] = beyond + (np.log(q) + _log1p(np.asarray((1.0 - q) / q * np.exp(-beyond))))
-    if small.any():
-        q = np.broadcast_to(rate, exponent.shape)[small]
-        found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
-    return np.where(whole, exponent, found)
-
-
-def _log1p(w: Complexes) -> Complexes:
-    """log(1 + w), Re w > -1; NumPy's loses the real part of small w."""
+        w[large] = (1.0 - q) / q * np.exp(-exponent[large])
+    # log(1 + w), Re w > -1; NumPy's loses the real part of small w
     modulus = np.abs(w)
     near = modulus < 0.5
     real = np.where(near, 0.5 * np.log1p(np.where(near, 2 * w.real + modulus**2, 0.0)), np.log(np.abs(1 + w)))
-    return np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
+    found = np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
+    if large.any():
+        found[large] = exponent[large] + (math.log(q) + found[large])
+    if small.any():
+        found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
+    return found
 
 
 def losses(step: StepLoss, z: Complexes) -> tuple[Complexes, Complexes]:
@@ -349,14 +338,13 @@ def reach(step: StepLoss, c: float, margin: float) -> Reach:
     left_slope = t * max(-down, 0.0)
     odds = q / (1.0 - q) if q < 1.0 else math.inf
 
-    def slope(edge: float) -> float:
-        # d/dx log|Lambda| <= t; of -log|Lambda(-z)| it is at most t b / a, b / a = q / (1 - q) exp(-t x - t^2 / 2), as well
-        return t * (up + max(down, 0.0) * min(1.0, odds * math.exp(-t * edge - t * t / 2)))
-
     right = margin
-    while right < slope(right) + margin:
-        right = min(1.2 * right, slope(right) + margin)
-    right_slope = slope(right)
+    while True:
+        # d/dx log|Lambda| <= t; of -log|Lambda(-z)| it is at most t b / a, b / a = q / (1 - q) exp(-t x - t^2 / 2), as well
+        right_slope = t * (up + max(down, 0.0) * min(1.0, odds * math.exp(-t * right - t * t / 2)))
+        if right >= right_slope + margin:
+            break
+        right = min(1.2 * right, right_slope + margin)
     # Here the cut outweighs the slope: k exp(k (x - cut)) cos(2 y k) > slope for the sharpness k, the cosine >= 1 / 2.
     fallen = step.cut + math.log1p(2 * right_slope / step.sharpness) / step.sharpness + 1.5
     if fallen < right:

@@ -11,8 +11,8 @@ import numpy as np
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE, valid_delta
-from dptheory.privacy._composition import epsilon_bounds
+from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE
+from dptheory.privacy._composition import epsilon_bounds, valid_delta
 from dptheory.privacy._parts import checked_step
 from dptheory.privacy.referee._processes import Outcome, Worker
 from dptheory.privacy.referee._tools import Setting, installed, warm_up

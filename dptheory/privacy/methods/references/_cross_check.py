@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dptheory import _validate
-from dptheory.privacy._bounds import valid_delta
-from dptheory.privacy._composition import alike_steps, directions_of
+from dptheory.privacy._composition import alike_steps, directions_of, valid_delta
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.references._prv import grid_radius, prv_or_none, saddle_point
 from dptheory.privacy.methods.renyi._sampled import sampled_renyi_epsilon

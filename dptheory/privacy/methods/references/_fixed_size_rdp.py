@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dptheory.privacy._bounds import valid_delta
+from dptheory.privacy._composition import valid_delta
 from dptheory.privacy._parts import checked_step
 
 

@@ -382,16 +382,15 @@ _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
 
 
-def epsilon_of(steps: Losses, delta: float, enough: float = WIDEST) -> tuple[float, float]:
+def epsilon_bracket(steps: Losses, delta: float, enough: float = WIDEST) -> Bracket:
     """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``; ``enough`` as for :func:`lines_near`.
 
-    Raises:
-        Unresolved: they are wide; it carries them.
+    Not settled: delta there is not known to within ``enough``, nor epsilon to within 1e-9.
     """
     if len(steps) == steps[0].count == 1:
-        return one_step_epsilon(steps[0], delta)
+        return Bracket(*one_step_epsilon(steps[0], delta), True)
     if _nothing_is_spent(steps, delta):
-        return 0.0, 0.0
+        return Bracket(0.0, 0.0, True)
     lower, upper = 0.0, math.inf
     for attempt in (_quickly, _carefully):
         try:
@@ -403,8 +402,8 @@ def epsilon_of(steps: Losses, delta: float, enough: float = WIDEST) -> tuple[flo
             bracket(upper)[0] >= delta * (1 - 2 * WIDEST)
             and (bracket(lower) if lower > 0 else delta_bounds_at(steps, 0.0))[1] <= delta * (1 + 2 * WIDEST)
         ):
-            return lower, upper
-    raise Unresolved(f"epsilon is known to lie in [{lower!r}, {upper!r}] only", lower, upper)
+            return Bracket(lower, upper, True)
+    return Bracket(lower, upper)
 
 
 def _nothing_is_spent(steps: Losses, delta: float) -> bool:
@@ -624,17 +623,11 @@ class SaddleLine:
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        found = self._bracket(less, direction, delta)
+        found = epsilon_bracket(step_losses(less, direction), delta, self.rtol)
         if more == less:
             return found
-        above = self._bracket(more, direction, delta)
+        above = epsilon_bracket(step_losses(more, direction), delta, self.rtol)
         return Bracket(found.lower, above.upper, found.settled and above.settled)
-
-    def _bracket(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
-        try:
-            return Bracket(*epsilon_of(step_losses(steps, direction), delta, self.rtol), settled=True)
-        except Unresolved as refused:  # what it carries holds all the same
-            return Bracket(refused.lower, refused.upper)
 
 
 @functools.lru_cache(maxsize=64)
@@ -693,4 +686,9 @@ def direction_epsilon(steps: Steps, *, delta: float, direction: Direction) -> tu
     Raises:
         Unresolved: delta there is not known to within ``WIDEST``, nor epsilon to within 1e-9; it carries bounds that hold.
     """
-    return epsilon_of(step_losses(steps, direction), delta)
+    found = epsilon_bracket(step_losses(steps, direction), delta)
+    if not found.settled:
+        raise Unresolved(
+            f"epsilon is known to lie in [{found.lower!r}, {found.upper!r}] only", found.lower, found.upper
+        )
+    return found.lower, found.upper

@@ -51,6 +51,7 @@ Total = Callable[[float], Moments]
 """The moments of the sum of all losses, at a real s."""
 
 _FARTHEST = 700.0
+_CLOSE, _MOST_DOUBLINGS = 1e-3, 200
 LEFT_OUT = 30.0
 """Nats below delta at which extreme outputs are left out."""
 
@@ -69,12 +70,12 @@ def step_losses(steps: Steps, direction: Direction) -> Losses:
 
 def total_of(steps: Losses) -> Total:
     def total(s: float) -> Moments:
-        parts = [(step.count, real_moments(step, s)) for step in steps]
-        return Moments(
-            sum(n * m.value for n, m in parts),
-            sum(n * m.slope for n, m in parts),
-            sum(n * m.curvature for n, m in parts),
-        )
+        value = slope = curvature = 0.0
+        for step in steps:
+            one = real_moments(step, s)
+            value, slope = value + step.count * one.value, slope + step.count * one.slope
+            curvature += step.count * one.curvature
+        return Moments(value, slope, curvature)
 
     return total
 
@@ -103,24 +104,27 @@ def cut(steps: Losses, log_delta: float, nats: float = LEFT_OUT) -> Losses:
 
 def saddle_at(total: Total, epsilon: float) -> Saddle:
     origin = total(0.0)
-    if origin.slope - epsilon > math.sqrt(origin.curvature):
-        c = _root(lambda c: _saddle_epsilon(total, c)[0] - epsilon, -1 + 1e-9, -1e-9, log=False)
-    else:
-
-        def short(c: float) -> float:
-            own, moments = _saddle_epsilon(total, c)
-            check_near(moments.value - c * epsilon)
-            return own - epsilon
-
-        c = _rising_root(short, 1.0 / math.sqrt(origin.curvature))
-    return _saddle(total, c, epsilon)
+    scale = math.sqrt(origin.curvature)
+    if origin.slope - epsilon > scale:  # most of the losses are larger
+        low, high = -1 + 1e-9, -1e-9
+        while high - low > _CLOSE:
+            middle = (low + high) / 2
+            low, high = (low, middle) if _own_epsilon(total(middle), middle) > epsilon else (middle, high)
+        return _saddle(total(low + (high - low) / 2), low + (high - low) / 2, epsilon)
+    search = _Search(1.0 / scale)
+    while not search.ended:
+        moments = total(search.c)
+        check_near(moments.value - search.c * epsilon)
+        search.next(_own_epsilon(moments, search.c) > epsilon)
+    return _saddle(total(search.c), search.c, epsilon)
 
 
 def saddle_for(total: Total, log_delta: float) -> Saddle:
     """The saddle, c > 0, at which delta is about exp(log_delta); its epsilon may be below 0."""
-    start = 1.0 / math.sqrt(total(0.0).curvature)
-    c = _rising_root(lambda c: log_delta - _saddle(total, c, None).log_value, start)
-    return _saddle(total, c, None)
+    search = _Search(1.0 / math.sqrt(total(0.0).curvature))
+    while not search.ended:
+        search.next(_saddle(total(search.c), search.c).log_value < log_delta)
+    return _saddle(total(search.c), search.c)
 
 
 def check_near(log_value: float) -> None:
@@ -129,46 +133,42 @@ def check_near(log_value: float) -> None:
         raise Unresolved("epsilon is far beyond the losses that occur")
 
 
-def _saddle_epsilon(total: Total, c: float) -> tuple[float, Moments]:
-    moments = total(c)
-    return moments.slope - 1 / c - 1 / (1 + c), moments
+def _own_epsilon(moments: Moments, c: float) -> float:
+    """The epsilon whose saddle point is c."""
+    return moments.slope - 1 / c - 1 / (1 + c)
 
 
-def _saddle(total: Total, c: float, epsilon: float | None) -> Saddle:
-    own, moments = _saddle_epsilon(total, c)
-    epsilon = own if epsilon is None else epsilon
+def _saddle(moments: Moments, c: float, epsilon: float | None = None) -> Saddle:
+    """At c; for the epsilon whose saddle point it is where none is given."""
+    epsilon = _own_epsilon(moments, c) if epsilon is None else epsilon
     curvature = moments.curvature + 1 / c**2 + 1 / (1 + c) ** 2
     log_value = moments.value - c * epsilon - math.log(abs(c)) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
-    log_value = min(
-        log_value, moments.value - c * epsilon + log_peak(c)
-    )  # Chernoff, where the law is far from Gaussian
-    return Saddle(c, epsilon, log_value, math.sqrt(curvature))
+    # Chernoff, where the law is far from Gaussian
+    return Saddle(c, epsilon, min(log_value, moments.value - c * epsilon + log_peak(c)), math.sqrt(curvature))
 
 
-def _rising_root(function: Callable[[float], float], start: float) -> float:
-    """Root of a rising function of c > 0, from a guess of its scale."""
-    low = high = start
-    for _ in range(200):
-        if function(high) > 0:
-            break
-        low, high = high, 2 * high
-    else:
-        raise Unresolved("no saddle point: epsilon is at the largest loss")
-    for _ in range(400):
-        if function(low) <= 0:
-            break
-        low, high = low / 2, low
-    else:
-        raise Unresolved("no saddle point above 0")
-    return _root(function, low, high, log=True)
+class _Search:
+    """For about the root c > 0 of a rising function, from a guess of its scale: by doubling or halving, then by bisection of log c."""
 
+    def __init__(self, start: float) -> None:
+        self.c, self.low, self.high, self.ended, self._turns = start, 0.0, math.inf, False, 0
 
-def _root(function: Callable[[float], float], low: float, high: float, *, log: bool) -> float:
-    """About the root of a rising function, by bisection: of c, or of log c."""
-    while high - low > 1e-3 * (low if log else 1.0):
-        middle = math.sqrt(low * high) if log else (low + high) / 2
-        low, high = (low, middle) if function(middle) > 0 else (middle, high)
-    return low + (high - low) / 2
+    def next(self, above: bool) -> None:
+        """The next ``c``, from whether the function is above 0 at this one."""
+        self.low, self.high = (self.low, self.c) if above else (self.c, self.high)
+        self._turns += 1
+        if self.high == math.inf:
+            if self._turns == _MOST_DOUBLINGS:
+                raise Unresolved("no saddle point: epsilon is at the largest loss")
+            self.c = 2 * self.low
+        elif self.low == 0.0:
+            if self._turns == 2 * _MOST_DOUBLINGS:
+                raise Unresolved("no saddle point above 0")
+            self.c = self.high / 2
+        elif self.high - self.low > _CLOSE * self.low:
+            self.c = math.sqrt(self.low * self.high)
+        else:
+            self.c, self.ended = self.low + (self.high - self.low) / 2, True
 
 
 _MOST_LOG_ERROR = 700.0  # of what a double holds
@@ -189,6 +189,7 @@ class Envelope:
         log_cells: log of the bound of each cell's integral.
         log_left, log_right: log of the bound of the modulus at the outer edges; beyond, it is at most that times
             exp(-d (edge - slope)) at distance d.
+        log_integral: log of the bound of the whole integral.
     """
 
     edges: Reals
@@ -196,15 +197,7 @@ class Envelope:
     log_left: float
     log_right: float
     reach: Reach
-
-    @property
-    def log_integral(self) -> float:
-        left, right = self.edges[0], self.edges[-1]
-        outer = (
-            self.log_left - math.log(-left - self.reach.left_slope),
-            self.log_right - math.log(right - self.reach.right_slope),
-        )
-        return float(np.logaddexp.reduce(np.concatenate([self.log_cells, outer])))
+    log_integral: float
 
 
 @functools.lru_cache(maxsize=256)
@@ -228,7 +221,13 @@ def envelope(step: StepLoss, c: float, y: float) -> Envelope:
     if step.direction != "remove":
         down = -c * log_mixture(step, -edges - 1j * y).real
         bound, ends = bound + np.maximum(down[:-1], down[1:]), ends + down[[0, -1]]
-    return Envelope(edges, bound + math.log(_CELL), float(ends[0]), float(ends[1]), ends_at)
+    log_cells, left, right = bound + math.log(_CELL), float(ends[0]), float(ends[1])
+    outer = (
+        left - math.log(-float(edges[0]) - ends_at.left_slope),
+        right - math.log(float(edges[-1]) - ends_at.right_slope),
+    )
+    log_integral = float(np.logaddexp.reduce(np.concatenate([log_cells, outer])))
+    return Envelope(edges, log_cells, left, right, ends_at, log_integral)
 
 
 @dataclass(frozen=True)
@@ -289,30 +288,51 @@ class Nodes:
         return np.arange(self.first, self.last + 1) * self.spacing + 1j * self.y
 
 
+@dataclass(frozen=True)
+class _Walls:
+    """Envelopes at one c: on the real line, on the line of the nodes, and on the one twice as high."""
+
+    real: Envelope
+    line: Envelope
+    high: Envelope
+
+    @property
+    def log_strip(self) -> float:
+        """log of the integrals of the integrand's modulus on the outer lines together."""
+        return float(np.logaddexp(self.real.log_integral, self.high.log_integral))
+
+    def log_rule_error(self, at: Nodes) -> float:
+        """log of a bound of |rule - M(c + iu)| by spacing and by range."""
+        exponent = 2 * math.pi * at.y / at.spacing
+        log_aliases = self.log_strip - exponent - math.log(-math.expm1(-exponent))
+        outer = (at.first * at.spacing, at.last * at.spacing)
+        return float(np.logaddexp(log_aliases, log_outside(self.line, at.spacing, outer)))
+
+
 def nodes(step: StepLoss, c: float, y: float, digits: float) -> Nodes:
     """Nodes on Im z = y, y in (0, pi noise_multiplier / 4], for an error of M(c + iu) of about exp(-digits) / count."""
+    walls = _Walls(envelope(step, c, 0.0), envelope(step, c, y), envelope(step, c, 2 * y))
+    return _nodes(step, walls, envelope(step, 0.0, y), y, digits)
+
+
+def _nodes(step: StepLoss, walls: _Walls, untilted: Envelope, y: float, digits: float) -> Nodes:
     wanted = -digits - math.log(step.count)
-    log_level, log_strip = _walls(step, c, y)
-    spacing = 2 * math.pi * y / (log_strip - log_level - wanted + 1.0)
-    ends = [_range(envelope(step, s, y), spacing, level + wanted) for s, level in ((c, log_level), (0.0, 0.0))]
-    first, last = min(end[0] for end in ends), max(end[1] for end in ends)
+    log_level = walls.real.log_integral
+    spacing = 2 * math.pi * y / (walls.log_strip - log_level - wanted + 1.0)
+    left, right = _range(walls.line, spacing, log_level + wanted)
+    least, most = _range(untilted, spacing, wanted)
+    first, last = min(left, least), max(right, most)
     check_size((last - first) / spacing)
     return Nodes(y, spacing, math.floor(first / spacing), math.ceil(last / spacing))
 
 
-def _log_rule_error(step: StepLoss, c: float, at: Nodes) -> float:
-    """log of a bound of |rule - M(c + iu)| by spacing and by range."""
-    exponent = 2 * math.pi * at.y / at.spacing
-    log_aliases = _walls(step, c, at.y)[1] - exponent - math.log(-math.expm1(-exponent))
-    outer = (at.first * at.spacing, at.last * at.spacing)
-    return float(np.logaddexp(log_aliases, log_outside(envelope(step, c, at.y), at.spacing, outer)))
-
-
 def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> MomentRule:
     """The rule at c > -1 on Im z = y, y in (0, pi noise_multiplier / 4]; its error is about exp(-digits) / count."""
-    at = nodes(step, c, y, digits)
+    walls = _Walls(envelope(step, c, 0.0), envelope(step, c, y), envelope(step, c, 2 * y))
+    untilted = _Walls(envelope(step, 0.0, 0.0), envelope(step, 0.0, y), envelope(step, 0.0, 2 * y))
+    at = _nodes(step, walls, untilted.line, y, digits)
     z = at.outputs
-    log_errors = {s: _log_rule_error(step, s, at) for s in (c, 0.0)}
+    log_error, log_error_at_zero = walls.log_rule_error(at), untilted.log_rule_error(at)
 
     loss, log_density = losses(step, z)
     log_weights = log_density - z * z / 2 + (math.log(at.spacing) - LOG_ROOT_2PI)
@@ -331,9 +351,9 @@ def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> 
     if not total > 0:
         raise Unresolved(f"M({c!r}) is lost to rounding")
     log_moment = top + math.log(total)
-    if log_errors[c] - log_moment > _MOST_LOG_ERROR:
+    if log_error - log_moment > _MOST_LOG_ERROR:
         raise Unresolved(f"M({c!r}) is lost to the rule's error")
-    error = math.exp(log_errors[c] - log_moment)
+    error = math.exp(log_error - log_moment)
     if step.whole and abs(log_moment) < 0.5:
         # M - 1 = E[exp(c L) - 1]: less rounding; the weights add up to 1 but for the rule's error at s = 0
         weights = np.exp(log_weights)
@@ -343,18 +363,12 @@ def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> 
         log_moment = math.log1p(math.fsum(gains.real))
         rounding = float(np.abs(gains) @ weight_error + np.abs(np.exp(log_terms)) @ (abs(c) * loss_error))
         rounding *= math.exp(-log_moment)
-        at_zero = math.exp(log_errors[0.0]) + (math.exp(step.log_cut_mass) if step.cut < math.inf else 0.0)
+        at_zero = math.exp(log_error_at_zero) + (math.exp(step.log_cut_mass) if step.cut < math.inf else 0.0)
         moment_error = error + at_zero * math.exp(-log_moment) + rounding
     else:
         moment_error = error + float(np.abs(terms) @ weight_error) / total + HALF * abs(top)
     moment_error = 1.01 * moment_error + ELEMENTARY * abs(log_moment)
     return MomentRule(loss, terms / total, log_moment, 1.01 * error, moment_error, weight_error, loss_error)
-
-
-def _walls(step: StepLoss, c: float, y: float) -> tuple[float, float]:
-    """log of bounds of M(c), and of the integrals of the integrand's modulus on Im z = 0 and 2 y together."""
-    real, high = (envelope(step, c, height).log_integral for height in (0.0, 2 * y))
-    return real, float(np.logaddexp(real, high))
 
 
 def _range(line: Envelope, spacing: float, log_wanted: float) -> tuple[float, float]:
@@ -457,7 +471,10 @@ class Product:
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
             return 0.0  # M(0), M(-1) <= 1
-        return sum(step.count * _quick(step, c).upper_log_moment for step in self.steps)
+        total = 0.0
+        for step in self.steps:
+            total += step.count * _quick(step, c, widest_shift(step, c)).upper_log_moment
+        return total
 
     def at(self, c: float) -> AtLine:
         return _ProductAt(self.steps, c, _rules(self.steps, c))
@@ -475,7 +492,7 @@ class Difference:
         return self._log([real_moments(step, c).value for step in self.usual + self.rare])
 
     def log_bound(self, c: float) -> float:
-        return self._log([_quick(step, c).upper_log_moment for step in self.usual + self.rare])
+        return self._log([_quick(step, c, widest_shift(step, c)).upper_log_moment for step in self.usual + self.rare])
 
     def at(self, c: float) -> AtLine:
         return _DifferenceAt(self.usual, self.rare, c, _rules(self.usual, c), _rules(self.rare, c))
@@ -565,9 +582,10 @@ class _ProductAt:
         return max(rule.losses.size for rule in self.rules)
 
     def log_decay(self, u: float) -> float:
-        return sum(
-            step.count * _log_decay(step, rule, self.c, u) for step, rule in zip(self.steps, self.rules, strict=True)
-        )
+        total = 0.0
+        for step, rule in zip(self.steps, self.rules, strict=True):
+            total += step.count * _log_decay(step, rule, self.c, u)
+        return total
 
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
         log_terms, log_errors = np.zeros(count + 1, dtype=np.complex128), np.zeros(count + 1)
@@ -673,11 +691,15 @@ def output(step: StepLoss, loss: float) -> float:
 
 
 def _rules(steps: Losses, c: float) -> tuple[MomentRule, ...]:
-    return tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps)
+    rules: list[MomentRule] = []
+    for step in steps:
+        rules.append(moment_rule(step, c, widest_shift(step, c)))
+    return tuple(rules)
 
 
-def _quick(step: StepLoss, c: float) -> MomentRule:
-    return moment_rule(step, c, widest_shift(step, c), digits=_FEW_DIGITS)
+@functools.lru_cache(maxsize=32)
+def _quick(step: StepLoss, c: float, y: float) -> MomentRule:
+    return moment_rule(step, c, y, digits=_FEW_DIGITS)
 
 
 def _log_decay(step: StepLoss, rule: MomentRule, c: float, u: float) -> float:
@@ -688,33 +710,26 @@ def _log_decay(step: StepLoss, rule: MomentRule, c: float, u: float) -> float:
     decay = rule.log_decay(u)
     y = lower_shift(step, c, u)
     if y is not None:
-        decay = min(decay, _lower_rule(step, c, y).log_decay(u))
+        decay = min(decay, _quick(step, c, y).log_decay(u))
     return min(decay, 0.0)
 
 
 def lower_shift(step: StepLoss, c: float, u: float) -> float | None:
     """The height of a line on which |M(c + iv)|, v >= u, has a closer bound than on the highest; None where none is near."""
-    wanted = u * _spread(step, c)
-    widest = widest_shift(step, c)
-    rung = min(_LOWEST, round(_RUNGS * math.log2(widest / wanted)) if wanted > 0 else _LOWEST, _affordable(step, c))
+    spread, widest, affordable = _ladder(step, c)
+    wanted = u * spread
+    rung = min(_LOWEST, round(_RUNGS * math.log2(widest / wanted)) if wanted > 0 else _LOWEST, affordable)
     return widest / 2 ** (rung / _RUNGS) if rung >= _RUNGS else None
 
 
 @functools.lru_cache(maxsize=256)
-def _affordable(step: StepLoss, c: float) -> int:
-    """The lowest rung whose line has not too many nodes: they grow as its height falls."""
-    at = nodes(step, c, widest_shift(step, c), _FEW_DIGITS)
-    return math.floor(_RUNGS * math.log2(max(1.0, _MOST_LOWER / (at.last - at.first))))
-
-
-@functools.lru_cache(maxsize=32)
-def _lower_rule(step: StepLoss, c: float, y: float) -> MomentRule:
-    return moment_rule(step, c, y, digits=_FEW_DIGITS)
-
-
-@functools.lru_cache(maxsize=1024)
-def _spread(step: StepLoss, c: float) -> float:
-    return math.sqrt(real_moments(step, c).curvature)
+def _ladder(step: StepLoss, c: float) -> tuple[float, float, int]:
+    """The deviation of the tilted loss, the height of the highest line, and the lowest rung whose line has not too many nodes."""
+    widest = widest_shift(step, c)
+    walls = _Walls(envelope(step, c, 0.0), envelope(step, c, widest), envelope(step, c, 2 * widest))
+    at = _nodes(step, walls, envelope(step, 0.0, widest), widest, _FEW_DIGITS)
+    affordable = math.floor(_RUNGS * math.log2(max(1.0, _MOST_LOWER / (at.last - at.first))))
+    return math.sqrt(real_moments(step, c).curvature), widest, affordable
 
 
 def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
@@ -900,7 +915,17 @@ def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
     h = 2 * math.pi / period
     moments = measure.at(c)
     log_wanted -= moments.log_moment - c * epsilon
-    count, log_decay, smoothing = _length(moments, saddle, h, log_wanted, most)
+    count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
+    most = min(most, max(1, most // MOST) * _MOST_PRODUCTS // moments.size)
+    while True:
+        count = min(count, most)
+        log_decay = moments.log_decay((count + 1) * h)
+        missing = log_decay - math.log(count * h * math.pi) - log_wanted
+        if missing <= 0 or count == most:
+            break
+        count = math.ceil(1.15 * count) if missing < 5 else 2 * count if missing > 20 else math.ceil(1.4 * count)
+    # V costs a width of V c (c + 1) or so: as small as a tail of 1e-8 allows
+    smoothing = 0.0 if missing <= 0 else 2 * max(missing - 9.0, 4.0) / ((count + 1) * h) ** 2
     if smoothing > _MOST_SMOOTHING:
         raise Unresolved(f"the line at {c!r} would be smoothed by {smoothing!r}")
     return Plan(measure, c, h, count, smoothing, wings, moments, log_decay, log_wanted)
@@ -913,9 +938,13 @@ def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:
     s = c + 1j * h * np.arange(plan.count + 1)
     log_terms, log_errors = plan.moments.terms(h, plan.count)
     log_terms = log_terms + smoothing / 2 * s * (s + 1)
-    aliases = tuple((c, log_chernoff(measure, c) + smoothing / 2 * c * (c + 1)) for c in plan.wings)
+    aliases = []
+    for wing in plan.wings:
+        aliases.append((wing, log_chernoff(measure, wing) + smoothing / 2 * wing * (wing + 1)))
     products = plan.moments.size * (plan.count + 1)
-    return Line(c, h, smoothing, log_terms, log_errors, aliases, log_tail, log_density_tail, measure.left_out, products)
+    return Line(
+        c, h, smoothing, log_terms, log_errors, tuple(aliases), log_tail, log_density_tail, measure.left_out, products
+    )
 
 
 def _uncut(measure: Product, c: float) -> Product:
@@ -946,27 +975,6 @@ def _period(measure: Measure, saddle: Saddle, log_wanted: float) -> tuple[tuple[
         wings.append(chosen)
         period = max(period, least)
     return tuple(wings), period
-
-
-def _length(moments: AtLine, saddle: Saddle, h: float, log_wanted: float, most: int) -> tuple[int, float, float]:
-    """Number of nodes, log of the bound of |M| / M(c) beyond them, and V.
-
-    ``log_wanted``: how small the tail is to be against M(c).
-    """
-    count = max(4, math.ceil(math.sqrt(2 * max(-_LOG_WANTED, 1.0)) / (saddle.width * h)))
-    most = min(most, max(1, most // MOST) * _MOST_PRODUCTS // moments.size)
-    while True:
-        count = min(count, most)
-        log_decay = moments.log_decay((count + 1) * h)
-        missing = log_decay - math.log(count * h * math.pi) - log_wanted
-        if missing <= 0:
-            return count, log_decay, 0.0
-        if count == most:
-            break
-        count = math.ceil(1.15 * count) if missing < 5 else 2 * count if missing > 20 else math.ceil(1.4 * count)
-    u = (count + 1) * h
-    # V costs a width of V c (c + 1) or so: as small as a tail of 1e-8 allows
-    return count, log_decay, 2 * max(missing - 9.0, 4.0) / u**2
 
 
 def _log_tails(c: float, h: float, count: int, smoothing: float, log_modulus: float) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Moments, Reals, log_mixed
+from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Moments, Reals, StepLoss, log_mixture
 
 _NATS = 46.0
 """Of the exponent of the trapezoid rule's error."""
@@ -197,7 +197,7 @@ class _Rule:
         best = u * np.sqrt(self.group.variances) * self.deviations
         rungs = np.clip(np.round(2 * np.log2(self.height / np.maximum(best, 1e-300))), 0, _RUNGS)
         heights = self.height * 2.0 ** (-np.unique(rungs) / 2)
-        raised = log_mixed(self.group.rates[:, :, None], self.places[:, None] + 1j * heights)
+        raised = _mixture(self.group.rates, self.places[:, None] + 1j * heights)
         falls = np.exp(self.exponent * (raised.real - self.real_losses[:, :, None]) - u * raised.imag)
         sums = [self.real_weights[kinds] @ fall for fall, kinds in zip(falls, self.group.of_rate, strict=True)]
         logs = np.log(np.concatenate(sums) + self.decay_errors[:, None])
@@ -264,8 +264,8 @@ def _rule(group: Group, c: float) -> _Rule:
     up, down = max(exponent, 0.0), max(-exponent, 0.0)
     variances, tau = group.variances, group.variances[:, None]
     v = x + 1j * height
-    losses = log_mixed(group.rates, v)
-    real_losses = np.asarray(log_mixed(group.rates, x.astype(np.complex128)).real, dtype=np.float64)
+    losses = _mixture(group.rates, v)
+    real_losses = np.asarray(_mixture(group.rates, x.astype(np.complex128)).real, dtype=np.float64)
     own, on_line = group.spread(losses), group.spread(real_losses)
     # of a node's loss, relative: of v, whose rounding is largest against |exp(v) - 1| >= about the height
     loss_error = ELEMENTARY * (16 + 2 * np.abs(v)) / min(height, 1.0)
@@ -318,6 +318,12 @@ def _rule(group: Group, c: float) -> _Rule:
         1.01 * (moduli * (of_weights + of_sum + loss_error + 12 * ELEMENTARY) * sizes).sum(axis=1),
         1.01 * (on_real + beyond) + summed,
     )
+
+
+def _mixture(rates: Reals, v: Complexes) -> Complexes:
+    """log(1 - q + q exp(v)), a row for each rate: that of a step of noise 1, whose exponent is z - 1/2."""
+    ones = (StepLoss(noise_multiplier=1.0, sampling_rate=q, count=1, direction="remove") for q in rates[:, 0].tolist())
+    return np.stack([log_mixture(one, v + 0.5) for one in ones])
 
 
 def _share(rates: Reals, x: float) -> Reals:
