@@ -15,7 +15,7 @@ import typer
 
 from dptheory.cli import _find
 from dptheory.cli._cluster import Scheduler
-from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
+from dptheory.cli._common import console_for_output, line_width, parse_budget, parse_seed, user_errors
 from dptheory.cli._joining import JoinedCommands
 from dptheory.files import require_writable, write_atomically
 
@@ -65,8 +65,8 @@ def list_claims(
         chosen = claims.all_claims(paper, verdict)
     if format is Format.TABLE:
         console = console_for_output()
-        for line in _tables.claim_lines(chosen, console.width):
-            console.print(line, highlight=False, no_wrap=True)
+        for line in _tables.claim_lines(chosen, line_width(console)):
+            console.print(line, highlight=False, soft_wrap=True)
     elif format is Format.MD:
         typer.echo(claims.ledger_markdown(chosen), nl=False)
     else:
@@ -153,7 +153,7 @@ def _show_report(report: "CheckReport") -> None:
     console = console_for_output()
     console.print(_tables.evidence_table(report.rows, f"Evidence, seed {report.seed}"))
     for id, one in report.failed:
-        console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False)
+        console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False, soft_wrap=True)
     if report.unchecked:
         console.print(f"without a check, for our own runs to answer: {', '.join(report.unchecked)}", highlight=False)
     passed = len(report.rows) - len(report.failed)

@@ -1,11 +1,16 @@
 """`dptheory claim`: one row of the ledger, the verdict first, its formulas as Unicode."""
 
+import inspect
+import math
 import re
+from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from dptheory.claims import PAPERS, Claim
+from dptheory.checks import EqualityCheck, Kind
+from dptheory.claims import PAPERS, Claim, Verdict
 from dptheory.cli._tables import COLOURS, claim_code, claim_sections
 from dptheory.cli._unicode_math import unicode_text
 
@@ -19,6 +24,8 @@ def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
     place = "our own result, " if claim.ours else ""
     _print(console, Text(f"{PAPERS[claim.source.paper]}, {place}{claim.source}"))
     _show(console, claim.summary, "", latex)
+    if compared := printed_beside_right(claim):
+        _print(console, Text(compared))
     for name, texts in claim_sections(claim):
         _print(console, Text(name, "bold"))
         for text in texts:
@@ -27,6 +34,34 @@ def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
         _print(console, Text(name, "bold"))
         for line in lines:
             console.print(Text(f"  {line}"), soft_wrap=True, highlight=False)
+
+
+def printed_beside_right(claim: Claim) -> str | None:
+    """The printed number of a false claim beside the right one, where its first counterexample compares numbers."""
+    checks = [one for one in claim.checks if isinstance(one, EqualityCheck) and one.kind is Kind.COUNTEREXAMPLE]
+    if claim.verdict is not Verdict.FALSE or claim.printed is None or not checks:
+        return None
+    for case in checks[0].cases():
+        sides: tuple[Any, ...] = checks[0].compare(*case)
+        right, _, wrong = sides
+        printed = wrong() if callable(wrong) else wrong
+        if isinstance(right, bool) or printed is None or isinstance(printed, bool):
+            return None
+        if not math.isclose(printed, right, rel_tol=checks[0].tolerance):
+            numbers = f"printed {float(printed):.6g}, right {float(right):.6g}"
+            return f"In numbers: {numbers} ({checks[0].name}; {_named(checks[0], case)})"
+    return None
+
+
+def _named(check: EqualityCheck, case: tuple[Any, ...]) -> str:
+    """The case with the names that the check's function gives its arguments."""
+    (function,) = check.compare.args if isinstance(check.compare, partial) else (check.compare,)
+    named = zip(inspect.signature(function).parameters, case, strict=True)
+    return ", ".join(f"{name} = {_plain(value)}" for name, value in named)
+
+
+def _plain(value: Any) -> str:
+    return f"({', '.join(map(_plain, value))})" if isinstance(value, tuple) else f"{value}"
 
 
 def _show(console: Console, markdown: str, indent: str, latex: bool) -> None:

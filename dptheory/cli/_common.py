@@ -195,9 +195,13 @@ def parse_seed(text: str) -> int:
 
 
 def console_for_output() -> Console:
-    """A console for tables; piped output is for programs and logs and is not wrapped at 80 columns."""
-    console = TableConsole()
-    return console if console.is_terminal else TableConsole(width=220)
+    """A console for tables: as wide as the terminal; a pipe's is 80 columns, or as many as COLUMNS says."""
+    return TableConsole()
+
+
+def line_width(console: Console) -> int:
+    """Where the lines of a list are cut: at the window's edge; grep behind a pipe gets more of them."""
+    return console.width if console.is_terminal else 220
 
 
 _SAFE_SIDE: dict[str, Callable[[float], str]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptheory._rounding import for_json
-from dptheory.cli._common import console_for_output, parse_budget, parse_seed, user_errors
+from dptheory.cli._common import console_for_output, line_width, parse_budget, parse_seed, user_errors
 from dptheory.cli._tables import match_lines
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def _show(found: "SearchResult") -> None:
         near = f"; near: {', '.join(found.near)}" if found.near else ""
         but = "; with some of its words:" if found.matches else ""
         typer.echo(f"nothing fits {found.query!r}{near}{but}", err=True)
-    for line in match_lines(found, console.width):
-        console.print(line, highlight=False, no_wrap=True)
+    for line in match_lines(found, line_width(console)):
+        console.print(line, highlight=False, soft_wrap=True)
     if found.matches:
         console.print("Next, for the first:", highlight=False)
         for step in found.matches[0].next_steps:
@@ -91,7 +91,7 @@ def refute(
         for name, one in outcomes.items():
             verdict = "[red]REFUTED[/]" if one.refuted else "[green]not refuted[/]"
             console.print(f"[bold]{name}[/]: {verdict}", highlight=False)
-            console.print(f"  {one.summary}", markup=False, highlight=False)
+            console.print(f"  {one.summary}", markup=False, highlight=False, soft_wrap=True)
     if any(one.refuted for one in outcomes.values()):
         raise typer.Exit(1)
 

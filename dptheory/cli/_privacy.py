@@ -268,9 +268,10 @@ def statement(
         else:
             if delta is None:
                 raise ValueError("delta must be given, or the folder of a finished run")
-            if given.train_size is not None and given.adjacency is None and given.composition is None:
+            if given.train_size is not None and given.adjacency != "add-remove" and given.composition is None:
                 # a rate that is computed from the number of records is public only if that number is
-                told["adjacency"] = "zero-out"
+                if given.adjacency is None:
+                    told["adjacency"] = "zero-out"
                 public = [*(public or ()), f"the number of records, {given.train_size}"]
             neighbours = "replace-one" if given.adjacency == "replace-one" else "add-remove"
             # the statement knows which adjacencies go with those of a file

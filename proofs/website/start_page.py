@@ -21,6 +21,7 @@ proofs/guides/checks
 proofs/guides/several_machines
 proofs/guides/from_0_2
 proofs/planning
+proofs/website/plan
 proofs/practice
 proofs/README
 proofs/new

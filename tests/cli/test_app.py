@@ -4,6 +4,7 @@ import importlib
 import inspect
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -235,6 +236,17 @@ def test_every_claim_can_be_cited() -> None:
     assert shown.exit_code == 0 and shown.stdout.strip() == claims.bibtex(claims.get("gip.mse_t0"))
 
 
+def test_a_false_claim_has_its_printed_number_beside_the_right_one() -> None:
+    """By hand: E |x| of one normal entry is sqrt(2 / pi); of two, the smaller square has mean 1 - 2 / pi."""
+    printed = claims.get("gip.norm").printed
+    assert printed is not None
+    right = math.sqrt(2 / math.pi)
+    assert f"printed {printed(1, 1.0):.6g}, right {right:.6g} (" in _run("claim", "gip.norm").stdout
+    assert f", right {1 - 2 / math.pi:.6g} (" in _run("claim", "gip.mse_t0").stdout
+    for id in ("gip.cor1", "gip.mse_r"):  # a yes or no; a claim that holds
+        assert "In numbers" not in _run("claim", id).stdout
+
+
 def test_a_pipe_that_is_not_utf_8_gets_formulas_as_latex() -> None:
     """As under Windows, whose code page knows no epsilon."""
     found = subprocess.run(
@@ -354,6 +366,13 @@ def shown(width: int, *words: str) -> str:
 def numbers_and_names(*words: str) -> list[str]:
     rows = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     return [part for row in rows for value in row.values() for part in cell(value).split()]
+
+
+def test_in_a_pipe_tables_fit_80_columns_and_lines_of_a_list_are_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for words in (("preset", "embedding"), ("plan", *_SETUP[:6], "--max-epochs", "1", *_SETUP[6:])):
+        assert max(map(cell_len, _run(*words).stdout.splitlines())) <= 80
+    assert max(map(cell_len, _run("claims").stdout.splitlines())) > 80
 
 
 @pytest.mark.parametrize("width", [80, 40])

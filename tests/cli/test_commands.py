@@ -650,6 +650,15 @@ def test_statement_of_settings_and_of_a_folder(tmp_path: Path) -> None:
     assert _run_of_privacy("statement", str(tmp_path), "--json").stdout == found.json()
 
 
+def test_a_statement_says_where_the_number_of_records_is_public() -> None:
+    run = ("statement", "--noise-multiplier", "10", "--batch-size", "100", "--train-size", "100", "--epochs", "2")
+    for adjacency, public in ((None, 1), ("replace-one", 1), ("add-remove", 0)):
+        given = () if adjacency is None else ("--adjacency", adjacency)
+        found = json.loads(_run_of_privacy(*run, *given, "--delta", "1e-5", "--json").stdout)
+        assert found["adjacency"] == (adjacency or "zero-out")
+        assert ["100" in what for what in found["public"]] == [True] * public
+
+
 def test_ball_arithmetic() -> None:
     run = ("--noise-multiplier", "10", "--sampling-rate", "1", "--steps", "100")
     assert _json_of_privacy("epsilon", *run, "--delta", "1e-5", "--certified")["method"] == "certified"

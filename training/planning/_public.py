@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import scipy
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -83,24 +84,37 @@ class Synthetic:
         )
 
     def records(self, seed: int) -> tuple[Tensor, Tensor]:
-        """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions."""
+        """Features and labels: centres so far apart that neighbouring classes overlap, in a space of few directions.
+
+        Images are smooth: their energies, and what tells classes apart, lie in the low frequencies, where a convolution sees them.
+        """
         generator = torch.Generator().manual_seed(seed)
         dim = math.prod(self.shape)
-        spread = torch.arange(1, dim + 1, dtype=torch.float32).pow(
-            -0.5
-        )  # energies that fall like 1/j, as those of images do
+        spread = (
+            1.0 + torch.arange(dim, dtype=torch.float32)
+        ).rsqrt()  # energies that fall like 1/j, as those of images do
         spread = spread / spread.square().mean().sqrt()
-        order = torch.randperm(dim, generator=generator)
         labels = torch.arange(self.count) % self.classes
-        centres = torch.randn(self.classes, dim, generator=generator) * _SEPARATION / math.sqrt(dim)
+        centres = torch.randn(self.classes, dim, generator=generator) * _SEPARATION / math.sqrt(dim) * spread
         noise = torch.randn(self.count, dim, generator=generator)
-        features = (centres[labels] + noise / _NOISE_SCALE) * spread
-        features = features[:, order] / features.square().mean().sqrt() * self.scale
+        image = len(self.shape) > 2
+        place = _by_frequency(self.shape) if image else torch.randperm(dim, generator=generator)
+        features = ((centres[labels] + noise) * spread)[:, place].reshape(self.count, *self.shape)
+        if image:
+            features = torch.from_numpy(scipy.fft.idctn(features.numpy(), axes=(-2, -1), norm="ortho"))
+        features = features / features.square().mean().sqrt() * self.scale
         mixed = torch.randperm(self.count, generator=generator)
-        return features[mixed].reshape(self.count, *self.shape), labels[mixed]
+        return features[mixed], labels[mixed]
 
 
-_SEPARATION, _NOISE_SCALE = 4.0, 1.0
+def _by_frequency(shape: tuple[int, ...]) -> Tensor:
+    """For each coefficient of an image its place among all, the lowest frequencies first."""
+    height, width = shape[-2:]
+    squares = torch.arange(height)[:, None] ** 2 + torch.arange(width)[None] ** 2
+    return squares.expand(*shape).flatten().argsort(stable=True).argsort()
+
+
+_SEPARATION = 5.0
 Public = Dataset[Any] | Shipped | Synthetic
 
 
