@@ -19,7 +19,7 @@ from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleL
 from dptheory.privacy.methods.saddle._line import line_at, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
-_FEW = 4
+FEW_KINDS = 4
 """Fewer kinds are asked one by one as soon."""
 _MOST_RATES = 256
 """Kinds of more rates share too few products of matrices."""
@@ -41,7 +41,7 @@ class ManyKindsLine:
         steps = tuple(part for part in parts if isinstance(part, Step))
         return (
             direction != "replace"
-            and _FEW < len(parts) == len(steps)
+            and FEW_KINDS < len(parts) == len(steps)
             and SaddleLine().serves(parts, direction)
             and len({step.sampling_rate for step in steps}) <= _MOST_RATES
         )
