@@ -16,6 +16,7 @@ import pytest
 from dptheory.privacy import epsilon_bounds
 from dptheory.privacy.referee import draw
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, PLAIN
+from dptheory.training.benchmarks._independent import LAWS, settings
 from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL
 from tests import opacus_page, practice_costs, speed_page
 from tests.said import page
@@ -123,6 +124,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 TIMES, COMPARED = rows("accountant_times.jsonl"), rows("accountants.jsonl")
+INDEPENDENT = rows("independent.jsonl")
 
 
 def test_the_settings_of_accountants_are_those_of_the_law() -> None:
@@ -142,6 +144,24 @@ def test_the_times_of_accountants() -> None:
         f"| {sum(one > 1e-3 for one in widths)} |"
     )
     assert row in ACCOUNTANTS, row
+
+
+def test_no_bound_missed_an_independent_value() -> None:
+    """``python -m dptheory.training.benchmarks independent``: settings of each law in turns."""
+    for number, law in enumerate(LAWS):
+        found = [one for one in INDEPENDENT if one["law"] == law]
+        drawn = itertools.islice(settings(law, 1000, 11 + number), len(found))
+        assert [one["setting"] for one in found] == list(drawn)
+        told = [sum(one["finding"] == name for one in found) for name in ("inside", "missed", "undecided")]
+        assert told[1] == 0 and sum(told) == len(found)
+        seconds = [one["seconds"] for one in found]
+        widths = [(one["upper"] - one["lower"]) / one["upper"] if one["upper"] else 0.0 for one in found]
+        row = (
+            f"| {law} | {len(found)} | {told[0]} | {told[1]} | {told[2]} "
+            f"| {median(one['error'] or math.inf for one in found):.0e} | {median(seconds):.3f} | {max(seconds):.2f} "
+            f"| {median(widths):.0e} | {max(widths):.0e} |"
+        )
+        assert row in ACCOUNTANTS, row
 
 
 def test_what_was_found_of_accountants() -> None:

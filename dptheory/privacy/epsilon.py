@@ -74,14 +74,14 @@ from dptheory.privacy._parts import (
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import Gaussian, OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
-from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
+from dptheory.privacy.methods._many_kinds import FEW_KINDS, ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
+from dptheory.privacy.methods.saddle._brackets import SaddleLine
 
 __all__: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ __all__: tuple[str, ...] = ()
 def value_methods(rtol: float, schedule: bool) -> tuple[Method, ...]:
     """Of noisy values alone, in the order in which they are asked.
 
-    ``rtol``: the relative width that is narrow enough; ``schedule``: whether there are more kinds of steps than the line serves.
+    ``rtol``: the relative width that is narrow enough; ``schedule``: whether there are so many kinds of steps that they share nodes.
     """
     several = (ManyKindsLine(), ManyKinds()) if schedule else ()
     return (
@@ -205,7 +205,7 @@ def _asked(
     if delta is not None and chance(values) <= delta:
         return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
     found = [(Bracket(0.0, 1.0 if delta is None else math.inf), NONE)]
-    for method in value_methods(rtol, schedule=len(values) > MOST_KINDS):
+    for method in value_methods(rtol, schedule=len(values) > FEW_KINDS):
         if not method.serves(values, direction):
             continue
         bracket = (

@@ -57,6 +57,7 @@ from dptheory.privacy.methods.saddle._line import (
     saddle_at,
     split,
     step_losses,
+    total_of,
     widest_shift,
 )
 from dptheory.privacy.methods.saddle._noise import about_log_delta, noise_bracket
@@ -371,7 +372,7 @@ def steps(noise: float, rate: float, count: int, direction: Direction) -> Losses
 
 def line(noise: float, rate: float, count: int, direction: Direction, epsilon: float) -> Line:
     kept = cut(steps(noise, rate, count, direction), -20.0)
-    return line_at(law(kept), saddle_at(kept, epsilon))
+    return line_at(law(kept), saddle_at(total_of(kept), epsilon))
 
 
 def two_steps(noise: float, rate: float, epsilon: float) -> float:
@@ -457,7 +458,7 @@ def test_the_other_direction_is_another_number(exact: float) -> None:
 def test_smoothing_is_bracketed(exact: float) -> None:
     """With few nodes the line is smoothed: the bracket is wider, holds the value, and needs its width."""
     kept = cut(steps(1.0, 0.02, 1000, "remove"), -20.0)
-    smooth = line_at(law(kept), saddle_at(kept, 2.0), 23)
+    smooth = line_at(law(kept), saddle_at(total_of(kept), 2.0), 23)
     assert smooth.smoothing > 0
     low, high = smooth.delta_bracket(2.0)
     assert low < exact < high < 2 * exact
@@ -468,7 +469,7 @@ def test_smoothing_is_bracketed(exact: float) -> None:
 def test_mixed_steps_are_the_product() -> None:
     parts = steps(1.0, 0.02, 500, "remove") + steps(1.0, 0.02, 500, "remove")
     kept = cut(parts, -20.0)
-    low, high = line_at(law(kept), saddle_at(kept, 2.0)).delta_bracket(2.0)
+    low, high = line_at(law(kept), saddle_at(total_of(kept), 2.0)).delta_bracket(2.0)
     other = line(*EXACT).delta_bracket(2.0)  # type: ignore[arg-type]
     assert max(low, other[0]) <= min(high, other[1]) and high - low < 1e-9 * high
 

@@ -21,9 +21,19 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from dptheory.privacy import epsilon_bounds
 from dptheory.privacy.referee import TOOLS, Outcome, Setting, Worker
 from dptheory.training import runs
-from dptheory.training.benchmarks import _accountants, _arms, _calculators, _mechanisms, _networks, _practice, _steps
+from dptheory.training.benchmarks import (
+    _accountants,
+    _arms,
+    _calculators,
+    _independent,
+    _mechanisms,
+    _networks,
+    _practice,
+    _steps,
+)
 from dptheory.training.benchmarks.__main__ import app
 from dptheory.training.benchmarks._accountants import Answer, Certified, draw, excess, summaries
 from dptheory.training.benchmarks._networks import FEW, MANY, SEVERAL, VIEWS
@@ -561,3 +571,14 @@ def test_text_is_left_out_where_its_packages_are_not_there(monkeypatch: pytest.M
     monkeypatch.setattr(_practice, "installed", lambda: False)
     assert {name.split("/")[0] for name, _ in _practice.parts(1, 1)} == {"time", "memory"}
     assert len(list(_practice.parts(1, 1))) == 1 + len(VIEWS) and _practice.versions() == {}
+
+
+@pytest.mark.parametrize("law", _independent.LAWS)
+def test_the_plain_code_tells_bounds_that_miss(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours lie inside; moved by a hundredth of themselves, to either side, they do not."""
+    *_, setting = _independent.settings(law, 2, 11)
+    found = epsilon_bounds(**setting)
+    for factor, finding in ((1.0, "inside"), (0.99, "missed"), (1.01, "missed")):
+        moved = dataclasses.replace(found, lower=factor * found.lower, upper=factor * found.upper)
+        monkeypatch.setattr(_independent, "epsilon_bounds", lambda moved=moved, **_: moved)
+        assert _independent.check(law, setting).finding == finding

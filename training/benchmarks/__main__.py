@@ -115,6 +115,26 @@ def accountants(
 
 
 @app.command()
+def independent(
+    out: Annotated[Path, typer.Option(help="file to write, a line of JSON a setting")] = Path("independent.jsonl"),
+    count: Annotated[int, typer.Option(min=1, help="settings of each law")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="draws them")] = 11,
+) -> None:
+    """Hold bounds of epsilon against delta by a code that shares nothing with them; a run that was stopped goes on."""
+    from dptheory.files import write_atomically
+    from dptheory.training.benchmarks import _independent
+
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    missed = 0
+    for one in _independent.checks(count, seed, len(lines)):
+        lines.append(json.dumps(asdict(one)).replace("Infinity", "null").replace("NaN", "null"))
+        write_atomically(out, "\n".join(lines) + "\n")
+        missed += one.finding == "missed"
+    Console().print(f"{len(lines)} settings, {missed} of the new ones missed")
+    raise typer.Exit(missed > 0)
+
+
+@app.command()
 def steps(
     out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("steps.json"),
     rounds: Annotated[int, typer.Option(min=1, help="of every comparison")] = 15,

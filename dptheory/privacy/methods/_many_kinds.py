@@ -15,21 +15,15 @@ from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
-from dptheory.privacy.methods.saddle._brackets import (
-    MOST_KINDS,
-    Lines,
-    SaddleLine,
-    bins,
-    direction_epsilon,
-    ends_around,
-    nearly_alike,
-)
-from dptheory.privacy.methods.saddle._line import line_at, saddle_at, step_losses
-from dptheory.privacy.methods.saddle._schedule import schedule
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleLine, bins, ends_around, nearly_alike
+from dptheory.privacy.methods.saddle._line import line_at, saddle_at, saddle_for
+from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
+FEW_KINDS = 4
+"""Fewer kinds are asked one by one as soon."""
 _MOST_RATES = 256
-"""Kinds of more rates share too few rules."""
-_TURNS, _NEAR = 3, 3e-3
+"""Kinds of more rates share too few products of matrices."""
+_TURNS, _NEAR, _AS_ONE = 3, 3e-3, 1e-9
 _CELLS = 2**12
 _MOST = 128
 """More kinds than these are binned: each takes some hundredths of a second."""
@@ -47,7 +41,7 @@ class ManyKindsLine:
         steps = tuple(part for part in parts if isinstance(part, Step))
         return (
             direction != "replace"
-            and MOST_KINDS < len(parts) == len(steps)
+            and FEW_KINDS < len(parts) == len(steps)
             and SaddleLine().serves(parts, direction)
             and len({step.sampling_rate for step in steps}) <= _MOST_RATES
         )
@@ -57,12 +51,12 @@ class ManyKindsLine:
             lower, upper = _lines(steps, direction, epsilon).delta_bracket(epsilon)
         except Unresolved:
             return Bracket(0.0, 1.0)
-        return Bracket(lower, upper, upper - lower <= RTOL * upper)
+        return Bracket(lower, upper, upper - lower <= self._narrow(steps) * upper)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         lower, upper = 0.0, math.inf
         try:
-            about = sum(direction_epsilon(_guide(steps), delta=delta, direction=direction)) / 2
+            about = max(saddle_for(_law(steps, direction).total, math.log(delta)).epsilon, 0.0)
             for _ in range(_TURNS):
                 lines = _lines(steps, direction, about)
                 if about == 0.0 and lines.delta_bracket(0.0)[1] <= delta:
@@ -73,17 +67,23 @@ class ManyKindsLine:
                 about = upper
         except Unresolved:
             pass
-        return Bracket(lower, upper, upper - lower <= RTOL * upper)
+        return Bracket(lower, upper, upper - lower <= self._narrow(steps) * upper)
+
+    @staticmethod
+    def _narrow(steps: Steps) -> float:
+        """Relative width at which no other method is asked: of a few kinds each can have a line of its own."""
+        return RTOL if len(steps) > MOST_KINDS else _AS_ONE
+
+
+@functools.lru_cache(maxsize=16)
+def _law(steps: Steps, direction: Direction) -> Schedule:
+    return schedule(steps, bins(steps, upper=None, most=_MOST), direction)
 
 
 @functools.lru_cache(maxsize=16)
 def _lines(steps: Steps, direction: Direction, epsilon: float) -> Lines:
-    guide = step_losses(_guide(steps), direction)
-    return Lines(epsilon, (line_at(schedule(steps, direction, guide), saddle_at(guide, epsilon)),))
-
-
-def _guide(steps: Steps) -> Steps:
-    return bins(steps, upper=None)
+    law = _law(steps, direction)
+    return Lines(epsilon, (line_at(law, saddle_at(law.total, epsilon)),))
 
 
 class ManyKinds:

@@ -8,9 +8,11 @@ import pytest
 
 from dptheory.privacy import Composition, Step
 from dptheory.privacy._bounds import Direction
+from dptheory.privacy.epsilon import epsilon_in
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
+from dptheory.privacy.methods.saddle import _line
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
-from dptheory.privacy.methods.saddle._schedule import Group, _rule
+from dptheory.privacy.methods.saddle._schedule import _rule, group_of
 
 SCHEDULE = tuple(
     Step(noise_multiplier=2.0 * 0.98**epoch, sampling_rate=0.01, count=100) for epoch in range(60)
@@ -32,16 +34,17 @@ def test_a_schedule_is_as_narrow_as_others_have_it() -> None:
 @pytest.mark.parametrize("c", [-0.5, 0.3, 6.0])
 def test_moments_of_a_rule_against_quadrature(direction: Direction, rate: float, c: float) -> None:
     """A fine rule on the real line of outputs; what is said of the error holds, and of the modulus further out."""
-    noises, spacing, z = (0.6, 1.1), 0.7, np.arange(-28.0, 30.0, 1 / 256)
+    kinds, spacing, z = ((0.6, rate), (1.1, rate), (0.9, rate / 3)), 0.7, np.arange(-28.0, 30.0, 1 / 256)
     u = spacing * np.arange(8)
-    for one in range(2):
-        group = Group(rate, np.array(noises) ** -2.0, np.eye(2)[one], direction)
+    for noise, q in kinds:
+        # the others share the nodes, and do not occur
+        group = group_of([(other, one**-2.0, (one, other) == (noise, q)) for one, other in kinds], direction)
         rule = _rule(group, c)
-        t = 1 / noises[one]
-        loss = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + t * z - t * t / 2)
+        t = 1 / noise
+        loss = np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + t * z - t * t / 2)
         power = 1 + c + 1j * u if direction == "remove" else -c - 1j * u
         exact = np.exp(np.multiply.outer(power, loss) - z**2 / 2).sum(axis=1) / 256 / math.sqrt(2 * math.pi)
-        logs, errors = rule.terms(u)
+        logs, errors = rule.terms(spacing, 7)
         # of the sum's 15,000 terms, and of exponents up to 100, half a unit in the last place each
         most = np.exp(rule.log_moment)
         assert (np.abs(np.exp(logs) - exact) <= np.abs(exact) * np.expm1(errors) + 1e-13 * most).all()
@@ -59,6 +62,22 @@ def test_ten_kinds_as_the_line_has_them() -> None:
         assert found.settled and found.upper - found.lower <= 1e-9 * found.upper
         one = ManyKindsLine().delta(kinds, direction, exact.upper)
         assert one.lower <= 1e-5 and one.upper >= 1e-5 * (1 - 1e-7)
+
+
+@pytest.mark.parametrize("epochs", [5, 16])
+def test_a_question_after_every_epoch(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise and rate change: no kind has nodes of its own, and the bracket is that of lines which have them."""
+    steps = tuple(
+        Step(noise_multiplier=2.0 * 0.98**epoch, sampling_rate=0.005 * 1.02**epoch, count=100)
+        for epoch in range(epochs)
+    )
+    for direction in ("remove", "add"):
+        exact = SaddleLine().epsilon(steps, direction, 1e-5)
+        with monkeypatch.context() as patched:
+            patched.setattr(_line, "moment_rule", None)
+            found = epsilon_in(steps, direction, 1e-5)
+        assert exact.lower <= found.upper and found.lower <= exact.upper
+        assert found.upper - found.lower <= 1e-9 * found.upper
 
 
 @pytest.mark.parametrize(("number", "width"), [(100, 1e-8), (10_000, 1e-6)])

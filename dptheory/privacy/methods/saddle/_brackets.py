@@ -44,6 +44,7 @@ from dptheory.privacy.methods.saddle._line import (
     saddle_for,
     split,
     step_losses,
+    total_of,
 )
 
 WIDEST = RTOL
@@ -212,7 +213,7 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
 
 
 def rough_saddle(steps: Losses, epsilon: float) -> Saddle:
-    return saddle_at(cut(steps, -25.0), epsilon)
+    return saddle_at(total_of(cut(steps, -25.0)), epsilon)
 
 
 def guessed_log_delta(steps: Losses, epsilon: float) -> float:
@@ -302,7 +303,7 @@ def whole_line(steps: Losses, epsilon: float, most: int = MOST) -> Line:
     for nats in (LEFT_OUT, LEFT_OUT / 2):  # nearer cuts leave less of what delta has to be told from
         for _ in range(_CUTS):
             kept = cut(steps, log_delta, nats)
-            line = line_at(law(kept), saddle_at(kept, epsilon), most)
+            line = line_at(law(kept), saddle_at(total_of(kept), epsilon), most)
             low, high = line.delta_bracket(epsilon)
             if line.smoothing > 0 and low == 0.0:
                 return line  # the law hardly decays: another cut does not help
@@ -444,12 +445,12 @@ def _search(steps: Losses, delta: float, largest: float) -> float:
     log_delta = math.log(delta)
     kept = cut(steps, log_delta)
     low, high = 0.0, largest
-    epsilon = max(saddle_for(kept, log_delta).epsilon, 0.0)
+    epsilon = max(saddle_for(total_of(kept), log_delta).epsilon, 0.0)
     if epsilon >= high:
         epsilon = 0.999 * high
     blind = 0
     for _ in range(_SEARCH):
-        line = line_at(law(kept), saddle_at(kept, epsilon), _FEW)
+        line = line_at(law(kept), saddle_at(total_of(kept), epsilon), _FEW)
         below, above = line.delta_bracket(epsilon)
         # neither of both: taken as a lower end of the search
         low, high = (low, min(high, epsilon)) if above < delta else (max(low, epsilon), high)

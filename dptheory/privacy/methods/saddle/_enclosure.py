@@ -15,8 +15,10 @@ from dptheory.privacy._parts import Steps
 from dptheory.privacy.methods._sampled_loss import StepLoss
 from dptheory.privacy.methods.saddle._brackets import delta_bounds_at, direction_delta, direction_epsilon, largest_loss
 from dptheory.privacy.methods.saddle._line import (
+    Losses,
     Nodes,
     Plan,
+    Product,
     cut,
     envelope,
     law,
@@ -25,6 +27,7 @@ from dptheory.privacy.methods.saddle._line import (
     plan_line,
     saddle_at,
     step_losses,
+    total_of,
     widest_shift,
 )
 
@@ -174,7 +177,7 @@ def line_plan(composition: Steps, *, epsilon: float, direction: Direction) -> Pl
     steps = step_losses(composition, direction)
     log_delta = math.log(max(delta_bounds_at(steps, epsilon)[1], 1e-300))
     kept = cut(steps, log_delta)
-    saddle = saddle_at(kept, epsilon)
+    saddle = saddle_at(total_of(kept), epsilon)
     if saddle.c > 0:  # delta may be far below what the saddle says
         saddle = replace(saddle, log_value=min(saddle.log_value, log_delta))
     return plan_line(law(kept), saddle)
@@ -186,7 +189,7 @@ def _ball_line(plan: Plan) -> BallLine:
     products = [acb(1)] * len(points)
     u = (plan.count + 1) * h
     decay = arb(1)
-    for step in plan.measure.steps:
+    for step in _steps(plan):
         rule = _ball_rule(step, plan.c, widest_shift(step, plan.c), max(_DIGITS, _SPARE - plan.log_wanted))
         if len(rule.losses) * len(points) > _MOST_PRODUCTS:
             raise Unresolved(f"certified: {len(rule.losses)} times {len(points)} nodes are too many{_INSTEAD}")
@@ -203,8 +206,13 @@ def _ball_line(plan: Plan) -> BallLine:
         [(arb(wing), _chernoff(plan, wing)) for wing in plan.wings],
         decay * damping / (arb.pi() * plan.count * h),
         decay * damping * (h + 1 / (v * u)) / arb.pi() if plan.smoothing > 0 else arb(0),
-        sum((step.count * _cut_mass(step) for step in plan.measure.steps), arb(0)),
+        sum((step.count * _cut_mass(step) for step in _steps(plan)), arb(0)),
     )
+
+
+def _steps(plan: Plan) -> Losses:
+    assert isinstance(plan.measure, Product)  # of :func:`line_plan`
+    return plan.measure.steps
 
 
 def _cut_mass(step: StepLoss) -> arb:
@@ -222,7 +230,7 @@ def _chernoff(plan: Plan, wing: float) -> arb:
         return bound
     if wing > 0:
         bound *= (c * c.log() - (1 + c) * (1 + c).log()).exp()
-    for step in plan.measure.steps:
+    for step in _steps(plan):
         rule = _ball_rule(step, wing, widest_shift(step, wing), 5.0)
         bound *= arb(rule.moments(arb(0), 0)[0].real.upper()) ** step.count
     return bound

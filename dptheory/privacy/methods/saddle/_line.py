@@ -21,6 +21,7 @@ From below to above:
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -46,6 +47,8 @@ from dptheory.privacy.methods._sampled_loss import (
 )
 
 Losses = tuple[StepLoss, ...]
+Total = Callable[[float], Moments]
+"""The moments of the sum of all losses, at a real s."""
 
 _FARTHEST = 700.0
 _CLOSE, _MOST_DOUBLINGS = 1e-3, 200
@@ -65,13 +68,16 @@ def step_losses(steps: Steps, direction: Direction) -> Losses:
     )
 
 
-def total_moments(steps: Losses, s: float) -> Moments:
-    value = slope = curvature = 0.0
-    for step in steps:
-        one = real_moments(step, s)
-        value, slope = value + step.count * one.value, slope + step.count * one.slope
-        curvature += step.count * one.curvature
-    return Moments(value, slope, curvature)
+def total_of(steps: Losses) -> Total:
+    def total(s: float) -> Moments:
+        value = slope = curvature = 0.0
+        for step in steps:
+            one = real_moments(step, s)
+            value, slope = value + step.count * one.value, slope + step.count * one.slope
+            curvature += step.count * one.curvature
+        return Moments(value, slope, curvature)
+
+    return total
 
 
 def log_peak(c: float) -> float:
@@ -96,31 +102,29 @@ def cut(steps: Losses, log_delta: float, nats: float = LEFT_OUT) -> Losses:
     return tuple(step.with_cut(log_left_out) for step in steps)
 
 
-def saddle_at(steps: Losses, epsilon: float) -> Saddle:
-    origin = total_moments(steps, 0.0)
+def saddle_at(total: Total, epsilon: float) -> Saddle:
+    origin = total(0.0)
     scale = math.sqrt(origin.curvature)
     if origin.slope - epsilon > scale:  # most of the losses are larger
         low, high = -1 + 1e-9, -1e-9
         while high - low > _CLOSE:
             middle = (low + high) / 2
-            low, high = (
-                (low, middle) if _own_epsilon(total_moments(steps, middle), middle) > epsilon else (middle, high)
-            )
-        return _saddle(total_moments(steps, low + (high - low) / 2), low + (high - low) / 2, epsilon)
+            low, high = (low, middle) if _own_epsilon(total(middle), middle) > epsilon else (middle, high)
+        return _saddle(total(low + (high - low) / 2), low + (high - low) / 2, epsilon)
     search = _Search(1.0 / scale)
     while not search.ended:
-        moments = total_moments(steps, search.c)
+        moments = total(search.c)
         check_near(moments.value - search.c * epsilon)
         search.next(_own_epsilon(moments, search.c) > epsilon)
-    return _saddle(total_moments(steps, search.c), search.c, epsilon)
+    return _saddle(total(search.c), search.c, epsilon)
 
 
-def saddle_for(steps: Losses, log_delta: float) -> Saddle:
+def saddle_for(total: Total, log_delta: float) -> Saddle:
     """The saddle, c > 0, at which delta is about exp(log_delta); its epsilon may be below 0."""
-    search = _Search(1.0 / math.sqrt(total_moments(steps, 0.0).curvature))
+    search = _Search(1.0 / math.sqrt(total(0.0).curvature))
     while not search.ended:
-        search.next(_saddle(total_moments(steps, search.c), search.c).log_value < log_delta)
-    return _saddle(total_moments(steps, search.c), search.c)
+        search.next(_saddle(total(search.c), search.c).log_value < log_delta)
+    return _saddle(total(search.c), search.c)
 
 
 def check_near(log_value: float) -> None:
@@ -442,9 +446,6 @@ class Measure(Protocol):
     """A positive measure of the sum of the losses, of mass at most 1."""
 
     @property
-    def steps(self) -> Losses: ...
-
-    @property
     def left_out(self) -> float:
         """Bound of the probability that the cuts leave out."""
 
@@ -465,7 +466,7 @@ class Product:
     left_out: float
 
     def about(self, c: float) -> float:
-        return total_moments(self.steps, c).value
+        return total_of(self.steps)(c).value
 
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
@@ -486,10 +487,6 @@ class Difference:
     usual: Losses
     rare: Losses
     left_out: float
-
-    @property
-    def steps(self) -> Losses:
-        return self.rare
 
     def about(self, c: float) -> float:
         return self._log([real_moments(step, c).value for step in self.usual + self.rare])

@@ -2,20 +2,22 @@ r"""The law of the losses of steps of thousands of kinds, as a measure for the s
 
 With :math:`v = tz - t^2/2`, t = 1 / noise multiplier, a step's loss is a function of v and of the rate alone,
 :math:`L = \log\Lambda(v)`, :math:`\Lambda(v) = 1 - q + q e^v`, and only the law of v, normal of mean -t^2 / 2 and variance t^2,
-knows of the noise. So kinds of one rate share the nodes of one trapezoid rule, and the moments of all of them are one product of
+knows of the noise. So kinds share the nodes of one trapezoid rule, and the moments of all that have one rate are one product of
 matrices: proofs/privacy/saddle_line.md, step 13. "remove" and "add" alone.
 """
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Reals, StepLoss, log_mixture
-from dptheory.privacy.methods.saddle._line import Losses, total_moments
+from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Moments, Reals, StepLoss, log_mixture
 
 _NATS = 46.0
 """Of the exponent of the trapezoid rule's error."""
@@ -26,8 +28,8 @@ _SHIFT, _WALL, _GROWTH = 1.6, math.pi / 4, 16.0
 Lambda divides."""
 _OCTAVES = 2.0
 """Of t^2, in kinds that share a rule."""
-_LADDER = 2.0 ** (-np.arange(40) / 2)
-"""Lower lines, on which the modulus falls sooner."""
+_RUNGS = 40
+"""Of lower lines, on which the modulus falls sooner: two to a halving of the height."""
 _MOST_WEIGHTS, _BLOCK = 20_000_000, 512
 _DENSE = 20
 """A product of matrices takes no longer than one in so many of other products."""
@@ -38,20 +40,25 @@ class Schedule:
     """The law of the sum of the losses.
 
     Attributes:
-        groups: kinds that share a rule.
-        guide: few kinds of about the same law, for what is no bound.
+        groups: kinds that share nodes.
+        guide: fewer kinds of about the same law, for what is no bound.
     """
 
     groups: tuple["Group", ...]
-    guide: Losses
+    guide: tuple["Group", ...]
     left_out: float = 0.0
 
-    @property
-    def steps(self) -> Losses:
-        return self.guide
+    def total(self, c: float) -> Moments:
+        """About log M and its derivatives."""
+        found = [_moments(group, c) for group in self.guide]
+        return Moments(
+            math.fsum(one.value for one in found),
+            math.fsum(one.slope for one in found),
+            math.fsum(one.curvature for one in found),
+        )
 
     def about(self, c: float) -> float:
-        return total_moments(self.guide, c).value
+        return self.total(c).value
 
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
@@ -64,26 +71,46 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Kinds of one rate, whose t^2 = 1 / noise^2 lie within a few octaves, and how often each occurs."""
+    """Kinds whose t^2 = 1 / noise^2 lie within a few octaves, by their rates, and how often each occurs.
 
-    rate: float
+    Attributes:
+        rates: a column of different ones.
+        of_rate: slices of the kinds, one for each rate; ``places``: of each kind, its rate's row.
+    """
+
+    rates: Reals
+    of_rate: tuple[slice, ...]
+    places: NDArray[np.intp]
     variances: Reals
     counts: Reals
     direction: Direction
 
+    def spread(self, values: Any) -> Any:
+        """A row for each kind, from rows for rates."""
+        return values if len(self.of_rate) == 1 else values[self.places]
 
-def schedule(steps: Steps, direction: Direction, guide: Losses) -> Schedule:
-    """Of steps that all are sampled at some rate below 1 or at 1; ``direction``: "remove" or "add"."""
-    by_rate: dict[tuple[float, int], list[tuple[float, int]]] = {}
+
+def schedule(steps: Steps, guide: Steps, direction: Direction) -> Schedule:
+    """Of steps that are sampled at any rate; ``direction``: "remove" or "add"."""
+    return Schedule(_groups(steps, direction), _groups(guide, direction))
+
+
+def _groups(steps: Steps, direction: Direction) -> tuple[Group, ...]:
+    octaves: dict[int, list[tuple[float, float, int]]] = {}
     for step in steps:
         variance = step.noise_multiplier**-2.0
-        key = step.sampling_rate, math.floor(math.log2(variance) / _OCTAVES)
-        by_rate.setdefault(key, []).append((variance, step.count))
-    groups = []
-    for (rate, _), kinds in by_rate.items():
-        table = np.array(kinds, dtype=np.float64)
-        groups.append(Group(rate, table[:, 0], table[:, 1], direction))
-    return Schedule(tuple(groups), guide)
+        kind = step.sampling_rate, variance, step.count
+        octaves.setdefault(math.floor(math.log2(variance) / _OCTAVES), []).append(kind)
+    return tuple(group_of(kinds, direction) for kinds in octaves.values())
+
+
+def group_of(kinds: list[tuple[float, float, int]], direction: Direction) -> Group:
+    """Of kinds as rate, t^2 and count."""
+    table = np.array(sorted(kinds), dtype=np.float64)
+    rates, places, sizes = np.unique(table[:, 0], return_inverse=True, return_counts=True)
+    ends = [0, *np.cumsum(sizes).tolist()]
+    of_rate = tuple(slice(first, last) for first, last in itertools.pairwise(ends))
+    return Group(rates[:, None], of_rate, places, table[:, 1], table[:, 2], direction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +131,7 @@ class _ScheduleAt:
         return math.fsum(rule.log_decay(u) for rule in self.rules)
 
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
-        found = [rule.terms(np.asarray(h * np.arange(count + 1), dtype=np.float64)) for rule in self.rules]
+        found = [rule.terms(h, count) for rule in self.rules]
         return np.sum([logs for logs, _ in found], axis=0), np.sum([errors for _, errors in found], axis=0)
 
 
@@ -114,9 +141,9 @@ class _Rule:
 
     Attributes:
         exponent: a = 1 + c, or -c of "add".
-        losses: log Lambda at the nodes, with an imaginary part >= 0.
+        losses: log Lambda at the nodes, with an imaginary part >= 0, a row for each rate.
         weights: a row for each kind: the terms of the moment at u = 0, over their sum.
-        real_weights: the same on the real line.
+        real_weights: the same on the real line; deviations: of the loss under them, about.
         log_moments: log of that sum; moment_errors: of it; errors: of the rule, relative, whatever u.
         loss_rounding: bound of what rounding does to a moment over u.
         decay_errors: of the rule on the real line, relative.
@@ -130,6 +157,7 @@ class _Rule:
     weights: Complexes
     real_losses: Reals
     real_weights: Reals
+    deviations: Reals
     log_moments: Reals
     moment_errors: Reals
     errors: Reals
@@ -141,66 +169,117 @@ class _Rule:
         """log of an upper bound of the moment of all steps at u = 0."""
         return float(self.group.counts @ (self.log_moments + self.moment_errors))
 
-    def terms(self, u: Reals) -> tuple[Complexes, Reals]:
-        """log of the product of all moments, and by how much the log of its modulus may be larger."""
-        turned = np.expm1(1j * np.outer(self.losses, u))
+    def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
+        """log of the product of all moments at u = 0, h .. h count, and by how much the log of its modulus may be larger."""
+        u = h * np.arange(count + 1)
         logs, errors = np.zeros(u.size, dtype=np.complex128), np.zeros(u.size)
-        for first in range(0, self.group.counts.size, _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            counts = self.group.counts[rows]
-            ratio = self.weights[rows] @ turned  # less 1
-            square = 2 * ratio.real + ratio.real**2 + ratio.imag**2
-            near = square > -0.5
-            far = np.log(np.maximum(np.abs(1 + ratio), 1e-300))
-            log_size = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), far)
-            logs += counts @ (log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real))
-            error = np.outer(self.loss_rounding[rows], u) + 3 * self.errors[rows, None] * (u > 0)
-            errors += counts @ np.log1p(error * np.exp(-log_size))
-            errors += counts @ (4 * ELEMENTARY * np.abs(log_size))
+        for losses, kinds in zip(self.losses, self.group.of_rate, strict=True):
+            turned = _turned(losses, h, count)
+            for first in range(kinds.start, kinds.stop, _BLOCK):
+                rows = slice(first, min(first + _BLOCK, kinds.stop))
+                counts = self.group.counts[rows]
+                ratio = self.weights[rows] @ turned  # less 1
+                square = 2 * ratio.real + ratio.real**2 + ratio.imag**2
+                near = square > -0.5
+                far = np.log(np.maximum(np.abs(1 + ratio), 1e-300))
+                log_size = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), far)
+                logs += counts @ (log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real))
+                error = np.outer(self.loss_rounding[rows], u) + 3 * self.errors[rows, None] * (u > 0)
+                errors += counts @ np.log1p(error * np.exp(-log_size))
+                errors += counts @ (4 * ELEMENTARY * np.abs(log_size))
         logs += float(self.group.counts @ self.log_moments)
         errors += float(self.group.counts @ self.moment_errors)
         return (logs.conj() if self.group.direction == "add" else logs), errors
 
     def log_decay(self, u: float) -> float:
         """log of a bound of the modulus at all v >= u, over that at 0: each kind on the line that is best for it."""
-        heights = self.height * _LADDER
-        raised = _mixture(self.group.rate, self.places[:, None] + 1j * heights)
-        falls = np.exp(self.exponent * (raised.real - self.real_losses[:, None]) - u * raised.imag)
-        sums = self.real_weights @ falls + self.decay_errors[:, None]
-        logs = np.log(sums) + 0.5 * np.outer(1 / self.group.variances, heights**2)
+        # of a nearly Gaussian loss of deviation w the best height is t u w
+        best = u * np.sqrt(self.group.variances) * self.deviations
+        rungs = np.clip(np.round(2 * np.log2(self.height / np.maximum(best, 1e-300))), 0, _RUNGS)
+        heights = self.height * 2.0 ** (-np.unique(rungs) / 2)
+        raised = _mixture(self.group.rates, self.places[:, None] + 1j * heights)
+        falls = np.exp(self.exponent * (raised.real - self.real_losses[:, :, None]) - u * raised.imag)
+        sums = [self.real_weights[kinds] @ fall for fall, kinds in zip(falls, self.group.of_rate, strict=True)]
+        logs = np.log(np.concatenate(sums) + self.decay_errors[:, None])
+        logs += 0.5 * np.outer(1 / self.group.variances, heights**2)
         return float(self.group.counts @ np.minimum(logs.min(axis=1) + self.moment_errors, 0.0))
 
 
-@functools.lru_cache(maxsize=16)
-def _rule(group: Group, c: float) -> _Rule:
+def _turned(losses: Complexes, h: float, count: int) -> Complexes:
+    """exp(iuL) - 1 at u = 0, h .. h count: with u = v + v', v a multiple of a block, (1 + E) (1 + E') - 1."""
+    block = math.isqrt(count) + 1
+    coarse = np.expm1(1j * np.outer(losses, h * block * np.arange(count // block + 1)))[:, :, None]
+    fine = np.expm1(1j * np.outer(losses, h * np.arange(block)))[:, None, :]
+    return np.asarray((coarse * fine + (coarse + fine)).reshape(losses.size, -1)[:, : count + 1])
+
+
+def _moments(group: Group, c: float) -> Moments:
+    """About log M and its derivatives, by the rule on the real line."""
+    exponent, _, spacing, x = _nodes(group, c)
+    spacing, x = 2 * spacing, x[::2]  # ten digits do
+    rates = np.minimum(group.rates, 1 - HALF)
+    losses = group.spread(np.where(group.rates < 1.0, np.log1p(rates * np.expm1(np.minimum(x, 600.0))), x))
+    logs = _log_normal(group, x, spacing)
+    raised = exponent * losses
+    if np.abs(raised).max() < 0.5:
+        weights = np.exp(logs)
+        excess = (weights * np.expm1(raised)).sum(axis=1)
+        values, weights = np.log1p(excess), weights * np.exp(raised)
+    else:
+        top = (logs + raised).max(axis=1, keepdims=True)
+        weights = np.exp(logs + raised - top)
+        values = top[:, 0] + np.log(weights.sum(axis=1))
+    weights /= weights.sum(axis=1, keepdims=True)
+    means = (weights * losses).sum(axis=1)
+    curvatures = (weights * (losses - means[:, None]) ** 2).sum(axis=1)
+    sign = 1.0 if group.direction == "remove" else -1.0
+    return Moments(*(float(group.counts @ one) for one in (values, sign * means, curvatures)))
+
+
+def _log_normal(group: Group, v: Any, spacing: float) -> Any:
+    """log of the spacing times the density of v, of each kind."""
+    tau = group.variances[:, None]
+    return math.log(spacing) - 0.5 * np.log(2 * math.pi * tau) - (v + tau / 2) ** 2 / (2 * tau)
+
+
+def _nodes(group: Group, c: float) -> tuple[float, float, float, Reals]:
+    """The exponent of Lambda, the line's height, and spacing and real parts of the nodes."""
     exponent = 1.0 + c if group.direction == "remove" else -c
     up, down = max(exponent, 0.0), max(-exponent, 0.0)
-    variances, q = group.variances, group.rate
+    variances = group.variances
     low, high = math.sqrt(float(variances.min())), math.sqrt(float(variances.max()))
     height = min(_SHIFT * low, _WALL, math.sqrt(_GROWTH / down) if down > 0.0 else _WALL)
     spacing = 2 * math.pi * height / _NATS
-    left = -(high**2) / 2 - _REACH * high - down * high**2 * q
+    left = -(high**2) / 2 - _REACH * high - down * high**2 * float(group.rates.max())
     right = max((up - 0.5) * low**2, (up - 0.5) * high**2) + _REACH * high
     first, last = math.floor(left / spacing), math.ceil(right / spacing)
     if (last - first) * variances.size > _MOST_WEIGHTS:
         raise Unresolved(f"{last - first} nodes of {variances.size} kinds of steps")
-    x = spacing * np.arange(first, last + 1, dtype=np.float64)
+    return exponent, height, spacing, spacing * np.arange(first, last + 1, dtype=np.float64)
+
+
+@functools.lru_cache(maxsize=16)
+def _rule(group: Group, c: float) -> _Rule:
+    exponent, height, spacing, x = _nodes(group, c)
+    up, down = max(exponent, 0.0), max(-exponent, 0.0)
+    variances, tau = group.variances, group.variances[:, None]
     v = x + 1j * height
-    losses = _mixture(q, v)
-    real_losses = np.asarray(_mixture(q, x.astype(np.complex128)).real, dtype=np.float64)
+    losses = _mixture(group.rates, v)
+    real_losses = np.asarray(_mixture(group.rates, x.astype(np.complex128)).real, dtype=np.float64)
+    own, on_line = group.spread(losses), group.spread(real_losses)
     # of a node's loss, relative: of v, whose rounding is largest against |exp(v) - 1| >= about the height
     loss_error = ELEMENTARY * (16 + 2 * np.abs(v)) / min(height, 1.0)
 
-    tau = variances[:, None]
-    constant = math.log(spacing) - 0.5 * np.log(2 * math.pi * tau)
-    logs = constant - (v + tau / 2) ** 2 / (2 * tau) + exponent * losses
+    logs = _log_normal(group, v, spacing) + exponent * own
     top = logs.real.max(axis=1, keepdims=True)
     weights = np.exp(logs - top)
     total = weights.real.sum(axis=1, keepdims=True)
     weights /= total
     log_moments = (top + np.log(total))[:, 0]
-    real_weights = np.exp(constant - (x + tau / 2) ** 2 / (2 * tau) + exponent * real_losses - log_moments[:, None])
-    moduli, sizes = np.abs(weights), np.abs(losses)
+    real_weights = np.exp(_log_normal(group, x, spacing) + exponent * on_line - log_moments[:, None])
+    means = (real_weights * on_line).sum(axis=1, keepdims=True)
+    deviations = np.sqrt((real_weights * (on_line - means) ** 2).sum(axis=1))
+    moduli, sizes = np.abs(weights), np.abs(own)
     of_weights = ELEMENTARY * (8 + np.abs(v + tau / 2) ** 2 / tau + 2 * abs(exponent) * sizes + np.abs(top))
     of_weights += abs(exponent) * loss_error * sizes
     of_sum = x.size * HALF
@@ -211,9 +290,10 @@ def _rule(group: Group, c: float) -> _Rule:
     trapezoid = (1 + growth) / math.expm1(_NATS)
     on_real = 2 * growth / math.expm1(_NATS)
     beyond = np.zeros(variances.size)
+    falling = group.spread(_share(group.rates[:, 0], x[0]))
     for place, loss, slope in (
-        (x[0], real_losses[0], -(x[0] + variances / 2) / variances - down * _share(q, x[0])),
-        (x[-1], real_losses[-1], (x[-1] + variances / 2) / variances - up),
+        (x[0], on_line[:, 0], -(x[0] + variances / 2) / variances - down * falling),
+        (x[-1], on_line[:, -1], (x[-1] + variances / 2) / variances - up),
     ):
         if slope.min() <= 0.0:
             raise Unresolved("the nodes do not reach where the law falls")
@@ -230,19 +310,22 @@ def _rule(group: Group, c: float) -> _Rule:
         weights,
         real_losses,
         real_weights,
+        deviations,
         log_moments,
         1.01 * (errors + summed) + 4 * ELEMENTARY * (1 + np.abs(log_moments)),
         errors,
-        1.01 * (moduli * (of_weights + of_sum + loss_error + 4 * ELEMENTARY) * sizes).sum(axis=1),
+        # |exp(iuL) - 1| <= u |L|, and of its factors E and E' at most 3 u |L| together: :func:`_turned`
+        1.01 * (moduli * (of_weights + of_sum + loss_error + 12 * ELEMENTARY) * sizes).sum(axis=1),
         1.01 * (on_real + beyond) + summed,
     )
 
 
-def _mixture(rate: float, v: Complexes) -> Complexes:
-    """log(1 - q + q exp(v)): that of a step of noise 1, whose exponent is z - 1/2."""
-    return log_mixture(StepLoss(noise_multiplier=1.0, sampling_rate=rate, count=1, direction="remove"), v + 0.5)
+def _mixture(rates: Reals, v: Complexes) -> Complexes:
+    """log(1 - q + q exp(v)), a row for each rate: that of a step of noise 1, whose exponent is z - 1/2."""
+    ones = (StepLoss(noise_multiplier=1.0, sampling_rate=q, count=1, direction="remove") for q in rates[:, 0].tolist())
+    return np.stack([log_mixture(one, v + 0.5) for one in ones])
 
 
-def _share(rate: float, x: float) -> float:
+def _share(rates: Reals, x: float) -> Reals:
     """The slope of log Lambda at a real place: it rises from 0 to 1."""
-    return 1.0 if rate == 1.0 else 1.0 / (1.0 + (1.0 - rate) / rate * math.exp(min(-x, 700.0)))
+    return rates / (rates + (1.0 - rates) * math.exp(min(-x, 700.0)))
