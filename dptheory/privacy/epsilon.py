@@ -12,7 +12,7 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
 
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
-    saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of a rate; add/remove, at most 256 rates.
+    saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of near noise; add/remove, at most 256 rates.
     lattice         other schedules: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
     saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
                     steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
@@ -74,14 +74,14 @@ from dptheory.privacy._parts import (
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import Gaussian, OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
-from dptheory.privacy.methods._many_kinds import FEW_KINDS, ManyKinds, ManyKindsLine
+from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
 from dptheory.privacy.methods.lattice._method import Lattice
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
-from dptheory.privacy.methods.saddle._brackets import SaddleLine
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
 
 __all__: tuple[str, ...] = ()
 
@@ -205,7 +205,7 @@ def _asked(
     if delta is not None and chance(values) <= delta:
         return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
     found = [(Bracket(0.0, 1.0 if delta is None else math.inf), NONE)]
-    for method in value_methods(rtol, schedule=len(values) > FEW_KINDS):
+    for method in value_methods(rtol, schedule=len(values) > MOST_KINDS):
         if not method.serves(values, direction):
             continue
         bracket = (

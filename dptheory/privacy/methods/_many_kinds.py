@@ -1,7 +1,7 @@
 """Poisson steps of many kinds, a run with a schedule of noise or rates, as methods: on a line, and on a lattice.
 
 The saddle line's cost grows with the kinds, so that it bins them, once towards more privacy and once towards less: 16 bins of a
-schedule by which the noise falls to a third are 14 % of epsilon apart. Kinds of one rate share one rule
+schedule by which the noise falls to a third are 14 % of epsilon apart. Kinds of near noise share the nodes of one rule
 (proofs/privacy/saddle_line.md, step 13). Where no line serves every kind has its own law on a lattice, spread from above and
 contracted from below, and the sum is formed by one transform: proofs/privacy/random_allocation.md, steps 6 and 8.
 """
@@ -19,11 +19,9 @@ from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleL
 from dptheory.privacy.methods.saddle._line import line_at, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
-FEW_KINDS = 4
-"""Fewer kinds are asked one by one as soon."""
 _MOST_RATES = 256
 """Kinds of more rates share too few products of matrices."""
-_TURNS, _NEAR, _AS_ONE = 3, 3e-3, 1e-9
+_TURNS, _NEAR = 3, 3e-3
 _CELLS = 2**12
 _MOST = 128
 """More kinds than these are binned: each takes some hundredths of a second."""
@@ -41,7 +39,7 @@ class ManyKindsLine:
         steps = tuple(part for part in parts if isinstance(part, Step))
         return (
             direction != "replace"
-            and FEW_KINDS < len(parts) == len(steps)
+            and MOST_KINDS < len(parts) == len(steps)
             and SaddleLine().serves(parts, direction)
             and len({step.sampling_rate for step in steps}) <= _MOST_RATES
         )
@@ -51,7 +49,7 @@ class ManyKindsLine:
             lower, upper = _lines(steps, direction, epsilon).delta_bracket(epsilon)
         except Unresolved:
             return Bracket(0.0, 1.0)
-        return Bracket(lower, upper, upper - lower <= self._narrow(steps) * upper)
+        return Bracket(lower, upper, upper - lower <= RTOL * upper)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         lower, upper = 0.0, math.inf
@@ -65,14 +63,10 @@ class ManyKindsLine:
                 if abs(upper - about) <= _NEAR * upper:
                     break
                 about = upper
-        except Unresolved:
-            pass
-        return Bracket(lower, upper, upper - lower <= self._narrow(steps) * upper)
-
-    @staticmethod
-    def _narrow(steps: Steps) -> float:
-        """Relative width at which no other method is asked: of a few kinds each can have a line of its own."""
-        return RTOL if len(steps) > MOST_KINDS else _AS_ONE
+        except Unresolved:  # as where epsilon is so near 0 that its line says nothing
+            if upper == math.inf and self.delta(steps, direction, 0.0).upper <= delta:
+                return Bracket(0.0, 0.0, settled=True)
+        return Bracket(lower, upper, lower > 0.0 and upper - lower <= RTOL * upper)
 
 
 @functools.lru_cache(maxsize=16)

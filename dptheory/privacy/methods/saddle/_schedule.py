@@ -301,6 +301,8 @@ def _rule(group: Group, c: float) -> _Rule:
         edge += exponent * loss - log_moments - down * math.log(math.cos(height / 2))
         beyond += np.exp(edge) / slope
     errors = 1.01 * (trapezoid + beyond * np.exp(np.minimum(height**2 / (2 * variances), 600.0)))
+    if errors.max() > 0.01:  # shares of the moment, for which the sum stands below
+        raise Unresolved("the nodes of a schedule are too few")
     return _Rule(
         group,
         exponent,
