@@ -24,8 +24,7 @@ extensions = [
     "website.ledger",
     "website.claim_pages",
     "website.pictures",
-    "website.module_pages",
-    "website.start_page",
+    "website.tree",
     "website.without_torch",
 ]
 root_doc = "README"

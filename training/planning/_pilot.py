@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from dptheory.training._randomness import seeded
-from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._point import Point
+from dptheory.training.planning._public import Mixtures
 from dptheory.training.planning._simulated import ASIDE, Metric, judged
 from dptheory.training.planning._training import DP_SGD, METHODS, Loss, Records, Run, Steps, private_steps, trained
 

@@ -1,5 +1,6 @@
-"""Public records: the user's own, a shipped set of the same shape, or synthetic ones."""
+"""Public records: the user's own, a shipped set of the same shape, or synthetic ones; and as many mixtures of them as one wants."""
 
+import functools
 import hashlib
 import math
 from collections.abc import Iterable
@@ -176,3 +177,42 @@ def refuse_private(public: Tensor, private: Dataset[Any]) -> None:
 def _digests(features: Tensor) -> Iterable[bytes]:
     for row in features.detach().cpu().contiguous():
         yield hashlib.sha256(row.numpy().tobytes()).digest()
+
+
+_SPREAD = 0.3
+"""Share of the difference of two other records that is added to a record."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mixtures:
+    r"""Records x_i + h (x_j - x_k), shrunk about the mean: means and covariances stay. Whole numbers stay x_i.
+
+    They are made where they are asked for, so that many take no memory.
+
+    Attributes:
+        records: shape (n, ...).
+        indices: i, j and k of each, shape (count, 3).
+    """
+
+    records: Tensor
+    indices: Tensor
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        first, second, third = (self.records[index] for index in self.indices[which].T)
+        if not self.records.dtype.is_floating_point:
+            return first
+        mixed: Tensor = self._mean + (first - self._mean + _SPREAD * (second - third)) / math.sqrt(
+            1.0 + 2.0 * _SPREAD**2
+        )
+        return mixed
+
+    @functools.cached_property
+    def _mean(self) -> Tensor:
+        return self.records.mean(0)
+
+    def part(self, which: slice) -> "Mixtures":
+        """Some of them."""
+        return Mixtures(records=self.records, indices=self.indices[which])

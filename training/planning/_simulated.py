@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dptheory.training._randomness import seeded
-from dptheory.training.planning._mixtures import Mixtures
+from dptheory.training.planning._public import Mixtures
 from dptheory.training.planning._training import Loss, Records
 
 Metric = Callable[[Tensor, Tensor], float]

@@ -24,8 +24,8 @@ from dptheory.training.mechanisms import (
     RandomSparsification,
     layers,
 )
-from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._point import AVERAGES, Point, Schedule
+from dptheory.training.planning._public import Mixtures
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Records = tuple[Tensor | Mixtures, Tensor]

@@ -125,12 +125,12 @@ def results_pages(
         "claims": page(
             "results_claims.md.j2",
             linked=lambda id: f"[`{id}`](../{id.split('.')[0]}/empirical.md)",
-            decided_by=functools.partial(_decided_by, {one["name"] for one in sections if one["begun"]}),
+            decided_by=functools.partial(_decided_by, {one["name"] for one in sections if one["made"]}),
         ),
         "instruments": page("results_instruments.md.j2", instruments=list(_instrumented(answers, measured))),
     }
     for one in sections:
-        if one["begun"]:
+        if one["made"]:
             below[one["name"]] = page("results_study.md.j2", one=one, contradicted=contradicted.get(one["name"], ""))
     theory = _theory(studies, forecasts, finds)
     overview = page("results.md.j2", contradicted=contradicted, theory=theory, studies=sections)
@@ -204,7 +204,6 @@ def _section(study: Study, forecast: tuple[Condition, ...], find: Find) -> dict[
         "name": study.name,
         "study": study,
         "far": far,
-        "begun": far.runs > 0,
         "answer": _answer(study, find),
         "outcomes": [one for one in (_verdicts.finding(study, c, find) for c in forecast) if one is not None],
         "made": [_row(one) for one in made],
@@ -243,9 +242,9 @@ def _by_instruments(answers: Mapping[str, Answer]) -> str:
     return f" Of the answers {sum(seeds.values())} are of instrumented runs ({parts}): no interval, every seed has to hold."
 
 
-def _decided_by(begun: set[str], found: Answer) -> str:
+def _decided_by(paged: set[str], found: Answer) -> str:
     if found.study:
-        page = f"{found.study}.md" if found.study in begun else f"../../training/configs/studies/{found.study}.toml"
+        page = f"{found.study}.md" if found.study in paged else f"../../training/configs/studies/{found.study}.toml"
         return f"[{found.study}]({page})"
     if found.instrument:
         return f"[{found.instrument}](instruments.md)"

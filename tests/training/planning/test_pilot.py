@@ -16,9 +16,9 @@ from dptheory.convergence import noisy_quadratic_loss
 from dptheory.planning import Candidate
 from dptheory.training.mechanisms import Contribution, DpSgd
 from dptheory.training.planning import Effort
-from dptheory.training.planning._mixtures import Mixtures
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score, pilot, pilot_steps
 from dptheory.training.planning._point import AVERAGES, CONSTANT, Point, Schedule
+from dptheory.training.planning._public import Mixtures
 from dptheory.training.planning._search import (
     MOMENTA,
     Fixed,

@@ -397,8 +397,8 @@ def test_committed_files_are_fresh(tmp_path: Path) -> None:
         encoding="utf-8"
     ), stale
     below = {made.name for made in (tmp_path / "results").iterdir()}
-    begun = [study for study in read_studies() if (ROOT / "proofs" / "results" / f"{study}.jsonl").is_file()]
-    assert below == {"claims.md", "instruments.md", *(f"{study}.md" for study in begun)}
+    compared = json.loads(text.with_suffix(".json").read_text(encoding="utf-8"))
+    assert below == {"claims.md", "instruments.md", *(f"{study}.md" for study in compared)}
     for made in (text, text.with_suffix(".json"), *(tmp_path / "results").iterdir()):
         committed = ROOT / "proofs" / made.relative_to(tmp_path)
         assert committed.read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), stale
@@ -442,14 +442,14 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert " ".join(details) == f"- [`rs.table2`](../rs/empirical.md), not run. {asked('higher').question}"
 
 
-def test_a_study_has_a_page_with_its_first_run(tmp_path: Path) -> None:
+def test_a_study_has_a_page_with_its_first_comparison(tmp_path: Path) -> None:
     places = Places(results=tmp_path)
     first = plans.plan(WANTED, find_by(accuracies({}))).runs[0]
     made = dict(result(first, 0.5)) | {"seconds": {}, "code": {"commit": "c0ffee", "dirty": False}}
     _results.write(places.file(WANTED), first.name, made)
-    study = pages(tmp_path, "not lower").below["invented"]
-    assert "**Answer.** None yet: 1 of 88 runs so far." in study
-    assert "Tuned" not in study and "| difference |" not in study and "![" not in study
+    found = pages(tmp_path, "not lower")
+    assert "invented" not in found.below
+    assert "[invented](../training/configs/studies/invented.toml) (1 of 88 runs so far)" in found.overview
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""The start page is the README itself, with the tree of the site below it."""
+"""The tree of the site: the README as its start page, and a page for each package that ``modules.md`` lists."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -41,6 +42,18 @@ training/excerpt/README
 """
 
 
+def _modules(app: Sphinx) -> None:
+    """Written before Sphinx looks for its sources."""
+    folder = Path(app.srcdir) / "proofs" / "website"
+    for page in re.findall(r"^modules/(\w+)$", (folder / "modules.md").read_text(encoding="utf-8"), re.MULTILINE):
+        name = f"dptheory.{page.replace('training_', 'training.')}"
+        text = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
+        file = folder / "modules" / f"{page}.md"
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+
+
 def _with_tree(_app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] += TREE if docname == "README" else ""
 
@@ -52,6 +65,7 @@ def _index(app: Sphinx, failure: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
+    app.connect("builder-inited", _modules)
     app.connect("source-read", _with_tree)
     app.connect("build-finished", _index)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
