@@ -14,7 +14,7 @@ from dptheory._arrays import Array
 from dptheory.claims._row import Row, Sides
 from dptheory.claims.gip._finite import (
     DISTANCES,
-    SIZES,
+    LARGE_SIZES,
     WEIGHT,
     apart,
     counted_mean_swaps,
@@ -295,7 +295,8 @@ def _of_one_index(row: Row) -> None:
 
 def _of_swaps(row: Row) -> None:
     @row.equal(
-        lambda: [(*size, weight) for size in ((8, 3), *SIZES) for weight in (WEIGHT, Fraction(1, 50))], tolerance=1e-7
+        lambda: [(*size, weight) for size in ((8, 3), *LARGE_SIZES) for weight in (WEIGHT, Fraction(1, 50))],
+        tolerance=1e-7,
     )
     def _(dim: int, keep: int, weight: Fraction) -> Sides:
         """theta of a gain at users' sizes, from the law of the swaps"""

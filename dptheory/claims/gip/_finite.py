@@ -256,9 +256,9 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 
 WEIGHT = Fraction(4, 5)
-SIZES = ((20_000, 5), (20_000, 19_996), (10**6, 2))
+LARGE_SIZES = ((20_000, 5), (20_000, 19_996), (10**6, 2))
 """Groups with few entries in or out of the index set, so that the index sets can be counted."""
-DISTANCES = ((7, 3), (8, 6), *SIZES, (20_000, 10_000), (2_700_032, 270_003))
+DISTANCES = ((7, 3), (8, 6), *LARGE_SIZES, (20_000, 10_000), (2_700_032, 270_003))
 """Groups of users' sizes for what needs no counting."""
 
 

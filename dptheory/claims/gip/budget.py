@@ -12,7 +12,7 @@ from dptheory import papers, pruning
 from dptheory._arrays import Array
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._finite import SIZES, WEIGHT, apart, counted_swaps, log_of, model_of
+from dptheory.claims.gip._finite import LARGE_SIZES, WEIGHT, apart, counted_swaps, log_of, model_of
 from dptheory.claims.gip.prop2 import leading_gain
 from dptheory.pruning import SubsetMallows
 
@@ -124,7 +124,7 @@ def _() -> Array:
     return _subset_law()
 
 
-@alg_a2.equal(lambda: _swap_entries(((7, 3), (30, 4), *SIZES)), tolerance=1e-11)
+@alg_a2.equal(lambda: _swap_entries(((7, 3), (30, 4), *LARGE_SIZES)), tolerance=1e-11)
 def _(what: str, dim: int, keep: int, swaps: int) -> Sides:
     """law of the swaps at users' sizes, in integers"""
     return (
@@ -202,7 +202,7 @@ def _exp_minus(theta: Fraction) -> Fraction:
 _BUDGETS = tuple(
     (epsilon, *size, *run)
     for epsilon in (0.01, 3.0)
-    for size in ((8, 3), (8, 6), *SIZES)
+    for size in ((8, 3), (8, 6), *LARGE_SIZES)
     for run in ((1, 1), (50, 1), (1, 40), (875, 10_547))
 )
 
