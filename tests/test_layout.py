@@ -43,7 +43,8 @@ def test_no_module_gives_a_name_twice() -> None:
         names: set[str] = set()
         for statement in ast.parse(path.read_text(encoding="utf-8")).body:
             targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-            given = {name.id for target in targets if target for name in ast.walk(target) if isinstance(name, ast.Name)}
+            inside = [part for target in targets if target for part in ast.walk(target)]
+            given = {part.id for part in inside if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
             twice += [f"{module}.{name}" for name in given & names]
             names |= given
     assert not twice
