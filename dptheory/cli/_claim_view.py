@@ -36,10 +36,6 @@ def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
             console.print(Text(f"  {line}"), soft_wrap=True, highlight=False)
 
 
-_SHOWN = 6
-"""Entries of a vector that are printed."""
-
-
 def printed_beside_right(claim: Claim) -> str | None:
     """The printed number of a false claim beside the right one, where its first counterexample compares numbers."""
     checks = [one for one in claim.checks if isinstance(one, EqualityCheck) and one.kind is Kind.COUNTEREXAMPLE]
@@ -65,12 +61,7 @@ def _named(check: EqualityCheck, case: tuple[Any, ...]) -> str:
 
 
 def _plain(value: Any) -> str:
-    if not isinstance(value, tuple):
-        return f"{value}"
-    shown = (
-        [*map(_plain, value)] if len(value) <= _SHOWN else [*map(_plain, value[: _SHOWN - 2]), "...", _plain(value[-1])]
-    )
-    return f"({', '.join(shown)})"
+    return f"({', '.join(map(_plain, value))})" if isinstance(value, tuple) else f"{value}"
 
 
 def _show(console: Console, markdown: str, indent: str, latex: bool) -> None:

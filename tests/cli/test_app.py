@@ -243,7 +243,6 @@ def test_a_false_claim_has_its_printed_number_beside_the_right_one() -> None:
     right = math.sqrt(2 / math.pi)
     assert f"printed {printed(1, 1.0):.6g}, right {right:.6g} (" in _run("claim", "gip.norm").stdout
     assert f", right {1 - 2 / math.pi:.6g} (" in _run("claim", "gip.mse_t0").stdout
-    assert "4.0, ..., 20000.0)" in " ".join(_run("claim", "gip.alg1").stdout.split())  # of a long vector the ends
     for id in ("gip.cor1", "gip.mse_r"):  # a yes or no; a claim that holds
         assert "In numbers" not in _run("claim", id).stdout
 
