@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import math
 import os
 import re
@@ -323,9 +324,8 @@ METHODS = {
 
 
 def _studies() -> list[str]:
-    """Those that have a run."""
-    names = [path.stem for path in (ROOT / "training" / "configs" / "studies").glob("*.toml")]
-    return [name for name in names if (PROOFS / "results" / f"{name}.jsonl").is_file()]
+    """Those that have a comparison."""
+    return list(json.loads((PROOFS / "results.json").read_text(encoding="utf-8")))
 
 
 def test_no_page_without_a_claim() -> None:
