@@ -57,18 +57,18 @@ def demo(
             ("2. A private training loop that leaks, and is refused", _leak),
             ("3. What should I train with?", _recommendation),
         ):
-            _say(console, f"[bold]{heading}[/bold]")
+            _say(console, heading, style="bold")
             for line in body().splitlines():
                 _say(console, line)
     _say(console, "More: dptheory find WORDS, dptheory claim ID, dptheory plan --help, dptheory demo --all")
 
 
-def _say(console: "Console", text: str) -> None:
+def _say(console: "Console", text: str, style: str | None = None) -> None:
     """Wrapped between words, under its own first letter."""
     indent = " " * (len(text) - len(text.lstrip()))
     width = min(console.width, 100)
     for line in textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _formula() -> str:

@@ -486,3 +486,17 @@ def test_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert off["corrected"] < 4 < 100 < off["printed"]
     assert "records must stay apart" in " ".join(shown.getvalue().split())
     assert "the leak was not seen" not in shown.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_heading_that_is_wrapped_keeps_its_style_and_its_words(width: int) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, width=width, force_terminal=True, color_system="standard")
+    _demo_command._say(
+        console,
+        "1. A printed formula, and the simulation [of draws] that decides between the two of them",
+        style="bold",
+    )
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.getvalue().splitlines()]
+    assert " ".join(" ".join(lines).split()).endswith("the simulation [of draws] that decides between the two of them")
+    assert max(map(len, lines)) <= width and all("\x1b[1m" in line for line in shown.getvalue().splitlines())
