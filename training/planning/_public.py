@@ -91,9 +91,8 @@ class Synthetic:
         """
         generator = torch.Generator().manual_seed(seed)
         dim = math.prod(self.shape)
-        spread = (
-            1.0 + torch.arange(dim, dtype=torch.float32)
-        ).rsqrt()  # energies that fall like 1/j, as those of images do
+        # energies that fall like 1/j, as those of images do
+        spread = torch.arange(1, dim + 1, dtype=torch.float32).rsqrt()
         spread = spread / spread.square().mean().sqrt()
         labels = torch.arange(self.count) % self.classes
         centres = torch.randn(self.classes, dim, generator=generator) * _SEPARATION / math.sqrt(dim) * spread

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dptheory.privacy import Composition, Step
-from dptheory.privacy._bounds import Direction
+from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
-from dptheory.privacy.methods.saddle import _line
+from dptheory.privacy.methods.saddle import _line, _schedule
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
 from dptheory.privacy.methods.saddle._schedule import _rule, group_of
 
@@ -109,3 +109,9 @@ def test_a_line_that_says_nothing_leaves_the_answer_to_the_next_method() -> None
     found = ManyKindsLine().epsilon(steps, "remove", 3.5e-4)
     assert not found.settled or found.upper < math.inf
     assert Composition(steps).epsilon(3.5e-4, direction="remove").upper == 0.0
+
+
+def test_a_rule_whose_error_is_no_small_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_schedule, "_NATS", 4.0)
+    with pytest.raises(Unresolved):
+        _rule(group_of([(0.02, 1.0, 5), (0.02, 1.5, 5)], "remove"), 0.3)
