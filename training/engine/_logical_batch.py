@@ -10,7 +10,7 @@ import torch
 
 from dptheory import _validate
 from dptheory.training.engine._dry_steps import Trial
-from dptheory.training.per_example import PerExampleGradients, Representation, Tensors
+from dptheory.training.per_example import OF_HALF_ROWS, PerExampleGradients, Representation, Tensors
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,8 @@ def _note(left: dict[int, tuple[int, int]], p: torch.Tensor) -> None:
         left[id(p)] = p.grad.data_ptr(), p.grad._version
 
 
-_OF_GRADIENT, _OF_ROWS, _OF_HALF_ROWS = 1e-2, 1e-3, 3e-2
-"""Largest difference: as a share of the gradient's norm, and of the norms of the rows (in half precision), which round."""
+_OF_GRADIENT, _OF_ROWS = 1e-2, 1e-3
+"""Largest difference: as a share of the gradient's norm, and of the norms of the rows, which round."""
 
 
 class GradientSums:
@@ -314,5 +314,5 @@ class GradientSums:
             (rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / self._divisor(rows) - gradient).norm()
         )
         allowed = _OF_GRADIENT * float(gradient.norm())
-        allowed += (_OF_HALF_ROWS if half else _OF_ROWS) * max(self._size(rows), largest / 3)
+        allowed += (OF_HALF_ROWS if half else _OF_ROWS) * max(self._size(rows), largest / 3)
         return difference <= allowed if math.isfinite(difference + allowed) else None

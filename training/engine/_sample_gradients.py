@@ -57,7 +57,7 @@ def of_one_batch(
 
 def _settled(found: Representation) -> Representation:
     """What was used as a tensor is that tensor, with what was written to it; anything else is what costs least."""
-    return found.settled() if found.looked_at is None else Formed(found.looked_at)
+    return found.settled() if found.looked_at is None else Formed(found.looked_at, computed_in=found.computed_in)
 
 
 def mark_done(params: Tensors) -> None:

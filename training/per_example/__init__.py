@@ -12,10 +12,12 @@ from dptheory.training.per_example._factors import Mixed, Table
 from dptheory.training.per_example._formed import Formed, square_sums
 from dptheory.training.per_example._layer_hooks import FACTORS, MODES, WHOLE, ForwardPass, HookedModule, LayerHook
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
+from dptheory.training.per_example._trial import OF_HALF_ROWS
 
 __all__ = [
     "FACTORS",
     "MODES",
+    "OF_HALF_ROWS",
     "WHOLE",
     "Convolution",
     "Dense",

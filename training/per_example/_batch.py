@@ -121,7 +121,8 @@ class PerExampleGradients(Sequence[torch.Tensor]):
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
         if not isinstance(self.parts[index], Formed):
-            self.parts[index] = Formed(self.parts[index].formed())
+            part = self.parts[index]
+            self.parts[index] = Formed(part.formed(), computed_in=part.computed_in)
         return self.parts[index].formed()
 
     def __iter__(self) -> Iterator[torch.Tensor]:

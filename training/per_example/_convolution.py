@@ -227,7 +227,11 @@ class Convolution(Representation):
 
     def settled(self) -> Representation:
         places = self._views * self._b.shape[2:].numel()
-        return Formed(self.formed()) if small(places, self.shape[1], self.shape[2:].numel()) else self
+        return (
+            Formed(self.formed(), computed_in=self.computed_in)
+            if small(places, self.shape[1], self.shape[2:].numel())
+            else self
+        )
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         # as the gradients lie in memory, so that no chunk makes a copy of its own

@@ -99,7 +99,11 @@ class Dense(Representation):
         return [one for piece in self._pieces for one in piece]
 
     def settled(self) -> Representation:
-        return Formed(self.formed()) if small(self.length, self.shape[1], self.shape[2]) else self
+        return (
+            Formed(self.formed(), computed_in=self.computed_in)
+            if small(self.length, self.shape[1], self.shape[2])
+            else self
+        )
 
     @property
     def device(self) -> torch.device:

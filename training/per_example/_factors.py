@@ -1,6 +1,6 @@
 """Factors of dense layers, convolutions and embeddings: their per-example gradients follow from input and output gradient alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -58,7 +58,7 @@ def added(one: Representation, other: Representation) -> Representation:
     if (isinstance(one, Dense) and isinstance(other, Dense)) or (isinstance(one, Table) and isinstance(other, Table)):
         return one.joined(other)  # type: ignore[arg-type]
     if isinstance(one, Formed) and isinstance(other, Formed):
-        return Formed(one.formed() + other.formed())
+        return Formed(one.formed() + other.formed(), computed_in=lowest((one, other)))
     return Mixed([*_parts(one), *_parts(other)])
 
 
@@ -89,6 +89,11 @@ def _table(layer: Any, indices: torch.Tensor, gradient: torch.Tensor, views: int
     b = behind(gradient.reshape(*rows.shape, gradient.shape[-1]), views)
     tokens = behind(rows, views)
     return Table(tokens, b, rows=layer.num_embeddings, padding=layer.padding_idx)
+
+
+def lowest(parts: Sequence[Representation]) -> torch.dtype:
+    """The precision with the largest rounding among them."""
+    return min((part.computed_in for part in parts), key=lambda one: torch.finfo(one).bits)
 
 
 def _summed(layer: Any, gradient: torch.Tensor) -> torch.Tensor:
@@ -125,7 +130,7 @@ class Mixed(Representation):
     def __init__(self, parts: list[Representation]) -> None:
         self.parts = parts
         self.shape, self.dtype = parts[0].shape, parts[0].dtype
-        self.computed_in = min((part.computed_in for part in parts), key=lambda one: torch.finfo(one).bits)
+        self.computed_in = lowest(parts)
 
     @property
     def device(self) -> torch.device:

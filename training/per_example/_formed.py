@@ -66,6 +66,7 @@ class Formed(Representation):
 
     Args:
         gradients: shape (n, \*parameter.shape).
+        computed_in: the precision that they were worked out in, where autocast gave them in another one; theirs if omitted.
 
     Example: two examples of a parameter with two entries.
         >>> import torch
@@ -74,8 +75,8 @@ class Formed(Representation):
         tensor([25.,  4.], dtype=torch.float64)
     """
 
-    def __init__(self, gradients: torch.Tensor) -> None:
-        self._gradients, self.computed_in = widened(gradients), gradients.dtype
+    def __init__(self, gradients: torch.Tensor, *, computed_in: torch.dtype | None = None) -> None:
+        self._gradients, self.computed_in = widened(gradients), computed_in or gradients.dtype
         self.shape, self.dtype = self._gradients.shape, self._gradients.dtype
 
     @functools.cached_property
@@ -115,10 +116,11 @@ class Formed(Representation):
         return self._gradients[examples]
 
     def cleared(self, left_out: torch.Tensor) -> "Formed":
-        return Formed(self._gradients.masked_fill(left_out.view(-1, *[1] * (self._gradients.dim() - 1)), 0.0))
+        rows = left_out.view(-1, *[1] * (self._gradients.dim() - 1))
+        return Formed(self._gradients.masked_fill(rows, 0.0), computed_in=self.computed_in)
 
     def with_rows(self, rows: int) -> "Formed":
-        return Formed(filled(self._gradients, rows))
+        return Formed(filled(self._gradients, rows), computed_in=self.computed_in)
 
     def inner_products(self, other: Representation) -> torch.Tensor | None:
         if not isinstance(other, Formed):
@@ -126,7 +128,7 @@ class Formed(Representation):
         return self._rows.double() @ self._laid_out(other._gradients).double().T
 
     def in_float64(self) -> "Formed":
-        return Formed(self._gradients.double())
+        return Formed(self._gradients.double(), computed_in=self.computed_in)
 
     def project(self, directions: torch.Tensor) -> torch.Tensor:
         return self._rows @ self._laid_out(directions.to(self.dtype)).T

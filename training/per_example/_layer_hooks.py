@@ -262,7 +262,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             self.passes.enabled = enabled
         call.gradients = {}
         for p, name in params.items():
-            self.passes.add(p, found[name].detach(), call.rows // call.views, name, task=task)
+            samples: torch.Tensor | Representation = found[name].detach()
+            if call.autocast is not None:
+                samples = Formed(found[name].detach(), computed_in=call.autocast[1])
+            self.passes.add(p, samples, call.rows // call.views, name, task=task)
 
     def __prepare_scriptable__(self) -> nn.Module:
         """torch.jit asks for it."""
@@ -464,8 +467,8 @@ class LayerHook:
         self._passes.put_back()
         if output is None or not self._passes.recording or not self._passes.of_hooks(trained(layer)):
             return None
-        if left_out and not _has_trained_bias(layer):
-            output = _watched(output, self._passes.reached)
+        if left_out and all(p is layer._parameters["weight"] for p in self._passes.of_hooks(trained(layer))):
+            output = _watched(output, self._passes.reached)  # no other gradient of this layer would arrive
         if torch.compiler.is_compiling() or torch._C._is_tracing():
             raise ValueError(_STANDARD.format(layer=self._label))
         leaves, spec = tree.tree_flatten(output)
@@ -667,11 +670,6 @@ def _refuse_packed(layer: nn.Module, args: tuple[Any, ...]) -> None:
         raise ValueError(
             f"{type(layer).__name__} must take padded sequences where examples have views, got packed ones, which are sorted by length"
         )
-
-
-def _has_trained_bias(layer: nn.Module) -> bool:
-    bias = layer._parameters.get("bias")
-    return bias is not None and bias.requires_grad
 
 
 def _always(_: torch.Tensor) -> bool:

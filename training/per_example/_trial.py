@@ -23,6 +23,9 @@ from dptheory.training.per_example._representation import Representation
 
 FEW, MORE = 2, 3
 """Examples of the two passes."""
+OF_HALF_ROWS, _OF_ROWS = 3e-2, 3e-3
+"""Largest difference between a gradient and its rows' sum, as a share of the rows' norms: in half precision, and in any other
+(models compute in float32 in places)."""
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -122,9 +125,10 @@ def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:
             continue
         rows = samples if isinstance(samples, Representation) else Formed(samples)
         total = rows.weighted_sum(torch.ones(len(rows), device=p.device)) / divisor
-        kind = torch.promote_types(torch.float32, p.dtype) if p.dtype == torch.float64 else p.dtype
-        unit = max(torch.finfo(kind).eps, torch.finfo(torch.float32).eps)  # models compute in float32 in places
-        if float((total - p.grad).norm()) > 8.0 * unit**0.5 * largest:
+        half = (
+            min(torch.finfo(rows.computed_in).bits, torch.finfo(p.dtype).bits) < 32
+        )  # autocast has rows in it, weights not
+        if float((total - p.grad).norm()) > (OF_HALF_ROWS if half else _OF_ROWS) * largest:
             found.append(p)
     return found
 
