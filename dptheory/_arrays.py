@@ -1,9 +1,13 @@
 """The one kind of array that calculators take and give, and what is asked of one."""
 
 import numpy as np
+import numpy.typing
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 Array = NDArray[np.float64]
+ArrayLike = TypeAliasType("ArrayLike", numpy.typing.ArrayLike)
+"""NumPy's own, under its name: ``help`` would spell its union out over five lines."""
 
 
 def norm(array: Array) -> float:

@@ -11,9 +11,8 @@ import operator
 from typing import SupportsIndex, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.errors import shown as shown
 

@@ -2,9 +2,8 @@
 
 from typing import SupportsIndex
 
-from numpy.typing import ArrayLike
-
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 
 _NOISE = (1e-6, 1e6)

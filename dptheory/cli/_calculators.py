@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from numpy.typing import ArrayLike
 from rich.table import Table
 
 from dptheory import embedding, freezing, gradients, papers, pruning, sparsification
+from dptheory._arrays import ArrayLike
 from dptheory.cli._common import cell, console_for_output, numbers, show_values, user_errors
 from dptheory.cli._tables import plain_docstring
 
@@ -50,7 +50,7 @@ def add(
     given, said = given or {}, _said(function)
     options = {p.name: p for p in inspect.signature(function).parameters.values() if given.get(p.name, p) is not None}
     hints = get_type_hints(function)
-    arrays = [one for one in options if set(get_args(ArrayLike)) <= set(get_args(hints[one]))]
+    arrays = [one for one in options if ArrayLike in (hints[one], *get_args(hints[one]))]
     read: dict[str, Any] = dict.fromkeys(arrays, float) | dict(kinds or {})
     lists = [one for one in arrays if one not in given or not isinstance(given[one], float)]
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._terms import (
     DescentBound,

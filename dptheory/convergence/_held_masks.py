@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.convergence import _ranges as ranges
 from dptheory.convergence._terms import DescentBound, batch_second_moment, changing_sums
 

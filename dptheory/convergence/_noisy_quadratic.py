@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.convergence import _ranges as ranges
 from dptheory.errors import ArgumentError
 

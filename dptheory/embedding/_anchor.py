@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._arrays import Array, run_around
+from dptheory._arrays import Array, ArrayLike, run_around
 from dptheory.errors import ArgumentError
 
 _ORTHONORMAL = 1e-8

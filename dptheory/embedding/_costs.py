@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 
 Unit = Literal["multiply-add", "operation"]

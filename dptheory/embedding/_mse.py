@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.embedding import _release
 from dptheory.embedding._release import SplitNoise, dimensions, embedding_share, joint_clip, pairs, split_noise
 from dptheory.errors import ArgumentError

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptheory import _validate, convergence
+from dptheory._arrays import ArrayLike
 from dptheory.convergence import DescentBound
 from dptheory.errors import ArgumentError
 from dptheory.freezing._effects import FreezingEffect, freezing_effect, frozen_count

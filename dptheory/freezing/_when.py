@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._arrays import Array, run_around
+from dptheory._arrays import Array, ArrayLike, run_around
 from dptheory.errors import ArgumentError
 
 _MAX_STEPS = 10**5

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.gradients._angles import small_snr_slope
 from dptheory.gradients._clipping import clip

@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 
 # Trapezoidal rule in v, t = scale * sinh(v): the integrand is analytic near the real v axis and negligible beyond 5.

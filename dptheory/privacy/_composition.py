@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES, Adjacency
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (

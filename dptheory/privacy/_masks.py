@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.gradients import clip as clip_vector
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 from dptheory import _arrays, _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.gradients import all_masks, gaussian_clip_moments, kept_entries, random_masks, symmetric_clip_lower_bound
 from dptheory.sparsification._mask_average import Bracket, Shares, descent, mean_descent

@@ -111,7 +111,7 @@ def failures(function: Callable[..., Any], calls: Collection[Call]) -> list[str]
         for argument in one.made():
             if argument == "self":
                 continue
-            optional = "None" in str(parameters[argument].annotation)
+            optional = any(word in str(parameters[argument].annotation) for word in ("None", "Optional"))
             for attempt in attempts(one.made()[argument], optional, one.cost):
                 wrong = _wrong(function, one, argument, attempt, text, plain)
                 if wrong:

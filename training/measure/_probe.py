@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from scipy.special import ndtr
 
 from dptheory import _validate, pruning
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES, Images, load

@@ -4,9 +4,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.runs import DpSgdSettings

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.convergence import noisy_quadratic_loss
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges

@@ -4,11 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from dptheory import _validate
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 

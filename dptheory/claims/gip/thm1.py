@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import pruning
+from dptheory._arrays import ArrayLike
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._finite import DISTANCES, WEIGHT, apart, counted_swaps, log_of, model_of

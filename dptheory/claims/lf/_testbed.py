@@ -12,10 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptheory import convergence, freezing
-from dptheory._arrays import Array
+from dptheory._arrays import Array, ArrayLike
 from dptheory.checks import Range
 
 Rows = tuple[tuple[float, ...], ...]

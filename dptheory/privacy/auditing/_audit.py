@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 

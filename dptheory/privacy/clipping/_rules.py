@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from numpy.typing import ArrayLike
-
 from dptheory import _validate
 from dptheory._adjacency import ADJACENCIES
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 
 # --- Losses that are divided by the weights of the whole batch: how far one record then moves the clipped sum

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Callable
 
-from numpy.typing import ArrayLike
-
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 

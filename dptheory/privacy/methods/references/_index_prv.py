@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES
 from dptheory.privacy.methods.lattice import _loss as _lattice_loss

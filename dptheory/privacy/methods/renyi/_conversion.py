@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 
 Array = NDArray[np.float64]

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES, RENYI, Direction
 from dptheory.privacy._parts import Apart, IndexSteps, JointStep, MaskedStep, Part, Parts, Step, Steps
