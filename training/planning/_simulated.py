@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from dptheory.training._randomness import seeded
 from dptheory.training.planning._public import Mixtures
 from dptheory.training.planning._training import Loss, Records
+from dptheory.training.runs import pooled_channels_last
 
 Metric = Callable[[Tensor, Tensor], float]
 _AT_ONCE = 1024
@@ -89,7 +90,8 @@ def simulated_records(
     generator = torch.Generator().manual_seed(seed)
     indices = torch.randint(len(labels), (count, 3), generator=generator).to(features.device)
     mixtures = Mixtures(records=features, indices=indices)
-    teachers = _teachers(model, loss, features, labels, seed)
+    with pooled_channels_last(model):  # and the copies of it, which the teachers are
+        teachers = _teachers(model, loss, features, labels, seed)
     expected = outputs_of(partial(_expected, teachers), mixtures).cpu()
     drawn = torch.multinomial(expected**_SHARPER, 1, generator=generator)[:, 0]
     return mixtures, drawn.to(labels.device)

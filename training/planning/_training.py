@@ -26,6 +26,7 @@ from dptheory.training.mechanisms import (
 )
 from dptheory.training.planning._point import AVERAGES, Point, Schedule
 from dptheory.training.planning._public import Mixtures
+from dptheory.training.runs import pooled_channels_last
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Records = tuple[Tensor | Mixtures, Tensor]
@@ -116,7 +117,9 @@ def trained(
         drawn = batches.batch(step)
         wrapped.begin_batch(len(drawn))
         wrapped.zero_grad(set_to_none=True)
-        loss(private(features[drawn]), labels[drawn]).backward()  # type: ignore[no-untyped-call]
+        with pooled_channels_last(network):
+            mean_loss = loss(private(features[drawn]), labels[drawn])
+        mean_loss.backward()  # type: ignore[no-untyped-call]  # outside of it, as a pass of the whole network takes vmap
         wrapped.step()
         scheduler.step()
         for share, mean in means.items():

@@ -22,7 +22,7 @@ from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict
 from dptheory.training.runs._own import own_network, own_records
 from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
 from dptheory.training.runs._prepare import Run, build_model, build_optimizer, images_of, prepare
-from dptheory.training.runs._train import one_step, train
+from dptheory.training.runs._train import one_step, pooled_channels_last, train
 
 __all__ = [
     "BUILDERS",
@@ -52,6 +52,7 @@ __all__ = [
     "own_records",
     "parameter_groups",
     "pick_device",
+    "pooled_channels_last",
     "prepare",
     "read_config",
     "sampling_rate",

@@ -191,6 +191,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     _check_images(config, train)
     if is_own(config.model) or is_file(config.data):
         _check_own(model, config, train, device)
+    apart = _compared(model, config, train, device)
     setting = _build.MechanismSetting(
         run=config,
         model=model,
@@ -216,6 +217,9 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
         batches=batches,
         views=config.views,
     )
+    if isinstance(batches, PoissonBatches | SecureBatches):
+        optimizer.sampler = engine.POISSON
+    optimizer.probe(apart)
     if config.epsilon is not None:
         optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
     out = max(auxiliary.used, config.unjudged)
@@ -277,10 +281,9 @@ def _network(config: RunConfig, train: Images) -> nn.Module:
 
 
 def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch.device) -> None:
-    """See that labels are classes of the network, and that no record changes another one's gradient: else epsilon says nothing."""
-    pixels, labels = train.pixels[:_COMPARED].to(device), train.labels[:_COMPARED].to(device)
+    """See that labels are classes of the network."""
     with torch.no_grad():
-        outputs = model(pixels[:2])
+        outputs = model(train.pixels[:2].to(device))
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ValueError(f"model {config.model!r} must give a row of scores for each record")
     low, high = int(train.labels.min()), int(train.labels.max())
@@ -291,13 +294,20 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
             low,
             got=f"{low}..{high}",
         )
-    if len(labels) > 1:
-        engine.check_rows_apart(
-            model,
-            (pixels.repeat_interleave(config.views, 0), labels.repeat_interleave(config.views)),
-            lambda net, batch: cross_entropy(net(batch[0]), batch[1]),
-            views=config.views,
-        )
+
+
+def _compared(model: nn.Module, config: RunConfig, train: Images, device: torch.device) -> str:
+    """See that no record changes another one's gradient, without which epsilon says nothing; what the statement says of it."""
+    pixels, labels = train.pixels[:_COMPARED].to(device), train.labels[:_COMPARED].to(device)
+    if len(labels) < 2:
+        return "not probed: a comparison needs two records"
+    engine.check_rows_apart(
+        model,
+        (pixels.repeat_interleave(config.views, 0), labels.repeat_interleave(config.views)),
+        lambda net, batch: cross_entropy(net(batch[0]), batch[1]),
+        views=config.views,
+    )
+    return f"compared in {len(labels)} records before the first step"
 
 
 def _check_images(config: RunConfig, train: Images) -> None:

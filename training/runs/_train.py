@@ -77,10 +77,18 @@ def pooled_channels_last(model: nn.Module) -> Iterator[None]:
     functorch's per-sample gradients, whose ``vmap`` knows one order of memory only.
 
     Args:
-        model: has two hooks on each ``MaxPool2d`` meanwhile.
+        model: has two hooks on each ``MaxPool2d`` meanwhile, as have the copies that are made of it, which keep them.
 
     Returns:
         A context.
+
+    Example: the maxima of an image of four pixels.
+        >>> import torch
+        >>> from dptheory.training.runs import pooled_channels_last
+        >>> model = torch.nn.Sequential(torch.nn.MaxPool2d(2))
+        >>> with pooled_channels_last(model):
+        ...     model(torch.arange(4.0).view(1, 1, 2, 2)).item()
+        3.0
     """
     pools = [module for module in model.modules() if isinstance(module, nn.MaxPool2d)]
     hooks = [
@@ -94,8 +102,8 @@ def pooled_channels_last(model: nn.Module) -> Iterator[None]:
             hook.remove()
 
 
-def _channels_last(_: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
-    return inputs[0].contiguous(memory_format=torch.channels_last)
+def _channels_last(_: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor | None:
+    return inputs[0].contiguous(memory_format=torch.channels_last) if inputs[0].dim() == 4 else None
 
 
 def _row_by_row(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:

@@ -682,6 +682,12 @@ def test_the_same_scores_and_per_sample_gradients(name: str) -> None:
         assert one.norm() > 1e-4 and (one - other).norm() <= 1e-6 * one.norm()
 
 
+def test_maps_of_records_without_channels_are_pooled_as_they_lie() -> None:
+    maps, model = torch.rand(5, 6, 6, generator=torch.Generator().manual_seed(0)), nn.Sequential(nn.MaxPool2d(2))
+    with pooled_channels_last(model):
+        assert torch.equal(model(maps), nn.functional.max_pool2d(maps, 2))
+
+
 def test_hooks_are_gone_after_the_context() -> None:
     model = build_model("small-cnn", features=784, seed=0)
     pools = [module for module in model.modules() if isinstance(module, nn.MaxPool2d)]
