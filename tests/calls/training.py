@@ -249,6 +249,9 @@ CALLS: Calls = {
         used(lambda noise: noise(torch.zeros(3), 1.0), generator=Fresh(lambda: torch.Generator().manual_seed(0))),
     ],
     "dptheory.training.engine.secure_noise": [call(like=torch.zeros(3), std=1.0)],
+    "dptheory.training.runs.pooled_channels_last": [
+        used(lambda context: context.__enter__(), model=Fresh(lambda: torch.nn.MaxPool2d(2))),
+    ],
     "dptheory.training.networks.small_tanh_cnn": [dear(seed=0)],
     "dptheory.training.networks.small_tempered_cnn": [dear(seed=0)],
     "dptheory.training.networks.small_colour_cnn": [dear(seed=0)],

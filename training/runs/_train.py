@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from dptheory import _validate
 from dptheory._rounding import rounded_up
 from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
@@ -82,6 +83,9 @@ def pooled_channels_last(model: nn.Module) -> Iterator[None]:
     Returns:
         A context.
 
+    Raises:
+        ValueError: a model that is none.
+
     Example: the maxima of an image of four pixels.
         >>> import torch
         >>> from dptheory.training.runs import pooled_channels_last
@@ -90,6 +94,7 @@ def pooled_channels_last(model: nn.Module) -> Iterator[None]:
         ...     model(torch.arange(4.0).view(1, 1, 2, 2)).item()
         3.0
     """
+    _validate.instance("model", model, nn.Module)
     pools = [module for module in model.modules() if isinstance(module, nn.MaxPool2d)]
     hooks = [
         *(pool.register_forward_pre_hook(_channels_last) for pool in pools),
