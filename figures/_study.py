@@ -69,16 +69,13 @@ class StudyFigure:
         ax.plot(data["best"], places, "d", color="C1", mfc="none", label="best epoch")
         ax.set_yticks(
             places,
-            [
-                f"{_words(row['arm'])} less {_words(row['against'])}\n({', '.join(map(_words, row['phases']))})"
-                for row in rows
-            ],
+            [f"{_arm(row['arm'])}\nless {_arm(row['against'])} ({_phases(row['phases'])})" for row in rows],
         )
         ax.tick_params(axis="y", labelsize=7)
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.set_xlim(-reach, reach)
         ax.grid(visible=False, axis="y")
-        label = "difference of test accuracy, points"
+        label = "points of test accuracy"
         if reach > _WIDE:
             ax.set_xscale("symlog", linthresh=_LINEAR, linscale=1.5)
             shown = [value for value in _TICKS if value < reach]
@@ -98,8 +95,87 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float]:
     return -np.inf if low is None else low, np.inf if high is None else high
 
 
-def _words(name: str) -> str:
-    return name.replace("-", " ").replace("dp sgd", "DP-SGD")
+_ARMS = {
+    "dp-sgd": "DP-SGD",
+    "dp-sgd-partition": "DP-SGD, shuffled batches",
+    "tuned": "DP-SGD, tuned",
+    "freeze": "random freeze",
+    "ranked-freeze": "random freeze by rank",
+    "sparsification": "random sparsification",
+    "printed": "random sparsification as printed",
+    "fresh": "random sparsification, fresh masks",
+    "freezing": "layer freezing",
+    "freezing-1": "layer freezing, 1 layer",
+    "freezing-2": "layer freezing, 2 layers",
+    "freezing-2-early": "layer freezing, 2 layers, early",
+    "quiet-layers": "first layers without noise, not private",
+    "first": "first layer alone",
+    "second": "second layer alone",
+    "third": "third layer alone",
+    "all": "all layers",
+    "gp": "gradient perturbation",
+    "gp-clip-1": "gradient perturbation, clip 1",
+    "gep": "GEP",
+    "gep-optimal": "GEP, best split of the noise",
+    "gep-joint": "GEP, one joint release",
+    "biased-gep": "biased GEP",
+    "random-k": "random k",
+    "random-half": "random half",
+    "index-pruning": "index pruning",
+    "index-pruning-1000": "index pruning, index budget 10",
+    "fixed": "index pruning, a tenth throughout",
+    "top-k-of-released": "largest entries of what is released",
+    "noisy-magnitudes": "largest noisy entries",
+    "both": "clip and noise",
+    "clipped": "clip alone",
+    "noisy": "noise alone",
+    "given": "clip .1, momentum .9",
+    "half": "clip .5, momentum .5",
+    "plain": "clip 1, momentum 0",
+    "large-clip": "clip 1, momentum .9",
+    "no-momentum": "clip .1, momentum 0",
+    "adam": "Adam, clip .1, momentum .9",
+    "adam-large-clip": "Adam, clip 1, momentum .9",
+    "adam-no-momentum": "Adam, clip .1, momentum 0",
+    "adam-plain": "Adam, clip 1, momentum 0",
+}
+"""What the arms of studies are called, without the share that "-90" drops."""
+_PHASES = {
+    "final": "main runs",
+    "others": "further runs",
+    "linear": "linear model",
+    "adam": "tuned rate",
+    "epsilon-7": "$\\varepsilon$ = 7.53",
+}
+
+
+def _arm(name: str) -> str:
+    if name in _ARMS:
+        return _ARMS[name]
+    start, _, share = name.rpartition("-")
+    return f"{_ARMS[start]}, {share} % dropped"
+
+
+def _phase(name: str) -> str:
+    """In words: "mnist-3" is at epsilon 3, "noise-4-small-clip" at sigma 4."""
+    if name in _PHASES:
+        return _PHASES[name]
+    start, _, last = name.rpartition("-")
+    if last == "clip":
+        noise, _, size = start.rpartition("-")
+        level = noise.replace("-", " ").replace("noise ", "$\\sigma$ = ")
+        return f"{level}, {size} clip"
+    data = {"mnist": "MNIST, ", "fashion": "FashionMNIST, ", "final": "", "final-epsilon": "", "epsilon": ""}[start]
+    return f"{data}$\\varepsilon$ = {last}"
+
+
+def _phases(names: Sequence[str]) -> str:
+    """What they have in common stands once: "MNIST, epsilon = 1, 2, 3"."""
+    words = [_phase(name) for name in names]
+    start = words[0].rpartition(" = ")[0]
+    if len(words) > 1 and start and all(word.startswith(f"{start} = ") and "clip" not in word for word in words):
+        return f"{start} = {', '.join(word.rpartition(' = ')[2] for word in words)}"
+    return "; ".join(words)
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]]) -> str:
