@@ -82,6 +82,9 @@ def result(device: torch.device) -> dict:
         if name == "gep-optimal":
             found["bases"] = [b.cpu() for b in run.optimizer.mechanism.bases]
     found["views"] = in_views(device)
+    allocated = few_steps(MECHANISMS["dp-sgd"], device, sampling="random allocation")
+    found["allocated"] = [p.detach().cpu() for p in allocated.model.parameters()]
+    found["allocated spent"] = (allocated.optimizer.accountant.steps, allocated.optimizer.epsilon(1e-5))
     secure = few_steps({"name": "random-k", "keep_share": 0.5}, device, secure=True)
     found["secure mask"] = [m.cpu() for m in secure.optimizer.mechanism.mask]
     found["secure weights"] = [p.detach().cpu() for p in secure.model.parameters()]

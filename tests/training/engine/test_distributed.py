@@ -50,12 +50,12 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
 
 
 def check(alone: dict, both: list[dict], atol: float) -> None:
-    for name in (*MECHANISMS, "views"):
+    for name in (*MECHANISMS, "views", "allocated"):
         for one, first, second in zip(alone[name], both[0][name], both[1][name], strict=True):
             assert torch.equal(first, second), name
             torch.testing.assert_close(first, one, atol=atol, rtol=0.0)
             assert first.dtype == torch.float64
-    for name in MECHANISMS:
+    for name in (*MECHANISMS, "allocated"):
         assert alone[f"{name} spent"] == both[0][f"{name} spent"] == both[1][f"{name} spent"]
     for kept in ("mask", "bases", "secure mask", "secure weights"):
         assert all(torch.equal(a, b) for a, b in zip(both[0][kept], both[1][kept], strict=True))
