@@ -313,13 +313,7 @@ def test_the_whole_page_of_measured_claims_has_them_all(paper: str) -> None:
     assert _dead_links(text, PROOFS / measured[0].page) == []
 
 
-METHODS = {
-    "privacy/fixed_size_batches.md",
-    "privacy/other_samplers.md",
-    "privacy/random_allocation.md",
-    "privacy/saddle_line.md",
-    "privacy/tradeoff_curve.md",
-}
+METHODS = {f"privacy/{page.name}" for page in (PROOFS / "privacy").glob("*.md")}
 """Pages that prove a method of ours and no claim of a paper: without a row, named by the module that they prove."""
 
 

@@ -1,7 +1,8 @@
 """What a mechanism's release must be, given the data of the step and what is public: a mean, and noise of a known law.
 
 Written apart from the mechanisms, in double precision, from their statements. A law turns a release into scores, one for each
-entry: independent and N(0, 1) if the mechanism does as it says, and NaN where it says that nothing is released.
+entry: independent and N(0, 1) if the mechanism does as it says, and NaN where it says that nothing is released. Of a release with few
+values (a sign) draw the score within the probability of what was released: the inverse normal law of a uniform number there.
 """
 
 import abc

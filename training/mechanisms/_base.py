@@ -183,7 +183,10 @@ class Mechanism(abc.ABC):
         """Clip and sum per-sample gradients, in float32 or wider."""
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
-        """The noisy sum, one tensor per parameter. By default plain Gaussian noise of standard deviation sigma C."""
+        """The noisy sum, one tensor per parameter; the optimizer divides it by the expected batch size, whatever its scale.
+
+        By default plain Gaussian noise of standard deviation sigma C.
+        """
         return noised(total, noise_multiplier * clip_norm, noise)
 
     def end_step(self, released: Tensors, std: float) -> None:  # noqa: B027 -- likewise

@@ -15,7 +15,11 @@ class Bracket(NamedTuple):
 
 
 class Method(Protocol):
-    """Bounds of noisy values alone: of steps that may differ, all of them served."""
+    """Bounds of noisy values alone: of steps that may differ, all of them served.
+
+    Methods are asked in the order of ``value_methods`` until a bracket is settled, or its upper end is too small to be told from 0:
+    a method that stands behind one which settles the same parts is never asked.
+    """
 
     @property
     def name(self) -> str:

@@ -565,7 +565,9 @@ def test_every_configuration_of_a_paper_is_held() -> None:
         if name in PAPER_CONFIGS or name in ROWS_OF_RS:
             assert first.split(",")[0] in ("# GEP", "# GIP", "# LF", "# RF", "# RS"), first
         else:
-            assert first == "# The small CNN on FashionMNIST; settings of this project, the same for every algorithm."
+            assert (
+                first == "# The small CNN on FashionMNIST; settings of this project, the same for every algorithm."
+            ), name
             plain = {k: v for k, v in flat(read_config(path).as_dict()).items() if not k.startswith("mechanism.")}
             common.add(repr(sorted(plain.items())))
     assert len(common) == 1
