@@ -48,8 +48,13 @@ class ArgumentError(ValueError):
 
     def retold(self, message: str) -> "ArgumentError":
         """The same argument and value with another message."""
-        told = ArgumentError.__new__(ArgumentError, message)
-        told.argument, told.value = self.argument, self.value
+        return ArgumentError.about(self.argument, self.value, message)
+
+    @classmethod
+    def about(cls, argument: str, value: object, message: str) -> "ArgumentError":
+        """Of an argument whose rule takes another sentence than "must ..., got ..."."""
+        told = cls.__new__(cls, message)
+        told.argument, told.value = argument, value
         return told
 
     def __reduce__(self) -> tuple[Any, ...]:  # errors cross processes: rebuilt from the message and the attributes

@@ -68,9 +68,15 @@ class JsonLines:
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise ValueError(f"{self._path}, line {number}, must be a JSON object: {error}") from None
+            raise ArgumentError.about(
+                str(self._path), number, f"{self._path}, line {number}, must be a JSON object: {error}"
+            ) from None
         if not isinstance(found, dict):
-            raise ValueError(f"{self._path}, line {number}, must be a JSON object, got {type(found).__name__}")
+            raise ArgumentError.about(
+                str(self._path),
+                number,
+                f"{self._path}, line {number}, must be a JSON object, got {type(found).__name__}",
+            )
         return found
 
 
@@ -92,7 +98,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
+        raise ArgumentError.about(path.name, None, f"{path} is not TOML: {error}") from None
 
 
 def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", says: str = "there is no key") -> None:
@@ -109,7 +115,7 @@ def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", sa
     """
     unknown = [prefix + key for key in table if key not in known]
     if unknown:
-        raise ValueError(f"{says} {', '.join(unknown)}; there are {', '.join(known)}")
+        raise ArgumentError.about(unknown[0], unknown, f"{says} {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 def said(table: Mapping[str, Any], key: str) -> str:
@@ -179,7 +185,9 @@ def executed(path: Path, *, module_name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(f"{path} must be Python that can be imported, got {type(error).__name__}: {error}") from error
+        raise ArgumentError(
+            str(path), "be Python that can be imported", None, got=f"{type(error).__name__}: {error}"
+        ) from error
     finally:
         sys.path.remove(folder)
     return module

@@ -10,15 +10,15 @@ from dptheory.errors import ArgumentError
 from tests.calls import Call
 from tests.calls.judgement import outcome
 
-_NUMBER = r"(?:10\^\d+|\d{1,3}(?:,\d{3})+|[\d.]+(?:e-?\d+)?|inf)"
+_NUMBER = r"(?:2\^\d+ - 1|10\^\d+|\d{1,3}(?:,\d{3})+|[\d.]+(?:e-?\d+)?|inf)"
 _INTERVAL = re.compile(rf"(?:^|\bin )([\[(])(-?{_NUMBER}), (-?{_NUMBER})([\])])")
 _WHOLE = re.compile(rf"(?:^|\s|\b)(\d+)(?:\.\.| to )({_NUMBER})(?=[,;. ]|$)")
-_LEAST = re.compile(rf"(?:^|\s)(>=?) (-?{_NUMBER})(?=[,;. ]|$)")
+_LEAST = re.compile(rf"(?:^|\s)(>=?|at least(?= {_NUMBER}[,;.])) (-?{_NUMBER})(?=[,;. ]|$)")
 
 
 def _value(text: str) -> float:
-    power = re.fullmatch(r"10\^(\d+)", text)
-    return 10.0 ** int(power[1]) if power else float(text.replace(",", ""))
+    power = re.fullmatch(r"(2|10)\^(\d+)(?: - (1))?", text)
+    return int(power[1]) ** int(power[2]) - int(power[3] or 0) if power else float(text.replace(",", ""))
 
 
 def said(function: Callable[..., Any]) -> dict[str, str]:
@@ -62,7 +62,7 @@ def outside(text: str, valid: Any) -> Iterator[float]:
             yield int(high) + 1
     elif least := _LEAST.search(text):
         low = _value(least[2])
-        yield low if least[1] == ">" else (low - 1 if isinstance(valid, int) else math.nextafter(low, -math.inf))
+        yield low if least[1] == ">" else (int(low) - 1 if isinstance(valid, int) else math.nextafter(low, -math.inf))
 
 
 def ends(text: str, valid: Any) -> Iterator[float]:

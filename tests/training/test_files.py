@@ -51,7 +51,7 @@ def test_a_line_cut_off_anywhere_costs_that_line_alone(tmp_path: Path, cut: int)
 def test_a_whole_line_that_is_none_is_not_left_out(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "file.jsonl"
     path.write_bytes(TEXT + b"\n" + bad + b"\n" + TEXT + b"\n")
-    with pytest.raises(ValueError, match=r"file\.jsonl, line 2, "):
+    with refused(str(path), 2):
         JsonLines(path).lines()
 
 
@@ -148,16 +148,15 @@ def test_a_file_is_read_or_named(tmp_path: Path) -> None:
     assert _files.read_toml(path) == {"a": {"b": "ü"}}
     for content in (b"a = ", b"a = '\xff'"):
         path.write_bytes(content)
-        with pytest.raises(ValueError) as refused:
+        with refused(path.name, path):
             _files.read_toml(path)
-        assert str(refused.value).startswith(f"{path} is not TOML: ")
 
 
 def test_unknown_keys_are_named_in_their_order() -> None:
     _files.only({"a": 1}, ("a", "b"))
-    with pytest.raises(ValueError, match=r"^there is no key d, c; there are a, b$"):
+    with refused("d", "d, c", "a, b"):
         _files.only({"d": 1, "a": 1, "c": 1}, ("a", "b"))
-    with pytest.raises(ValueError, match=r"^the run has no key x\.c; there are a$"):
+    with refused("x.c", "the run has no key"):
         _files.only({"c": 1}, ["a"], prefix="x.", says="the run has no key")
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.errors import ArgumentError
 from dptheory.privacy import DELTA
-from dptheory.training import _argument_ranges, engine, measure, mechanisms, networks, runs
+from dptheory.training import _argument_ranges, engine, measure, mechanisms, runs
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import own_generator
 from dptheory.training._streams import simulation
@@ -60,18 +60,10 @@ def made(name: str, **named: Any) -> Make:
 
 
 INTEGERS: list[tuple[str, Make, int, int | None]] = [
-    ("seed", lambda v: _argument_ranges.seed("a", v), *SEEDS),
-    ("stream", lambda v: _argument_ranges.stream("a", v), 0, 2**64 - 1),
-    ("count", lambda v: _argument_ranges.count("a", v), 1, MOST),
     ("own generator", own_generator, *SEEDS),
-    ("BatchSizeDivisor.seed", lambda v: m.BatchSizeDivisor(expected_batch_size=4.0, drop_rate=0.5, seed=v), *SEEDS),
     ("LayerFreezing.frozen", lambda v: m.LayerFreezing(m.DpSgd(), frozen_layers=v, from_step=1), 1, None),
-    ("AnchorGradients.seed", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=2, seed=v), 0, 2**64 - 1),
     ("AnchorGradients.chunk", lambda v: mechanisms.AnchorGradients(LAYER, PIXELS, classes=2, seed=0, chunk=v), 1, MOST),
-    ("small_tanh_cnn", networks.small_tanh_cnn, 0, 2**64 - 1),
-    ("mlp", networks.mlp, 0, 2**64 - 1),
     ("sampling_rate.batch_size", lambda v: sampling_rate(batch_size=v, train_size=7), 1, 7),
-    ("PoissonBatches.seed", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=v), 0, 2**64 - 1),
     ("PoissonBatches.step", lambda v: engine.PoissonBatches(train_size=3, sampling_rate=0.5, seed=0).batch(v), 0, None),
     (
         "PoissonBatches.part",
@@ -85,14 +77,12 @@ INTEGERS: list[tuple[str, Make, int, int | None]] = [
         1,
         MOST,
     ),
-    *((f"DpSgdSettings.{name}", changed(SGD, name), 1, MOST) for name in ("steps", "batch_size")),
-    ("DpSgdSettings.seed", changed(SGD, "seed"), *SEEDS),
+    ("DpSgdSettings.batch_size", changed(SGD, "batch_size"), 1, MOST),
     ("ValidateSettings.window", changed(SETTINGS, "window"), 1, 10),  # of 13 steps
     ("ValidateSettings.pool", changed(SETTINGS, "pool"), 2, MOST),
     ("ValidateSettings.anchors", changed(dataclasses.replace(SETTINGS, subspace_dims=(1,)), "anchors"), 1, MOST),
     ("ValidateSettings.subspace_dims", lambda v: changed(SETTINGS, "subspace_dims")((v,)), 1, 256),
-    *((f"RunConfig.{name}", changed(RUN, name), 1, MOST) for name in ("epochs", "batch_size", "physical_batch_size")),
-    ("RunConfig.seed", changed(RUN, "seed"), *SEEDS),
+    ("RunConfig.batch_size", changed(RUN, "batch_size"), 1, MOST),
 ]
 
 
@@ -110,10 +100,6 @@ def test_integers(name: str, make: Make, least: int, most: int | None) -> None:
 
 
 REALS: list[tuple[str, Make, float, float, str]] = [
-    ("noise_multiplier", lambda v: _argument_ranges.noise_multiplier("a", v), 1e-6, 1e6, "[]"),
-    ("clip", lambda v: _argument_ranges.clip("a", v), 1e-12, 1e12, "[]"),
-    ("learning_rate", lambda v: _argument_ranges.learning_rate("a", v), 1e-15, 1e6, "[]"),
-    ("epsilon", lambda v: _argument_ranges.epsilon("a", v), 1e-3, 1e6, "[]"),
     *((f"shares {e}", lambda v, e=e: _argument_ranges.shares("a", (v,), e), 0.0, 1.0, e) for e in ("[]", "(]", "[)", "()")),
     ("RandomSparsification.drop_rate", lambda v: m.RandomSparsification(lambda step: v, 0), 0.0, 1.0, "[)"),
     ("RankedSparsification.drop_rate", lambda v: m.RankedSparsification(lambda step: v, steps_per_epoch=1, seed=0),
@@ -148,7 +134,6 @@ def test_reals(name: str, make: Make, least: float, most: float, ends: str) -> N
 @pytest.mark.parametrize(
     "make",
     [
-        lambda v: _argument_ranges.noise_multiplier("a", v),
         changed(RUN, "noise_multiplier"),
         changed(SGD, "noise_multiplier"),
         made("noise_multiplier"),

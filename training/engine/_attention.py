@@ -6,6 +6,8 @@ import torch
 from opacus.layers import DPMultiheadAttention
 from torch import nn
 
+from dptheory.errors import ArgumentError
+
 
 def adapt_attention(module: nn.Module) -> None:
     """Make every ``DPMultiheadAttention`` of a model one that computes what ``nn.MultiheadAttention`` does; it stays one.
@@ -41,9 +43,12 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
             ValueError: a tensor or mask of another shape than the batch asks for.
         """
         if query.dim() != 3 or key.dim() != 3 or value.dim() != 3:
-            raise ValueError(
-                f"query, key and value of {type(self).__name__} must have a batch, a place and a feature dimension, got shapes "
-                f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}: give a single example a batch of one"
+            raise ArgumentError(
+                f"query, key and value of {type(self).__name__}",
+                "have a batch, a place and a feature dimension",
+                tuple(query.shape),
+                got=f"shapes {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}",
+                then=": give a single example a batch of one",
             )
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
@@ -79,8 +84,8 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
         }
         shapes = allowed[name]
         if tuple(mask.shape) not in shapes:
-            raise ValueError(
-                f"{name} of {type(self).__name__} must have shape {' or '.join(map(str, shapes))}, got {tuple(mask.shape)}"
+            raise ArgumentError(
+                f"{name} of {type(self).__name__}", f"have shape {' or '.join(map(str, shapes))}", tuple(mask.shape)
             )
         return mask.reshape(shapes[tuple(mask.shape)])
 

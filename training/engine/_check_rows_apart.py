@@ -130,7 +130,7 @@ def check_rows_apart(
             same = in_place(again, other, list(swaps))
             flags = moved(again.rows, other.rows, list(swaps), rounding, in_place=same)
             if flags is not None:
-                raise ValueError(explained(again, other, list(swaps), flags, list(names.values()), rounding))
+                raise explained(again, other, list(swaps), flags, list(names.values()), rounding)
     finally:
         states.restore()
         for p, gradient in held:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import torch
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 
+from dptheory.errors import ArgumentError
 from dptheory.training.engine._optimizer import MechanismOptimizer
 from dptheory.training.mechanisms import Tensors
 
@@ -30,7 +31,7 @@ class DistributedMechanismOptimizer(MechanismOptimizer, DistributedDPOptimizer):
     def add_noise(self) -> None:
         """Sum the totals, release once, and hand the release to every process."""
         if self.clipped_total is None:
-            raise ValueError("step() needs a backward pass since the last zero_grad()")
+            raise ArgumentError.about("p.grad", None, "step() needs a backward pass since the last zero_grad()")
         for total in self.clipped_total:
             torch.distributed.all_reduce(total)
         count = torch.tensor(self._nonfinite, device=self.clipped_total[0].device)

@@ -12,6 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import Dataset
 from torch.utils.hooks import RemovableHandle
 
+from dptheory.errors import ArgumentError
 from dptheory.training._randomness import fresh_generator
 from dptheory.training.engine._random_states import RandomStates, SeededIndices
 from dptheory.training.engine._rows_apart import (
@@ -110,7 +111,7 @@ class DrySteps:
         self._passed: list[int] = []
         self._whole = True
         self._said = False
-        self._refused = ""
+        self._refused: ArgumentError | None = None
         self.says = _YET if self._due else _ALONE
 
     # --- the loader's side --------------------------------------------------------------------------------------------
@@ -221,7 +222,7 @@ class DrySteps:
             ValueError: one has.
         """
         if self._refused:
-            raise ValueError(self._refused)
+            raise self._refused.retold(str(self._refused))  # a new one: the frames of a raised one would stay
 
     def released(self, *, lost: bool) -> None:
         """A step of the run has been released; random states do not go back behind it.
@@ -270,7 +271,7 @@ class DrySteps:
                         plain[-1], self._left[number], trial.replaced, flags, names, self._rounding
                     )
                     self._plan = []  # and a new comparison begins with the next batch
-                    raise ValueError(self._refused)
+                    raise self._refused.retold(str(self._refused))  # a new one: the frames of a raised one would stay
         if len(self._left) == len(self._plan):
             if not any(bool((one.rows != 0).any()) for one in self._left.values()):
                 self._give_up(_ZERO)
@@ -278,7 +279,7 @@ class DrySteps:
             self._passed.append(self._releases)
             self.says = f"compared before the steps {', '.join(str(done + 1) for done in self._passed)}"
             self._plan, self._due = [], _later(self._due, self._releases)
-            self._whole, self._refused = False, ""
+            self._whole, self._refused = False, None
 
     def _give_up(self, why: str) -> None:
         self.says = why

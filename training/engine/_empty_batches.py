@@ -40,23 +40,23 @@ class CollateAlsoNone(CollateFnWithEmpty):  # type: ignore[misc]
 
     def __init__(self, collate: Collate, first: Any, other: Any, *, chance: float) -> None:
         super().__init__(collate)
-        self._missing: str | None = None
+        self._missing: ArgumentError | None = None
         self._none: Any = None
         with _randomness_kept():
             one, two, another = (_collated(collate, rows) for rows in ([first], [first, first], [other]))
         try:
             self._none = _none_of(one, two, another, "the batch", 0)
         except _Unknown as error:
-            self._missing = str(error)
+            self._missing = error.error
             if chance > _NEVER:
-                raise ValueError(self._missing) from None
+                raise self._missing.retold(str(self._missing)) from None
         self.first_batch = self._none
 
     def __call__(self, batch: list[Any]) -> Any:
         if batch:
             return self.wrapped_collator_fn(batch)
         if self._missing is not None:
-            raise ValueError(self._missing)
+            raise self._missing.retold(str(self._missing))
         return copy.deepcopy(self._none)
 
 
@@ -68,6 +68,7 @@ class _Unknown(Exception):
             f"data_loader must have a collate_fn whose batch of no examples can be told: Poisson batches may be empty; got "
             f"{type(found).__name__} at {where}, {why}; give tensors, lists, mappings or data classes of them"
         )
+        self.error = ArgumentError.about("data_loader", where, str(self))
 
 
 def _collated(collate: Collate, rows: list[Any]) -> Any:

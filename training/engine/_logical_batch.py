@@ -9,6 +9,7 @@ from functools import partial
 import torch
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training.engine._dry_steps import Trial
 from dptheory.training.per_example import OF_HALF_ROWS, PerExampleGradients, Representation, Tensors
 
@@ -101,12 +102,18 @@ class LogicalBatch:
             ValueError: no batch was begun, or parts are drawn ahead, so that signal and part would not meet.
         """
         if self._drawn_ahead:
-            raise ValueError(
+            raise ArgumentError.about(
+                "num_workers",
+                None,
                 "BatchMemoryManager needs a loader with num_workers=0: workers draw parts ahead, and a part that the loop "
-                "leaves out would go unnoticed"
+                "leaves out would go unnoticed",
             )
         if more_follow and not self._begun:
-            raise ValueError("signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch")
+            raise ArgumentError.about(
+                "do_skip",
+                True,
+                "signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch",
+            )
         while len(self._drawn) > 1:  # a batch in parts comes alone: the loop has left out the earlier ones
             self.trials_lost |= self._drawn.popleft().trial is not None
         self._more_follow = more_follow
@@ -119,16 +126,20 @@ class LogicalBatch:
                 example.
         """
         if self.under_way and self._more_follow is None:
-            raise ValueError(
+            raise ArgumentError.about(
+                "do_skip",
+                None,
                 "step() was called again on a batch in parts: every part needs its own signal_skip_step(), which the loader "
-                "gives with the next part; to leave the batch out, go on with the next one (begin_batch())"
+                "gives with the next part; to leave the batch out, go on with the next one (begin_batch())",
             )
         if not self._sizes_known:
             return
         if not self._drawn:
-            raise ValueError(
+            raise ArgumentError.about(
+                "batch",
+                None,
                 "step() needs a batch of its own: none was drawn since the last step; go over the loader that make_private "
-                "returned, not over the one it was given (who draws batches apart from it uses attach)"
+                "returned, not over the one it was given (who draws batches apart from it uses attach)",
             )
         sizes = {one.size for one in self._drawn}
         matched = any(self._may_be_of(rows, size) for size in sizes)
@@ -136,15 +147,20 @@ class LogicalBatch:
         if not matched:
             drawn = " or ".join(map(str, sorted(sizes)))
             if self._views > 1:
-                raise ValueError(
+                raise ArgumentError.about(
+                    "batch",
+                    rows * self._views,
                     f"a batch must have views={self._views} rows for each of its examples, got {rows * self._views} rows where {drawn} "
-                    "examples were drawn: hand the model all rows of every example once, those of one example behind one another"
+                    "examples were drawn: hand the model all rows of every example once, those of one example behind one another",
                 )
-            raise ValueError(
-                f"per-sample gradients must be one row for each example of the batch, got {rows} rows where {drawn} were drawn: "
-                "hand every example once to one forward pass, of a batch in parts every part; an example in several rows is "
+            raise ArgumentError(
+                "per-sample gradients",
+                "be one row for each example of the batch",
+                rows,
+                got=f"{rows} rows where {drawn} were drawn",
+                then=": hand every example once to one forward pass, of a batch in parts every part; an example in several rows is "
                 "clipped in each (make_private(views=) takes the mean over its rows and clips once), and several in one row are "
-                "clipped together"
+                "clipped together",
             )
 
     def add(self, rows: int) -> tuple[bool, Trial | None]:
@@ -217,10 +233,13 @@ class GradientEdits:
         for p in params:
             left = self._left.pop(id(p), None)
             if left is not None and p.grad is not None and left != (p.grad.data_ptr(), p.grad._version):
-                raise ValueError(
-                    f"p.grad of {self._names.get(p, 'a parameter')} must stay as backward() left it until step(), got one that was "
-                    "written to: step() releases per-sample gradients, each clipped to max_grad_norm, in its place; leave out "
-                    "clip_grad_norm_, GradScaler and own edits (change max_grad_norm, the loss or the learning rate)"
+                raise ArgumentError(
+                    f"p.grad of {self._names.get(p, 'a parameter')}",
+                    "stay as backward() left it until step()",
+                    None,
+                    got="one that was written to",
+                    then=": step() releases per-sample gradients, each clipped to max_grad_norm, in its place; leave out "
+                    "clip_grad_norm_, GradScaler and own edits (change max_grad_norm, the loss or the learning rate)",
                 )
 
     def forget(self) -> None:
@@ -282,11 +301,14 @@ class GradientSums:
         for p, rows, gradient in new:
             fits = self._add_up(rows, gradient, largest)
             if fits is False:
-                raise ValueError(
-                    f"{self._names.get(p, 'a parameter')} must have per-sample gradients that add up to its p.grad, got others: "
-                    "it is used outside of its layer (weights tied in a function call, a penalty in the loss: tie layers, take "
+                raise ArgumentError(
+                    self._names.get(p, "a parameter"),
+                    "have per-sample gradients that add up to its p.grad",
+                    None,
+                    got="others",
+                    then=": it is used outside of its layer (weights tied in a function call, a penalty in the loss: tie layers, take "
                     "weight_decay, or grad_sample_mode='whole network'), p.grad was changed before step() (no GradScaler, no "
-                    "clip_grad_norm_), or Opacus misreads the layer"
+                    "clip_grad_norm_), or Opacus misreads the layer",
                 )
             if fits:
                 self._seen.add(id(p))

@@ -327,7 +327,9 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             self._begin_step([p.detach() for p in params])
             self.clipped_total, self._nonfinite, self._summed = None, 0, params
         elif [id(p) for p in params] != [id(p) for p in self._summed]:
-            raise ValueError("requires_grad must stay as it is between the parts of a batch, got other parameters")
+            raise ArgumentError(
+                "requires_grad", "stay as it is between the parts of a batch", None, got="other parameters"
+            )
         found = self.mechanism.contribute(samples, self._clip)
         before = self.clipped_total
         self.clipped_total = (
@@ -414,7 +416,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def _release(self) -> Tensors:
         """The noisy totals. The step counts as spent before its noise is drawn, whatever becomes of it."""
         if self.clipped_total is None:
-            raise ValueError("step() needs a backward pass since the last zero_grad()")
+            raise ArgumentError.about("p.grad", None, "step() needs a backward pass since the last zero_grad()")
         cost = self._cost()
         epochs = self._epochs_to_count()
         # a budget is kept before anything leaves, not found to be exceeded afterwards
@@ -435,8 +437,10 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         if self._batches is None:
             return 0
         if self._stepped >= self._batches.drawn:
-            raise ValueError(
-                "step() needs a batch of its own: of random allocation each batch is released once; call batches.batch(step)"
+            raise ArgumentError.about(
+                "batch",
+                None,
+                "step() needs a batch of its own: of random allocation each batch is released once; call batches.batch(step)",
             )
         return self._batches.epochs_begun - self._counted
 

@@ -383,8 +383,10 @@ class PrivacyEngine:
     def _own(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments without Opacus's options."""
         if self._optimizer is not None:
-            raise ValueError(
-                "this engine has a run already: build one PrivacyEngine for each, as each has its own accountant"
+            raise ArgumentError.about(
+                "engine",
+                self,
+                "this engine has a run already: build one PrivacyEngine for each, as each has its own accountant",
             )
         for name, (only, why) in _FIXED.items():
             if name in arguments and arguments[name] != only:
@@ -397,7 +399,7 @@ class PrivacyEngine:
 
     def _run(self) -> MechanismOptimizer:
         if self._optimizer is None:
-            raise ValueError("this engine has no run yet: call make_private first")
+            raise ArgumentError.about("engine", self, "this engine has no run yet: call make_private first")
         return self._optimizer
 
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from dptheory.errors import ArgumentError
 from dptheory.training.per_example import PerExampleGradients
 
 _MARGIN = 8.0
@@ -172,8 +173,8 @@ def explained(
     flags: torch.Tensor,
     names: Sequence[str],
     rounding: Rounding,
-) -> str:
-    """What to say of gradients that moved: the first layer where they do, or the loss, and what to write instead.
+) -> ArgumentError:
+    """Of gradients that moved: the first layer where they do, the input or the loss, and what to write instead.
 
     Args:
         before, after: of the two steps.
@@ -184,15 +185,16 @@ def explained(
     """
     layer = _first_layer(before, after, replaced, rounding)
     if layer == "":
-        return f"{_BEFORE}; {_OF_INPUT}"
+        return ArgumentError.about("records", "input", f"{_BEFORE}; {_OF_INPUT}")
     count = len(names)
     norms = before.rows[:, :count].nan_to_num(0.0, 0.0, 0.0).max(0).values
     quiet = norms[~flags] > norms[flags].min()  # and not only below what would be seen
     if layer is None and bool((quiet & (norms[~flags] > 0)).any()):  # rows in another order than those of the others
         layer = next(name.rpartition(".")[0] or name for name, flag in zip(names, flags.tolist(), strict=True) if flag)
     if layer is None:
-        return f"{_BEFORE}; {_OF_LOSS}"
-    return f"{_BEFORE}, first in {layer.removeprefix('_module.')}: {_OF_LAYERS}"
+        return ArgumentError.about("records", "loss", f"{_BEFORE}; {_OF_LOSS}")
+    layer = layer.removeprefix("_module.")
+    return ArgumentError.about("records", layer, f"{_BEFORE}, first in {layer}: {_OF_LAYERS}")
 
 
 def in_place(before: Passed, after: Passed, replaced: Collection[int]) -> bool:

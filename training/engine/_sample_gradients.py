@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from dptheory.errors import ArgumentError
 from dptheory.training.per_example import Formed, PerExampleGradients, Representation, Tensors
 
 _DONE = "_processed"  # Opacus's mark
@@ -32,24 +33,33 @@ def of_one_batch(
         name = names.get(p, "a parameter")
         found = getattr(p, "grad_sample", None)
         if found is None:
-            raise ValueError(f"{name} has no per-sample gradient: {_cause(p, bare, why)}")
+            raise ArgumentError.about(name, None, f"{name} has no per-sample gradient: {_cause(p, bare, why)}")
         if isinstance(found, list):
-            raise ValueError(f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own")
+            raise ArgumentError.about(
+                name,
+                len(found),
+                f"{name} has gradients of {len(found)} backward passes: each needs a step() of its own",
+            )
         if hasattr(found, _DONE):
-            raise ValueError(
-                f"{name} has the per-sample gradients of the last step still: call zero_grad() before every backward pass"
+            raise ArgumentError.about(
+                name,
+                None,
+                f"{name} has the per-sample gradients of the last step still: call zero_grad() before every backward pass",
             )
         if isinstance(found, Representation) and found.written_to:
-            raise ValueError(
-                f"inputs and outputs of layers must stay as they are until step(), got one of the layer of {name} (or its gradient) "
-                "that was changed in place after backward(): per-sample gradients follow from both; write to a copy, or after step()"
+            raise ArgumentError(
+                "inputs and outputs of layers",
+                "stay as they are until step()",
+                name,
+                got=f"one of the layer of {name} (or its gradient) that was changed in place after backward()",
+                then=": per-sample gradients follow from both; write to a copy, or after step()",
             )
         parts.append(_settled(found) if isinstance(found, Representation) else Formed(found))
     # of an empty batch Opacus gives one row of zeros for some layers, none for others
     sizes = [len(one) for one in parts]
     size = max(sizes)
     if not {0, size}.issuperset(sizes):
-        raise ValueError(_of_other_rows({names.get(p, "?"): rows for p, rows in zip(params, sizes, strict=True)}))
+        raise _of_other_rows({names.get(p, "?"): rows for p, rows in zip(params, sizes, strict=True)})
     return PerExampleGradients(
         [one if rows == size else one.with_rows(size) for one, rows in zip(parts, sizes, strict=True)]
     )
@@ -82,20 +92,27 @@ def _cause(p: torch.Tensor, bare: bool, why: str | None) -> str:
     )
 
 
-def _of_other_rows(rows: Mapping[str, int]) -> str:
+def _of_other_rows(rows: Mapping[str, int]) -> ArgumentError:
     """What to say where layers see different numbers of rows: the first layer with a number that few others have."""
     usual = Counter(count for count in rows.values() if count).most_common(1)[0][0]
     name, found = next((name, count) for name, count in rows.items() if count not in (0, usual))
-    said = f"per-sample gradients must come from one batch, a row for each example, got {found} at {name} and {usual} at most others: "
     folded = (
         "frames, tokens or views are folded into the batch on one side: call the layer once for each of them (calls add up), or keep "
         "them in a dimension behind the examples"
     )
     partly = "a layer that sees some of the examples only must see all; multiply by zero what it is not to see"
     first = "examples stand first (batch_first=True, positions expanded to the batch)"
-    if found == 1:
-        return f"{said}one row stands for all examples there (position embeddings, prompts): expand it to the batch before the layer"
-    if found % usual == 0:
-        return f"{said}{folded}, or take grad_sample_mode='whole network'"
     whole = "or take grad_sample_mode='whole network'"
-    return f"{said}{partly}; or {folded}; {whole}" if usual % found == 0 else f"{said}{first}; {partly}; {whole}"
+    if found == 1:
+        remedy = "one row stands for all examples there (position embeddings, prompts): expand it to the batch before the layer"
+    elif found % usual == 0:
+        remedy = f"{folded}, {whole}"
+    else:
+        remedy = f"{partly}; or {folded}; {whole}" if usual % found == 0 else f"{first}; {partly}; {whole}"
+    return ArgumentError(
+        "per-sample gradients",
+        "come from one batch, a row for each example",
+        found,
+        got=f"{found} at {name} and {usual} at most others",
+        then=f": {remedy}",
+    )

@@ -198,7 +198,7 @@ def _gradients(trainer: Trainer, index: int, settings: ValidateSettings) -> dict
     """What a snapshot holds of the present weights alone."""
     batch = trainer.batches.batch(index)
     if not len(batch):
-        raise ValueError(f"batch_size must be larger: the Poisson batch of step {index} is empty")
+        raise ArgumentError("batch_size", "be larger", index, got=f"an empty Poisson batch of step {index}")
     rng = np.random.default_rng((settings.training.stream(3), index))
     pool = torch.from_numpy(rng.choice(len(trainer.images), settings.pool, replace=False))
     gradients = trainer.batch_gradients(batch)  # `plain` has the present weights from here on

@@ -275,9 +275,11 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         for p in self._module.parameters():
             held = getattr(p, "grad_sample", None)
             if held is not None and not getattr(held, "_processed", False):
-                raise ValueError(
+                raise ArgumentError.about(
+                    "model",
+                    None,
                     "a private model must be saved or copied between step() and the next backward pass, got one with gradients of "
-                    "single examples: call optimizer.step() or zero_grad() first, or save state_dict()"
+                    "single examples: call optimizer.step() or zero_grad() first, or save state_dict()",
                 )
             if held is not None:
                 p.grad_sample = None  # of single examples, without noise: no file may hold them
@@ -363,16 +365,24 @@ class Passes:
         if not self.enabled:
             return False
         if torch.is_grad_enabled():
-            raise ValueError(
-                f"backward passes must not be differentiated again, got create_graph=True through {label}: a gradient penalty "
-                "has no per-sample gradients here; take a penalty without double backward, a difference of outputs for instance"
+            raise ArgumentError(
+                "backward passes",
+                "not be differentiated again",
+                label,
+                got=f"create_graph=True through {label}",
+                then=": a gradient penalty has no per-sample gradients here; take a penalty without double backward, a difference of "
+                "outputs for instance",
             )
         if not ends or not (self.of_inputs_too or _reached(ends)):
             return False
         if self.left_out(number):
-            raise ValueError(
-                f"backward() must follow the forward pass of its own batch or part, got one through {label} of an earlier one: "
-                "each example is to count once; call backward() before the next batch is drawn, and zero_grad() before the forward pass"
+            raise ArgumentError(
+                "backward()",
+                "follow the forward pass of its own batch or part",
+                label,
+                got=f"one through {label} of an earlier one",
+                then=": each example is to count once; call backward() before the next batch is drawn, and zero_grad() before the "
+                "forward pass",
             )
         return True
 
@@ -399,7 +409,7 @@ class Passes:
             if again:
                 samples = added(held if isinstance(held, Representation) else Formed(held), samples)
             elif held is not None:
-                raise ValueError(_earlier(label, used=getattr(held, "_processed", False)))
+                raise _earlier(label, used=getattr(held, "_processed", False))
             samples.note_writes()
             p.grad_sample = samples
             self.filled[id(p)] = task
@@ -415,7 +425,7 @@ class Passes:
             held[: len(samples)] += samples
             p.grad_sample = held
         else:
-            raise ValueError(_earlier(label, used=getattr(held, "_processed", False)))
+            raise _earlier(label, used=getattr(held, "_processed", False))
         self.filled[id(p)] = task
 
     @property
@@ -534,17 +544,22 @@ class LayerHook:
             ) from error
 
 
-def _earlier(label: str, *, used: bool) -> str:
+def _earlier(label: str, *, used: bool) -> ArgumentError:
     if used:
-        return (
+        return ArgumentError.about(
+            "zero_grad()",
+            label,
             f"zero_grad() must come between step() and the next backward pass through {label}: it still has the "
-            "per-sample gradients that step() has used; another loss through this model (a GAN's generator) needs it, too"
+            "per-sample gradients that step() has used; another loss through this model (a GAN's generator) needs it, too",
         )
-    return (
-        f"each backward pass through {label} must have a step() of its own, by the optimizer that make_private returned, got "
-        "a second one: add the losses and call "
+    return ArgumentError(
+        f"each backward pass through {label}",
+        "have a step() of its own, by the optimizer that make_private returned",
+        None,
+        got="a second one",
+        then=": add the losses and call "
         "backward() once, without retain_graph; call zero_grad() where another loss went through this model (a GAN's "
-        "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False"
+        "generator), use BatchMemoryManager for large batches, and checkpoint with use_reentrant=False",
     )
 
 
@@ -635,9 +650,12 @@ class _Recorded:
 
     def check_unwritten(self, label: str) -> None:
         if [writes(one) for one in self.call.tensors] != self._writes:
-            raise ValueError(
-                f"inputs of layers must stay as they are until backward(), got one of {label} that was changed in place after "
-                "the layer had read it: write h = h + x for h += x"
+            raise ArgumentError(
+                "inputs of layers",
+                "stay as they are until backward()",
+                label,
+                got=f"one of {label} that was changed in place after the layer had read it",
+                then=": write h = h + x for h += x",
             )
 
 
@@ -667,8 +685,11 @@ def _watched(output: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
 def _refuse_packed(layer: nn.Module, args: tuple[Any, ...]) -> None:
     """Packed sequences stand sorted by length: the rows of an example lie no longer together, and its gradient would hold others'."""
     if any(isinstance(one, nn.utils.rnn.PackedSequence) for one in args):
-        raise ValueError(
-            f"{type(layer).__name__} must take padded sequences where examples have views, got packed ones, which are sorted by length"
+        raise ArgumentError(
+            type(layer).__name__,
+            "take padded sequences where examples have views",
+            None,
+            got="packed ones, which are sorted by length",
         )
 
 

@@ -451,16 +451,20 @@ def _check_output(batch: torch.Tensor, each: torch.Tensor, *, rows: bool, mean: 
     ):
         return
     if not rows:
-        raise ValueError(
+        raise ArgumentError.about(
+            "loss",
+            label,
             "a loss worked out within the model must be the mean of what it is for each example alone, got another value: it divides "
             "by tokens or weights of the whole batch; take the model's logits, for each example the mean over its own tokens, and "
-            "their mean"
+            "their mean",
         )
     numbers = "numbers" if random else "numbers that are not torch's"
-    raise ValueError(
+    raise ArgumentError.about(
+        label,
+        None,
         f"the network must give an example alone what it gives it in a batch, so that {label} has gradients of single examples, got "
         "another output: something mixes the rows of the batch (examples that do not stand first: batch_first=True; statistics of the "
-        f"batch; experts that choose among all tokens), or random {numbers} differ (set dropout to 0)"
+        f"batch; experts that choose among all tokens), or random {numbers} differ (set dropout to 0)",
     )
 
 

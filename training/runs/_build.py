@@ -120,7 +120,9 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
         built = builder(setting, **arguments)
         built.check_clip(setting.run.max_grad_norm)
     except TypeError as error:
-        raise ValueError(f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}") from None
+        raise ArgumentError.about(
+            "mechanism", table, f"mechanism {name!r}: {error}; its arguments are {', '.join(wanted)}"
+        ) from None
     except ArgumentError as error:
         if error.argument in arguments:  # as a mechanism calls its own argument
             raise error.renamed(f"mechanism.{error.argument}") from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 from dptheory.training import engine
 from dptheory.training._machine import only_here
@@ -43,13 +44,15 @@ def locked(folder: Path) -> Iterator[None]:
             try:
                 held.enter_context(only_here(folder, LOCK))
             except BlockingIOError:
-                refusal = ValueError(
-                    f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out"
+                refusal = ArgumentError.about(
+                    "out",
+                    folder,
+                    f"out={folder} is in use by a run under way; wait for its end, or name another folder with --out",
                 )
             except OSError as error:
                 refusal = OSError(f"out={folder} must be a folder, or one that can be made: {error.strerror}")
         if engine.summed(refusal is not None, engine.communicating()) > 0:  # so that no process waits for the first
-            raise refusal or ValueError(f"out={folder} was refused to the first process")
+            raise refusal or ArgumentError.about("out", folder, f"out={folder} was refused to the first process")
         yield
 
 
@@ -91,13 +94,17 @@ def refuse_to_overwrite(folder: Path) -> None:
         ValueError: the folder holds a file of a run.
     """
     if (folder / STATE).exists():
-        raise ValueError(
-            f"out={folder} holds the state of a run; go on with --resume, or name another folder with --out"
+        raise ArgumentError.about(
+            "out",
+            folder,
+            f"out={folder} holds the state of a run; go on with --resume, or name another folder with --out",
         )
     left = [name for name in _FILES if (folder / name).exists()]
     if left:
-        raise ValueError(
-            f"out={folder} holds {', '.join(left)} of an earlier run; name another folder with --out, or remove them"
+        raise ArgumentError.about(
+            "out",
+            folder,
+            f"out={folder} holds {', '.join(left)} of an earlier run; name another folder with --out, or remove them",
         )
 
 
@@ -109,14 +116,18 @@ def restore(run: "Run", folder: Path) -> None:
     """
     path = folder / STATE
     if not path.exists():
-        raise ValueError(f"out={folder} holds no {STATE} to resume from; leave out --resume to start")
+        raise ArgumentError.about(
+            "out", folder, f"out={folder} holds no {STATE} to resume from; leave out --resume to start"
+        )
     state = _read(path, run.device)
     before = state["config"]
     now = run.config.as_dict()
     differ = [key for key in {**now, **before} if key not in _MAY_DIFFER and before.get(key) != now.get(key)]
     if differ:
-        raise ValueError(
-            f"{path} belongs to another run: {', '.join(differ)} differ; resume with its own configuration"
+        raise ArgumentError.about(
+            STATE,
+            differ,
+            f"{path} belongs to another run: {', '.join(differ)} differ; resume with its own configuration",
         )
     try:
         run.optimizer.load_state_dict(state["optimizer"])
@@ -124,7 +135,9 @@ def restore(run: "Run", folder: Path) -> None:
         if run.mean is not None:
             run.mean.load_state_dict(state["average"])
     except (RuntimeError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path} is not the state of this run: {type(error).__name__}: {error}") from error
+        raise ArgumentError.about(
+            STATE, path, f"{path} is not the state of this run: {type(error).__name__}: {error}"
+        ) from error
     run.step, run.spent = state["step"], state["spent"]
     if engine.first():  # it was handed what all processes had summed up
         run.losses, run.seen, run.seconds = state["losses"], state["seen"], state["seconds"]
@@ -135,12 +148,14 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
     try:
         state = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, EOFError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path} is not the state of a run ({type(error).__name__})") from error
+        raise ArgumentError.about(STATE, path, f"{path} is not the state of a run ({type(error).__name__})") from error
     if not isinstance(state, dict) or not isinstance(state.get("config"), dict):
-        raise ValueError(f"{path} is not the state of a run: it holds no configuration")
+        raise ArgumentError.about(STATE, path, f"{path} is not the state of a run: it holds no configuration")
     lacking = [key for key in _KEYS if key not in state]
     if lacking:
-        raise ValueError(f"{path} is not the whole state of a run: it lacks {', '.join(lacking)}")
+        raise ArgumentError.about(
+            STATE, lacking, f"{path} is not the whole state of a run: it lacks {', '.join(lacking)}"
+        )
     return state
 
 

@@ -373,7 +373,7 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in plain
     ]
     if missing:
-        raise ValueError(f"the configuration lacks {', '.join(missing)}")
+        raise ArgumentError.about(missing[0], missing, f"the configuration lacks {', '.join(missing)}")
     return RunConfig(**{**plain, "optimizer": optimizer})
 
 
@@ -386,12 +386,12 @@ def _known(prefix: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
 def _apply(table: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise ValueError(f"--set wants key=value, got {change!r}")
+        raise ArgumentError.about("--set", change, f"--set wants key=value, got {change!r}")
     *path, last = key.strip().split(".")
     for name in path:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            raise ValueError(f"--set {change}: {name} is not a table")
+            raise ArgumentError.about(name, change, f"--set {change}: {name} is not a table")
     if not text.strip():
         table.pop(last, None)
         return

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.training._files import NETWORK, executed, place_of
 from dptheory.training._randomness import seeded
 
@@ -56,15 +57,15 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
     path, function = place_of("model", model, example="mynetwork.py:build")
     build = getattr(executed(path, module_name=NETWORK), function, None)
     if not callable(build):
-        raise ValueError(f"{path} must have a function {function}, got none of that name")
+        raise ArgumentError(str(path), f"have a function {function}", None, got="none of that name")
     try:
         network = seeded(seed, build)
     except Exception as error:
-        raise ValueError(
-            f"{model} must build a network without arguments, got {type(error).__name__}: {error}"
+        raise ArgumentError(
+            model, "build a network without arguments", None, got=f"{type(error).__name__}: {error}"
         ) from error
     if not isinstance(network, nn.Module):
-        raise ValueError(f"{model} must give an nn.Module, got {_validate.shown(network)}")
+        raise ArgumentError(model, "give an nn.Module", network, got=_validate.shown(network))
     return network.train()
 
 
@@ -97,11 +98,15 @@ def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor
     """
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"{path} must be an .npz file with arrays features and labels, got no file of this name")
+        raise ArgumentError(
+            str(path), "be an .npz file with arrays features and labels", None, got="no file of this name"
+        )
     try:
         held = np.load(path, allow_pickle=False)
         if not isinstance(held, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} must be an .npz file with arrays features and labels, got a single array")
+            raise ArgumentError(
+                str(path), "be an .npz file with arrays features and labels", None, got="a single array"
+            )
         with held:
             names = _TEST if test else (_FEATURES, _LABELS)
             there = [name for name in names if name in held.files]
@@ -109,18 +114,20 @@ def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor
                 return _none_like(held[_FEATURES], path), torch.zeros(0, dtype=torch.int64)
             if len(there) < len(names):
                 listed = ", ".join(held.files[:_MOST_LISTED]) or "none"
-                raise ValueError(f"{path} must have arrays {' and '.join(names)}, got {listed}")
+                raise ArgumentError(str(path), f"have arrays {' and '.join(names)}", None, got=listed)
             features, labels = (_tensor(path, name, held[name]) for name in names)
     except (zipfile.BadZipFile, EOFError, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be an .npz file, got one that cannot be read: {error}") from error
+        raise ArgumentError(str(path), "be an .npz file", None, got=f"one that cannot be read: {error}") from error
     except ValueError as error:
         if "pickle" not in str(error):
             raise
-        raise ValueError(
-            f"{path} must be an .npz file of numbers, got another format or pickled objects, which are not read"
+        raise ArgumentError(
+            str(path), "be an .npz file of numbers", None, got="another format or pickled objects, which are not read"
         ) from error
     if len(features) != len(labels):
-        raise ValueError(f"{path} must have as many labels as features, got {len(labels)} and {len(features)}")
+        raise ArgumentError(
+            str(path), "have as many labels as features", None, got=f"{len(labels)} and {len(features)}"
+        )
     return features, labels
 
 
@@ -130,13 +137,15 @@ def _none_like(features: NDArray[Any], path: Path) -> Tensor:
 
 def _tensor(path: Path, name: str, array: NDArray[Any]) -> Tensor:
     if array.dtype.kind not in "biuf" or not array.ndim:
-        raise ValueError(
-            f"{path} must hold numbers in {name}, one row a record, got {array.dtype} of shape {array.shape}"
+        raise ArgumentError(
+            str(path), f"hold numbers in {name}, one row a record", None, got=f"{array.dtype} of shape {array.shape}"
         )
     if array.dtype.kind != "f":
         return torch.from_numpy(array.astype(np.int64))
     with np.errstate(over="ignore"):
         single = array.astype(np.float32)
     if not np.isfinite(single).all():
-        raise ValueError(f"{path} must hold finite numbers in {name}, got NaN, infinity or more than a float32 holds")
+        raise ArgumentError(
+            str(path), f"hold finite numbers in {name}", None, got="NaN, infinity or more than a float32 holds"
+        )
     return torch.from_numpy(single)

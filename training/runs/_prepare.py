@@ -285,7 +285,9 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
     with torch.no_grad():
         outputs = model(train.pixels[:2].to(device))
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
-        raise ValueError(f"model {config.model!r} must give a row of scores for each record")
+        raise ArgumentError.about(
+            "model", config.model, f"model {config.model!r} must give a row of scores for each record"
+        )
     low, high = int(train.labels.min()), int(train.labels.max())
     if low < 0 or high >= outputs.shape[1]:
         raise ArgumentError(
@@ -381,7 +383,9 @@ def _inputs(config: RunConfig, images: Images) -> Images:
     wanted, pixels = IMAGE_SHAPE if config.model == "scattering-small-cnn" else SCATTERING_INPUT, images.pixels
     shape = tuple(pixels.shape[1:])
     if shape != wanted:
-        raise ValueError(f"model {config.model!r} takes images of shape {wanted}, got {config.data!r}: {shape}")
+        raise ArgumentError.about(
+            "model", shape, f"model {config.model!r} takes images of shape {wanted}, got {config.data!r}: {shape}"
+        )
     if wanted == IMAGE_SHAPE:  # a border of background, as scattering is of 32 x 32 pixels here
         pixels = nn.functional.pad(pixels, (2, 2, 2, 2), value=float(pixels.min()))
     return Images(images.name, kept_features(pixels), images.labels)
@@ -396,8 +400,8 @@ def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: to
             )  # one alone is too few for what normalises batches, which is refused later
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         shape = tuple(images.pixels.shape[1:])
-        raise ValueError(
-            f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
+        raise ArgumentError.about(
+            "model", shape, f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
         ) from None
 
 

@@ -110,7 +110,7 @@ def read_instrument(name: str, *, file: Path = FILE) -> Instrument:
     table = tables[_validate.choice("name", name, tuple(tables))]
     unknown, missing = set(table) - set(_KEYS), set(_KEYS) - set(table)
     if unknown or missing:
-        raise ValueError(f"{name} must have the keys {', '.join(_KEYS)}, got {', '.join(table)}")
+        raise ArgumentError(name, f"have the keys {', '.join(_KEYS)}", list(table), got=", ".join(table))
     arms = table["arms"]
     found = Instrument(
         name=name,

@@ -85,8 +85,10 @@ def refuse_dirty(code: Mapping[str, Any]) -> None:
         ValueError: the code was changed since the commit.
     """
     if code.get("dirty"):
-        raise ValueError(
-            "the code differs from its commit; commit it, or say --allow-dirty for results that do not count"
+        raise ArgumentError.about(
+            "allow_dirty",
+            False,
+            "the code differs from its commit; commit it, or say --allow-dirty for results that do not count",
         )
 
 
@@ -162,7 +164,9 @@ def read(
     for number, line in enumerate(JsonLines(path).lines(), 1):
         lacking = [key for key in (_NAME, *keys) if key not in line]
         if lacking:
-            raise ValueError(f"{path} must hold results of {whose}, got line {number} without {', '.join(lacking)}")
+            raise ArgumentError(
+                str(path), f"hold results of {whose}", lacking, got=f"line {number} without {', '.join(lacking)}"
+            )
         result = dict(line)
         found[result.pop(_NAME)] = result
     return found

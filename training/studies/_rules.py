@@ -123,11 +123,13 @@ def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rul
             for name in asked.reported:
                 _validate.choice(f"{id}.reported", name, known)
             if isinstance(asked, Asked) and id not in asked.study.answers:
-                raise ValueError(f"{id}.study must be one that answers it, got {asked.study.name!r}")
+                raise ArgumentError(f"{id}.study", "be one that answers it", asked.study.name)
     for study in studies.values():
         for id in study.answers:
             if study not in [asked.study for asked in found[id].by] if id in found else True:
-                raise ValueError(f"{id} must have a rule for study {study.name!r}, which answers it, got none")
+                raise ArgumentError(
+                    id, f"have a rule for study {study.name!r}, which answers it", study.name, got="none"
+                )
     return {id: found[id] for id in ledger}
 
 
@@ -140,9 +142,8 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
     path = home / "answers" / "forecasts.toml"
     tables = read_toml(path)
     if set(tables) != set(studies):
-        raise ValueError(
-            f"{path.name} must have a forecast per study, got {sorted(set(tables) ^ set(studies))} on one side"
-        )
+        apart = sorted(set(tables) ^ set(studies))
+        raise ArgumentError(path.name, "have a forecast per study", apart, got=f"{apart} on one side")
     return {
         name: _checked(path, name, lambda name=name, study=study: _conditions(tables[name], study))
         for name, study in studies.items()
@@ -166,8 +167,8 @@ def read_contradicted(studies: Mapping[str, Study], home: Path = HOME) -> dict[s
 def _checked(path: Path, name: str, make: Any) -> Any:
     try:
         return make()
-    except ValueError as error:
-        raise ValueError(f"{path.name}, {name}: {error}") from None
+    except ArgumentError as error:
+        raise error.retold(f"{path.name}, {name}: {error}") from None
 
 
 def _words(table: Mapping[str, Any]) -> str:
@@ -178,9 +179,11 @@ def _words(table: Mapping[str, Any]) -> str:
 def _rule(table: Mapping[str, Any], studies: Mapping[str, Study], instruments: Mapping[str, Instrument]) -> Rule:
     only(table, ("by", "measured", "reason", "question", "command", "cost"))
     if sum(key in table for key in ("by", "measured", "reason")) != 1:
-        raise ValueError("by, measured or reason must be given, one of them")
+        raise ArgumentError("by, measured or reason", "be given, one of them", list(table))
     if "question" in table and "reason" not in table:
-        raise ValueError("question must stand with reason, or with the study or the instrument that answers it")
+        raise ArgumentError(
+            "question", "stand with reason, or with the study or the instrument that answers it", table["question"]
+        )
     by = tuple(_asked(one, studies) for one in table.get("by", ()))
     measured = read_asked(table["measured"], instruments) if "measured" in table else None
     question = said(table, "question") if "question" in table else ""

@@ -164,8 +164,8 @@ def read_study(path: Path) -> Study:
     table = read_toml(found)
     try:
         return study_from_dict(found.stem, table)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    except ArgumentError as error:
+        raise error.retold(f"{path}: {error}") from None
 
 
 def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:

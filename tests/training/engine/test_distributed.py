@@ -167,7 +167,7 @@ def test_no_step_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
         module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, train_size=20,
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), noise_multiplier=0.0, max_grad_norm=0.5,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="backward pass since the last zero_grad"):
+    with refused("p.grad", "zero_grad()"):
         optimizer.add_noise()
 
 

@@ -138,7 +138,7 @@ def test_parts_of_a_batch_have_the_same_trained_parameters() -> None:
         model[0].requires_grad_(not freeze)
         nn.functional.cross_entropy(wrapped(DATA.tensors[0][:4]), DATA.tensors[1][:4]).backward()
         if freeze:
-            with pytest.raises(ValueError, match="requires_grad must stay as it is between the parts of a batch"):
+            with refused("requires_grad"):
                 optimizer.step()
         else:
             optimizer.step()
@@ -275,18 +275,18 @@ def test_stays_opacus_own_with_its_names_and_goes_back_after_a_failure() -> None
 
 
 @pytest.mark.parametrize(
-    ("shapes", "masks", "says"),
+    ("shapes", "masks", "name", "shown"),
     [
-        ((5, 6), {}, "^query, key and value of Attention must"),
-        ((2, 5, 6), {"attn_mask": torch.zeros(4, 5)}, r"^attn_mask of Attention must have shape \(5, 5\) or \(4, 5, 5\)"),
-        ((2, 5, 6), {"key_padding_mask": torch.zeros(5, 2)}, r"^key_padding_mask of Attention must have shape \(2, 5\)"),
+        ((5, 6), {}, "query, key and value", ()),
+        ((2, 5, 6), {"attn_mask": torch.zeros(4, 5)}, "attn_mask", ((5, 5), (4, 5, 5))),
+        ((2, 5, 6), {"key_padding_mask": torch.zeros(5, 2)}, "key_padding_mask", ((2, 5),)),
     ],
 )  # fmt: skip
-def test_other_shapes_are_refused(shapes: tuple[int, ...], masks: dict, says: str) -> None:
+def test_other_shapes_are_refused(shapes: tuple[int, ...], masks: dict, name: str, shown: tuple) -> None:
     layer = DPMultiheadAttention(6, 2, batch_first=True)
     adapt_attention(layer)
     x = torch.zeros(shapes)
-    with pytest.raises(ValueError, match=says):
+    with refused(f"{name} of Attention", *shown):
         layer(x, x, x, **masks)
 
 

@@ -201,7 +201,7 @@ def test_a_release_that_fails_counts_and_leaves_the_batch_out() -> None:
         loop.step(rows)
     loop.mechanism.release = release
     assert loop.optimizer.accountant.steps == 1
-    with pytest.raises(ValueError, match="needs a batch of its own"):
+    with refused("batch"):
         loop.step(rows)
     (rows,) = next(batches)
     loop.step(rows)
@@ -218,18 +218,18 @@ def test_an_update_that_fails_has_been_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "says"),
+    "rows",
     [
-        (lambda rows: torch.cat([rows, rows]), "one row for each example"),
-        (lambda rows: rows.repeat_interleave(3, 0), "one row for each example"),
-        (lambda rows: rows[:-1], "one row for each example"),
+        lambda rows: torch.cat([rows, rows]),
+        lambda rows: rows.repeat_interleave(3, 0),
+        lambda rows: rows[:-1],
     ],
 )
-def test_other_numbers_of_rows_than_examples_are_refused(rows, says: str) -> None:
+def test_other_numbers_of_rows_than_examples_are_refused(rows) -> None:
     """Two batches at once, or several rows of one example: each row would be clipped to C."""
     loop = Loop()
     (drawn,) = next(iter(loop.batches))
-    with pytest.raises(ValueError, match=says):
+    with refused("per-sample gradients", len(rows(drawn)), len(drawn)):
         loop.step(rows(drawn))
     assert not loop.mechanism.totals
 
@@ -243,7 +243,7 @@ def test_two_forward_passes_in_one_backward_are_refused() -> None:
     loop.optimizer.zero_grad()
     first, second = drawn.chunk(2)
     ((loop.private(first).mean() + loop.private(second).mean()) / 2).backward()
-    with pytest.raises(ValueError, match=f"got {len(first)} rows where {len(drawn)} were drawn.*one forward pass"):
+    with refused("per-sample gradients", len(first), len(drawn)):
         loop.optimizer.step()
     assert not loop.mechanism.totals
 
@@ -252,7 +252,7 @@ def test_one_batch_makes_one_step() -> None:
     loop = Loop()
     (rows,) = next(iter(loop.batches))
     loop.step(rows)
-    with pytest.raises(ValueError, match="needs a batch of its own"):
+    with refused("batch"):
         loop.step(rows)
     ahead = [rows for (rows,) in itertools.islice(loop.batches, 2)]  # fetched beforehand, used in order
     for rows in ahead:
@@ -268,11 +268,11 @@ def test_the_plain_loader_is_refused_from_the_start(in_parts: bool) -> None:
     if in_parts:
         with (
             BatchMemoryManager(data_loader=plain, max_physical_batch_size=PART, optimizer=loop.optimizer) as small,
-            pytest.raises(ValueError, match="needs begin_batch"),
+            refused("do_skip"),
         ):
             next(iter(small))
     else:
-        with pytest.raises(ValueError, match=r"needs a batch of its own.*not over the one it was given"):
+        with refused("batch"):
             loop.step(next(iter(plain))[0])
     assert not loop.mechanism.totals and loop.optimizer.accountant.steps == 0
     (rows,) = next(iter(loop.batches))
@@ -295,7 +295,7 @@ def test_workers_draw_ahead() -> None:
     for (rows,) in loop.batches:
         loop.step(rows)
     assert [set(np.flatnonzero(total)) for total in loop.mechanism.totals] == loop.drawn
-    with pytest.raises(ValueError, match="num_workers=0"):
+    with refused("num_workers"):
         next(loop.parts())
 
 
@@ -318,21 +318,21 @@ def attached():
 
 def test_callers_who_draw_batches_themselves_begin_them() -> None:
     mechanism, optimizer, step = attached()
-    with pytest.raises(ValueError, match="needs begin_batch"):
+    with refused("do_skip", True):
         step(0, 3, skip=True)
     optimizer.params[0].grad_sample = torch.eye(N)[:3][:, None]  # of a batch that never got its step
     optimizer.begin_batch(6)
-    with pytest.raises(ValueError, match="no per-sample gradient"):
+    with refused("weight", "make_private"):
         optimizer.step()
     optimizer.begin_batch(6)
     step(0, 3, skip=True)  # abandoned
     optimizer.begin_batch(5)
     step(2, 4, skip=True)
-    with pytest.raises(ValueError, match="every part needs its own signal"):
+    with refused("do_skip"):
         step(4, 6)
     step(4, 7, skip=False)
     assert np.flatnonzero(mechanism.totals[0]).tolist() == [2, 3, 4, 5, 6] and len(mechanism.totals) == 1
-    with pytest.raises(ValueError, match="needs a batch of its own"):
+    with refused("batch"):
         step(0, 3)
     optimizer.begin_batch()
     step(0, 3)
@@ -347,7 +347,7 @@ def test_gradients_of_two_backward_passes_are_refused() -> None:
     mechanism, optimizer, step = attached()
     weight = optimizer.params[0]
     weight.grad_sample = [torch.eye(N)[:3][:, None], torch.eye(N)[:3][:, None]]
-    with pytest.raises(ValueError, match="2 backward passes"):
+    with refused("weight", 2):
         optimizer.step()
     step(0, 3)
     assert mechanism.totals[0].max() == 1.0
@@ -390,9 +390,7 @@ def test_a_layer_without_rows_counts_as_zero(mode: str) -> None:
     assert first.norm() > 0.1 and not second.any()
     gate, first, second = step(1, 0)
     assert not first.any() and second.any()
-    with pytest.raises(
-        ValueError, match=r"experts\.0\.weight .*an example alone|an example alone .*experts\.0\.weight"
-    ):
+    with refused("experts.0.weight"):
         step(8, 3)
     assert not any(total.any() for total in step(0, 0))
 
@@ -409,9 +407,9 @@ def test_rows_of_all_parts_together_are_the_examples() -> None:
     batch = LogicalBatch()
     batch.begin(6)
     assert part(batch, 4, True) and batch.under_way and batch.rows == 4
-    with pytest.raises(ValueError, match="got 7 rows where 6 were drawn"):
+    with refused("per-sample gradients", 7, 6):
         part(batch, 3, False)
-    with pytest.raises(ValueError, match="got 5 rows where 6 were drawn"):
+    with refused("per-sample gradients", 5, 6):
         part(batch, 1, False)
     assert not part(batch, 2) and batch.rows == 6
     batch.begin(0)
@@ -419,7 +417,7 @@ def test_rows_of_all_parts_together_are_the_examples() -> None:
     batch.begin(0)
     assert not part(batch, 0)
     batch.begin(2)
-    with pytest.raises(ValueError, match="got 1 rows where 2 were drawn"):
+    with refused("per-sample gradients", 1, 2):
         part(batch, 1)
 
 
@@ -430,7 +428,7 @@ def test_a_batch_in_parts_is_held_against_its_own_size() -> None:
     for size in (20, 5):
         batch.drawn(size)
         batch.announce(True)
-    with pytest.raises(ValueError, match="6 rows where 5 were drawn"):
+    with refused("per-sample gradients", 6, 5):
         part(batch, 6)
 
 
@@ -441,11 +439,11 @@ def test_whole_batches_fetched_beforehand_wait_in_order() -> None:
         batch.drawn(size)
     assert not part(batch, 9)  # the loop has left the first one out
     assert not part(batch, 4)
-    with pytest.raises(ValueError, match="needs a batch of its own"):
+    with refused("batch"):
         part(batch, 1)
     batch.drawn(3)
     batch.begin_pass(drawn_ahead=True)
-    with pytest.raises(ValueError, match="needs a batch of its own"):
+    with refused("batch"):
         part(batch, 1)
 
 
@@ -458,7 +456,7 @@ def test_a_pass_that_has_drawn_nothing_has_no_parts() -> None:
     batch = LogicalBatch()
     batch.begin(3)
     batch.begin_pass(drawn_ahead=False)
-    with pytest.raises(ValueError, match="needs begin_batch"):
+    with refused("do_skip", True):
         batch.announce(True)
     batch.drawn(3)
     batch.announce(True)
@@ -506,7 +504,7 @@ def test_weights_tied_in_a_function_call_are_refused(mode: str, parts: bool) -> 
     optimizer.begin_batch(ROWS)
     optimizer.signal_skip_step(parts)
     nn.functional.cross_entropy(private(torch.randint(7, (ROWS, 5))), torch.arange(ROWS)).backward()
-    with pytest.raises(ValueError, match=r"words.weight must have per-sample gradients that add up.*tie layers"):
+    with refused("words.weight", "p.grad"):
         optimizer.step()
     assert optimizer.clipped_total is None and optimizer.accountant.steps == 0
 
@@ -515,7 +513,7 @@ def test_a_penalty_in_the_loss_is_refused() -> None:
     model = nn.Linear(5, 3)
     private, optimizer = attached_sum(model)
     (private(torch.randn(ROWS, 5)).square().mean() + model.weight.square().sum()).backward()
-    with pytest.raises(ValueError, match=r"weight must have per-sample gradients that add up.*weight_decay"):
+    with refused("weight", "p.grad", "weight_decay"):
         optimizer.step()
 
 
@@ -524,7 +522,7 @@ def test_a_gradient_scaler_is_refused() -> None:
     scaler = torch.amp.GradScaler("cpu")
     loss = nn.functional.cross_entropy(private(torch.randn(ROWS, 5)), torch.arange(ROWS) % 3)
     scaler.scale(loss).backward()
-    with pytest.raises(ValueError, match=r"weight must have per-sample gradients that add up.*no GradScaler"):
+    with refused("weight", "p.grad", "GradScaler"):
         scaler.step(optimizer)
 
 
@@ -535,7 +533,7 @@ def test_what_is_unfrozen_is_compared_too() -> None:
     features = torch.randint(7, (ROWS, 5))
     step(private, optimizer, features)
     model.words.requires_grad_(True)
-    with pytest.raises(ValueError, match=r"words.weight must have per-sample"):
+    with refused("words.weight", "p.grad"):
         step(private, optimizer, features)
 
 
@@ -546,7 +544,7 @@ def test_a_head_of_zeros_is_compared_as_soon_as_it_passes_gradients_on() -> None
     private, optimizer = attached_sum(model)
     features = torch.randint(7, (ROWS, 5))
     step(private, optimizer, features)
-    with pytest.raises(ValueError, match=r"0.words.weight must have per-sample"):
+    with refused("0.words.weight", "p.grad"):
         step(private, optimizer, features)
 
 
@@ -626,7 +624,7 @@ def after_backward() -> tuple[nn.Parameter, GradientEdits]:
 def test_a_write_is_seen(name: str) -> None:
     p, edits = after_backward()
     EDITS[name](p)
-    with pytest.raises(ValueError, match=r"^p\.grad of p must stay"):
+    with refused("p.grad of p"):
         edits.check([p])
 
 

@@ -64,36 +64,36 @@ def test_the_engine_finds_the_noise_of_a_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("argument", "given"),
     [
-        ({"poisson_sampling": False}, "poisson_sampling must be True, got False: epsilon of shuffled batches"),
-        ({"clipping": "per_layer"}, "clipping must be 'flat', got 'per_layer': "),
-        ({"batch_first": False}, "batch_first must be True, got False: "),
-        ({"wrap_model": False}, "wrap_model must be True, got False: "),
-        ({"rand_on_empty": True}, "rand_on_empty must be False, got True: "),
-        ({"criterion": nn.CrossEntropyLoss()}, r"criterion must be None, got CrossEntropyLoss\(\): only ghost"),
-        ({"grad_sample_mode": "ghost"}, "grad_sample_mode must be one of .*, got 'ghost': it serves"),
-        ({"grad_sample_mode": "ghost_fsdp"}, "grad_sample_mode must be one of .*it serves DP-SGD alone"),
-        ({"grad_sample_mode": "ew"}, "grad_sample_mode must be one of .*, got 'ew': "),
-        ({"grad_sample_mode": "no_op"}, "grad_sample_mode must be one of .*, got 'no_op': "),
-        ({"max_grad_norm": [1.0, 1.0]}, "max_grad_norm must be a number"),
+        ("poisson_sampling", False),
+        ("clipping", "per_layer"),
+        ("batch_first", False),
+        ("wrap_model", False),
+        ("rand_on_empty", True),
+        ("criterion", nn.CrossEntropyLoss()),
+        ("grad_sample_mode", "ghost"),
+        ("grad_sample_mode", "ghost_fsdp"),
+        ("grad_sample_mode", "ew"),
+        ("grad_sample_mode", "no_op"),
+        ("max_grad_norm", [1.0, 1.0]),
     ],
 )
-def test_options_of_opacus_that_do_not_move_are_refused_in_a_line(options: dict, says: str) -> None:
+def test_options_of_opacus_that_do_not_move_are_refused_in_a_line(argument: str, given: object) -> None:
     engine = sparse()
-    with pytest.raises(ValueError, match=f"^{says}") as refused:
-        run(engine, **options)
-    assert "\n" not in str(refused.value)
+    with refused(argument, repr(given)) as error:
+        run(engine, **{argument: given})
+    assert "\n" not in str(error.value)
     run(engine)  # which is as before
 
 
 def test_one_engine_has_one_run() -> None:
     engine = sparse()
     for ask in (lambda: engine.accountant, lambda: engine.get_epsilon(DELTA)):
-        with pytest.raises(ValueError, match=r"^this engine has no run yet: call make_private first$"):
+        with refused("engine", "make_private"):
             ask()
     run(engine)
-    with pytest.raises(ValueError, match=r"^this engine has a run already"):
+    with refused("engine", "PrivacyEngine"):
         run(engine)
     with refused("mechanism", "'dp-sgd'", kind=TypeError):
         PrivacyEngine("dp-sgd")

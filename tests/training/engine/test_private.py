@@ -257,19 +257,16 @@ def test_masks_used_again_never_amplify() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "says"),
+    "mechanism",
     [
-        (m.PosteriorFreeze(m.Constant(0.5), 0), "mechanism"),
-        (m.RandomSparsification(m.Constant(0.5), 0), "mechanism"),
-        (m.RankedSparsification(m.Constant(0.5), steps_per_epoch=3, seed=0), "mechanism"),
-        (
-            m.LayerFreezing(m.RandomSparsification(m.Constant(0.5), 0), frozen_layers=1, from_step=1),
-            "mechanism",
-        ),
+        m.PosteriorFreeze(m.Constant(0.5), 0),
+        m.RandomSparsification(m.Constant(0.5), 0),
+        m.RankedSparsification(m.Constant(0.5), steps_per_epoch=3, seed=0),
+        m.LayerFreezing(m.RandomSparsification(m.Constant(0.5), 0), frozen_layers=1, from_step=1),
     ],
 )
-def test_secure_runs_have_no_seed(mechanism: m.Mechanism, says: str) -> None:
-    with refused(says):
+def test_secure_runs_have_no_seed(mechanism: m.Mechanism) -> None:
+    with refused("mechanism"):
         private(mechanism=mechanism, secure=True)
     with refused("noise_generator"):
         private(secure=True, noise_generator=torch.Generator())
@@ -366,40 +363,41 @@ class Rude(m.DpSgd):
 
 
 FAILURES = [
-    ({"mechanism": m.LayerFreezing(m.DpSgd(), frozen_layers=5, from_step=0)}, ValueError,
-    "frozen_layers must be an integer in 1..1, got 5"),
-    ({"mechanism": m.RandomSparsification(m.Constant(0.999), 0)}, ValueError, "drop_rate must keep at least one of the"),
-    ({"mechanism": Rude()}, RuntimeError, "rude"),
-    ({"mechanism": "dp-sgd"}, TypeError, "mechanism must be one of dptheory.training.mechanisms, got 'dp-sgd'"),
-    ({"noise_multiplier": 1e308}, ValueError, r"noise_multiplier must be a number in \[0, 1e\+15\], got 1e\+308"),
-    ({"noise_multiplier": 1e-300}, ValueError, "noise_multiplier must be 0 or at least 1e-15"),
-    ({"max_grad_norm": 0.0}, ValueError, 'max_grad_norm'),
-    ({"secure": "no"}, ValueError, "secure must be True or False"),
-    ({"loss_reduction": "max"}, ValueError, "loss_reduction must be one of"),
-    ({"noise_generator": 3}, ValueError, "noise_generator must be a torch.Generator"),
-    ({"sampling_rate": 0.5}, ValueError, "sampling_rate and expected_batch_size must be given together"),
-    ({"expected_batch_size": 5}, ValueError, "sampling_rate and expected_batch_size must be given together"),
-    ({"sampling_rate": 1.05, "expected_batch_size": 5}, ValueError, 'sampling_rate'),
-    ({"sampling_rate": 0.5, "expected_batch_size": -5}, ValueError, 'expected_batch_size'),
-]  # fmt: skip
+    ("frozen_layers", "1..1", {"mechanism": m.LayerFreezing(m.DpSgd(), frozen_layers=5, from_step=0)}),
+    ("drop_rate", 0.999, {"mechanism": m.RandomSparsification(m.Constant(0.999), 0)}),
+    ("mechanism", "'dp-sgd'", {"mechanism": "dp-sgd"}),
+    ("noise_multiplier", "1e+15", {"noise_multiplier": 1e308}),
+    ("noise_multiplier", "1e-15", {"noise_multiplier": 1e-300}),
+    ("max_grad_norm", 0.0, {"max_grad_norm": 0.0}),
+    ("secure", "'no'", {"secure": "no"}),
+    ("loss_reduction", "'max'", {"loss_reduction": "max"}),
+    ("noise_generator", 3, {"noise_generator": 3}),
+    ("sampling_rate and expected_batch_size", 0.5, {"sampling_rate": 0.5}),
+    ("sampling_rate and expected_batch_size", 5, {"expected_batch_size": 5}),
+    ("sampling_rate", 1.05, {"sampling_rate": 1.05, "expected_batch_size": 5}),
+    ("expected_batch_size", -5, {"sampling_rate": 0.5, "expected_batch_size": -5}),
+]
 
 
-@pytest.mark.parametrize(("options", "kind", "says"), FAILURES)
-def test_a_failure_leaves_the_model_as_it_was(options: dict, kind, says: str) -> None:
+@pytest.mark.parametrize(("argument", "shown", "options"), FAILURES)
+def test_a_refusal_leaves_the_model_as_it_was(argument: str, shown: object, options: dict) -> None:
     model = nn.Sequential(nn.Linear(FEATURES, 3), nn.Linear(3, 2))
     before = snapshot(model)
-    with pytest.raises(kind, match=says):
+    with refused(argument, shown):
         private(model=model, **options)
     assert snapshot(model) == before
     assert epoch(private(model=model)).accountant.steps == 4
 
 
-def test_a_failure_of_opacus_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_halfway_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: HookedModule) -> None:
         raise NotImplementedError("halfway through")
 
     model = nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.Linear(FEATURES, 2))
     before = snapshot(model)
+    with pytest.raises(RuntimeError, match="rude"):
+        private(model=model, mechanism=Rude())
+    assert snapshot(model) == before
     monkeypatch.setattr(HookedModule, "enable_hooks", fails)
     with pytest.raises(NotImplementedError):
         private(model=model)
@@ -559,12 +557,6 @@ def test_a_data_set_of_one_example() -> None:
     assert optimizer.accountant.sampling_rate == 1.0 and len(loader) == 1 and len(next(iter(loader))[0]) == 1
 
 
-def test_layers_that_mix_samples_are_refused_with_their_remedy() -> None:
-    model = nn.Sequential(nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-    with refused("module"):
-        private(model=model)
-
-
 def test_gradients_are_zero_after_zero_grad_or_none_where_asked() -> None:
     """As with Opacus and torch."""
     model, optimizer, loader = private()
@@ -584,25 +576,17 @@ def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None
     model._module.weight.grad_sample = torch.ones(3, 2, FEATURES)  # as a pass leaves it that fails on the way back
     optimizer.begin_batch(2)
     assert model._module.weight.grad_sample is None
-    with pytest.raises(ValueError, match=r"^backward\(\) must follow the forward pass of its own batch"):
+    with refused("backward()"):
         late.sum().backward()
     nn.functional.cross_entropy(model(torch.ones(2, FEATURES)), torch.arange(2)).backward()
     optimizer.step()
     assert optimizer.accountant.steps == 1
 
 
-def test_two_backward_passes_need_two_steps() -> None:
-    model, optimizer, _ = private()
-    optimizer.begin_batch(4)
-    model._module.weight.grad_sample = [torch.ones(2, 2, FEATURES)] * 2  # as Opacus keeps them
-    with pytest.raises(ValueError, match="weight has gradients of 2 backward passes: each needs a step"):
-        optimizer.step()
-
-
 def test_a_signal_says_that_parts_follow() -> None:
     """Without an argument; before a batch was begun nothing can follow."""
     optimizer = private()[1]
-    with pytest.raises(ValueError, match=r"signal_skip_step\(do_skip=True\) needs begin_batch"):
+    with refused("do_skip", True):
         optimizer.signal_skip_step()
     optimizer.begin_batch(3)
     optimizer.signal_skip_step()

@@ -396,7 +396,7 @@ def test_rows_beyond_the_drawn_number_are_refused_without_views() -> None:
     network, optimizer = private_views(model, views=1)
     optimizer.begin_batch(N_VIEWS)
     F.cross_entropy(network(x), y).backward()
-    with pytest.raises(ValueError, match=rf"got {N_VIEWS * VIEWS} rows where {N_VIEWS} were drawn.*views="):
+    with refused("per-sample gradients", N_VIEWS * VIEWS, N_VIEWS, "views="):
         optimizer.step()
 
 
@@ -406,16 +406,10 @@ def test_other_rows_than_views_of_the_drawn_examples_are_refused(rows: int, mode
     model, _, _ = made("deep")
     network, optimizer = private_views(model, grad_sample_mode=mode)
     optimizer.begin_batch(N_VIEWS)
-    with pytest.raises(ValueError, match=f"views={VIEWS}"):
+    with refused("views" if rows % VIEWS else "batch", f"views={VIEWS}"):
         F.cross_entropy(network(numbers(rows)), torch.zeros(rows, dtype=torch.long)).backward()
         optimizer.step()
     assert optimizer.accountant.steps == 0
-
-
-@pytest.mark.parametrize("views", [0, -1, 1.5, "3", None])
-def test_views_are_a_whole_number(views: Any) -> None:
-    with pytest.raises(ValueError, match="views"):
-        private_views(nn.Linear(8, 2), views=views)
 
 
 class Packed(nn.Module):
@@ -431,7 +425,7 @@ class Packed(nn.Module):
 def test_packed_sequences_are_refused() -> None:
     """Sorted by length, rows of several examples would stand together."""
     network, _ = private_views(Packed().double())
-    with pytest.raises(ValueError, match="packed"):
+    with refused("DPGRU"):
         network(numbers(N_VIEWS * VIEWS))
 
 
@@ -522,21 +516,15 @@ def test_rows_in_another_order_are_refused() -> None:
         return x.repeat(VIEWS, *[1] * (x.dim() - 1))
 
     made = loaded_views(records())
-    with pytest.raises(ValueError, match="records must stay apart"):
+    with refused("records"):
         passes(made, 2, behind)
     assert made[1].accountant.steps == 0
 
 
 def test_records_that_stand_twice_are_seen_behind_an_augmentation() -> None:
     data = records()
-    with pytest.raises(ValueError, match="data"):
+    with refused("data_loader"):
         loaded_views(ConcatDataset([data, data]), augmentation=CropsAndFlips())
-
-
-@pytest.mark.parametrize("augmentation", [3, "crops"])
-def test_an_augmentation_is_a_function(augmentation: Any) -> None:
-    with pytest.raises(ValueError, match="augmentation"):
-        loaded_views(records(), augmentation=augmentation)
 
 
 def test_a_budget_with_views() -> None:
@@ -567,11 +555,11 @@ def test_the_check_knows_which_rows_are_one_record() -> None:
 
     torch.manual_seed(0)
     check_rows_apart(Group(), batch, loss, views=VIEWS)
-    with pytest.raises(ValueError, match="records must stay apart"):
+    with refused("records"):
         check_rows_apart(Group(), batch, loss)
     network, _ = private_views(Group())
     check_rows_apart(network, batch, loss, views=VIEWS)
-    with pytest.raises(ValueError, match="views"):
+    with refused("views"):
         check_rows_apart(network, batch, loss)
-    with pytest.raises(ValueError, match="batch"):
+    with refused("batch"):
         check_rows_apart(Group(), (batch[0][:-1], batch[1][:-1]), loss, views=VIEWS)

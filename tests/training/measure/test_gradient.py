@@ -121,30 +121,9 @@ def test_same_generator_same_result() -> None:
     assert measured(gaussian(), 3) != measured(gaussian(), 4)
 
 
-@pytest.mark.parametrize(
-    ("gradient", "says"),
-    [
-        (np.zeros(DIM), "gradient 1e-70"),
-        (np.ones((2, 3)), "gradient"),
-        (np.array([]), "gradient"),
-        (np.array([1.0, np.nan]), "gradient"),
-        (np.array([1.0, np.inf]), "gradient"),
-    ],
-)
-def test_bad_gradient(gradient: NDArray[np.float64], says: str) -> None:
-    with refused(*says.split()):
-        measured(gradient)
-
-
 def test_keep_share_that_keeps_nothing() -> None:
     with refused("keep_shares", "8192", "1e-05"):
         measured(gaussian(), keep_shares=(1e-5,))
-
-
-def test_shares_are_kept_in_part() -> None:
-    for shares in ((), (0.1, 0.0)):
-        with refused("keep_shares"):
-            settings(keep_shares=shares)
 
 
 # --- The attack on a real linear layer: exact without noise, as predicted with it, and able to fail ---
@@ -194,8 +173,6 @@ def test_gradient_depends_on_the_seed_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"drop_rate": 0.5}, "drop_rate"),
-        ({"drop_rate": 1.0}, "drop_rate"),
         ({"drop_rate": 0.71234567}, "drop_rate"),
         ({"drop_rate": math.nan}, "drop_rate"),
         ({"noise_std": 0.0}, "noise_std"),
@@ -833,8 +810,8 @@ def test_a_gradient_that_can_be_measured() -> None:
         )
 
     take(4.001e-70), take(-1e70)  # a quarter of it is the root mean square
-    for bad in (3.999e-70, 0.0, 1.01e70):
-        with refused("gradient"):
+    for bad, end in ((3.999e-70, "1e-70"), (0.0, "1e-70"), (1.01e70, "1e+70")):
+        with refused("gradient", end):
             take(bad)
     measure_gradient(
         np.full(16, 1e-70),

@@ -20,7 +20,7 @@ from dptheory.training import mechanisms as m
 from dptheory.training import runs as runs
 from dptheory.training._randomness import normal
 from dptheory.training._streams import simulation
-from dptheory.training.engine import BudgetError, PartitionBatches, PrivacyAccountant
+from dptheory.training.engine import BudgetError, PrivacyAccountant
 from dptheory.training.mechanisms import StepCost, draw_mask, largest_entries
 from dptheory.training.mechanisms._index_pruning import sample_subsets
 from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
@@ -522,20 +522,6 @@ def test_noisy_sparsification_masks_and_adds_noise_but_does_not_clip() -> None:
     assert (found - expected)[kept].std().item() == pytest.approx(1e-3, rel=0.05)  # sigma C
     assert expected.norm() > 100 * small.norm()
     assert math.isinf(run.optimizer.epsilon(1e-5)) and "NOT PRIVATE" in run.optimizer.mechanism.title
-
-
-def test_a_partition_holds_every_example_once_per_pass() -> None:
-    batches = PartitionBatches(train_size=12, batch_size=3, seed=1)
-    passes = [torch.cat([batches.batch(4 * number + step) for step in range(4)]) for number in range(2)]
-    assert all(sorted(p.tolist()) == list(range(12)) for p in passes) and passes[0].tolist() != passes[1].tolist()
-    for step in range(8):
-        indices = batches.batch(step).tolist()
-        assert len(indices) == 3 and indices == sorted(indices)
-    parts = torch.cat([batches.batch(5, part, 2) for part in range(2)])
-    assert sorted(parts.tolist()) == batches.batch(5).tolist()
-    assert PartitionBatches(train_size=12, batch_size=3, seed=2).batch(0).tolist() != batches.batch(0).tolist()
-    with refused("batch_size", "12", "5"):
-        PartitionBatches(train_size=12, batch_size=5, seed=1)
 
 
 def test_a_partition_amplifies_nothing() -> None:

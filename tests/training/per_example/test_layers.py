@@ -83,7 +83,7 @@ def test_no_gradient_of_an_example_is_in_a_file() -> None:
         optimizer.zero_grad()
         F.cross_entropy(private(x), y).backward()
         for way in WAYS.values():
-            with pytest.raises(ValueError, match=r"^a private model must be saved or copied between step\(\)"):
+            with refused("model", "state_dict()"):
                 way(private)
         optimizer.step()
     assert len(saved(model)) < 20_000
@@ -205,7 +205,7 @@ def test_what_factors_rest_on_must_stay_until_the_step(what: str) -> None:
     gradient = torch.ones(t.N, 3)
     private(x).backward(gradient)
     (x if what == "input" else gradient).mul_(2.0)
-    with pytest.raises(ValueError, match="until step"):
+    with refused("inputs and outputs of layers", "step()"):
         optimizer.step()
     backward(private, optimizer, x)
     optimizer.step()
@@ -310,7 +310,7 @@ def test_what_is_trained_of_a_layer() -> None:
 def test_no_argument_with_examples() -> None:
     layer = Masked()
     output = torch.zeros(3, 4)
-    with pytest.raises(ValueError, match="row for each of the 3 rows"):
+    with pytest.raises(ValueError, match=r"\b3\b"):
         of_a_call(layer, call_of(layer, (torch.zeros(1, 4), torch.eye(4)), {}, output), 0, output, by_forward=False)
 
 

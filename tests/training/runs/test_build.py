@@ -248,9 +248,7 @@ def test_unknown_arguments_name_those_there_are() -> None:
     for name, shown in (("random-k", "keep_share"), ("noisy-sgd", "noisy-sgd")):
         with refused("mechanism.x", name, shown):
             made(name, x=1, y=2)
-    with pytest.raises(
-        ValueError, match=r"'random-k'.* 'keep_share'"
-    ):  # and not as our function of another name has it
+    with refused("mechanism", "'random-k'", "'keep_share'"):  # and not as our function of another name has it
         made("random-k")
 
 
@@ -330,16 +328,16 @@ def test_runs_clip_by_another_rule(clipping: dict[str, Any], mechanism: dict[str
 @pytest.mark.parametrize(
     ("clipping", "name"),
     [
-        ("adaptive", "clipping"),
+        ("adaptive", "mechanism.clipping"),
         ({"name": "layers"}, "mechanism.clipping.name"),
-        ({"name": "automatic", "quantile": 0.5}, "clipping"),
-        ({"name": "adaptive", "gamma": 0.5}, "clipping"),
+        ({"name": "automatic", "quantile": 0.5}, "mechanism.clipping"),
+        ({"name": "adaptive", "gamma": 0.5}, "mechanism.clipping"),
         ({"name": "adaptive", "by_layer": 1}, "mechanism.clipping.by_layer"),
         ({"name": "by-layer", "shares": [1.0]}, "shares"),
     ],
 )
 def test_clipping_is_a_table_of_a_rule(clipping: Any, name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^(mechanism\.)?{name} must"):
+    with refused(name):
         clipped_run(clipping)
 
 

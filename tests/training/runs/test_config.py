@@ -126,17 +126,17 @@ def test_how_changes_are_written() -> None:
         read_config(PLAIN, changes=["data=a=b"])
     with refused("data"):
         read_config(PLAIN, changes=["data= two words "])
-    with pytest.raises(ValueError, match=r"--set epochs.x=1: epochs is not a table"):
-        read_config(PLAIN, changes=["epochs.x=1"])
 
 
 def test_every_key_that_is_missing_or_unknown_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^the configuration lacks data, model, epochs, batch_size, max_grad_norm$"):
-        from_dict({})
-    with pytest.raises(ValueError, match=r"has no key a, b; there are data, model, epochs"):
-        from_dict({"a": 1, "b": 2})
-    with pytest.raises(ValueError, match=r"has no key optimizer.a, optimizer.b; there are name, learning_rate"):
-        from_dict({"optimizer": {"a": 1, "b": 2}})
+    for table, named in (
+        ({}, ["data", "model", "epochs", "batch_size", "max_grad_norm"]),
+        ({"a": 1, "b": 2}, ["a", "b"]),
+        ({"optimizer": {"a": 1, "b": 2}}, ["optimizer.a", "optimizer.b"]),
+    ):
+        with refused(named[0], ", ".join(named)) as error:
+            from_dict(table)
+        assert error.value.value == named
     for name in ("optimizer", "mechanism"):
         with refused(name, name, name, "3"):
             from_dict({name: 3})
@@ -176,29 +176,30 @@ def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    "case",
     [
-        ("epoch=1", "no key epoch; there are data, model"),
-        ("optimizer.lr=1", "no key optimizer.lr; there are name"),
-        ("optimizer=adam", r"optimizer must be a table such as \[optimizer\], got 'adam'"),
-        ("mechanism=gep", "did you mean mechanism.name"),
-        ("epochs", "--set wants key=value, got 'epochs'"),
-        ("epochs.x=1", "epochs is not a table"),
-        ("epochs=0", "epochs must be an integer in 1..1000000000, got 0"),
-        ("epochs=", "lacks epochs"),
-        ("batch_size=many", "batch_size must be an integer in 1..1000000000, got 'many'"),
-        ("noise_multiplier=", "noise_multiplier or epsilon must be given"),
-        ("data=imagenet", "data must be one of 'excerpt'"),
-        ("model=vgg", "model must be one of"),
-        ("grad_sample_mode=ghost", "grad_sample_mode must be one of 'factors', 'hooks', 'functorch'"),
-        ("secure=no", "secure must be true or false, got 'no'"),
-        ("optimizer.name=lion", "optimizer.name must be one of 'sgd', 'adam'"),
+        ("epoch=1", "epoch"),
+        ("optimizer.lr=1", "optimizer.lr"),
+        ("optimizer=adam", "optimizer", "'adam'"),
+        ("mechanism=gep", "mechanism"),
+        ("epochs", "--set", "'epochs'"),
+        ("epochs.x=1", "epochs", "--set epochs.x=1"),
+        ("epochs=0", "epochs", "1..1000000000", "0"),
+        ("epochs=", "epochs"),
+        ("batch_size=many", "batch_size", "1..1000000000", "'many'"),
+        ("noise_multiplier=", "noise_multiplier or epsilon"),
+        ("data=imagenet", "data", "'excerpt'"),
+        ("model=vgg", "model"),
+        ("grad_sample_mode=ghost", "grad_sample_mode", "'factors'", "'hooks'", "'functorch'"),
+        ("secure=no", "secure", "'no'"),
+        ("optimizer.name=lion", "optimizer.name", "'sgd'", "'adam'"),
         ("optimizer.learning_rate=0", "optimizer.learning_rate"),
-        ("optimizer.decay=1", r"optimizer.decay must be a number in \[0, 1\), got 1"),
+        ("optimizer.decay=1", "optimizer.decay", "[0, 1)", "1"),
     ],
 )
-def test_refuses(change: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_refuses(case: tuple[str, ...]) -> None:
+    change, argument, *shown = case
+    with refused(argument, *shown):
         read_config(PLAIN, changes=[change])
 
 
@@ -207,45 +208,46 @@ def test_refuses_what_is_no_file_or_not_toml(tmp_path: Path) -> None:
         read_config(Path("configs/none.toml"))
     broken = tmp_path / "broken.toml"
     broken.write_text("data = ")
-    with pytest.raises(ValueError, match="is not TOML"):
+    with refused("broken.toml"):
         read_config(broken)
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "changes", "says"),
+    "case",
     [
-        ({"name": "sgd"}, {}, "mechanism.name must be one of 'dp-sgd'"),
-        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism.drop_rate.*'dp-sgd'"),
-        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism.drop_rate.*'random-k'.*keep_share"),
-        ({"name": "random-k"}, {}, "mechanism 'random-k': .*keep_share"),
-        ({"name": "random-sparsification", "drop_rate": 1.5}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.5"),
-        ({"name": "ranked-sparsification", "drop_rate": 1.0}, {}, r"mechanism.drop_rate must be a number in \[0, 1\), got 1.0"),
-        ({"name": "posterior-freeze", "drop_rate": 0.5, "cooling_epochs": -1}, {}, "mechanism.cooling_epochs must"),
-        ({"name": "random-k", "keep_share": 5e-324}, {}, r"mechanism.keep_share must be a number in \[1e-09, 1\]"),
-        (PRUNED | {"keep_share": 1.0}, {}, r"mechanism.keep_share must be a number in \(0, 1\)"),
-        (PRUNED | {"index_epsilon": 1e308}, {}, r"mechanism.index_epsilon must .* \(0, 1e\+06\]"),
-        (PRUNED | {"start": 0}, {}, "mechanism.start must"),
-        ({"name": "noisy-magnitudes", "keep_share": 0.5, "selection_multiplier": 1e308}, {}, "mechanism.selection_multi"),
-        (GEP | {"subspace_dim": 10**30}, {}, "mechanism.subspace_dim must be an integer in 1..80"),
-        (GEP | {"residual_clip": 1e308}, {}, "mechanism.residual_clip must"),
-        (GEP | {"iterations": 10**30}, {}, "iterations must .* 1..1000"),
-        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": {}}, {}, "mechanism.frozen_layers must be an integer in 0..3"),
-        ({"name": "random-sparsification", "drop_rate": 0.5, "refreshes_per_epoch": 5}, {}, "integer in 0..4, got 5"),
-        ({"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 1}, {}, "^mechanism.cooling_epochs must"),
-        (GEP | {"name": "gep-joint", "residual_clip": 1.5}, {"max_grad_norm": 1.0}, r"^mechanism.residual_clip must .* \(0, 1\]"),
-        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": 1.5}, {"model": "linear-probe"}, "^model must have two"),
-        ({"name": "quiet-layers", "after": 0.5}, {"model": "linear-probe"}, "^model must have two layers or more"),
-        (GEP | {"anchors": 31}, {}, "anchors must be an integer in 1..30"),
+        ({"name": "sgd"}, {}, "mechanism.name", "'dp-sgd'"),
+        ({"name": "dp-sgd", "drop_rate": 0.5}, {}, "mechanism.drop_rate", "'dp-sgd'"),
+        ({"name": "random-k", "drop_rate": 0.5}, {}, "mechanism.drop_rate", "'random-k'", "keep_share"),
+        ({"name": "random-k"}, {}, "mechanism", "'random-k'", "'keep_share'"),
+        ({"name": "random-sparsification", "drop_rate": 1.5}, {}, "mechanism.drop_rate", "[0, 1)", "1.5"),
+        ({"name": "ranked-sparsification", "drop_rate": 1.0}, {}, "mechanism.drop_rate", "[0, 1)", "1.0"),
+        ({"name": "posterior-freeze", "drop_rate": 0.5, "cooling_epochs": -1}, {}, "mechanism.cooling_epochs"),
+        ({"name": "random-k", "keep_share": 5e-324}, {}, "mechanism.keep_share", "[1e-09, 1]"),
+        (PRUNED | {"keep_share": 1.0}, {}, "mechanism.keep_share", "(0, 1)"),
+        (PRUNED | {"index_epsilon": 1e308}, {}, "mechanism.index_epsilon", "(0, 1e+06]"),
+        (PRUNED | {"start": 0}, {}, "mechanism.start"),
+        ({"name": "noisy-magnitudes", "keep_share": 0.5, "selection_multiplier": 1e308}, {}, "mechanism.selection_multiplier"),
+        (GEP | {"subspace_dim": 10**30}, {}, "mechanism.subspace_dim", "1..80"),
+        (GEP | {"residual_clip": 1e308}, {}, "mechanism.residual_clip"),
+        (GEP | {"iterations": 10**30}, {}, "mechanism.iterations", "1..1000"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": {}}, {}, "mechanism.frozen_layers", "0..3"),
+        ({"name": "random-sparsification", "drop_rate": 0.5, "refreshes_per_epoch": 5}, {}, "mechanism.refreshes_per_epoch", "0..4"),
+        ({"name": "random-sparsification", "drop_rate": 0.5, "cooling_epochs": 1}, {}, "mechanism.cooling_epochs"),
+        (GEP | {"name": "gep-joint", "residual_clip": 1.5}, {"max_grad_norm": 1.0}, "mechanism.residual_clip", "(0, 1]"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": 1.5}, {"model": "linear-probe"}, "model"),
+        ({"name": "quiet-layers", "after": 0.5}, {"model": "linear-probe"}, "model"),
+        (GEP | {"anchors": 31}, {}, "mechanism.anchors", "1..30"),
         ({"name": "layer-freezing", "after": 2}, {}, "mechanism.after"),
-        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": 4}, {}, r"frozen_layers must be an integer in 0..3, got 4"),
-        (None, {"batch_size": 121}, "batch_size must be at most the 120 training examples"),
-        (None, {"model": "dp-cnn"}, r"model 'dp-cnn' does not take the \(1, 28, 28\) images of 'excerpt'"),
-        (None, {"model": "scattering-cnn"}, r"model 'scattering-cnn' takes images of shape \(3, 32, 32\)"),
+        ({"name": "layer-freezing", "after": 0.5, "frozen_layers": 4}, {}, "mechanism.frozen_layers", "0..3", "4"),
+        (None, {"batch_size": 121}, "batch_size", "120"),
+        (None, {"model": "dp-cnn"}, "model", "'dp-cnn'", "(1, 28, 28)", "'excerpt'"),
+        (None, {"model": "scattering-cnn"}, "model", "'scattering-cnn'", "(3, 32, 32)"),
     ],
 )  # fmt: skip
-def test_refuses_what_does_not_fit_together(monkeypatch: pytest.MonkeyPatch, mechanism, changes, says: str) -> None:
+def test_refuses_what_does_not_fit_together(monkeypatch: pytest.MonkeyPatch, case: tuple[Any, ...]) -> None:
+    mechanism, changes, argument, *shown = case
     monkeypatch.setattr(_prepare, "load", tiny_load)
-    with pytest.raises(ValueError, match=says):
+    with refused(argument, *shown):
         runs.prepare(tiny_config(mechanism, **changes), torch.device("cpu"))
 
 
@@ -391,7 +393,7 @@ def test_views_are_in_a_configuration_where_there_are_some() -> None:
     ],
 )
 def test_bad_views(changes: dict, argument: str) -> None:
-    with pytest.raises(ValueError, match=f"^{argument} must"):
+    with refused(argument):
         tiny_config(**changes)
 
 

@@ -111,7 +111,7 @@ def test_the_scattering_networks_take_the_coefficients_of_images_of_their_shape(
     unit = tiny_config(inputs="unit")
     assert _prepare._inputs(unit, few) is few
     wrong = Images("x", torch.zeros(2, 3, 32, 31), few.labels[:2])
-    with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got 'cifar-10': \(3, 32, 31\)"):
+    with refused("model", (3, 32, 32), "'cifar-10'", (3, 32, 31)):
         _prepare._inputs(tiny_config(data="cifar-10", model=model, inputs="unit"), wrong)
 
 

@@ -5,7 +5,6 @@ import fnmatch
 import inspect
 import itertools
 import math
-import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -126,16 +125,16 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_study(package / a).title == "packaged ü" and read_study(b).title == "A"
     assert read_study(b).phases[0].seeds == tuple(range(3, 11))
     for missing in (Path("none.toml"), tmp_path / b):
-        with pytest.raises(FileNotFoundError) as refused:
+        with pytest.raises(FileNotFoundError) as error:
             read_study(missing)
-        assert str(refused.value) == (
+        assert str(error.value) == (
             f"no file {missing}; the package brings configs/studies/a.toml, configs/studies/b.toml"
         )
     (tmp_path / "broken.toml").write_text("title = ")
-    with pytest.raises(ValueError, match=r"^broken\.toml is not TOML: Invalid value"):
+    with refused("broken.toml"):
         read_study(Path("broken.toml"))
     (tmp_path / "broken.toml").write_text("title = 3")
-    with pytest.raises(ValueError, match=r"^broken\.toml: title must say something, got 3$"):
+    with refused("title", "broken.toml", 3):
         read_study(Path("broken.toml"))
 
 
@@ -148,80 +147,81 @@ GRID = "phases/tuning/vary"
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "says"),
+    "case",
     [
-        ("colour", 1, "the study has no key colour; there are title, question, forecast, cost, answers, device"),
-        ("cost", 3, "cost must say something, got 3"),
-        ("title", None, "title must say something"),
-        ("device", "tpu", "device must be one of"),
-        ("base/epochs", 0, "epochs must be an integer"),
-        ("base/lr", 1, "no key lr"),
-        ("arms/winner", {}, "arms must be named by"),
-        ("phases/tuning/seeds", [1, 1], r"phases\.tuning\.seeds must be different seeds"),
-        ("phases/tuning/seeds", None, r"phases\.tuning\.seeds must be different seeds"),
-        ("phases/tuning/arms", ["none"], r"phases\.tuning\.arms must be one of 'plain'"),
-        ("phases/tuning/tuned_by", "final", r"phases\.tuning\.tuned_by must be one of"),
-        ("phases/final/seeds", [100, *range(15)], r"phases\.final\.seeds must be new ones, got some of phase 'tuning'"),
-        ("phases/final/tuned_as", {}, r"phases\.final\.tuned_by must be a phase with the same arms"),
-        ("phases/final/vary", {"epochs": [1]}, r"phases\.final\.vary must be left out"),
-        ("phases/again/seeds", {"first": 7, "count": 8}, r"phases\.again\.seeds must be new ones, got some of phase 'final'"),
-        ("phases/again/seeds", {"first": 50, "count": 7}, "at least 8 pairs for difference, got 7"),
-        ("phases/again/per_arm", {"none": {}}, r"phases\.again\.per_arm must be one of"),
-        ("phases/final/seeds", {"count": 15}, "at least 16 pairs for equivalence, got 15"),
-        ("comparisons/0/main", False, "comparisons must have one with main = true, got 0"),
-        ("comparisons/0/arm", "winner", r"comparisons\.arm must be one of"),
-        ("comparisons/0/phases", ["tuning"], r"comparisons\.phases must be phases without a grid"),
-        ("comparisons/0/phases", ["final", "final"], "must have different seeds"),
-        ("question", "\n", "question must say something, got '"),
-        ("arms", [], r"arms must be a table such as \[arms\], got \[\]"),
-        ("phases", {}, r"phases must be a table such as \[phases\]"),
-        ("base", None, r"base must be a table such as \[base\], got None"),
-        ("arms/plain", [], r"arms\.plain must be a table of changes, got \[\]"),
-        ("arms/a b", {}, r"arms must be named by letters, digits, '-' and '\.', not 'winner'; got 'a b'"),
-        ("arms/.hidden", {}, "arms must be named by"),
-        ("arms/-.", {}, "arms must be named by"),
-        ("phases/winner", {}, "phases must be named by letters"),
-        ("phases/a_b", {}, "phases must be named by letters"),
-        ("phases/tuning/seed", [1], r"the study has no key phases\.tuning\.seed; there are arms, seeds, changes"),
-        ("phases/tuning/seeds", {"first": 1, "number": 2}, r"no key phases\.tuning\.seeds\.number; there are first, count"),
-        ("phases/tuning/seeds", {"first": -1, "count": 2}, r"phases\.tuning\.seeds\.first must be an integer in 0\.\."),
-        ("phases/tuning/seeds", {"count": 10_001}, r"phases\.tuning\.seeds\.count must be an integer in 1\.\.10000, got 10001"),
-        ("phases/tuning/seeds", {"first": 5}, r"phases\.tuning\.seeds\.count must be an integer in 1\.\.10000, got 0"),
-        ("phases/tuning/seeds", [], r"phases\.tuning\.seeds must be different seeds, or first and count, got \[\]"),
-        ("phases/tuning/seeds", 7, r"phases\.tuning\.seeds must be different seeds, or first and count, got 7"),
-        ("phases/tuning/seeds", [-1, 2], r"phases\.tuning\.seeds must be an integer in 0\.\.9223372036854775807, got -1"),
-        (GRID, {RATE: []}, rf"phases\.tuning\.vary\.{RATE} must be values in rising order, got \(\)"),
-        (GRID, {RATE: [1.0, 1.0]}, "must be values in rising order"),
-        (GRID, {RATE: [0.0, 1.0]}, r"learning_rate must be a number in \[1e-15, 1e\+06\], got 0\.0"),
-        (GRID, {"optimizer.lr": [1.0]}, r"no key optimizer\.lr"),
-        ("phases/final/tuned_by", None, r"phases\.final\.tuned_by must be given where tuned_as is, got none"),
-        ("phases/final/tuned_as", {"none": "plain"}, r"phases\.final\.tuned_as must be one of 'plain', 'masked', 'twin'"),
-        ("phases/final/tuned_as", {"twin": "none"}, r"phases\.final\.tuned_by must be a phase with the same arms, got 'tuning'"),
-        ("phases/again/winner_of", "none", r"phases\.again\.winner_of must be one of 'tuning', 'final'"),
-        ("phases/again/winner_of", "again", r"phases\.again\.winner_of must be one of 'tuning', 'final'"),
-        ("phases/again/winner_among", ["none"], r"phases\.again\.winner_among must be one of 'plain'"),
-        ("phases/again/winner_among", [], r"phases\.again\.winner_among must be arms of 'final' that are not in"),
-        ("phases/again/winner_among", ["plain", "twin"], r"phases\.again\.winner_among must be arms of 'final'"),
-        ("comparisons/0/arms", [], r"the study has no key comparisons\.arms; there are phases, arm, against, kind"),
-        ("comparisons/0/phases", [], r"comparisons\.phases must be names of phases, got \[\]"),
-        ("comparisons/0/phases", "final", r"comparisons\.phases must be names of phases, got 'final'"),
-        ("comparisons/0/phases", None, r"comparisons\.phases must be names of phases, got None"),
-        ("comparisons/0/phases", ["none"], r"comparisons\.phases must be one of 'tuning', 'final', 'again'"),
-        ("comparisons/0/arm", None, r"comparisons\.arm must be one of 'plain', 'masked', 'twin', got ''"),
-        ("comparisons/0/against", None, r"comparisons\.against must be one of 'plain', 'masked', 'twin', got ''"),
-        ("comparisons/2/against", "twin", r"comparisons\.against must be one of 'plain', 'winner', got 'twin'"),
-        ("comparisons/0/kind", "order", r"comparisons\.kind must be one of 'difference', 'equivalence'"),
-        ("comparisons/0/main", 1, r"comparisons\.main must be True or False, got 1"),
-        ("comparisons/1/main", True, "comparisons must have one with main = true, got 2"),
-        ("comparisons", None, "comparisons must have one with main = true, got 0"),
-        ("comparisons/1/margin", None, r"comparisons\.margin must be a number in \(0, 100\], got None"),
-        ("comparisons/1/margin", 0.0, r"comparisons\.margin must be a number in \(0, 100\], got 0"),
-        ("comparisons/1/margin", 100.1, r"comparisons\.margin must be a number in \(0, 100\]"),
-        ("comparisons/0/margin", 0.0, r"comparisons\.margin must be a number in \(0, 100\]"),
+        ("colour", 1, "colour"),
+        ("cost", 3, "cost", "3"),
+        ("title", None, "title"),
+        ("device", "tpu", "device"),
+        ("base/epochs", 0, "epochs"),
+        ("base/lr", 1, "lr"),
+        ("arms/winner", {}, "arms"),
+        ("phases/tuning/seeds", [1, 1], "phases.tuning.seeds"),
+        ("phases/tuning/seeds", None, "phases.tuning.seeds"),
+        ("phases/tuning/arms", ["none"], "phases.tuning.arms", "'plain'"),
+        ("phases/tuning/tuned_by", "final", "phases.tuning.tuned_by"),
+        ("phases/final/seeds", [100, *range(15)], "phases.final.seeds", "'tuning'"),
+        ("phases/final/tuned_as", {}, "phases.final.tuned_by"),
+        ("phases/final/vary", {"epochs": [1]}, "phases.final.vary"),
+        ("phases/again/seeds", {"first": 7, "count": 8}, "phases.again.seeds", "'final'"),
+        ("phases/again/seeds", {"first": 50, "count": 7}, "comparisons.phases", "8", "7"),
+        ("phases/again/per_arm", {"none": {}}, "phases.again.per_arm"),
+        ("phases/final/seeds", {"count": 15}, "comparisons.phases", "16", "15"),
+        ("comparisons/0/main", False, "comparisons", "0"),
+        ("comparisons/0/arm", "winner", "comparisons.arm"),
+        ("comparisons/0/phases", ["tuning"], "comparisons.phases"),
+        ("comparisons/0/phases", ["final", "final"], "comparisons.phases"),
+        ("question", "\n", "question"),
+        ("arms", [], "arms"),
+        ("phases", {}, "phases"),
+        ("base", None, "base"),
+        ("arms/plain", [], "arms.plain"),
+        ("arms/a b", {}, "arms", "'-'", "'.'", "'winner'", "'a b'"),
+        ("arms/.hidden", {}, "arms"),
+        ("arms/-.", {}, "arms"),
+        ("phases/winner", {}, "phases"),
+        ("phases/a_b", {}, "phases"),
+        ("phases/tuning/seed", [1], "phases.tuning.seed"),
+        ("phases/tuning/seeds", {"first": 1, "number": 2}, "phases.tuning.seeds.number"),
+        ("phases/tuning/seeds", {"first": -1, "count": 2}, "phases.tuning.seeds.first"),
+        ("phases/tuning/seeds", {"count": 10_001}, "phases.tuning.seeds.count", "1..10000", "10001"),
+        ("phases/tuning/seeds", {"first": 5}, "phases.tuning.seeds.count", "1..10000", "0"),
+        ("phases/tuning/seeds", [], "phases.tuning.seeds"),
+        ("phases/tuning/seeds", 7, "phases.tuning.seeds", "7"),
+        ("phases/tuning/seeds", [-1, 2], "phases.tuning.seeds", "0..9223372036854775807", "-1"),
+        (GRID, {RATE: []}, "phases.tuning.vary.optimizer.learning_rate"),
+        (GRID, {RATE: [1.0, 1.0]}, "phases.tuning.vary.optimizer.learning_rate"),
+        (GRID, {RATE: [0.0, 1.0]}, "optimizer.learning_rate", "[1e-15, 1e+06]", "0.0"),
+        (GRID, {"optimizer.lr": [1.0]}, "optimizer.lr"),
+        ("phases/final/tuned_by", None, "phases.final.tuned_by"),
+        ("phases/final/tuned_as", {"none": "plain"}, "phases.final.tuned_as", "'plain'", "'masked'", "'twin'"),
+        ("phases/final/tuned_as", {"twin": "none"}, "phases.final.tuned_by", "'tuning'"),
+        ("phases/again/winner_of", "none", "phases.again.winner_of", "'tuning'", "'final'"),
+        ("phases/again/winner_of", "again", "phases.again.winner_of", "'tuning'", "'final'"),
+        ("phases/again/winner_among", ["none"], "phases.again.winner_among", "'plain'"),
+        ("phases/again/winner_among", [], "phases.again.winner_among", "'final'"),
+        ("phases/again/winner_among", ["plain", "twin"], "phases.again.winner_among", "'final'"),
+        ("comparisons/0/arms", [], "comparisons.arms"),
+        ("comparisons/0/phases", [], "comparisons.phases"),
+        ("comparisons/0/phases", "final", "comparisons.phases", "'final'"),
+        ("comparisons/0/phases", None, "comparisons.phases"),
+        ("comparisons/0/phases", ["none"], "comparisons.phases", "'tuning'", "'final'", "'again'"),
+        ("comparisons/0/arm", None, "comparisons.arm", "'plain'", "'masked'", "'twin'"),
+        ("comparisons/0/against", None, "comparisons.against", "'plain'", "'masked'", "'twin'"),
+        ("comparisons/2/against", "twin", "comparisons.against", "'plain'", "'winner'", "'twin'"),
+        ("comparisons/0/kind", "order", "comparisons.kind", "'difference'", "'equivalence'"),
+        ("comparisons/0/main", 1, "comparisons.main", "1"),
+        ("comparisons/1/main", True, "comparisons", "2"),
+        ("comparisons", None, "comparisons", "0"),
+        ("comparisons/1/margin", None, "comparisons.margin", "(0, 100]"),
+        ("comparisons/1/margin", 0.0, "comparisons.margin", "(0, 100]", "0"),
+        ("comparisons/1/margin", 100.1, "comparisons.margin", "(0, 100]"),
+        ("comparisons/0/margin", 0.0, "comparisons.margin", "(0, 100]"),
     ],
 )  # fmt: skip
-def test_refuses(path: str, value: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_refuses(case: tuple[Any, ...]) -> None:
+    path, value, argument, *shown = case
+    with refused(argument, *shown):
         study_from_dict("invented", changed(path, value))
 
 
@@ -638,58 +638,56 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "says"),
+    ("file", "old", "new", "argument", "place"),
     [
-        ("rs", 'relation = "higher"', 'relation = "better"', "rs.toml, rs.table2: relation must be one of"),
-        ("rs", 'relation = "higher"', 'relation = "equal"', "rs.toml, rs.table2: relation must not be 'equal'"),
-        ("rs", 'arm = "sparsification-70"', 'arm = "freeze-70"', "rs.table2: conditions must name comparisons of study 'cuda_s"),
-        ("rs", 'study = "cause"', 'study = "causes"', "rs.fig2: study must be one of"),
-        ("gip", "[table1]\nreason", "[table1]\nreasons", "gip.table1: there is no key reasons"),
-        ("gip", "[table1]\n", "[table9]\n", "a rule per measured claim, got ['gip.table1', 'gip.table9']"),
-        ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported must be one of"),
-        ("rs", 'question = "With clipping', 'question = ""\n# ', "rs.fig3: question must say something"),
-        ("gip", "[table1]\nreason", '[table1]\ncost = "x"\n# ', "gip.table1: by, measured or reason must be given"),
-        ("gip", "[table1]", "[table1", "gip.toml is not TOML"),
-        ("gip", "[assumption1.measured]", '[assumption1]\nquestion = "?"\n[assumption1.measured]', "question must stand with reason"),
-        ("gip", BESIDE, 'beside = ""', "gip.table5: beside must say something"),
-        ("lf", 'corrected = "asked', 'corrected = ""\n# "', "lf.table1: corrected must say something"),
-        ("rf", 'corrected = "asked', 'corrected = ""\n# "', "rf.table1: corrected must say something"),
-        ("rs", 'quantity = "ranked_overlap"', 'quantity = "overlap"', "rs.fig12: quantity must be one of"),
-        ("rs", 'reported = ["random against ranked"]', 'reported = ["x"]', "rs.fig12.reported must be one of"),
+        ("rs", 'relation = "higher"', 'relation = "better"', "relation", "rs.table2"),
+        ("rs", 'relation = "higher"', 'relation = "equal"', "relation", "rs.table2"),
+        ("rs", 'arm = "sparsification-70"', 'arm = "freeze-70"', "conditions", "rs.table2"),
+        ("rs", 'study = "cause"', 'study = "causes"', "study", "rs.fig2"),
+        ("gip", "[table1]\nreason", "[table1]\nreasons", "reasons", "gip.table1"),
+        ("gip", "[table1]\n", "[table9]\n", "answers", "gip.table9"),
+        ("rs", "epsilon 1.0, difference", "epsilon 9.0, difference", "rs.table2.reported", "rs.table2"),
+        ("rs", 'question = "With clipping', 'question = ""\n# ', "question", "rs.fig3"),
+        ("gip", "[table1]\nreason", '[table1]\ncost = "x"\n# ', "by, measured or reason", "gip.table1"),
+        ("gip", "[table1]", "[table1", "gip.toml", "gip.toml"),
+        ("gip", "[assumption1.measured]", '[assumption1]\nquestion = "?"\n[assumption1.measured]', "question", "gip.assumption1"),
+        ("gip", BESIDE, 'beside = ""', "beside", "gip.table5"),
+        ("lf", 'corrected = "asked', 'corrected = ""\n# "', "corrected", "lf.table1"),
+        ("rf", 'corrected = "asked', 'corrected = ""\n# "', "corrected", "rf.table1"),
+        ("rs", 'quantity = "ranked_overlap"', 'quantity = "overlap"', "quantity", "rs.fig12"),
+        ("rs", 'reported = ["random against ranked"]', 'reported = ["x"]', "rs.fig12.reported", "rs.fig12"),
         ("gip", 'study = "cuda_index_pruning"\nquestion = "With WRN-16-4 on CIFAR-10 at epsilon = 1, is GIP above DP',
-         'study = "index_pruning"\nquestion = "', "gip.table6: conditions must name comparisons"),
-        ("forecasts", "[masking]", "[masks]", "a forecast per study, got ['masking', 'masks']"),
-        ("forecasts", 'arm = "freeze-50"', 'arm = "plain"', "forecasts.toml, masking: conditions must name comparisons"),
+         'study = "index_pruning"\nquestion = "', "conditions", "gip.table6"),
+        ("forecasts", "[masking]", "[masks]", "forecasts.toml", "['masking', 'masks']"),
+        ("forecasts", 'arm = "freeze-50"', 'arm = "plain"', "conditions", "forecasts.toml, masking"),
     ],
 )  # fmt: skip
-def test_wrong_rules_are_refused(home: Path, file: str, old: str, new: str, says: str) -> None:
+def test_wrong_rules_are_refused(home: Path, file: str, old: str, new: str, argument: str, place: str) -> None:
     path = home / "answers" / f"{file}.toml"
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(ValueError) as caught:
+    with refused(argument, place):
         read_forecasts(STUDIES, home) if file == "forecasts" else read_rules(STUDIES, home)
-    assert says in str(caught.value)
 
 
 def test_instruments_are_those_of_the_folder(home: Path) -> None:
     assert read_rules(STUDIES, home) == read_rules(STUDIES)
     text = (home / "instruments.toml").read_text(encoding="utf-8")
     (home / "instruments.toml").write_text(text.replace("[masks", "[others"), encoding="utf-8")
-    with pytest.raises(ValueError, match="instrument must be one of"):
+    with refused("instrument", "rf.fig1", "'masks'"):
         read_rules(STUDIES, home)
 
 
 def test_a_claim_and_a_study_that_do_not_know_each_other_are_refused() -> None:
     cause = STUDIES["cause"]
     for answers, says in (
-        (("rs.fig2",), "rs.fig3.study must be one that answers it, got 'cause'"),
-        (("rs.fig2", "rs.fig3", "rs.fig5"), "rs.fig5 must have a rule for study 'cause'"),
+        (("rs.fig2",), "rs.fig3.study"),
+        (("rs.fig2", "rs.fig3", "rs.fig5"), "rs.fig5"),
     ):
         changed = STUDIES | {"cause": dataclasses.replace(cause, answers=answers)}
-        with pytest.raises(ValueError) as caught:
+        with refused(says, "'cause'"):
             read_rules(changed)
-        assert says in str(caught.value)
 
 
 def test_a_margin_has_to_be_there() -> None:
@@ -697,23 +695,21 @@ def test_a_margin_has_to_be_there() -> None:
     bare = dataclasses.replace(
         cause, comparisons=tuple(dataclasses.replace(one, margin=None) for one in cause.comparisons)
     )
-    with pytest.raises(
-        ValueError, match="fig2: relation must be 'higher' or 'lower' where the comparison has no margin"
-    ):
+    with refused("relation", "rs.fig2", "'higher'", "'lower'"):
         read_rules(STUDIES | {"cause": bare})
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "argument"),
     [
-        ('[masks]\ntext = "x"\n', "contradicted.toml: study must be one of"),
-        ('[masking]\nwords = "x"\n', "contradicted.toml, masking: there is no key words"),
-        ('[masking]\ntext = ""\n', "contradicted.toml, masking: text must say something"),
+        ('[masks]\ntext = "x"\n', "contradicted.toml: study"),
+        ('[masking]\nwords = "x"\n', "words"),
+        ('[masking]\ntext = ""\n', "text"),
     ],
 )
-def test_wrong_words_are_refused(home: Path, text: str, says: str) -> None:
+def test_wrong_words_are_refused(home: Path, text: str, argument: str) -> None:
     (home / "answers" / "contradicted.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=re.escape(says)):
+    with refused(argument, "contradicted.toml"):
         read_contradicted(STUDIES, home)
 
 

@@ -374,7 +374,7 @@ def test_processes_of_this_machine_are_told_to_stop_when_the_sweep_ends(monkeypa
 
 def test_changed_code_is_refused_unless_it_is_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_results, "code_version", lambda: {"dirty": True})
-    with pytest.raises(ValueError, match="commit it, or say --allow-dirty"):
+    with refused("allow_dirty"):
         sweep(study(), places=Places(results=tmp_path / "r", state=tmp_path / "s"), executor=Here(), hours=0.0)
     assert not sweep(study(), places=Places(results=tmp_path, state=tmp_path), hours=0.0, allow_dirty=True).complete
 

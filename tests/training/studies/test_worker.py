@@ -86,7 +86,7 @@ def test_a_result_and_nothing_else_is_left(monkeypatch: pytest.MonkeyPatch, tmp_
 @pytest.mark.usefixtures("small_and_clean")
 def test_code_that_differs_from_its_commit_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_results, "code_version", lambda: CODE | {"dirty": True})
-    with pytest.raises(ValueError, match="the code differs from its commit"):
+    with refused("allow_dirty"):
         _worker.make(a_task(tmp_path))
     task = dataclasses.replace(a_task(tmp_path, epochs=1), allow_dirty=True)
     _worker.make(task)
