@@ -564,17 +564,14 @@ def test_steps_at_the_end_of_their_range_as_a_row_and_as_a_number() -> None:
 def test_what_is_refused_in_a_row_is_not_printed_as_allowed() -> None:
     run: dict[str, Any] = {"objective_gap": 1.0, "smoothness": 1.0, "learning_rate": 0.1}
     epochs = {"epochs": 10, "steps_per_epoch": 100}
-    for function, changed, says in (
-        (convergence.noisy_sgd_bound, {"steps": 2, "learning_rate": [1.0, 1.0]}, r"in \[1e-70, 1\), or .* 2 steps"),
-        (convergence.noisy_sgd_bound, {"steps": 2, "drop_rate": [1.0, 1.0]}, r"in \[0, 1\), or"),
-        (convergence.held_mask_bound, epochs | {"learning_rate": [0.1] * 1000}, "one for each of 10 epochs"),
-        (
-            convergence.momentum_mask_bound,
-            epochs | {"momentum": 0.5, "drop_rate": [0.1] * 9},
-            "one for each of 10 epochs",
-        ),
+    momentum = epochs | {"momentum": 0.5}
+    for function, changed, told in (
+        (convergence.noisy_sgd_bound, {"steps": 2, "learning_rate": [1.0, 1.0]}, ("learning_rate", "[1e-70, 1)", 2)),
+        (convergence.noisy_sgd_bound, {"steps": 2, "drop_rate": [1.0, 1.0]}, ("drop_rate", "[0, 1)", 2)),
+        (convergence.held_mask_bound, epochs | {"learning_rate": [0.1] * 1000}, ("learning_rate", 10)),
+        (convergence.momentum_mask_bound, momentum | {"drop_rate": [0.1] * 9}, ("drop_rate", 10)),
     ):
-        with pytest.raises(ValueError, match=says):
+        with refused(*told):
             function(**run | changed)  # type: ignore[operator]
 
 

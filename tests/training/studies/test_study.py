@@ -861,9 +861,6 @@ def test_ranges_of_values_and_levels() -> None:
             paired_difference(bad, [0.0] * 8)
         with refused("second", "-1e+09"):
             paired_difference([0.0] * 8, bad)
-    assert equivalence(ONE, OTHER, margin=1.2, level=1e-9).level == 1e-9
-    with refused("level"):
-        equivalence(ONE, OTHER, margin=1.2, level=0.99e-9)
 
 
 def test_coverage_and_levels() -> None:
@@ -889,10 +886,7 @@ def test_coverage_and_levels() -> None:
         (lambda: paired_difference(ONE[:7], OTHER[:7]), ("first and second", "8", "7")),
         (lambda: equivalence(ONE[:15], OTHER[:15], margin=1), ("first and second", "16", "15")),
         (lambda: paired_difference(ONE, OTHER[:9]), ("first and second", "16", "9")),
-        (lambda: paired_difference([*ONE[:15], np.nan], OTHER), ("first",)),
         (lambda: sign_flip_p([]), ("differences",)),
-        (lambda: sign_flip_p([1.0] * 30, seed=-1), ("seed",)),
-        (lambda: sign_flip_p([1.0], seed=2**63), ("seed", "0..9223372036854775807")),
         (lambda: sign_flip_p([[1.0]]), ("differences",)),
     ],
 )
