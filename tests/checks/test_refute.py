@@ -27,6 +27,7 @@ from dptheory.checks import (
 )
 from dptheory.checks import _refute as module
 from dptheory.checks._refute import shrink
+from dptheory.errors import ArgumentError
 from tests.refused import refused
 
 # Refuting: what is false is refuted with a simple counterexample, what is true is not, and the stated power is there
@@ -529,8 +530,8 @@ def test_bad_arguments_are_named() -> None:
     for name, value in bad:
         try:
             Conjecture(**VALID | {name: value})
-        except ValueError as error:
-            if str(error).startswith(f"{name} must ") and ", got " in str(error):
+        except ArgumentError as error:
+            if error.argument == name:
                 continue
             wrong.append((name, value, str(error)))
         else:

@@ -511,12 +511,7 @@ def test_noise_multiplier_at_the_ends() -> None:
         privacy.least_noise_multiplier(epsilon=1e-8, delta=1e-15, sampling_rate=1.0, steps=10**6)
 
 
-def test_steps_is_the_inverse() -> None:
-    count = privacy.max_steps(epsilon=2.0, delta=1e-5, noise_multiplier=1.5, sampling_rate=0.02)
-    run = {"noise_multiplier": 1.5, "sampling_rate": 0.02, "delta": 1e-5}
-    assert (
-        privacy.epsilon_bounds(steps=count, **run).upper <= 2.0 < privacy.epsilon_bounds(steps=count + 1, **run).lower
-    )  # type: ignore[arg-type]
+def test_steps_at_the_ends() -> None:
     assert privacy.max_steps(epsilon=0.1, delta=1e-9, noise_multiplier=0.3, sampling_rate=0.5) == 0
     assert privacy.max_steps(epsilon=100.0, delta=1e-5, noise_multiplier=100.0, sampling_rate=1e-6) == 10**6
     assert (

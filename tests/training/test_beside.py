@@ -371,7 +371,7 @@ def test_seeds_that_are_the_same_run() -> None:
         return lines("index_pruning")[f"final_{arm}_seed={seed}"]["epochs"]["test_accuracy"]
 
     same = sum(epochs("index-pruning", seed) == epochs("index-pruning-1000", seed) for seed in range(16))
-    assert says(BESIDE["gip.table5", "index_pruning"], same, "16")
+    assert says(BESIDE["gip.table5", "index_pruning"], same, "16") and same >= 8  # often, as the study says
 
 
 def test_rank_of_the_residuals() -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from dptheory.cli import app
 from dptheory.training import runs, studies
-from dptheory.training._machine import only_here, versions
+from dptheory.training._machine import versions
 from dptheory.training.data import data_folder
 from dptheory.training.runs import CSV, STATE, _prepare
 from dptheory.training.studies import _processes, _rerun, _results, _worker, rerun, seconds_taken
@@ -231,13 +231,6 @@ def test_the_end_of_standard_input_is_the_signal_to_stop(monkeypatch: pytest.Mon
     _worker._stop_with_parent()
     assert killed == [(os.getpid(), signal.SIGTERM)]
     assert os.read(0, 1) == b""  # all was read before
-
-
-@pytest.mark.usefixtures("small_and_clean")
-def test_a_run_of_another_process_is_busy(tmp_path: Path) -> None:
-    task = a_task(tmp_path)
-    with only_here(Path(task.folder)), pytest.raises(BlockingIOError):
-        _worker.make(task)
 
 
 # --- How the process of a run is watched: what its end means, how often it is started again, and what it is given ---
