@@ -3,7 +3,6 @@
 import dataclasses
 import pickle
 import pkgutil
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -184,7 +183,7 @@ def test_an_id_that_stands_twice_is_refused(tmp_path: Path, monkeypatch: pytest.
     for name in ("one", "other"):
         (tmp_path / "new" / f"{name}.py").write_text('row = new_row(\n    id="new.claim",\n)\n')
     monkeypatch.setattr(_claim, "__file__", str(tmp_path / "_claim.py"))
-    with pytest.raises(ValueError, match=re.escape("new.claim")):
+    with refused("id", "'new.claim'"):
         _claim.places_of_rows("new")
 
 

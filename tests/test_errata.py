@@ -7,7 +7,6 @@ from fractions import Fraction as F
 from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy.stats import norm
 
 from dptheory import claims, convergence, embedding, freezing, gradients, privacy, pruning, sparsification
@@ -357,10 +356,3 @@ def test_an_erratum_begins_with_what_stands() -> None:
         for paper, first in firsts.items()
         if not re.fullmatch(r"The (core|method)( of the privacy)? stands", first)
     ] == []
-
-
-def test_an_erratum_without_its_markers_is_refused(tmp_path: Path) -> None:
-    page = tmp_path / "erratum.md"
-    page.write_text("no markers")
-    with pytest.raises(ValueError, match="must hold the markers"):
-        _pages.write_erratum(page, "rf")

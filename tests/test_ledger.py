@@ -129,14 +129,14 @@ def test_mean_law_inequality_and_certificate() -> None:
 
 def test_what_a_file_may_not_do() -> None:
     row = _row()
-    with pytest.raises(ValueError, match="a check needs a name"):
+    with refused("name"):
         row.equal((1,))(lambda n: (n, n, 0))
-    with pytest.raises(ValueError, match="a check needs a name"):
+    with refused("name"):
         row.mean(_uniform, row_bytes=8)(partial(float, "1"))
     with refused("cases"):
         row.equal((1,), lambda: [(2,)], name="two ways")(lambda n: (n, n, 0))
     assert row.claim.checks == ()
-    with pytest.raises(RuntimeError, match=r"gip\.x was read before the check 'late' was added"):
+    with pytest.raises(RuntimeError, match=r"gip\.x .*'late'"):
         row.equal((1,), name="late")(lambda n: (n, n, 0))
 
 
@@ -215,19 +215,19 @@ def test_what_a_page_may_leave_out() -> None:
     ids=["empty", "no title", "no statement", "a section twice"],
 )
 def test_a_page_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"page must"):
+    with refused("page"):
         _prose.prose_of(text)
 
 
 def test_the_page_is_read_when_its_words_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_prose, "page_folders", lambda: (tmp_path / "none", tmp_path))
     claim = claims.Claim("gip.x", claims.Source("gip", "Lemma 1"), claims.Verdict.FALSE)
-    with pytest.raises(ValueError, match=r"proofs/gip/x\.md did not come with this installation"):
+    with refused("page", "proofs/gip/x.md"):
         _ = claim.title
     page = tmp_path / "gip" / "x.md"
     page.parent.mkdir()
     page.write_text("# gip.x: a title\n")
-    with pytest.raises(ValueError, match=r"gip.x\.md: a page must"):
+    with refused("page", page):
         _ = claim.title
     page.write_text(PAGE)
     assert (claim.title, claim.page_file) == ("a title: with a colon", page)
@@ -268,7 +268,7 @@ def test_numbers_that_are_told_otherwise_than_cell_by_cell() -> None:
 
 def test_a_key_that_no_row_has_is_refused() -> None:
     row = {"title": "a", "label": "Table 1", "statement": "b", "repotred": []}
-    with pytest.raises(ValueError, match=r"must have keys among figure, .* got \['repotred'\]"):
+    with refused("rs.x of rs/measured.toml", "figure", "['repotred']"):
         _measured._claim("rs", "rs.x", row)
 
 
@@ -616,7 +616,7 @@ def test_what_was_written_is_named(tmp_path: Path) -> None:
 def test_nothing_is_written_where_an_erratum_lacks_its_markers(tmp_path: Path) -> None:
     folder = _folder(tmp_path)
     (folder / "rf" / "erratum.md").write_text("no markers")
-    with pytest.raises(ValueError, match="must hold the markers"):
+    with refused("page", folder / "rf" / "erratum.md"):
         claims.write_pages(folder)
     assert not (folder / "README.md").exists()
 

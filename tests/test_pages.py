@@ -13,6 +13,7 @@ import pytest
 from dptheory import claims
 from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _page_markdown, _pages, page_markdown
 from tests.every import every
+from tests.refused import refused
 
 ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "proofs"
@@ -63,7 +64,7 @@ def test_a_page_of_a_method_says_what_it_proves_and_changes(tmp_path: Path) -> N
     (tmp_path / "privacy").mkdir()
     page = tmp_path / "privacy" / "method.md"
     page.write_text("# A method\n\n**In one sentence.** It works.\n\nThis page has no row in the ledger.\n")
-    with pytest.raises(ValueError, match="must have a title and the lines"):
+    with refused("page", page):
         _pages.own_results_markdown((), tmp_path)
     page.write_text(f"{page.read_text()}\n**For a user.** Less noise.\n\n**Checked.** proof.\n")
     shown = _pages.own_results_markdown((), tmp_path)

@@ -15,6 +15,7 @@ from dptheory import _validate
 from dptheory.checks import Check, Evidence
 from dptheory.claims._answer import NOT_RUN, Answer
 from dptheory.claims._prose import Prose, page_file, read_prose
+from dptheory.errors import ArgumentError
 
 MOST_SEEDS = 10**18
 _ROOT = Path(__file__).parents[2]
@@ -295,7 +296,7 @@ def places_of_rows(paper: str) -> dict[str, Place]:
     for file in sorted((Path(__file__).parent / paper).glob("[!_]*.py")):
         for row, id in _ROW.findall(file.read_text(encoding="utf-8")):
             if id in places:
-                raise ValueError(f"claim id {id!r} stands twice in the ledger")
+                raise ArgumentError.about("id", id, f"claim id {id!r} stands twice in the ledger")
             places[id] = Place(file.stem, row)
     return places
 

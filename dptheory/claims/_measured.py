@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dptheory.claims._answer import answer_to
 from dptheory.claims._claim import Claim, Source, Verdict
 from dptheory.claims._prose import Prose
+from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptheory.papers import Table
@@ -33,9 +34,7 @@ def measured_claims(paper: str) -> dict[str, Claim]:
 def _claim(paper: str, id: str, row: Mapping[str, Any]) -> Claim:
     unknown = sorted(row.keys() - _KEYS)
     if unknown:
-        raise ValueError(
-            f"{id} of {paper}/measured.toml must have keys among {', '.join(sorted(_KEYS))}, got {unknown}"
-        )
+        raise ArgumentError(f"{id} of {paper}/measured.toml", f"have keys among {', '.join(sorted(_KEYS))}", unknown)
     return Claim(
         id=id,
         source=Source(paper, row["label"]),

@@ -30,7 +30,7 @@ def write_erratum(page: Path, paper: str) -> None:
     """
     text = page.read_text(encoding="utf-8")
     if (text.count(_BEGIN), text.count(_END)) != (1, 1):
-        raise ValueError(f"{page} must hold the markers {_BEGIN} and {_END} once each")
+        raise ArgumentError.about("page", page, f"{page} must hold the markers {_BEGIN} and {_END} once each")
     before, rest = text.split(_BEGIN)
     _, after = rest.split(_END)
     block = verdicts_markdown(paper, all_claims(), written=before + after)
@@ -215,7 +215,9 @@ def _method(page: Path, text: str) -> _Method:
     title = re.search(r"^# (.+)$", text, re.MULTILINE)
     if title is None or not all(found):
         lines = ", ".join(f"**{part}.**" for part in _PARTS)
-        raise ValueError(f"{page} has no row in the ledger, so it must have a title and the lines {lines}")
+        raise ArgumentError.about(
+            "page", page, f"{page} has no row in the ledger, so it must have a title and the lines {lines}"
+        )
     summary, for_users, checked = (one[1] for one in found if one)
     return _Method(f"{page.parent.name}/{page.name}", title[1], summary, for_users, checked)
 

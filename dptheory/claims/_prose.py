@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dptheory.errors import ArgumentError
+
 CORRECTIONS = ("In full", "Sharper", "Corrected")
 """Headings of what is right: of what holds, of what is loose, of what fails or needs a condition."""
 
@@ -60,7 +62,9 @@ def page_file(page: str) -> Path:
     for folder in page_folders():
         if (folder / page).is_file():
             return folder / page
-    raise ValueError(f"the page proofs/{page} did not come with this installation, or was not written")
+    raise ArgumentError.about(
+        "page", page, f"the page proofs/{page} did not come with this installation, or was not written"
+    )
 
 
 def read_prose(page: str) -> Prose:
@@ -72,8 +76,8 @@ def read_prose(page: str) -> Prose:
     file = page_file(page)
     try:
         return prose_of(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+    except ArgumentError as error:
+        raise error.retold(f"{file}: {error}") from None
 
 
 def prose_of(text: str) -> Prose:
@@ -86,7 +90,7 @@ def prose_of(text: str) -> Prose:
     top, sections = _sections(before_proof)
     title = re.match(r"# \S+: (.+)\n", top)
     if title is None or "Statement" not in sections:
-        raise ValueError("a page must begin with '# id: title' and have a section '## Statement'")
+        raise ArgumentError("page", "begin with '# id: title' and have a section '## Statement'", text)
     summary = re.search(r"^\*\*[A-Z][A-Z_]+\b[^*]*\*\*[^:\n]*: (.+)$", top, re.MULTILINE)
     for_users = re.search(r"^\*\*For a user\.\*\* (.+)$", top, re.MULTILINE)
     return Prose(
@@ -108,7 +112,7 @@ def _sections(before_proof: str) -> tuple[str, dict[str, str]]:
     top, *rest = re.split(r"^## (.+)\n", before_proof, flags=re.MULTILINE)
     headings: Sequence[str] = rest[::2]
     if len(set(headings)) < len(headings):
-        raise ValueError(f"each section of a page must stand once, got {', '.join(headings)}")
+        raise ArgumentError("page", "have each section once", headings, got=", ".join(headings))
     return top, {heading: body.strip() for heading, body in zip(headings, rest[1::2], strict=True)}
 
 

@@ -53,7 +53,7 @@ def _ledger() -> dict[str, Claim]:
     ledger: dict[str, Claim] = {}
     for claim in sorted((claim for paper in PAPERS for claim in _of_paper(paper)), key=ledger_key):
         if claim.id in ledger:
-            raise ValueError(f"claim id {claim.id!r} stands twice in the ledger")
+            raise ArgumentError.about("id", claim.id, f"claim id {claim.id!r} stands twice in the ledger")
         ledger[claim.id] = claim
     return ledger
 

@@ -249,5 +249,9 @@ def _name(function: Callable[..., Any], name: str | None) -> str:
     """The name given, or the first paragraph of the function's docstring."""
     found = name or inspect.cleandoc(getattr(function, "__doc__", None) or "").split("\n\n")[0]
     if not found.strip() or (name is None and not inspect.isfunction(function)):
-        raise ValueError(f"a check needs a name: the docstring of its function, or name= where {function!r} has none")
+        raise ArgumentError.about(
+            "name",
+            function,
+            f"a check needs a name: the docstring of its function, or name= where {function!r} has none",
+        )
     return " ".join(found.split())

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy
 
-from dptheory.errors import ArgumentError
 from dptheory.privacy import (
     Composition,
     FixedSizeStep,
@@ -33,6 +32,7 @@ from dptheory.privacy.methods.random_allocation._losses import StepLoss, contrac
 from dptheory.privacy.methods.random_allocation._ratio import EpochLaw, epoch_law
 from dptheory.privacy.methods.random_allocation._total import Total
 from dptheory.pruning import SubsetMallows
+from tests.refused import refused
 
 LOGS = np.linspace(-3.0, 3.0, 241)
 
@@ -411,7 +411,7 @@ def test_what_has_no_enclosure() -> None:
     several = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=10, participations=2, count=1)
     one = RandomAllocation(noise_multiplier=1.0, steps_per_epoch=10, count=1)
     for run in (Composition([narrow]), Composition([several]), Composition([one], adjacency="replace-one")):
-        with pytest.raises(ArgumentError, match="certified"):
+        with refused("certified"):
             run.epsilon(1e-5, certified=True)
 
 
@@ -664,20 +664,17 @@ def test_attack_statement_and_file(tmp_path: Any) -> None:
     [
         ({"sampling_rate": 0.1}, "sampling_rate"),
         ({"steps_per_epoch": None}, "steps_per_epoch"),
-        ({"steps_per_epoch": 0}, "steps_per_epoch"),
         ({"participations": 51}, "participations"),
         ({"participations": 0}, "participations"),
         ({"sampling": "poisson"}, "steps_per_epoch"),
         ({"sampling": "poisson", "steps_per_epoch": None}, "sampling_rate"),
         ({"sampling": "poisson", "steps_per_epoch": None, "sampling_rate": 0.1, "participations": 1}, "participations"),
         ({"certified": True, "participations": 2}, "certified"),
-        ({"noise_multiplier": 0.01}, "noise_multiplier"),
     ],
 )
 def test_what_does_not_go_together(change: dict[str, Any], argument: str) -> None:
-    with pytest.raises(ArgumentError) as refused:
+    with refused(argument):
         epsilon_bounds(**{**FIFTY, "steps": 100, **change})
-    assert refused.value.argument == argument
 
 
 def test_other_parts_stand_apart() -> None:
@@ -686,6 +683,5 @@ def test_other_parts_stand_apart() -> None:
         FixedSizeStep(noise_multiplier=1.0, sampling_rate=0.1, count=1),
         IndexSteps(steps=1, mechanism=SubsetMallows(8, 2, theta=0.1)),
     ):
-        with pytest.raises(ArgumentError) as refused:
+        with refused("parts"):
             Composition([epochs, other])
-        assert refused.value.argument == "parts"
