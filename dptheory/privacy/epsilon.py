@@ -18,6 +18,8 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
                     steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
                     for the other. Nearly every number comes from here. It is wide where the losses have two scales: steps that
                     are few, and rare. What takes long is asked where the bracket is wider than ``rtol`` alone.
+    rare steps      a record takes part once or less on average: what one extreme output alone makes of delta in closed form, the rest
+                    on a lattice, from both sides. Asked before lines that take seconds; named "lattice".
     participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
                     record hardly ever takes part.
     lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
@@ -56,7 +58,7 @@ import functools
 import math
 from collections.abc import Callable
 
-from dptheory.privacy._bounds import ADDED, CHANCE, GRID, NONE, RENYI, RTOL, Direction, Found, Unresolved
+from dptheory.privacy._bounds import ADDED, CHANCE, GRID, LINE, NONE, RENYI, RTOL, Direction, Found, Unresolved
 from dptheory.privacy._parts import (
     BlackBox,
     FixedSizeStep,
@@ -78,25 +80,39 @@ from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
-from dptheory.privacy.methods.lattice._method import Lattice
+from dptheory.privacy.methods.lattice._method import Lattice, RareSteps
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
+from dptheory.privacy.methods.saddle._brackets import (
+    MOST_KINDS,
+    NearbyDeltas,
+    SaddleLine,
+    gaussian_mu,
+    largest_loss,
+)
+from dptheory.privacy.methods.saddle._line import step_losses
 
 __all__: tuple[str, ...] = ()
 
 
 @functools.cache
-def value_methods(rtol: float, schedule: bool) -> tuple[Method, ...]:
+def value_methods(rtol: float, schedule: bool, rare: bool) -> tuple[Method, ...]:
     """Of noisy values alone, in the order in which they are asked.
 
-    ``rtol``: the relative width that is narrow enough; ``schedule``: whether there are so many kinds of steps that they share nodes.
+    Args:
+        rtol: the relative width that is narrow enough.
+        schedule: whether there are so many kinds of steps that they share nodes.
+        rare: whether a record hardly ever takes part.
     """
-    several = (ManyKindsLine(), ManyKinds()) if schedule else ()
+    first: tuple[Method, ...] = ()
+    if rare:
+        first = (ManyKindsLine(longest=False) if schedule else SaddleLine(rtol, longest=False), RareSteps(rtol))
+    if schedule:
+        first = (*first, ManyKindsLine(), ManyKinds())
     return (
         Gaussian(),
         OneStep(),
-        *several,
+        *first,
         SaddleLine(rtol),
         Participations(),
         Lattice(),
@@ -179,6 +195,8 @@ def upper_epsilon(parts: Parts, directions: tuple[Direction, ...], delta: float)
 
 def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     """Bounds of delta at every epsilon >= 0: where a grid is needed, one for all, precise to some 1e-9."""
+    if _only_values(parts):
+        return _values_curve(parts, direction)
     if direction == "replace" or _fixed(parts) or _has_own_methods(parts):
         return functools.partial(delta_in, parts, direction)
     try:
@@ -189,6 +207,23 @@ def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     def bounds(epsilon: float) -> Found:
         around = _around(parts, direction, epsilon)
         return around.with_lower(sums.lower(epsilon), GRID).with_upper(sums.upper(epsilon), GRID)
+
+    return bounds
+
+
+def _values_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
+    values = values_of(parts, hidden=False)
+    one_by_one = functools.partial(delta_in, parts, direction)
+    if _fixed(parts) or len(values) > MOST_KINDS or not values or not SaddleLine().serves(values, direction):
+        return one_by_one
+    steps = step_losses(values, direction)
+    if gaussian_mu(steps) is not None or len(steps) == steps[0].count == 1:
+        return one_by_one
+    nearby = NearbyDeltas(steps)
+
+    def bounds(epsilon: float) -> Found:
+        bracket = nearby.bracket(epsilon) if 0.0 < epsilon < largest_loss(steps) else None
+        return one_by_one(epsilon) if bracket is None else Found(*bracket, LINE, LINE)
 
     return bounds
 
@@ -205,7 +240,8 @@ def _asked(
     if delta is not None and chance(values) <= delta:
         return Found(0.0, 0.0, CHANCE, CHANCE)  # delta covers that the record takes part at all
     found = [(Bracket(0.0, 1.0 if delta is None else math.inf), NONE)]
-    for method in value_methods(rtol, schedule=len(values) > MOST_KINDS):
+    schedule, rare = len(values) > MOST_KINDS, RareSteps(rtol).serves(values, direction)
+    for method in value_methods(rtol, schedule, rare):
         if not method.serves(values, direction):
             continue
         bracket = (

@@ -341,17 +341,17 @@ def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> N
     """Each method that serves holds the others in its bounds, and the answer is named after those that gave its ends."""
     run = (privacy.Step(noise_multiplier=1.1, sampling_rate=0.01, count=200),)
     right = methods.epsilon_in(run, "remove", 1e-5)
-    serving = [one for one in methods.value_methods(1e-4, schedule=True) if one.serves(run, "remove")]
+    serving = [one for one in methods.value_methods(1e-4, schedule=True, rare=False) if one.serves(run, "remove")]
     assert [one.name for one in serving] == ["Gaussian", "saddle line", "participations", "lattice", "RDP", "grid"]
     for one in serving:
-        monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule, one=one: (one,))
+        monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule, rare, one=one: (one,))
         found = methods.epsilon_in(run, "remove", 1e-5)
         assert found.lower <= right.lower and right.upper <= found.upper < math.inf
         assert found.above == one.name and found.below in (one.name, "nothing")
         below, above = (methods.delta_in(run, "remove", end) for end in (right.upper, right.lower))
         assert below.lower <= 1e-5 <= above.upper
     others = tuple(one for one in serving if one.name != "saddle line")
-    monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule: others)
+    monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule, rare: others)
     found = methods.epsilon_in(run, "remove", 1e-5)
     assert 0.99 * right.upper < found.lower <= right.lower and right.upper <= found.upper < 1.001 * right.upper
 

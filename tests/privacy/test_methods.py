@@ -490,7 +490,7 @@ def test_both_ends_are_near(setting, method: str) -> None:
 
 def test_an_upper_bound_of_poisson_batches_is_none_of_batches_of_a_fixed_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is attained where the other records are alike bounds from below alone, whichever method bounded it."""
-    monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule: (Participations(),))
+    monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule, rare: (Participations(),))
     run = (FixedSizeStep(noise_multiplier=4.0, sampling_rate=0.1, count=100),)
     found = methods.epsilon_of(run, ("remove", "add"), 1e-5)
     assert found.lower == 0.0 and found.above in ("divergence", "dominating pair")

@@ -27,7 +27,9 @@ from dptheory.privacy import (
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Step, Steps
+from dptheory.privacy.methods import _many_kinds
 from dptheory.privacy.methods._sampled_loss import Loss, Reals, StepLoss, log_cut, log_mixture, losses, real_moments
+from dptheory.privacy.methods.lattice._method import RareSteps
 from dptheory.privacy.methods.references._cross_check import pld_bracket
 from dptheory.privacy.methods.saddle import _brackets, _noise
 from dptheory.privacy.methods.saddle import _line as _saddle_line
@@ -881,3 +883,103 @@ def test_slow_settings_of_the_whole_law_need_few_products(
     low, high = direction_epsilon(one(noise, rate, count), delta=delta, direction="remove")
     assert 0 < spent <= most
     assert high - low <= 1e-9 * high
+
+
+# --- Rare steps: one extreme output apart (step 14) ---
+
+
+def delta_of_two(noise: float, rate: float, epsilon: float, direction: Direction) -> float:
+    """Of two steps, by a Gauss-Legendre rule over the first output; the second one is integrated in closed form."""
+    t, more = 1 / noise, math.expm1(epsilon)
+    remove = direction == "remove"
+
+    def given(z: Reals) -> Reals:
+        one = rate * np.expm1(t * z - t * t / 2)  # the first ratio, less 1
+        needed = more - one + rate * (1 + one) if remove else rate - (1 - rate) * (more + one + more * one)
+        size = rate * (1 + one) * (1 if remove else 1 + more)
+        place = np.log(np.where(needed > 0, needed, 1.0) / size) / t + t / 2
+        if remove:
+            return np.where(needed > 0, size * ndtr(t - place) - needed * ndtr(-place), one - more)
+        return np.where(needed > 0, needed * ndtr(place) - size * ndtr(place - t), 0.0)
+
+    bend = ((more + rate) if remove else (rate - more + rate * more) / (1 + more)) / (1 - rate)  # where needed is 0
+    kink = math.log(bend / rate + 1) / t + t / 2
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    total = 0.0
+    for low, high in ((-38.0, kink), (kink, 38.0 + t)):
+        edges = np.linspace(low, high, 241)
+        half = np.diff(edges)[:, None] / 2
+        z = (edges[:-1, None] + half * (1 + nodes)).ravel()
+        total += float((half * weights).ravel() @ (given(z) * np.exp(-z * z / 2))) / math.sqrt(2 * math.pi)
+    return total
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("noise", "rate", "delta"), [(1.09, 1.19e-8, 4e-16), (0.448, 1.58e-5, 5e-7), (2.0, 1e-3, 1e-5)]
+)
+def test_two_rare_steps_against_a_quadrature(noise: float, rate: float, delta: float, direction: Direction) -> None:
+    steps = one(noise, rate, 2)
+    found = RareSteps().epsilon(steps, direction, delta)
+    assert 0.0 < found.upper - found.lower <= 1e-4 * found.upper
+    assert (
+        delta_of_two(noise, rate, found.upper, direction) <= delta <= delta_of_two(noise, rate, found.lower, direction)
+    )
+    for epsilon in (found.upper / 3, 0.9 * found.upper):
+        bracket, right = RareSteps().delta(steps, direction, epsilon), delta_of_two(noise, rate, epsilon, direction)
+        assert bracket.lower <= right * (1 + 1e-12) and right * (1 - 1e-12) <= bracket.upper
+
+
+def test_quadrature_of_two_steps_sees_a_hundred_thousandth() -> None:
+    """So does the test above: what it holds brackets against falls by more where epsilon rises by so little."""
+    found = RareSteps().epsilon(one(0.448, 1.58e-5, 2), "remove", 5e-7)
+    assert delta_of_two(0.448, 1.58e-5, found.lower * (1 + 1e-5), "remove") < 5e-7
+    assert delta_of_two(0.448, 1.58e-5, found.upper * (1 - 1e-5), "remove") > 5e-7
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "count", "delta", "width"),
+    [
+        (0.892, 1.4e-6, 4, 1e-7, 1e-6),  # was 5e-2, after seconds
+        (0.401, 1.13e-8, 111, 1.66e-9, 1e-5),  # 6e-2
+        (0.205, 1.52e-8, 531_476, 3.04e-3, 5e-4),  # 1e-3
+    ],
+)
+def test_rare_steps_are_narrow(noise: float, rate: float, count: int, delta: float, width: float) -> None:
+    found = RareSteps().epsilon(one(noise, rate, count), "remove", delta)
+    assert found.settled and 0.0 < found.upper - found.lower <= width * found.upper
+
+
+def test_rare_steps_need_no_line_that_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def quick(steps: Losses, epsilon: float, at: object) -> object:
+        assert at != "long"
+        return lines_by(steps, epsilon, at)  # type: ignore[arg-type]
+
+    lines_by = _brackets.lines_by
+    monkeypatch.setattr(_brackets, "lines_by", quick)
+    found = privacy.epsilon_bounds(noise_multiplier=0.892, sampling_rate=1.4e-6, steps=4, delta=1e-7)
+    assert 0.0 < found.upper - found.lower <= 1e-6 * found.upper
+
+
+def test_many_kinds_of_rare_steps_need_no_smoothed_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took half a minute of the line, for nothing, and seconds of a wide lattice."""
+    monkeypatch.delattr(_many_kinds.ManyKinds, "epsilon")
+    steps = tuple(Step(noise_multiplier=0.9 + 0.02 * k, sampling_rate=1e-5 * (1 + k), count=1) for k in range(17))
+    found = methods.epsilon_in(steps, "remove", 1e-8)
+    assert 0.0 < found.upper - found.lower <= 1e-4 * found.upper
+
+
+def test_a_trade_off_makes_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line serves many epsilons; each had lines of its own."""
+    made = []
+
+    def counted(steps: Losses, epsilon: float, at: object) -> object:
+        made.append(at)
+        return lines_by(steps, epsilon, at)  # type: ignore[arg-type]
+
+    lines_by = _brackets.lines_by
+    monkeypatch.setattr(_brackets, "lines_by", counted)
+    run = [Step(noise_multiplier=noise, sampling_rate=0.01, count=100) for noise in (2.0, 1.25, 0.8)]
+    found = privacy.Composition(run).tradeoff(0.01)
+    assert 0.0 < found.upper - found.lower <= 2e-8
+    assert 0 < len(made) <= 20

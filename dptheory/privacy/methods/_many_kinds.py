@@ -8,6 +8,7 @@ contracted from below, and the sum is formed by one transform: proofs/privacy/ra
 
 import functools
 import math
+from dataclasses import dataclass
 
 from dptheory.privacy._bounds import LATTICE, LINE, MAX_STEPS, NOISE, RATE, RTOL, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps
@@ -16,7 +17,7 @@ from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleLine, bins, ends_around, nearly_alike
-from dptheory.privacy.methods.saddle._line import line_at, saddle_at, saddle_for
+from dptheory.privacy.methods.saddle._line import line_at, plan_line, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
 _MOST_RATES = 256
@@ -30,9 +31,15 @@ _NARROW = 1e-2
 _GUESS, _LEAST, _PASSES = 1e-6, 1e-300, 3
 
 
+@dataclass(frozen=True)
 class ManyKindsLine:
-    """Steps of more kinds than the saddle line computes one by one, on a line all the same: ten digits, add/remove alone."""
+    """Steps of more kinds than the saddle line computes one by one, on a line all the same: ten digits, add/remove alone.
 
+    Attributes:
+        longest: whether a line is asked that would be so long that it has to be smoothed, and takes many seconds.
+    """
+
+    longest: bool = True
     name = LINE
 
     def serves(self, parts: Parts, direction: Direction) -> bool:
@@ -46,7 +53,7 @@ class ManyKindsLine:
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
         try:
-            lower, upper = _lines(steps, direction, epsilon).delta_bracket(epsilon)
+            lower, upper = self._lines(steps, direction, epsilon).delta_bracket(epsilon)
         except Unresolved:
             return Bracket(0.0, 1.0)
         return Bracket(lower, upper, upper - lower <= RTOL * upper)
@@ -56,7 +63,7 @@ class ManyKindsLine:
         try:
             about = max(saddle_for(_law(steps, direction).total, math.log(delta)).epsilon, 0.0)
             for _ in range(_TURNS):
-                lines = _lines(steps, direction, about)
+                lines = self._lines(steps, direction, about)
                 if about == 0.0 and lines.delta_bracket(0.0)[1] <= delta:
                     return Bracket(0.0, 0.0, settled=True)
                 lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, math.inf))
@@ -67,6 +74,13 @@ class ManyKindsLine:
             if upper == math.inf and self.delta(steps, direction, 0.0).upper <= delta:
                 return Bracket(0.0, 0.0, settled=True)
         return Bracket(lower, upper, lower > 0.0 and upper - lower <= RTOL * upper)
+
+    def _lines(self, steps: Steps, direction: Direction, epsilon: float) -> Lines:
+        if not self.longest:
+            total = _law(steps, direction)
+            if plan_line(total, saddle_at(total.total, epsilon)).smoothing > 0.0:
+                raise Unresolved("a line that takes many seconds")
+        return _lines(steps, direction, epsilon)
 
 
 @functools.lru_cache(maxsize=16)

@@ -73,7 +73,7 @@ class Loss:
     def probability(self, low: Array, high: Array, outputs: tuple[float, float] = (-math.inf, math.inf)) -> Array:
         """P(low < loss <= high and the output lies within ``outputs``), with small relative error in both tails."""
         left, right = np.clip(self.inverse(low), *outputs), np.clip(self.inverse(high), *outputs)
-        return np.asarray(sum(w * _interval(left - mean, right - mean) for w, mean in self.components))
+        return np.asarray(sum(w * interval(left - mean, right - mean) for w, mean in self.components))
 
     def mean_within(self, left: float, right: float) -> float:
         """E[loss; left < output <= right]."""
@@ -157,7 +157,7 @@ class Loss:
         return np.sign(loss) * (half + asinh) / s
 
 
-def _interval(left: Array, right: Array) -> Array:
+def interval(left: Array, right: Array) -> Array:
     """Phi(right) - Phi(left) from the tail that is the smaller."""
     mirrored = left > 0
     a, b = np.where(mirrored, -right, left), np.where(mirrored, -left, right)

@@ -170,11 +170,11 @@ def contracted(first: Array, second: Array, spacing: float) -> LatticeMasses:
 def _slopes(right: Array, calls: Array, left: Array, puts: Array, q: Array) -> tuple[Array, float]:
     """The second law's masses, by how much the slope rises; and how much lower the value at 1 must be for it to rise there too."""
     masses = np.zeros(left.size + right.size - 1)
-    corners = _corners(right, calls)
+    corners = convex_corners(right, calls)
     falling = np.diff(calls[corners]) / np.diff(right[corners])
     masses[left.size - 1 + corners[1:]] = np.diff(falling, append=0.0)
     after = float(right[corners[1]]) - 1.0
-    corners = _corners(left, puts)
+    corners = convex_corners(left, puts)
     rising = np.diff(puts[corners]) / np.diff(left[corners])
     masses[corners[:-1]] = np.diff(rising, prepend=0.0)
     before = 1.0 - float(left[corners[-2]])
@@ -242,19 +242,14 @@ def _prefix(masses: Array) -> Array:
     return np.concatenate([[0.0], np.cumsum(masses)])
 
 
-def _corners(x: Array, y: Array) -> NDArray[np.int64]:
-    """Where the largest convex function that is at most y at the places x has its corners, with both ends."""
-    if (np.diff(np.diff(y) / np.diff(x)) >= 0.0).all():
-        return np.arange(x.size)
-    kept: list[int] = []
-    places, heights = x.tolist(), y.tolist()
-    for i in range(x.size):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            if (heights[b] - heights[a]) * (places[i] - places[a]) < (heights[i] - heights[a]) * (
-                places[b] - places[a]
-            ):
-                break
-            kept.pop()
-        kept.append(i)
-    return np.asarray(kept, dtype=np.int64)
+def convex_corners(x: Array, y: Array) -> NDArray[np.int64]:
+    """Where the largest convex function that is at most y at the places x has its corners, with both ends.
+
+    A place above the chord of its neighbours is no corner: all such are dropped at once, and again, until none is left.
+    """
+    kept = np.arange(x.size)
+    while True:
+        convex = np.diff(np.diff(y[kept]) / np.diff(x[kept])) >= 0.0
+        if convex.all():
+            return kept
+        kept = kept[np.concatenate([[True], convex, [True]])]

@@ -59,6 +59,7 @@ _FINE = 1e-8  # relative: a line that does this needs no second one
 _NARROW = 1e-6  # relative: a split that does this needs no other
 _NOTHING = 1e-250  # a delta that nobody asks for, where a line would overflow
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
+_NARROW_OF_ALL = 1e-10  # of 1 - delta: what a trade-off is made of
 _CUTS = 3
 _SHARE = 0.94
 _SPLITS = tuple((outputs, leave_out) for outputs in (1, 4, 16) for leave_out in (False, True))
@@ -122,8 +123,10 @@ class Lines:
         return sum(value for value, _ in found), sum(slope for _, slope in found)
 
 
-def delta_bounds_at(steps: Losses, epsilon: float, enough: float = WIDEST) -> tuple[float, float]:
-    """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide; ``enough`` as for :func:`lines_near`."""
+def delta_bounds_at(
+    steps: Losses, epsilon: float, enough: float = WIDEST, *, longest: bool = True
+) -> tuple[float, float]:
+    """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide; the rest as for :func:`lines_near`."""
     if epsilon >= largest_loss(steps):
         return 0.0, 0.0
     mu = gaussian_mu(steps)
@@ -133,7 +136,7 @@ def delta_bounds_at(steps: Losses, epsilon: float, enough: float = WIDEST) -> tu
     if high - low <= _CLOSED_WIDTH * high or high < _NOTHING:
         return low, high
     try:
-        below, above = lines_near(steps, epsilon, enough).delta_bracket(epsilon)
+        below, above = lines_near(steps, epsilon, enough, longest=longest).delta_bracket(epsilon)
     except Unresolved:
         below, above = 0.0, _chernoff(steps, epsilon)
     low, high = max(low, below), min(high, above)
@@ -230,6 +233,7 @@ def lines_near(
     epsilon: float,
     enough: float = WIDEST,
     *,
+    longest: bool = True,
     split_first: bool = False,
     first: Way | None = None,
     apart_from: float | None = None,
@@ -238,6 +242,7 @@ def lines_near(
 
     Args:
         enough: the relative width of delta at which no lines are sought that take long.
+        longest: whether, where none is as narrow, the line that takes seconds is asked.
         split_first: whether the law is split before it is tried whole.
         first: the way that is tried before all others.
         apart_from: a delta: a bracket that lies far to one side of it need not be narrow.
@@ -250,7 +255,7 @@ def lines_near(
     if first in ways:
         ways.sort(key=lambda way: way != first)
     for at in ways:
-        if at == "long" and width <= enough:
+        if at == "long" and (width <= enough or not longest):
             break
         try:
             found = lines_by(steps, epsilon, at)
@@ -272,6 +277,43 @@ def lines_near(
     if best is None:
         raise Unresolved("no line through a saddle point")
     return best
+
+
+class NearbyDeltas:
+    """Brackets of delta at many epsilons: lines that were made for one serve those near it while they are as narrow as is wanted.
+
+    Which lines serve depends on what was asked before; each bracket holds.
+    """
+
+    def __init__(self, steps: Losses) -> None:
+        self._steps = steps
+        self._made: list[Lines] = []
+
+    def bracket(self, epsilon: float) -> tuple[float, float] | None:
+        """Bounds of delta, or None where no line is narrow that takes less than seconds."""
+        if self._made:
+            nearest = min(self._made, key=lambda lines: abs(lines.epsilon - epsilon)).delta_bracket(epsilon)
+            if _narrow_in_all(*nearest):
+                return nearest
+        for find in (lines_by, _lines_within_a_second):
+            try:
+                lines = find(self._steps, epsilon, "whole")
+            except Unresolved:
+                continue
+            found = lines.delta_bracket(epsilon)
+            if _narrow_in_all(*found):
+                self._made.append(lines)
+                return found
+        return None
+
+
+def _lines_within_a_second(steps: Losses, epsilon: float, first: Way) -> Lines:
+    return lines_near(steps, epsilon, first=first, longest=False)
+
+
+def _narrow_in_all(low: float, high: float) -> bool:
+    """Whether delta is known closely, or 1 - delta."""
+    return high - low <= max(WANTED * high, _NARROW_OF_ALL * (1.0 - high))
 
 
 def _ways_to_split(steps: Losses, epsilon: float) -> tuple[Way, ...]:
@@ -374,6 +416,7 @@ _WIDE = 4  # wide brackets after which the search gives up
 _TURNS = 12
 _FURTHEST = 4.0  # times epsilon, in one step of Newton's method
 _AGAIN = 3
+_HOPELESS = 1e-2  # relative: lines with a wider bracket of delta are not made again where others are asked next
 _ASTRAY = 8.0  # times: lines serve no epsilon as far as this from the one that they were made for
 _NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made again
 _USEFUL_EPSILON = 1e-3
@@ -382,22 +425,24 @@ _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
 
 
-def epsilon_bracket(steps: Losses, delta: float, enough: float = WIDEST) -> Bracket:
-    """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``; ``enough`` as for :func:`lines_near`.
+def epsilon_bracket(steps: Losses, delta: float, enough: float = WIDEST, *, longest: bool = True) -> Bracket:
+    """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``; ``enough`` and ``longest`` as for :func:`lines_near`.
 
-    Not settled: delta there is not known to within ``enough``, nor epsilon to within 1e-9.
+    Not settled: delta there is not known to within ``enough``, nor epsilon to within 1e-9; without ``longest`` not to within 1e-6.
     """
     if len(steps) == steps[0].count == 1:
         return Bracket(*one_step_epsilon(steps[0], delta), True)
     if _nothing_is_spent(steps, delta):
         return Bracket(0.0, 0.0, True)
     lower, upper = 0.0, math.inf
-    for attempt in (_quickly, _carefully):
+    for attempt in (_quickly, _carefully) if longest else (_briefly,):
         try:
             below, above, bracket = attempt(steps, delta, enough)
         except Unresolved:
             continue
         lower, upper = max(lower, below), min(upper, above)
+        if not longest:
+            return Bracket(lower, upper, upper - lower <= _NARROW * upper)
         if upper - lower <= (_CLOSE if enough < WIDEST else _USEFUL_EPSILON) * upper or (
             bracket(upper)[0] >= delta * (1 - 2 * WIDEST)
             and (bracket(lower) if lower > 0 else delta_bounds_at(steps, 0.0))[1] <= delta * (1 + 2 * WIDEST)
@@ -416,18 +461,25 @@ def _nothing_is_spent(steps: Losses, delta: float) -> bool:
     return guessed_log_delta(steps, 0.0) < math.log(delta) + _SURELY and delta_bounds_at(steps, 0.0, _ROUGH)[1] <= delta
 
 
-def _quickly(steps: Losses, delta: float, enough: float) -> tuple[float, float, Curve]:
+def _briefly(steps: Losses, delta: float, enough: float) -> tuple[float, float, Curve]:
+    """As :func:`_quickly`, without a line that takes seconds."""
+    return _quickly(steps, delta, enough, longest=False)
+
+
+def _quickly(steps: Losses, delta: float, enough: float, *, longest: bool = True) -> tuple[float, float, Curve]:
     """By lines with few nodes to where epsilon is about, then by one line."""
     mu = gaussian_mu(steps)
     if mu is not None:
         return unsampled_ends(mu, delta)
     largest = largest_loss(steps)
     epsilon = _search(steps, delta, largest)
-    lines = lines_near(steps, epsilon, enough)
+    lines = lines_near(steps, epsilon, enough, longest=longest)
     for _ in range(_AGAIN):
         lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, largest))
         below, above = lines.delta_bracket(upper)
         width = (above - below) / above
+        if width > _HOPELESS and not longest:
+            break
         if (
             width <= WANTED
             or (lines.products > MANY_PRODUCTS and width <= enough)
@@ -600,9 +652,11 @@ class SaddleLine:
 
     Attributes:
         rtol: relative width of delta at which no lines are asked that take long.
+        longest: whether a line that takes seconds is asked at all.
     """
 
     rtol: float = RTOL
+    longest: bool = True
     name = LINE
 
     def serves(self, parts: Parts, direction: Direction) -> bool:
@@ -616,17 +670,17 @@ class SaddleLine:
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        low, high = delta_bounds_at(step_losses(less, direction), epsilon, self.rtol)
+        low, high = delta_bounds_at(step_losses(less, direction), epsilon, self.rtol, longest=self.longest)
         if more != less:
-            high = delta_bounds_at(step_losses(more, direction), epsilon, self.rtol)[1]
+            high = delta_bounds_at(step_losses(more, direction), epsilon, self.rtol, longest=self.longest)[1]
         return Bracket(max(0.0, low), min(1.0, high), high - low <= self.rtol * high or more != less)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        found = epsilon_bracket(step_losses(less, direction), delta, self.rtol)
+        found = epsilon_bracket(step_losses(less, direction), delta, self.rtol, longest=self.longest)
         if more == less:
             return found
-        above = epsilon_bracket(step_losses(more, direction), delta, self.rtol)
+        above = epsilon_bracket(step_losses(more, direction), delta, self.rtol, longest=self.longest)
         return Bracket(found.lower, above.upper, found.settled and above.settled)
 
 
