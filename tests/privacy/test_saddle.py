@@ -941,6 +941,7 @@ def test_quadrature_of_two_steps_sees_a_hundred_thousandth() -> None:
     ("noise", "rate", "count", "delta", "width"),
     [
         (0.892, 1.4e-6, 4, 1e-7, 1e-6),  # was 5e-2, after seconds
+        (0.31803, 3.0769e-8, 4, 2.7747e-8, 1e-6),  # 1, after seconds
         (0.401, 1.13e-8, 111, 1.66e-9, 1e-5),  # 6e-2
         (0.205, 1.52e-8, 531_476, 3.04e-3, 5e-4),  # 1e-3
     ],
@@ -959,6 +960,15 @@ def test_rare_steps_need_no_line_that_takes_seconds(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(_brackets, "lines_by", quick)
     found = privacy.epsilon_bounds(noise_multiplier=0.892, sampling_rate=1.4e-6, steps=4, delta=1e-7)
     assert 0.0 < found.upper - found.lower <= 1e-6 * found.upper
+
+
+def test_where_rare_steps_have_no_lattice_lines_are_asked() -> None:
+    """No double holds the probability of an output of so large a loss."""
+    assert RareSteps().epsilon(
+        one(2.4681450894936874, 9.778750270880004e-8, 2368), "remove", 1.5245485167673874e-30
+    ) == (0.0, math.inf, False)
+    found = methods.epsilon_in(one(2.4681450894936874, 9.778750270880004e-8, 2368), "remove", 1.5245485167673874e-30)
+    assert 0.0 < found.upper - found.lower <= 1e-9 * found.upper
 
 
 def test_many_kinds_of_rare_steps_need_no_smoothed_line(monkeypatch: pytest.MonkeyPatch) -> None:

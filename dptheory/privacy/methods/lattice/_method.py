@@ -216,7 +216,7 @@ class RareSteps:
             lower = _crossing_within(total.lower_delta, delta, total.range, down=True)
         except Unresolved:
             pass
-        return Bracket(lower, upper, lower < math.inf and upper - lower <= self._enough * upper)
+        return Bracket(lower, upper, upper < math.inf and upper - lower <= self._enough * upper)
 
     @property
     def _enough(self) -> float:

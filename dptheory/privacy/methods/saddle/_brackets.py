@@ -442,7 +442,7 @@ def epsilon_bracket(steps: Losses, delta: float, enough: float = WIDEST, *, long
             continue
         lower, upper = max(lower, below), min(upper, above)
         if not longest:
-            return Bracket(lower, upper, upper - lower <= _NARROW * upper)
+            return Bracket(lower, upper, upper < math.inf and upper - lower <= _NARROW * upper)
         if upper - lower <= (_CLOSE if enough < WIDEST else _USEFUL_EPSILON) * upper or (
             bracket(upper)[0] >= delta * (1 - 2 * WIDEST)
             and (bracket(lower) if lower > 0 else delta_bounds_at(steps, 0.0))[1] <= delta * (1 + 2 * WIDEST)
