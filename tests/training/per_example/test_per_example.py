@@ -296,6 +296,15 @@ def test_square_norms_of_long_rows(size: int, value: float) -> None:
             assert float(one.square_norms(kept)[0]) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize("size", [1 << 12, 1 << 16, 1 << 20])
+def test_square_norms_of_sequences_of_long_rows(size: int) -> None:
+    """Sums of equal signs, as of activations behind ReLU: one processor adds one after the other, and lost 1.4e-3 of 2^20."""
+    long, short = torch.full((1, 4, size), 0.3), torch.full((1, 4, 64), 1.1)
+    wanted = 16 * 64 * size * float(torch.tensor(0.3).double() * torch.tensor(1.1).double()) ** 2
+    for one in (Dense(long, short), Dense(short, long)):
+        assert float(one.square_norms()[0]) == pytest.approx(wanted, rel=1e-5)
+
+
 # --- Which layers have factors, and that their weights are out of the graph only where nothing looks at them ---
 
 
