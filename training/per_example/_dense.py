@@ -201,7 +201,7 @@ class Dense(Representation):
 
 def _products(rows: torch.Tensor) -> torch.Tensor:
     """Inner products of the places of each example, shape (n, T, T), of rows of shape (n, T, entries)."""
-    first, *others = rows.split(_BLOCK, 2)
+    first, *others = torch.split(rows, _BLOCK, 2)
     found = torch.bmm(first, first.mT)
     for part in others:
         found += torch.bmm(part, part.mT)
