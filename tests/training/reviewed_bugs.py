@@ -187,8 +187,8 @@ def budget_of_one_step_too_many(patch: Patch) -> None:
 
 
 def state_of_the_last_two_processes(patch: Patch) -> None:
-    plain = _accountant.written_spent
-    patch.setattr(_accountant, "written_spent", lambda makers: plain(dict(list(makers.items())[:2])))
+    plain = _accountant.written
+    patch.setattr(_accountant, "written", lambda makers: plain(dict(list(makers.items())[:2])))
 
 
 def releases_lost_on_resume(patch: Patch) -> None:

@@ -7,7 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,11 @@ Epoch = tuple[int, int]
 """Of random allocation: steps of an epoch, and in how many of them a record takes part."""
 Makers = dict[str, Spent]
 """The steps of a run by the accountant that recorded them, one in each process in which the run went on."""
+Released = dict[str, Counter[Step]]
+"""The releases besides, by the accountant that recorded them: equal ones of two processes have noise of their own, and are two."""
+
+Kind = TypeVar("Kind")
+"""Of what is counted: the cost of a step, or a release."""
 
 Basis = dict[str, str | bool]
 """What the report of a run says that its steps rest on besides, by name."""
@@ -48,8 +53,8 @@ def new_name() -> str:
     return secrets.token_hex(16)
 
 
-def written_spent(makers: Makers) -> dict[str, list[tuple[dict[str, Any], int]]]:
-    """Plain values for :func:`read_spent`."""
+def written(makers: Makers | Released) -> dict[str, list[tuple[dict[str, Any], int]]]:
+    """Plain values for :func:`read_spent` and :func:`read_releases`."""
     return {
         name: [(dataclasses.asdict(cost), times) for cost, times in spent.items()]
         for name, spent in makers.items()
@@ -101,8 +106,18 @@ def read_spent(state: dict[str, Any], sampling_rate: float, epoch: Epoch | None,
     return {name: Counter({_cost(plain): times for plain, times in spent}) for name, spent in state["spent"].items()}
 
 
-def merged(here: Makers, there: Makers) -> Makers:
-    """All steps of both. Of an accountant that both know the larger counts hold: its own never fall."""
+def read_releases(state: dict[str, Any]) -> Released:
+    """The releases of a state, by who recorded them."""
+    found = state.get("releases", {})
+    if isinstance(
+        found, list
+    ):  # of an earlier version, which did not say by whom: nobody's but this state's, lest some be lost
+        return {new_name(): Counter(Step(**plain) for plain in found)}
+    return {name: Counter({Step(**plain): times for plain, times in made}) for name, made in found.items()}
+
+
+def merged(here: dict[str, Counter[Kind]], there: dict[str, Counter[Kind]]) -> dict[str, Counter[Kind]]:
+    """All steps or releases of both. Of an accountant that both know the larger counts hold: its own never fall."""
     return {name: here.get(name, Counter()) | there.get(name, Counter()) for name in {**here, **there}}
 
 
@@ -247,7 +262,9 @@ class PrivacyAccountant:
         self._under_way: StepCost | None = None
         """What the epoch under way costs, which this accountant has begun."""
         self._in_epoch = 0
+        self._released: Released = {self._name: Counter()}
         self._releases: tuple[privacy.Step, ...] = ()
+        """Of all makers together."""
         self._budget: tuple[float, float] | None = None
         self._horizon = 0
         """A number of steps whose noisy sums the budget was found to afford; not more than the last block behind ``steps``."""
@@ -260,6 +277,7 @@ class PrivacyAccountant:
         """A copy records under a name of its own: its steps are not those of the original."""
         vars(self).update(state)
         self._makers = {name: Counter(spent) for name, spent in self._makers.items()}
+        self._released = {name: Counter(made) for name, made in self._released.items()}
         self._spent, self._made = Counter(self._spent), Counter(self._made)
         self._take_name()
 
@@ -349,8 +367,9 @@ class PrivacyAccountant:
             >>> round(accountant.epsilon(delta=1e-5), 2), accountant.steps
             (1.36, 0)
         """
-        self._releases = (*self._releases, _validate.instance("release", release, privacy.Step))
-        self._forget()
+        self._follow_fork()
+        self._released[self._name][_validate.instance("release", release, privacy.Step)] += 1
+        self._add_up_releases()
 
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps; 0 before the first, inf if nothing protects one.
@@ -427,18 +446,19 @@ class PrivacyAccountant:
         found: dict[str, Any] = {
             "sampling_rate": self.sampling_rate,
             "basis": dict(self.basis),
-            "spent": written_spent(self._makers),
+            "spent": written(self._makers),
         }
         if self._epoch is not None:
             found["epoch"], found["steps"] = list(self._epoch), dict(self._made)
         if self._releases:
-            found["releases"] = [dataclasses.asdict(release) for release in self._releases]
+            found["releases"] = written(self._released)
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Count what ``state_dict`` gave besides what is counted here; each step and release once, in whatever states it is.
 
-        What was released stays released: the state of an earlier step of this accountant takes nothing back.
+        What was released stays released: the state of an earlier step of this accountant takes nothing back. A release that was
+        recorded here before the state is taken over is one of its own, besides an equal one of the state.
 
         Raises:
             ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
@@ -458,17 +478,20 @@ class PrivacyAccountant:
             >>> resumed.steps
             1
         """
-        self._makers = merged(self._makers, read_spent(state, self.sampling_rate, self._epoch, self.basis))
+        makers, released = read_spent(state, self.sampling_rate, self._epoch, self.basis), read_releases(state)
+        self._makers, self._released = merged(self._makers, makers), merged(self._released, released)
         self._made |= Counter(state.get("steps", {}))
         self.states_loaded += 1
         self._spent = sum(self._makers.values(), Counter())
-        before = Counter(privacy.Step(**plain) for plain in state.get("releases", ()))
-        self._releases = tuple((before | Counter(self._releases)).elements())
+        self._add_up_releases()
+
+    def _add_up_releases(self) -> None:
+        self._releases = tuple(sum(self._released.values(), Counter()).elements())
         self._forget()
 
     def _take_name(self) -> None:
         self._name, self._process = new_name(), this_process()
-        self._makers[self._name] = Counter()
+        self._makers[self._name], self._released[self._name] = Counter(), Counter()
         self._under_way = None
 
     def _follow_fork(self) -> None:

@@ -1,6 +1,7 @@
 """The accountant: its parts, its state, its budget."""
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -324,9 +325,11 @@ def test_releases_besides_the_steps_are_counted() -> None:
     assert again.releases == (release,) and again.epsilon(1e-5) == kept.epsilon(1e-5)
     noted = PrivacyAccountant(sampling_rate=0.1)
     noted.record_release(release)
-    for state, expected in ((kept.state_dict(), 1), (PrivacyAccountant(sampling_rate=0.1).state_dict(), 1)):
+    for state in (kept.state_dict(), PrivacyAccountant(sampling_rate=0.1).state_dict()):
         noted.load_state_dict(state)
-        assert len(noted.releases) == expected  # the same once; one that only one of the two knows stays
+        assert (
+            len(noted.releases) == expected
+        )  # its own and that of the state; one that only one of the two knows stays
     for budget, fits in ((whole * 1.02, True), (whole, False)):
         kept.limit(epsilon=budget, delta=1e-5)
         if fits:
@@ -390,6 +393,45 @@ def test_a_run_that_goes_on_again_and_again_counts_every_step_and_release() -> N
     whole.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
     assert (last.steps, last.own_steps, last.releases) == (31, 0, whole.releases)
     assert last.epsilon(DELTA) == made(whole, 31).epsilon(DELTA)
+
+
+def test_a_release_at_every_start_is_counted_at_every_start() -> None:
+    """A script that draws fresh noise, records its release and loads its state then, four times, and every state twice."""
+    state, release = (
+        PrivacyAccountant(RATE_ACCOUNTANT_STATE).state_dict(),
+        Step(noise_multiplier=2.0, sampling_rate=1.0, count=1),
+    )
+    for start in range(1, 5):
+        accountant = PrivacyAccountant(RATE_ACCOUNTANT_STATE)
+        accountant.record_release(release)
+        for _ in range(2):
+            accountant.load_state_dict(json.loads(json.dumps(state)))
+        assert accountant.releases == (release,) * start
+        state = accountant.state_dict()
+    whole = privacy.Composition((Step(noise_multiplier=2.0, sampling_rate=1.0, count=4),))
+    assert accountant.epsilon(DELTA) == pytest.approx(whole.epsilon(DELTA).upper, rel=1e-9)
+
+
+def test_releases_of_a_copy_are_its_own() -> None:
+    first, release = PrivacyAccountant(RATE_ACCOUNTANT_STATE), Step(noise_multiplier=2.0, sampling_rate=1.0, count=1)
+    first.record_release(release)
+    second = copy.deepcopy(first)
+    for accountant in (first, second):
+        accountant.record_release(release)
+    assert first.releases == second.releases == (release,) * 2
+    first.load_state_dict(second.state_dict())
+    assert first.releases == (release,) * 3
+
+
+def test_releases_of_a_state_without_names_are_added() -> None:
+    """A state of an earlier version lists them alone; nothing says that one of them is one of those here."""
+    accountant, release = (
+        PrivacyAccountant(RATE_ACCOUNTANT_STATE),
+        Step(noise_multiplier=2.0, sampling_rate=1.0, count=1),
+    )
+    accountant.record_release(release)
+    accountant.load_state_dict(accountant.state_dict() | {"releases": [dataclasses.asdict(release)] * 2})
+    assert accountant.releases == (release,) * 3
 
 
 def test_steps_of_another_run_are_added() -> None:
