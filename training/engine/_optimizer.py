@@ -151,6 +151,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self.views = _validate.integer("views", views, 1)
         self.nonfinite_samples = 0
         self.clipped_total: Tensors | None = None
+        self._added: Tensors | None = None
         self._clip = clip  # of the batch under way
         self._adjacency = adjacency
         accountant.basis.update(secure=secure, adjacency=adjacency, sampler=sampler)
@@ -331,10 +332,15 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
                 "requires_grad", "stay as it is between the parts of a batch", None, got="other parameters"
             )
         found = self.mechanism.contribute(samples, self._clip)
-        before = self.clipped_total
-        self.clipped_total = (
-            found.total if before is None else [a + b for a, b in zip(before, found.total, strict=True)]
-        )
+        if self.clipped_total is None:
+            self.clipped_total, self._added = found.total, None
+        else:
+            # In float64, and rounded once: in float32 a record more or less would move the rounding of every part behind it.
+            before = (
+                [t.to(torch.float64, copy=True) for t in self.clipped_total] if self._added is None else self._added
+            )
+            self._added = [a.add_(b) for a, b in zip(before, found.total, strict=True)]
+            self.clipped_total = [a.to(t.dtype) for a, t in zip(self._added, found.total, strict=True)]
         self._nonfinite += found.nonfinite
         self._is_last_step_skipped, _ = self._batch.add(samples.examples)
         mark_done(params)

@@ -28,7 +28,8 @@ def noised(total: Tensors, std: float, noise: Noise) -> Tensors:
     """The tensors with noise of one standard deviation on every entry.
 
     A call costs secure noise more than its numbers where tensors are small: it says ``in_one_draw``, and what is drawn for all
-    together is cut into pieces. A generator gives each tensor the numbers that it always has, which are those of Opacus.
+    together is cut into pieces, in float64 (see :func:`with_noise`). A generator gives each tensor the numbers that it always has,
+    which are those of Opacus.
 
     Args:
         total: tensors; those of one type and device may share a draw.
@@ -36,10 +37,21 @@ def noised(total: Tensors, std: float, noise: Noise) -> Tensors:
         noise: where it comes from.
     """
     if not getattr(noise, "in_one_draw", False) or len({(t.dtype, t.device) for t in total}) != 1:
-        return [t + noise(t, std) for t in total]
+        return [with_noise(t, std, noise) for t in total]
     sizes = [t.numel() for t in total]
-    drawn = torch.split(noise(total[0].new_empty(sum(sizes)), std), sizes)
-    return [t + piece.view(t.shape) for t, piece in zip(total, drawn, strict=True)]
+    drawn = torch.split(noise(total[0].new_empty(sum(sizes), dtype=torch.float64), std), sizes)
+    return [(t + piece.view(t.shape)).to(t.dtype) for t, piece in zip(total, drawn, strict=True)]
+
+
+def with_noise(value: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
+    """The tensor with noise on every entry.
+
+    Secure noise is added in float64, and the sum rounded once. Were the noise rounded first, the lowest bits of the sum would be those
+    of the value wherever the noise is larger, and tell which data set it was.
+    """
+    if not getattr(noise, "in_one_draw", False):
+        return value + noise(value, std)
+    return (value.double() + noise(value.double(), std)).to(value.dtype)
 
 
 @dataclass(frozen=True)

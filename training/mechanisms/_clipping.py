@@ -1,9 +1,9 @@
 """Norms, clip factors and clipped sums of per-sample gradients, without a loop over samples.
 
 Rounding. A clipped gradient is at most 1.00001 C long, C the clip: its norm comes out at most 8e-6 of it too short
-(:func:`dptheory.training.per_example.square_sums`), and the clip, the factor and the product add 2^-24 each. What a sum over n
-samples rounds off comes on top, as in every implementation in float32; it is at most n 2^-24 of the sum of the clipped norms, and
-it can differ between neighbouring data sets.
+(:func:`dptheory.training.per_example.square_sums`), and the clip, the factor and the product add 2^-24 each. What sums round off
+comes on top, and can differ between neighbouring data sets: samples are added up in float32 in runs of at most 256, the runs and
+the parts of a batch in float64, and what is handed to the mechanism is rounded once, by 2^-24 of each entry of the sum.
 """
 
 import abc

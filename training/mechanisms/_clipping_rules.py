@@ -10,7 +10,16 @@ from torch import nn
 
 from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError
-from dptheory.training.mechanisms._base import Around, Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._base import (
+    Around,
+    Contribution,
+    Mechanism,
+    Noise,
+    Samples,
+    StepCost,
+    Tensors,
+    with_noise,
+)
 from dptheory.training.mechanisms._clipping import Clipping, clip_factors
 from dptheory.training.mechanisms._layer_freezing import layers, own_parameters
 
@@ -217,7 +226,7 @@ class AdaptiveClipping(Around):
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         stds = self._noise(noise_multiplier)
         votes = total[-1]
-        self._count = float(votes + noise(votes, stds.count_std))
+        self._count = float(with_noise(votes, stds.count_std, noise))
         clip = self.clip_of(clip_norm)
         self._std = stds.gradient_multiplier * clip
         return super().release(total[:-1], noise_multiplier=stds.gradient_multiplier, clip_norm=clip, noise=noise)

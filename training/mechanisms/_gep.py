@@ -12,7 +12,7 @@ from dptheory import _validate
 from dptheory import embedding as theory
 from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.training._streams import START, Stream, on_cpu, seed_stream
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, Tensors, with_noise
 from dptheory.training.mechanisms._clipping import clip_factors
 from dptheory.training.mechanisms._subspace import AnchorSource, Matrix, Span, principal_span, shared_dimensions
 from dptheory.training.per_example import PerExampleGradients, as_gradients, square_sums
@@ -140,7 +140,7 @@ class _Embedding(Mechanism, abc.ABC):
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         embedding, residual = total[0], total[1:]
         stds = self._stds(noise_multiplier, clip_norm)
-        coordinates = torch.split(embedding + noise(embedding, stds[0]), [k for k, _ in self._dims])
+        coordinates = torch.split(with_noise(embedding, stds[0], noise), [k for k, _ in self._dims])
         released = [
             span.combined(c).to(r.dtype) + self._rest(r, span, stds[1], noise)
             for c, r, span in zip(coordinates, residual, self._spans, strict=True)
@@ -171,7 +171,7 @@ class _Embedding(Mechanism, abc.ABC):
         whole of it from G = 2^24 S on and is then scaled to S. Whatever a record's residual is, off the subspace it is no
         longer than before, so that embedding and residual stay within their clips.
         """
-        return span.off(residual + noise(residual, std))
+        return span.off(with_noise(residual, std, noise))
 
     def _parted(self, released: Tensors) -> Tensors:
         """One tensor per parameter from one vector per group."""
@@ -230,7 +230,7 @@ class Gep(_Embedding):
         return ratio * clip_norm, ratio * self._residual_clip
 
     def _rest(self, residual: torch.Tensor, span: Span, std: float, noise: Noise) -> torch.Tensor:
-        return residual + noise(residual, std)
+        return with_noise(residual, std, noise)
 
 
 class GepOptimal(_Embedding):

@@ -10,7 +10,7 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import SubsetMallows
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, with_noise
 from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
 from dptheory.training.mechanisms._rates import Checked, Schedule
 
@@ -88,7 +88,7 @@ class _GroupedSelection(Mechanism):
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         flat = torch.cat([t.flatten() for t in total])
-        noised = flat + noise(flat, noise_multiplier * clip_norm)
+        noised = with_noise(flat, noise_multiplier * clip_norm, noise)
         self.mask = self._select(flat, noised, clip_norm, noise)
         chosen = noised * self.mask
         return [c.view(t.shape) for c, t in zip(torch.split(chosen, [t.numel() for t in total]), total, strict=True)]
@@ -225,7 +225,7 @@ class NoisyMagnitudeTopK(_GroupedSelection):
 
     def _scores(self, flat: torch.Tensor, noised: torch.Tensor, clip_norm: float, noise: Noise) -> torch.Tensor:
         magnitudes = flat.abs()
-        return magnitudes + noise(magnitudes, self._selection * clip_norm)
+        return with_noise(magnitudes, self._selection * clip_norm, noise)
 
     def cost(self, noise_multiplier: float) -> StepCost:
         return StepCost(1 / math.hypot(1 / noise_multiplier, 1 / self._selection) if noise_multiplier else 0.0)

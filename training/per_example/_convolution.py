@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dptheory.training.per_example._dense import Dense, small
-from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums
+from dptheory.training.per_example._formed import Formed, formed_projections, formed_sums, in_blocks
 from dptheory.training.per_example._representation import (
     CHUNK,
     Representation,
@@ -155,16 +155,21 @@ class Convolution(Representation):
         return found
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        scaled = self._b * self._for_each_row(weights.to(self.dtype)).view(-1, *[1] * (self._b.dim() - 1))
-        geometry = self._geometry
+        geometry, each = self._geometry, self._for_each_row(weights.to(self.dtype))
         even = all(before == behind for before, behind in geometry.padding)
-        inputs = self._a if even else geometry.padded(self._a)
         padding = [before for before, _ in geometry.padding] if even else [0] * len(geometry.kernel)
-        found: torch.Tensor = torch.ops.aten.convolution_backward(
-            scaled, inputs, scaled.new_empty(self.shape[1:]), None, list(geometry.stride), padding,
-            list(geometry.dilation), False, [0] * len(geometry.kernel), geometry.groups, [False, True, False],
-        )[1]  # fmt: skip
-        return found
+
+        def of(block: slice) -> torch.Tensor:
+            rows = self._rows_of(block)
+            scaled = self._b[rows] * each[rows].view(-1, *[1] * (self._b.dim() - 1))
+            inputs = self._a[rows] if even else geometry.padded(self._a[rows])
+            found: torch.Tensor = torch.ops.aten.convolution_backward(
+                scaled, inputs, scaled.new_empty(self.shape[1:]), None, list(geometry.stride), padding,
+                list(geometry.dilation), False, [0] * len(geometry.kernel), geometry.groups, [False, True, False],
+            )[1]  # fmt: skip
+            return found
+
+        return in_blocks(of, len(self))
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         if self._a.shape[1] == 1:

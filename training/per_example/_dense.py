@@ -14,6 +14,7 @@ from dptheory.training.per_example._formed import (
     blocks_of_squares,
     formed_projections,
     formed_sums,
+    in_blocks,
     square_sums,
 )
 from dptheory.training.per_example._representation import (
@@ -30,6 +31,8 @@ _BLOCK = 1 << 11
 """Inputs whose products are added up in float32: 8,192 of them rounded away 1.1e-5 on a processor that adds one after the other."""
 _CANCELLED = 1 / 16
 """A square norm below this share of what independent terms have is made again from the formed gradient."""
+_LOST = 1e-6
+"""Share of the norm that places may have whose squares have no places in float32."""
 _TINY = 1e-10
 """Share of the whole square norm below which the kept part of it is made again: float32 may have lost it."""
 
@@ -136,10 +139,14 @@ class Dense(Representation):
         return self._made_again(found, mask, lost)
 
     def _gram(self) -> torch.Tensor:
-        of_b, of_a = _products(self._b), _products(self._a)
-        found = (of_b * of_a).sum((1, 2)).double()
-        lengths = (of_b.diagonal(0, 1, 2).double() * of_a.diagonal(0, 1, 2).double()).sqrt().sum(1)
-        return self._made_again(found, None, ~(found > _CANCELLED / max(self.length, 1) * lengths.square()))
+        found = (_products(self._b) * _products(self._a)).sum((1, 2)).double()
+        squares = [square_sums(rows.flatten(0, 1)).view(len(self), -1) for rows in (self._b, self._a)]
+        lengths = (squares[0] * squares[1]).sqrt()  # of each place, in float64
+        cancelled = ~(found > _CANCELLED / max(self.length, 1) * lengths.sum(1).square())
+        # Squares that float32 takes for 0 may stand beside large ones: what they make of the norm must not be lost with them.
+        tiny = (squares[0] < SMALL) | (squares[1] < SMALL)
+        lost = lengths.where(tiny, 0.0).sum(1) > _LOST * found.clamp_min(0.0).sqrt()
+        return self._made_again(found, None, cancelled | lost)
 
     def _made_again(self, found: torch.Tensor, mask: torch.Tensor | None, doubtful: torch.Tensor) -> torch.Tensor:
         """Square norms from the formed gradient, in float64, of the examples whose sums rounding may have spoilt."""
@@ -154,14 +161,21 @@ class Dense(Representation):
         return torch.cat(parts) if parts else self._b.new_zeros(0, dtype=torch.float64)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        scaled = self._b * weights.to(self.dtype)[:, None, None]
-        return scaled.flatten(0, 1).T @ self._a.flatten(0, 1)
+        def of(block: slice) -> torch.Tensor:
+            scaled = self._b[block] * weights[block].to(self.dtype)[:, None, None]
+            return scaled.flatten(0, 1).T @ self._a[block].flatten(0, 1)
+
+        return in_blocks(of, len(self))
 
     def weighted_sums(self, weights: torch.Tensor) -> torch.Tensor:
         if self.length > 1:
             return super().weighted_sums(weights) if weights.shape[1] < 2 else formed_sums(self, weights)
-        scaled = self._b[:, 0, None, :] * weights.to(self.dtype)[:, :, None]
-        return (scaled.flatten(1).T @ self._a[:, 0]).view(-1, *self.shape[1:])
+
+        def of(block: slice) -> torch.Tensor:
+            scaled = self._b[block, 0, None, :] * weights[block].to(self.dtype)[:, :, None]
+            return scaled.flatten(1).T @ self._a[block, 0]
+
+        return in_blocks(of, len(self)).view(-1, *self.shape[1:])
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         return torch.bmm(self._b[examples].mT, self._a[examples])

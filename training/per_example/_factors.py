@@ -9,7 +9,7 @@ from torch import nn
 
 from dptheory.training.per_example._convolution import Convolution, Geometry
 from dptheory.training.per_example._dense import Dense
-from dptheory.training.per_example._formed import Formed, square_sums
+from dptheory.training.per_example._formed import AT_ONCE, Formed, square_sums
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows, behind, over_views, widened
 
 _DENSE = (nn.Linear, RNNLinear)
@@ -240,7 +240,9 @@ class Table(Representation):
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
         scaled = self._values * weights.to(self.dtype)[self._examples, None]
-        return scaled.new_zeros(self.shape[1:]).index_add_(0, self._indices, scaled)
+        if len(self) > AT_ONCE:  # one after the other: see in_blocks
+            scaled = scaled.double()
+        return scaled.new_zeros(self.shape[1:]).index_add_(0, self._indices, scaled).to(self.dtype)
 
     def formed(self, examples: slice = slice(None)) -> torch.Tensor:
         start, stop, _ = examples.indices(self.shape[0])
