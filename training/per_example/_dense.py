@@ -139,12 +139,16 @@ class Dense(Representation):
         return self._made_again(found, mask, lost)
 
     def _gram(self) -> torch.Tensor:
-        found = (_products(self._b) * _products(self._a)).sum((1, 2)).double()
-        squares = [square_sums(rows.flatten(0, 1)).view(len(self), -1) for rows in (self._b, self._a)]
-        lengths = (squares[0] * squares[1]).sqrt()  # of each place, in float64
-        cancelled = ~(found > _CANCELLED / max(self.length, 1) * lengths.sum(1).square())
+        of_b, of_a = _products(self._b), _products(self._a)
+        found = (of_b * of_a).sum((1, 2)).double()
+        squares = [one.diagonal(0, 1, 2).double() for one in (of_b, of_a)]
         # Squares that float32 takes for 0 may stand beside large ones: what they make of the norm must not be lost with them.
         tiny = (squares[0] < SMALL) | (squares[1] < SMALL)
+        if tiny.any():
+            for own, rows in zip(squares, (self._b, self._a), strict=True):
+                own[tiny] = square_sums(rows[tiny])
+        lengths = (squares[0] * squares[1]).sqrt()  # of each place
+        cancelled = ~(found > _CANCELLED / max(self.length, 1) * lengths.sum(1).square())
         lost = lengths.where(tiny, 0.0).sum(1) > _LOST * found.clamp_min(0.0).sqrt()
         return self._made_again(found, None, cancelled | lost)
 
