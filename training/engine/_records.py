@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from dptheory.errors import ArgumentError
@@ -17,26 +18,49 @@ def check_records(data: Dataset[Any]) -> None:
     """Refuse a data set that visibly holds a record twice: a copy of it would count as another record.
 
     Raises:
-        ValueError: a subset or a concatenation that holds something twice.
+        ValueError: subsets and concatenations that hold something twice, however they are nested.
     """
-    if isinstance(data, Subset):
-        places, parts = np.asarray(data.indices), [data.dataset]
-        twice = len(np.unique(places)) < len(places)
-    elif isinstance(data, ConcatDataset):
-        parts = data.datasets
-        twice = len({id(part) for part in parts}) < len(parts)
-    else:
+    if not isinstance(data, Subset | ConcatDataset):
         return
-    if twice:
+    held = np.sort(_held(data, {}))  # np.unique is slower by far
+    if copies := int(np.count_nonzero(held[1:] == held[:-1])):
         raise ArgumentError(
             "data_loader",
             "hold every record once",
             type(data).__name__,
-            got=f"a {type(data).__name__} that holds some twice: epsilon is that of one copy, and a "
-            "record in several is protected less; leave the copies out",
+            got=f"a {type(data).__name__} that holds some twice, {copies} of its {len(held)} records: epsilon is that of one "
+            "copy, and a record in several is protected less; leave the copies out",
         )
-    for part in parts:
-        check_records(part)
+
+
+_MOST = 1 << 40
+"""Records of one data set."""
+
+
+def _held(data: Dataset[Any], numbers: dict[Any, int]) -> NDArray[np.int64]:
+    """A number for every record, the same for the same place of the same data set, through whatever subsets it came in.
+
+    Args:
+        data: with a length.
+        numbers: of the data sets that subsets and concatenations are of, and of keys that are no whole numbers.
+    """
+    if isinstance(data, ConcatDataset):
+        return np.concatenate([_held(part, numbers) for part in data.datasets])
+    if not isinstance(data, Subset):
+        return _numbered(data, np.arange(len(data)), numbers)  # type: ignore[arg-type]
+    places = np.asarray(data.indices)
+    if isinstance(data.dataset, Subset | ConcatDataset):
+        return _held(data.dataset, numbers)[places.astype(np.int64)]
+    if places.dtype.kind not in "biu":  # a data set with keys, or a subset of none
+        keys = ((id(data.dataset), key) for key in data.indices)
+        places = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    elif hasattr(data.dataset, "__len__"):
+        places = places % max(1, len(data.dataset))  # -1 is the last one
+    return _numbered(data.dataset, places, numbers)
+
+
+def _numbered(data: Dataset[Any], places: NDArray[Any], numbers: dict[Any, int]) -> NDArray[np.int64]:
+    return numbers.setdefault(id(data), len(numbers)) * _MOST + places.astype(np.int64)
 
 
 # --- Several views of each record in a batch: drawn where the record is read, and put together with those of one record side by side

@@ -1,7 +1,9 @@
 """From a configuration to a run before its first step: images, model, mechanism, batches."""
 
+import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -41,6 +43,8 @@ from dptheory.training.networks import (
 from dptheory.training.runs import _build
 from dptheory.training.runs._config import AUGMENTATIONS, WITHOUT_PIXELS, OptimizerConfig, RunConfig
 from dptheory.training.runs._own import is_file, is_own, own_network, own_records
+
+_log = logging.getLogger("dptheory.training")
 
 # --- Scattering coefficients of a data set, computed once per machine and kept beside the data
 
@@ -191,6 +195,8 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     _check_images(config, train)
     if is_own(config.model) or is_file(config.data):
         _check_own(model, config, train, device)
+    if is_file(config.data):
+        _warn_of_equal(train)
     apart = _compared(model, config, train, device)
     setting = _build.MechanismSetting(
         run=config,
@@ -295,6 +301,23 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
             f"have labels in 0..{outputs.shape[1] - 1}, the classes of model {config.model!r}",
             low,
             got=f"{low}..{high}",
+        )
+
+
+def _warn_of_equal(train: Images) -> None:
+    """Say how many records are there several times: copies of one, or people who look alike, which only the user can tell."""
+    rows = Counter(
+        pixels.tobytes() + label.tobytes()
+        for pixels, label in zip(train.pixels.numpy(), train.labels.numpy(), strict=True)
+    )
+    equal = sum(count for count in rows.values() if count > 1)
+    if equal:
+        _log.warning(
+            "%s: %d of the %d rows are equal to another one, and epsilon is that of one row: a record that is there several times is "
+            "protected less; leave copies out",
+            train.name,
+            equal,
+            len(train),
         )
 
 

@@ -1,6 +1,7 @@
 """Batches of tensor data sets in one copy: the same as record by record."""
 
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from dptheory.training.engine import (
     make_private_with_epsilon,
 )
 from dptheory.training.engine._random_states import Collating, SeededIndices
-from dptheory.training.engine._records import IndexedTensors, Rows, indexed
+from dptheory.training.engine._records import IndexedTensors, Rows, check_records, indexed
 from dptheory.training.mechanisms import (
     Constant,
     DpSgd,
@@ -183,6 +184,7 @@ def private(records: Dataset) -> None:
 
 
 DOUBLE = data(4)
+RARE = data(40)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +192,13 @@ DOUBLE = data(4)
     [
         Subset(data(40), [0, 1, 2, 1]),
         Subset(data(40), torch.tensor([0, 1, 2, 1])),
-        Subset(Subset(data(40), [0, 1, 1]), [0, 1]),
+        Subset(Subset(data(40), [0, 1, 1]), [1, 2]),
         ConcatDataset([DOUBLE, DOUBLE]),
         ConcatDataset([data(4), Subset(data(40), [0, 0])]),
+        ConcatDataset([RARE, *(Subset(RARE, range(5)) for _ in range(10))]),  # the rare ones, eleven times each
+        ConcatDataset([Subset(RARE, range(30)), Subset(RARE, range(10, 40))]),
+        Subset(ConcatDataset([Subset(RARE, [0, 1, 2]), Subset(RARE, [1, 2, 3])]), [0, 2, 4]),
+        ConcatDataset([ConcatDataset([RARE]), Subset(RARE, [-1])]),
     ],
 )
 def test_a_record_that_is_there_twice_is_refused(twice) -> None:
@@ -200,6 +206,28 @@ def test_a_record_that_is_there_twice_is_refused(twice) -> None:
         private(twice)
     private(Subset(Subset(data(40), range(1, 30)), [3, 1, 2]))
     private(ConcatDataset([data(4), Subset(data(40), [5, 6])]))
+    private(Subset(ConcatDataset([Subset(RARE, [0, 1, 2]), Subset(RARE, [1, 2, 3])]), [0, 2, 5]))
+
+
+class Keyed(Dataset):
+    """Records under words."""
+
+    def __getitem__(self, key: str) -> tuple[torch.Tensor, int]:
+        return torch.zeros(3), 0
+
+
+def test_records_are_told_apart_in_any_nest_and_by_any_key() -> None:
+    words = Keyed()
+    check_records(Subset(words, ["a", "b"]))
+    check_records(ConcatDataset([Subset(words, ["a", "b"]), Subset(Keyed(), ["a"])]))
+    check_records(ConcatDataset([Subset(words, ["a"]), Subset(words, ["c"]), RARE]))
+    for twice in (Subset(words, ["a", "a"]), ConcatDataset([Subset(words, ["a", "b"]), Subset(words, ["c", "b"])])):
+        with refused("data_loader", "1 of its"):
+            check_records(twice)
+    many = data(10**6)
+    before = time.process_time()
+    check_records(ConcatDataset([Subset(many, torch.arange(0, 10**6, 2)), Subset(many, torch.arange(1, 10**6, 2))]))
+    assert time.process_time() - before < 0.5
 
 
 # --- views: Views: an example in several rows has one gradient, the mean over them, which is clipped once

@@ -290,6 +290,20 @@ def test_a_run_that_cannot_be_is_refused(changes: dict[str, Any], start: str) ->
         runs.prepare(config(**changes), CPU)
 
 
+def test_rows_that_are_there_several_times_are_counted_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    def said(*places: int) -> list[str]:
+        np.savez("copies.npz", features=features.numpy()[list(places)], labels=labels.numpy()[list(places)])
+        caplog.clear()
+        runs.prepare(config(data="copies.npz"), CPU)
+        return [record.getMessage() for record in caplog.records if "equal" in record.getMessage()]
+
+    features, labels = own_records("private.npz")
+    labels[1], features[1] = (labels[0] + 1) % 3, features[0]  # another label is another row
+    assert said(*range(120)) == []
+    (line,) = said(*range(120), 7, 7, 7, 9)
+    assert "6 of the 124 rows" in line and "epsilon is that of one row" in line and "\n" not in line
+
+
 def test_a_configuration_is_written_as_it_is_read() -> None:
     one = config()
     assert from_dict(one.as_dict()) == one
