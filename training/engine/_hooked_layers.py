@@ -201,6 +201,7 @@ class HookedLayers:
         self._private.passes.put_back()
         flags = self._flags()
         if flags == self._trained:
+            _guard_statistics(self._private)  # hooks that did not fit the model were put on anew in its first pass
             return False
         check_held(self._private._module, (p for group in self._optimizer.param_groups for p in group["params"]))
         check_layers(self._private._module)
@@ -212,6 +213,7 @@ class HookedLayers:
             batch_first=self._private.batch_first,
             force_functorch=self._private.force_functorch,
         )
+        _guard_statistics(self._private)
         self._trained = flags
         return True
 
@@ -245,15 +247,41 @@ def without_gradient(optimizer: torch.optim.Optimizer) -> None:
                 p.grad = None
 
 
-def refuse_writes(private: nn.Module) -> None:
+def refuse_writes(private: HookedModule) -> None:
     """Have every forward pass in training mode raise a ValueError where it writes to a parameter or buffer, or replaces one.
 
     Running statistics, observers of quantisation and embeddings that renormalise the rows of a batch do so. The error comes
-    before the step: nothing of the batch is released by the optimizer.
+    before the step: nothing of the batch is released by the optimizer. Layers with running statistics refuse to take them
+    themselves too: ``torch.optim.swa_utils.update_bn`` calls the model that is wrapped, or a copy of it.
     """
     writes = _Writes()
     private.register_forward_pre_hook(writes.note)
     private.register_forward_hook(writes.check)
+    _guard_statistics(private)
+
+
+def _guard_statistics(private: HookedModule) -> None:
+    """Have the layers with running statistics refuse to take them, until ``to_standard_module()`` takes the hooks away."""
+    handles = getattr(private, "autograd_grad_sample_hooks", None)
+    if handles is None:
+        return
+    for layer in every_layer(private._module):
+        if (
+            isinstance(layer, _BatchNorm | _InstanceNorm)
+            and _refuse_statistics not in layer._forward_pre_hooks.values()
+        ):
+            handles.append(layer.register_forward_pre_hook(_refuse_statistics))
+
+
+def _refuse_statistics(layer: nn.Module, _: object) -> None:
+    if layer.training and layer.track_running_stats:
+        raise ArgumentError(
+            "module",
+            "take no running statistics while a private run is on",
+            type(layer).__name__,
+            got=f"{type(layer).__name__} in training mode, which keeps the mean of what it is given without noise: call its "
+            "eval(), and leave out swa_utils.update_bn; to_standard_module() ends the run",
+        )
 
 
 class _Held(NamedTuple):

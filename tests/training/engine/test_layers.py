@@ -8,6 +8,7 @@ import torch
 from opacus.layers import DPMultiheadAttention
 from opacus.validators import ModuleValidator
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, update_bn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import make_private
@@ -171,6 +172,30 @@ def test_frozen_layers_that_mix_samples_are_refused_in_training_and_not_in_eval(
         made[0].train()  # the whole model, as loops do it before every pass
         with refused("module"):
             epoch(made)
+
+
+@pytest.mark.parametrize("name", ["BatchNorm1d", "statistics of instances"])
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
+def test_no_pass_of_the_inner_model_or_of_a_copy_takes_running_statistics(mode: str, name: str) -> None:
+    """``update_bn`` moved the running mean by exact statistics of the private records, and epsilon said nothing of it."""
+    net = nn.Sequential(nn.Linear(6, 5), mixing()[name].eval(), nn.Linear(5, 2))
+    made = private(net, grad_sample_mode=mode)
+    epoch(made)
+    x = DATA.tensors[0]
+    for model in (net, AveragedModel(net)):
+        before = {key: one.clone() for key, one in model.state_dict().items() if "running" in key}
+        assert torch.isfinite(model.eval()(x)).all()
+        model.train()
+        with refused("module", "eval()"):
+            model(x)
+        assert before and all(torch.equal(one, model.state_dict()[key]) for key, one in before.items())
+        if name == "BatchNorm1d":
+            with refused("module", "update_bn"):
+                update_bn([x], model)
+    net[1].eval()
+    epoch(made)
+    update_bn([x], made[0].to_standard_module())  # the run is over
+    assert not any(layer._forward_pre_hooks for layer in net.modules())
 
 
 def test_a_layer_that_mixes_samples_cannot_be_unfrozen() -> None:
