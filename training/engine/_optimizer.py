@@ -146,7 +146,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             generator=None,  # whoever holds the one that was given could set it back
         )
         self.mechanism = mechanism
-        self.accountant = accountant
+        self._accountant = accountant
         self.secure = secure
         self.views = _validate.integer("views", views, 1)
         self.nonfinite_samples = 0
@@ -178,6 +178,36 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     @sampler.setter
     def sampler(self, sampler: str) -> None:
         self.accountant.basis["sampler"] = sampler
+
+    @property
+    def accountant(self) -> PrivacyAccountant:
+        """What has been spent; another one is refused, which would count the steps of this run at the sampling rate of its own."""
+        return self._accountant
+
+    @accountant.setter
+    def accountant(self, accountant: object) -> None:
+        raise ArgumentError.about(
+            "accountant",
+            accountant,
+            "accountant must stay the optimizer's own, which counts at its own sampling rate: of several runs on the same records, "
+            "compose optimizer.accountant.composition().parts of each in one dptheory.privacy.Composition",
+        )
+
+    @property
+    def expected_batch_size(self) -> float:
+        """Divisor of a "mean" loss; another one is refused: that of the drawn batch would show how many records there are."""
+        return self._expected_batch_size
+
+    @expected_batch_size.setter
+    def expected_batch_size(self, size: float) -> None:
+        if "_expected_batch_size" in vars(self):  # Opacus's __init__ sets it once
+            raise ArgumentError.about(
+                "expected_batch_size",
+                size,
+                "expected_batch_size must stay what make_private set: a divisor that follows the drawn batch is not covered by "
+                "epsilon; give make_private a constant, or change the learning rate",
+            )
+        self._expected_batch_size = size
 
     # --- what was spent -----------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from torch.ao.quantization import FakeQuantize, MovingAverageMinMaxObserver
 from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
+from dptheory.privacy import Composition
 from dptheory.training import PrivacyEngine as OurEngine
 from dptheory.training import make_private
 from dptheory.training import mechanisms as m
@@ -847,3 +848,27 @@ def test_a_record_moves_the_total_of_many_parts_by_its_own_gradient() -> None:
         return float(optimizer.clipped_total[0])
 
     assert total(1.0) - total(0.0) == pytest.approx(1.0, abs=n * 2.0**-24)
+
+
+def test_each_run_keeps_its_own_accountant() -> None:
+    """Two runs on the same records: that of the first would count the steps of the second at its own sampling rate."""
+    one, two = (
+        sgd.attach(nn.Linear(3, 2), sampling_rate=rate, expected_batch_size=10, noise_multiplier=1.0)[1]
+        for rate in (0.01, 1.0)
+    )
+    own = two.accountant
+    with refused("accountant", "Composition"):
+        two.accountant = one.accountant
+    assert two.accountant is own
+    one.accountant.record(m.StepCost(1.0))
+    own.record(m.StepCost(1.0))
+    parts = [part for each in (one, two) for part in each.accountant.composition().parts]  # what the error says to do
+    assert Composition(parts).epsilon(1e-5).upper > max(each.epsilon(1e-5) for each in (one, two))
+
+
+def test_the_divisor_stays() -> None:
+    """That of the batch at hand would show how many records were drawn."""
+    optimizer = sgd.attach(nn.Linear(3, 2), sampling_rate=0.5, expected_batch_size=10)[1]
+    with refused("expected_batch_size", "make_private"):
+        optimizer.expected_batch_size = 7
+    assert optimizer.expected_batch_size == 10.0
