@@ -277,7 +277,9 @@ class DrySteps:
                 self._give_up(_ZERO)
                 return
             self._passed.append(self._releases)
-            self.says = f"compared before the steps {', '.join(str(done + 1) for done in self._passed)}"
+            most = self._size_later if len(self._passed) > 1 else self._size  # what acts on more of them is not seen
+            steps = ", ".join(str(done + 1) for done in self._passed)
+            self.says = f"compared before the steps {steps}, with at most {most} records"
             self._plan, self._due = [], _later(self._due, self._releases)
             self._whole, self._refused = False, None
 

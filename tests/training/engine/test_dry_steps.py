@@ -14,7 +14,7 @@ from opacus.layers import DPGRU, DPLSTM
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from opacus.validators import ModuleValidator
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, TensorDataset
 
 from dptheory.errors import ArgumentError
 from dptheory.training import check_rows_apart, make_private, make_private_with_epsilon
@@ -279,7 +279,7 @@ def test_what_keeps_records_apart_trains(name: str, mode: str) -> None:
     run = made(build, grad_sample_mode=mode)
     assert one_pass(run, loss) == STEPS + 4
     assert run[1].accountant.steps == STEPS
-    assert run[1].privacy(1e-5).records_apart == "compared before the steps 1"
+    assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
 
 
 ROWS_COME_BACK = {"packed", "packed GRU", "sorted by hand"}
@@ -295,7 +295,7 @@ def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mo
     run = made(build, **options)
     if mode == WHOLE and name in ROWS_COME_BACK:
         assert one_pass(run, loss) == STEPS + 4
-        assert run[1].privacy(1e-5).records_apart == "compared before the steps 1"
+        assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
         return
     by_pass = ("first.weight", "loss") if mode == WHOLE else ()
     is_refused(run, loss, "records", *by_pass, where=where, part=part)
@@ -411,9 +411,20 @@ def test_two_more_dry_steps_come_after_ten_releases(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO, "dptheory.training"):
         assert [one_pass(run, on_x(F.cross_entropy)) for _ in range(4)] == [STEPS + 4, STEPS, STEPS + 2, STEPS]
     assert run[1].accountant.steps == 4 * STEPS
-    assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, 11"
+    assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, 11, with at most 12 records"
     (line,) = [record.getMessage() for record in caplog.records if record.name == "dptheory.training"]
     assert "scheduler" in line and "probe=False" in line
+
+
+def test_the_report_says_of_how_many_records_larger_batches_are_not_compared() -> None:
+    """A loop that keeps the 64 hardest of a batch of 256 passed every comparison, and the report said nothing of the 64."""
+    run = made(mlp, data=ConcatDataset([Records() for _ in range(3)]), batch_size=3 * N // 2)
+    said = []
+    for _ in range(6):
+        one_pass(run, on_x(F.cross_entropy))
+        said.append(run[1].privacy(1e-5).records_apart)
+    assert said[0] == "compared before the steps 1, with at most 16 records"
+    assert said[5] == "compared before the steps 1, 11, with at most 64 records"
 
 
 def hardest(scores: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
