@@ -22,7 +22,7 @@ _STEP = (
 )
 _SMALL = 1e-3  # below t = _SMALL / max X the series of E[e^(-tX)] to second order is exact to 1e-13
 _CUT = 40.0  # e^-40 is nothing
-_MOST_DIFFERENT, _CELLS, _JOINED = 2000, (700, 2800), 1e-9
+_MOST_DIFFERENT, _CELLS, _JOINED = 2000, (700, 2800, 11_200), 1e-8
 """Of more different values near ones are joined, to bounds that differ by so much of the mean at most."""
 _NARROW = 1e-290  # beside the largest number: a smaller one would let t overflow
 

@@ -262,6 +262,15 @@ def test_gaussian_matrix() -> None:
 NAN, INF = math.nan, math.inf
 
 
+def test_near_ones_of_a_million_normal_entries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute where all are told apart, which gave the number below."""
+    entries, levels = np.random.default_rng(0).standard_normal(10**6), []
+    whole = _subset_sums._of_levels
+    monkeypatch.setattr(_subset_sums, "_of_levels", lambda *given: levels.append(given[0].levels.size) or whole(*given))
+    found = expected_error(entries, drop_rate=0.999, noise_std=1.0).value
+    assert found == pytest.approx(0.0010006577554956017, rel=1e-8) and max(levels) < 20_000
+
+
 @pytest.mark.parametrize("vector", [[1.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 0.0], [1.0, 2.0, 0.0, 3.0] * 2500])
 @pytest.mark.parametrize("prior_std", [1.0, 0.01])
 def test_all_errors_of_one_gradient(vector: list[float], prior_std: float) -> None:
