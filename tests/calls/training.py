@@ -21,6 +21,7 @@ from dptheory.training.engine import (
     PrivacyAccountant,
     PrivacyEngine,
     SecureBatches,
+    attach,
 )
 from dptheory.training.measure import MeasureSettings
 from dptheory.training.runs import DpSgdSettings, OptimizerConfig
@@ -55,6 +56,15 @@ def _wrapped() -> Any:
     return make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=_loader(), mechanism=m.DpSgd(),
         noise_multiplier=1.0, max_grad_norm=1.0,
+    )[1]  # fmt: skip
+
+
+def _attached() -> Any:
+    """The optimizer of a caller who draws the batches."""
+    model = _model()
+    return attach(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), mechanism=m.DpSgd(), sampling_rate=0.1,
+        expected_batch_size=4, noise_multiplier=1.0, max_grad_norm=1.0,
     )[1]  # fmt: skip
 
 
@@ -210,7 +220,7 @@ CALLS: Calls = {
     ],
     "dptheory.training.engine.MechanismOptimizer.epsilon": [dear(self=_wrapped(), delta=1e-5)],
     "dptheory.training.engine.MechanismOptimizer.privacy": [dear(self=_wrapped(), delta=1e-5)],
-    "dptheory.training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_wrapped), size=3)],
+    "dptheory.training.engine.MechanismOptimizer.begin_batch": [dear(self=Fresh(_attached), size=3)],
     "dptheory.training.engine.PoissonBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1, seed=0)],
     "dptheory.training.engine.PoissonBatches.batch": [call(self=PoissonBatches(train_size=100, sampling_rate=0.1, seed=0), **_BATCH)],
     "dptheory.training.engine.SecureBatches": [used(lambda one: one.batch(0), train_size=100, sampling_rate=0.1)],

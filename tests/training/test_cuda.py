@@ -111,7 +111,7 @@ def test_a_state_that_was_saved_goes_on(tmp_path: Path) -> None:
 
     def one_more(model: nn.Module, made: tuple) -> torch.Tensor:
         private, optimizer, _ = made
-        optimizer.begin_batch(32)
+        optimizer.loader_drew(32)
         optimizer.zero_grad()
         F.cross_entropy(private(pixels.to(CUDA)), labels.to(CUDA)).backward()
         optimizer.step()

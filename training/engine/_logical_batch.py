@@ -53,16 +53,38 @@ class LogicalBatch:
         self._left_out: list[int] = []
 
     def begin(self, size: int | None) -> None:
-        """A batch was drawn, and its first part comes next."""
-        self.drop()
+        """A batch was drawn, and its first part comes next.
+
+        Raises:
+            ValueError: the loader draws the batches, and none of that size waits for its step.
+        """
         size = None if size is None else _validate.integer("size", size, 0)
-        trial = self.dry_is_next  # what the loader has handed out to release nothing stays so, whoever begins it
+        if (
+            self.from_loader
+        ):  # no batch but the loader's: a second step on one, which epsilon does not count, would look like a first
+            self._check_waits(size)
+            self.drop()
+            return
+        self.drop()
         self._begun = True
-        self.from_loader = self._drawn_ahead = False
         self._drawn.clear()
-        self._sizes_known = size is not None or trial is not None
-        if trial is not None or size is not None:
-            self._drawn.append(_Drawn(len(trial.indices) if size is None and trial is not None else size or 0, trial))
+        self._sizes_known = size is not None
+        if size is not None:
+            self._drawn.append(_Drawn(size))
+
+    def _check_waits(self, size: int | None) -> None:
+        if not self._drawn:
+            raise ArgumentError.about(
+                "batch",
+                size,
+                "begin_batch() makes no batch where the loader of make_private draws them: each is for one step, and none was drawn "
+                "since the last one; leave begin_batch() out (who draws batches apart from the loader uses attach)",
+            )
+        sizes = sorted({one.size for one in self._drawn})
+        if size is not None and size not in sizes:
+            raise ArgumentError(
+                "size", "be that of a batch that the loader drew, " + " or ".join(map(str, sizes)), size
+            )
 
     def begin_pass(self, drawn_ahead: bool) -> None:
         """A loader begins anew: what it drew before is not to come any more."""
@@ -112,7 +134,10 @@ class LogicalBatch:
             raise ArgumentError.about(
                 "do_skip",
                 True,
-                "signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch",
+                "signal_skip_step(do_skip=True) needs a batch: none was drawn since the last step; hand BatchMemoryManager the "
+                "loader that make_private returned"
+                if self.from_loader
+                else "signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch",
             )
         while len(self._drawn) > 1:  # a batch in parts comes alone: the loop has left out the earlier ones
             self.trials_lost |= self._drawn.popleft().trial is not None
@@ -130,7 +155,8 @@ class LogicalBatch:
                 "do_skip",
                 None,
                 "step() was called again on a batch in parts: every part needs its own signal_skip_step(), which the loader "
-                "gives with the next part; to leave the batch out, go on with the next one (begin_batch())",
+                "gives with the next part; to leave the batch out, go on with the next one"
+                + ("" if self.from_loader else " (begin_batch())"),
             )
         if not self._sizes_known:
             return

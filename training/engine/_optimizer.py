@@ -246,11 +246,14 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     # --- batches and their parts --------------------------------------------------------------------------------------
 
     def begin_batch(self, size: int | None = None) -> None:
-        """Say that a batch was drawn, whose first part comes next; what an earlier one has left is dropped.
+        """Say that a batch was drawn, whose first part comes next; what an earlier one has left is dropped. For :func:`attach`.
 
         Args:
             size: number of its examples, >= 0. Where it is given, a step that sees another number of rows of gradients is
                 refused, and so is a second step on the same batch.
+
+        Raises:
+            ValueError: the loader of ``make_private`` draws the batches, each for one step, and none of that size waits for its own.
         """
         self._batch.begin(size)
         self._forget_passes()

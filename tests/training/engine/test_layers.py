@@ -111,7 +111,7 @@ def test_the_gradients_of_an_unfrozen_layer_are_those_of_a_layer_that_always_was
         model[0].requires_grad_(not late)
         wrapped, optimizer, _ = private(model)
         model[0].requires_grad_(True)
-        optimizer.begin_batch(7)
+        optimizer.loader_drew(7)
         nn.functional.cross_entropy(wrapped(features), labels).backward()
         found.append([p.grad_sample for p in model.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
@@ -122,7 +122,7 @@ def test_a_layer_frozen_between_backward_and_step_does_not_take_the_bare_gradien
     model = network()
     wrapped, optimizer, _ = private(model, noise_multiplier=0.0, max_grad_norm=1e-9)
     before = model[0].weight.detach().clone()
-    optimizer.begin_batch(40)
+    optimizer.loader_drew(40)
     nn.functional.cross_entropy(wrapped(DATA.tensors[0]), DATA.tensors[1]).backward()
     assert model[0].weight.grad.abs().max() > 1e-3
     model[0].requires_grad_(False)
@@ -133,7 +133,7 @@ def test_a_layer_frozen_between_backward_and_step_does_not_take_the_bare_gradien
 def test_parts_of_a_batch_have_the_same_trained_parameters() -> None:
     model = network()
     wrapped, optimizer, _ = private(model)
-    optimizer.begin_batch(8)
+    optimizer.loader_drew(8)
     for freeze in (False, True):
         optimizer.signal_skip_step(not freeze)
         model[0].requires_grad_(not freeze)

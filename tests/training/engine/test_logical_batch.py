@@ -239,7 +239,7 @@ def test_two_forward_passes_in_one_backward_are_refused() -> None:
     loop = Loop()
     (drawn,) = next(iter(loop.batches))
     drawn = drawn[: len(drawn) // 2 * 2]
-    loop.optimizer.begin_batch(len(drawn))
+    loop.optimizer.loader_drew(len(drawn))
     loop.optimizer.zero_grad()
     first, second = drawn.chunk(2)
     ((loop.private(first).mean() + loop.private(second).mean()) / 2).backward()
@@ -258,6 +258,37 @@ def test_one_batch_makes_one_step() -> None:
     for rows in ahead:
         loop.step(rows)
     assert len(loop.mechanism.totals) == 3
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_no_batch_is_begun_that_the_loader_did_not_draw(workers: int) -> None:
+    """Several steps on one batch, each begun anew: one release with the noise of all of them, at the price of steps apart."""
+    loop = Loop(workers=workers)
+    batches = list(loop.batches) if workers else iter(loop.batches)
+    for (rows,) in itertools.islice(batches, 2):
+        loop.optimizer.begin_batch()  # of what was drawn: it changes nothing
+        loop.optimizer.begin_batch(len(rows))
+        with refused("size", len(rows)):
+            loop.optimizer.begin_batch(N + 1)
+        loop.step(rows)
+    for size in (None, len(rows)):
+        with refused("batch", "begin_batch()", "attach"):
+            loop.optimizer.begin_batch(size)
+        with refused("batch"):
+            loop.step(rows)
+    assert loop.optimizer.accountant.steps == len(loop.mechanism.totals) == 2
+
+
+def test_a_batch_in_parts_may_begin_again() -> None:
+    """What it has left is dropped, and each example is in its step once."""
+    loop = Loop()
+    parts = loop.parts()
+    loop.step(next(parts)[0])
+    loop.optimizer.begin_batch()
+    with refused("per-sample gradients"):
+        for (rows,) in parts:
+            loop.step(rows)
+    assert not loop.mechanism.totals
 
 
 @pytest.mark.parametrize("in_parts", [False, True])

@@ -239,7 +239,7 @@ def test_a_secure_mask_is_drawn_after_the_gradients_of_the_batch(monkeypatch: py
 
     monkeypatch.setattr(_random_sparsification, "draw_mask", draw_mask)
     for step in range(1, 4):
-        optimizer.begin_batch(len(labels))
+        optimizer.loader_drew(len(labels))
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(features), labels).backward()
         assert len(drawn) == step - 1
@@ -571,7 +571,7 @@ def test_gradients_are_zero_after_zero_grad_or_none_where_asked() -> None:
 
 def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None:
     """The next backward pass would add to what it left at the parameters; its own may not come any more."""
-    model, optimizer, _ = private()
+    model, optimizer = sgd.attach(nn.Linear(FEATURES, 2), sampling_rate=0.5, expected_batch_size=2)
     late = model(torch.ones(3, FEATURES))
     model._module.weight.grad_sample = torch.ones(3, 2, FEATURES)  # as a pass leaves it that fails on the way back
     optimizer.begin_batch(2)
@@ -588,7 +588,7 @@ def test_a_signal_says_that_parts_follow() -> None:
     optimizer = private()[1]
     with refused("do_skip", True):
         optimizer.signal_skip_step()
-    optimizer.begin_batch(3)
+    optimizer.loader_drew(3)
     optimizer.signal_skip_step()
 
 

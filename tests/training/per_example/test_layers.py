@@ -133,7 +133,7 @@ def test_gradients_are_those_of_the_batch_at_hand(mode: str) -> None:
     model = nn.Linear(6, 3)
     private, optimizer, _ = t.private_loop(model, (t.X, t.Y), grad_sample_mode=mode, loss_reduction="sum")
     for x in (t.X, t.X.flip(0), t.X[:3]):
-        optimizer.begin_batch(len(x))
+        optimizer.loader_drew(len(x))
         optimizer.zero_grad()
         (private(x) * torch.arange(1, 4)).sum().backward()
         wanted = torch.arange(1.0, 4)[:, None] * x[:, None]
@@ -167,7 +167,7 @@ def of_two(mode: str = "factors", **options: object):
 
 
 def backward(private: nn.Module, optimizer, x: torch.Tensor = t.X) -> None:
-    optimizer.begin_batch(len(x))
+    optimizer.loader_drew(len(x))
     optimizer.zero_grad()
     F.cross_entropy(private(x), t.Y).backward()
 
@@ -200,7 +200,7 @@ def test_what_factors_rest_on_must_stay_until_the_step(what: str) -> None:
     """The next batch in the same memory would be released with this one's."""
     _, private, optimizer = of_two(loss_reduction="sum")
     x = t.X.clone()
-    optimizer.begin_batch(t.N)
+    optimizer.loader_drew(t.N)
     optimizer.zero_grad()
     gradient = torch.ones(t.N, 3)
     private(x).backward(gradient)
@@ -216,7 +216,7 @@ def test_what_factors_rest_on_must_stay_until_the_step(what: str) -> None:
 def test_an_interrupt_freezes_no_weight(monkeypatch: pytest.MonkeyPatch, recorded: bool) -> None:
     """Ctrl-C in a notebook within a layer, and on with the next cell."""
     model, private, optimizer = of_two()
-    optimizer.begin_batch(t.N)
+    optimizer.loader_drew(t.N)
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -507,7 +507,7 @@ def test_nothing_of_it_stays() -> None:
         model = nn.Sequential(t.Linear(6, 8), nn.Dropout(0.5), t.Linear(8, 3))
         private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
         private._tried = not tries
-        optimizer.begin_batch(len(t.X))
+        optimizer.loader_drew(len(t.X))
         for p in model.parameters():
             p.grad = torch.ones_like(p)
         loss = F.cross_entropy(private(t.X), t.Y)
@@ -550,7 +550,7 @@ def test_of_an_empty_batch_nothing_is_tried_and_the_next_one_is() -> None:
     torch.manual_seed(0)
     private, optimizer, _ = t.private_loop(build(), (t.FRAMES, t.Y))
     for rows in (0, 8, 0, 1):
-        optimizer.begin_batch(rows)
+        optimizer.loader_drew(rows)
         optimizer.zero_grad()
         loss(private, t.FRAMES[:rows], t.Y[:rows]).backward()
         assert private._tried == (rows > 0) or rows == 0
