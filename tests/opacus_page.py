@@ -523,10 +523,21 @@ leaves no trace that an engine could find. Each of these makes a reported epsilo
 
 - **What the probe did not happen to draw.** Before the first release the loop is handed one batch four times, twice with other
   records replaced, and at steps 10, 100 and 1000 twice, once with other records; the gradients of the others may not move. A few
-  replacements are tried: a rule that wakes up at step 500, or for one record in a thousand, is missed, and with `probe=False`
-  nothing is tried.
+  replacements are tried, in at most 64 records: a rule that wakes up at step 500, for one record in a thousand, or in larger
+  batches is missed, and with `probe=False` nothing is tried.
   *Instead*: write the loss as a mean over the records of what each record gives alone, and run
   `dptheory.training.check_rows_apart(model, batch, loss)` on the batches that you fear.
+- **Items that read other records.** A `__getitem__` that does (siamese pairs, mixup, mosaic) makes a record count several times,
+  and no comparison can see it.
+  *Instead*: pair and mix within one record's own views, or with public records.
+- **State of private batches that the loop keeps.** What is refreshed now and then (memory banks, centres with an optimizer of
+  their own) carries records into later gradients, and the comparison does not see it.
+  *Instead*: keep nothing of a batch beyond its step, or make it of public records.
+- **One seed for two data sets.** Two runs with one seed on neighbouring data sets have no noise in their difference.
+  *Instead*: pass no generator, or take another seed for each data set.
+- **A second run of one model.** A report is of one run: a model that went through `to_standard_module()` and `make_private` anew
+  has both epsilons and both deltas to add.
+  *Instead*: train in one run, or account for the steps of both in one `dptheory.privacy.Composition`.
 - **Rates and stopping driven by unnoised losses.** `ReduceLROnPlateau`, early stopping and "restart where the loss is NaN" read
   the training loss, which has no noise, and what they decide shows in the weights.
   *Instead*: fix schedule and number of steps beforehand, or decide by public data.
