@@ -187,6 +187,13 @@ class HookedLayers:
         self._parameters = list(private._module.parameters())
         self._trained = self._flags()
 
+    @property
+    def private(self) -> bool:
+        """Whether the model still is: until ``to_standard_module()`` takes its hooks off, or a call that fails puts it back."""
+        name = "autograd_grad_sample_hooks"
+        held = vars(self._private).get(name)  # of the wrapper itself, which hands on what its model has
+        return held is not None and vars(self._private._module).get(name) is held
+
     def follow(self) -> bool:
         """Put the hooks on anew where ``requires_grad`` has changed.
 

@@ -1,7 +1,9 @@
 """The Opacus optimizer that runs a mechanism at its two hook points."""
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -169,6 +171,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         self._not_probed = CALLERS
         self._batches = batches
         self._counted = self._stepped = 0  # epochs and batches of these
+        self._makes_step = False
 
     @property
     def sampler(self) -> str:
@@ -297,6 +300,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def track(self, private: HookedModule) -> None:
         """Learn whose layers hold what belongs to a batch; ``make_private`` calls it once."""
         self._layers = HookedLayers(private, self)
+        self.original_optimizer.register_step_pre_hook(partial(_refuse_bare_step, weakref.ref(self)))
         private.passes.looked_at = self._sums.wants
         private.register_forward_pre_hook(ForwardPass(self._before_forward), with_kwargs=True)
 
@@ -429,7 +433,11 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         """One physical batch; an update where it completes a step. Returns what the closure does, as torch's optimizers."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        result: float | None = super().step()
+        self._makes_step = True
+        try:
+            result: float | None = super().step()
+        finally:
+            self._makes_step = False
         if not self._is_last_step_skipped:
             self.nonfinite_samples += self._nonfinite
             self.mechanism.end_step(self._released, self.noise_multiplier * self._clip)
@@ -525,6 +533,29 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         # no noise comes back, but in a simulation that has made no step: two releases with one noise would show the data
         if self.accountant.own_steps == 0:
             self.noise_stream.load(state_dict["generator"])
+
+
+# --- The optimizer that was wrapped: its own step() would take the gradients that backward() left, without clip and noise, and no
+# accountant would count it
+
+
+def _refuse_bare_step(optimizer: "weakref.ref[MechanismOptimizer]", *_: object) -> None:
+    """See that a step of the wrapped optimizer is one that its private optimizer makes, as long as the model is private.
+
+    Raises:
+        ValueError: it is not.
+    """
+    wrapped = (
+        optimizer()
+    )  # a reference that does not hold it: torch's optimizer would keep the private one, and this one that
+    if wrapped is not None and wrapped._layers is not None and wrapped._layers.private and not wrapped._makes_step:
+        raise ArgumentError.about(
+            "optimizer",
+            None,
+            "step() must be that of the optimizer that make_private returned, got one of the optimizer that it was given, which takes "
+            "gradients without clip and noise; call to_standard_module() first where the private run is over and no private record "
+            "comes again",
+        )
 
 
 # --- Norms, clipped sums and projections in full precision, whatever the loop has set for its own products

@@ -872,3 +872,102 @@ def test_the_divisor_stays() -> None:
     with refused("expected_batch_size", "make_private"):
         optimizer.expected_batch_size = 7
     assert optimizer.expected_batch_size == 10.0
+
+
+# --- The optimizer that was given: its own step() would take the gradients that backward() left ---
+
+
+def given_one(**options):
+    model = nn.Linear(3, 2)
+    sgd_given = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return model, sgd_given, again_private(model, sgd_given, **options)
+
+
+def again_private(model: nn.Module, optimizer: torch.optim.Optimizer, make=attach, **options):
+    given = {"noise_multiplier": 1.0, "sampling_rate": 0.5, "expected_batch_size": 4} | options
+    return make(module=model, optimizer=optimizer, max_grad_norm=1.0, **{"mechanism": DpSgd(), **given})
+
+
+def backward_of_four(private: nn.Module, optimizer: MechanismOptimizer) -> None:
+    optimizer.begin_batch(4)
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(private(torch.randn(4, 3)), torch.arange(4) % 2).backward()
+
+
+def test_the_optimizer_that_was_given_makes_no_step_of_its_own() -> None:
+    """Neither with a closure, nor under a scheduler, nor with a state of its own; and the private one goes on as before."""
+    for mode in ("factors", "hooks", "functorch", "whole network"):
+        model, bare, (private, optimizer) = given_one(grad_sample_mode=mode)
+        schedulers = [torch.optim.lr_scheduler.StepLR(one, 1) for one in (bare, optimizer)]  # which wrap step()
+        backward_of_four(private, optimizer)
+        bare.load_state_dict(bare.state_dict())
+        before = flat(model)
+        for step in (bare.step, lambda bare=bare: bare.step(lambda: 0.0)):
+            with refused("optimizer", "make_private", "to_standard_module()"):
+                step()
+        assert np.array_equal(flat(model), before) and not bare.state and optimizer.accountant.steps == 0
+        optimizer.step()
+        assert not np.array_equal(flat(model), before) and optimizer.accountant.steps == 1
+        optimizer.load_state_dict(optimizer.state_dict())
+        with refused("optimizer"):
+            bare.step()
+        for scheduler in schedulers:
+            scheduler.step()
+
+
+def test_a_step_that_fails_leaves_no_way_open() -> None:
+    _, bare, (_, optimizer) = given_one()
+    with refused("weight"):
+        optimizer.step()  # without a backward pass
+    with refused("optimizer"):
+        bare.step()
+
+
+def test_the_optimizer_that_was_given_is_the_users_own_where_the_private_run_is_over() -> None:
+    """And in a second run, private again, it is not; neither does the first one's stand in the way."""
+    model, bare, (private, optimizer) = given_one()
+    for _ in range(2):
+        backward_of_four(private, optimizer)
+        optimizer.step()
+        with refused("optimizer"):
+            bare.step()
+        assert private.to_standard_module() is model
+        before = flat(model)
+        nn.functional.cross_entropy(model(torch.randn(4, 3)), torch.arange(4) % 2).backward()
+        bare.step()
+        assert not np.array_equal(flat(model), before)
+        private, optimizer = again_private(model, bare)
+
+
+def test_a_call_that_fails_leaves_the_given_optimizer_as_it_was() -> None:
+    class Failing(DpSgd):
+        def belong(self, private: nn.Module) -> None:
+            raise ValueError("failed")
+
+    model = nn.Linear(3, 2)
+    bare = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="failed"):
+        again_private(model, bare, mechanism=Failing())
+    model(torch.randn(4, 3)).sum().backward()
+    bare.step()
+    private, optimizer = again_private(model, bare)
+    backward_of_four(private, optimizer)
+    optimizer.step()
+    with refused("optimizer"):
+        bare.step()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_the_given_optimizer_can_be_copied_and_pickled(copied) -> None:
+    """With copies of the parameters, which are nobody's private ones."""
+    _, bare, (private, optimizer) = given_one()
+    backward_of_four(private, optimizer)
+    optimizer.step()
+    optimizer.zero_grad()
+    other = copied(bare)
+    for group in other.param_groups:
+        for p in group["params"]:
+            p.grad = torch.ones_like(p)
+    other.step()
+    with refused("optimizer"):
+        bare.step()
