@@ -38,6 +38,7 @@ class LogicalBatch:
         rows: rows of gradients added so far.
         from_loader: the loader of ``make_private`` draws the batches, so that signals come as a part is handed out.
         trials_lost: dry batches have been left out of which no step was made.
+        without_step: number of batches of the run of which no step was made, though later ones were drawn or stepped.
     """
 
     def __init__(self, *, views: int = 1) -> None:
@@ -46,6 +47,7 @@ class LogicalBatch:
         self.rows = 0
         self.from_loader = False
         self.trials_lost = False
+        self.without_step = 0
         self._begun = False
         self._more_follow: bool | None = None
         self._drawn: deque[_Drawn] = deque()
@@ -90,6 +92,7 @@ class LogicalBatch:
         """A loader begins anew: what it drew before is not to come any more."""
         self._begun = False
         self.from_loader = True
+        self.without_step += sum(one.trial is None for one in self._drawn)
         self._drawn.clear()
         self._left_out = []
         self._sizes_known, self._drawn_ahead = True, drawn_ahead
@@ -140,7 +143,8 @@ class LogicalBatch:
                 else "signal_skip_step(do_skip=True) needs begin_batch() before the first part of every batch",
             )
         while len(self._drawn) > 1:  # a batch in parts comes alone: the loop has left out the earlier ones
-            self.trials_lost |= self._drawn.popleft().trial is not None
+            dry = self._drawn.popleft().trial is not None
+            self.trials_lost, self.without_step = self.trials_lost or dry, self.without_step + (not dry)
         self._more_follow = more_follow
 
     def check(self, rows: int) -> None:
@@ -209,7 +213,9 @@ class LogicalBatch:
             one = self._drawn.popleft()
             if _is_of(self.rows, one.size):
                 return False, one.trial
-            if one.trial is not None:  # the loop has left that batch out
+            if one.trial is None:  # the loop has left that batch out
+                self.without_step += 1
+            else:
                 self.trials_lost = True
                 self._left_out.append(one.size)
         return False, None

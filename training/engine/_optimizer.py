@@ -240,6 +240,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             public=(*_HYPERPARAMETERS, *known, *self.mechanism.public),
             releases=self.accountant.releases,
             records_apart=self._not_probed if self._dry is None else self._dry.says,
+            batches_left_out=self._batch.without_step,
         )
 
     def statement(self, delta: float, *, seeds: tuple[str, ...] = ()) -> PrivacyStatement:

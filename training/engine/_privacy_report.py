@@ -46,6 +46,7 @@ class PrivacyReport:
         public: what the guarantee takes to be known to everybody.
         releases: of the same records besides the steps, as statistics of private records: epsilon counts them.
         records_apart: whether dry steps saw that no record changes the gradient of another one, or "not probed" and why.
+        batches_left_out: drawn in this process by the loader, without a step before a later one's, or before the next pass.
 
     Example: before its first step an optimizer has spent nothing, and says what will be protected.
         >>> import torch
@@ -73,6 +74,7 @@ class PrivacyReport:
     public: tuple[str, ...]
     releases: tuple[Step, ...] = ()
     records_apart: str = "not probed"
+    batches_left_out: int = 0
 
     def lines(self) -> list[str]:
         """The report in plain English, one sentence per line; epsilon is rounded up."""
@@ -90,6 +92,12 @@ class PrivacyReport:
             f"{one.noise_multiplier:.6g}, sampling rate {one.sampling_rate:g}."
             for one in self.releases
         ]
+        # Noise is due for every batch: a loop that leaves out the empty ones shows by its steps how many records there are.
+        said = (
+            f"Batches drawn without a step: {self.batches_left_out}. Epsilon does not hold where they were left out for what is in "
+            "them, as empty ones are."
+        )
+        left_out = [said] if self.batches_left_out else []
         return [
             f"epsilon = {rounded_up(self.epsilon, 6)} at delta = {self.delta:g} after {self.steps} steps.",
             *counted,
@@ -98,6 +106,7 @@ class PrivacyReport:
             source,
             f"Public: {', '.join(self.public)}.",
             f"Records apart, as epsilon needs them: {self.records_apart}.",
+            *left_out,
         ]
 
     def __str__(self) -> str:

@@ -187,6 +187,26 @@ def test_empty_batches_that_the_loop_leaves_out_do_not_shift_the_signals() -> No
     assert [np.flatnonzero(t).tolist() for t in loop.mechanism.totals] == [list(range(10)), list(range(5, 15))]
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_the_report_says_how_many_batches_had_no_step(in_parts: bool) -> None:
+    """Those before a later step, and at the end of a pass; no dry ones."""
+    loop = Loop(probe=True)
+    law = itertools.cycle([[], list(range(10)), [], [], list(range(5, 15)), []])
+    loop.batches.batch_sampler._batches = type("Fixed", (), {"batch": lambda *_: torch.tensor(next(law))})()
+    loop.batches.batch_sampler.steps = 6
+    for told in (3, 7):
+        for (rows,) in loop.parts() if in_parts else loop.batches:
+            if len(rows):
+                loop.step(rows)
+        report = loop.optimizer.privacy(1e-5)
+        assert report.batches_left_out == told and f"without a step: {told}." in report.lines()[-1]
+    whole = Loop(probe=True)
+    for (rows,) in whole.batches:
+        whole.step(rows)
+    report = whole.optimizer.privacy(1e-5)
+    assert report.batches_left_out == 0 and "without a step" not in str(report)
+
+
 def test_a_release_that_fails_counts_and_leaves_the_batch_out() -> None:
     loop = Loop()
     release = loop.mechanism.release
