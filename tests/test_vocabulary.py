@@ -1,7 +1,10 @@
-"""Every public argument, field of a result and option is in proofs/glossary.md, and positional only as the glossary fixes."""
+"""Every public argument, field of a result and option is in proofs/glossary.md, and positional only as the glossary fixes; and
+who comes from 0.2.0 finds each of its public names."""
 
 import dataclasses
+import importlib.util
 import inspect
+import json
 import re
 import tomllib
 import types
@@ -254,3 +257,40 @@ def test_two_numbers_in_the_wrong_order_are_an_error() -> None:
     assert least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=2000) == pytest.approx(
         1.4525, abs=2e-3
     )
+
+
+# --- Names of 0.2.0 stand where they did, or on the page that says what took their place
+
+NAMES: dict[str, list[str]] = json.loads((Path(__file__).parent / "names_of_0_2.json").read_text(encoding="utf-8"))
+"""The ``__all__`` of every package of 0.2.0, ``training`` under its new name."""
+MOVED = [
+    [cell.strip() for cell in line.split("|")[1:-1]]
+    for line in (Path(__file__).parents[1] / "proofs" / "guides" / "from_0_2.md")
+    .read_text(encoding="utf-8")
+    .splitlines()
+    if line.startswith("| `dptheory.")
+]
+
+
+def _has(package: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(package), name)
+    except ModuleNotFoundError:
+        return False
+
+
+def test_every_name_that_is_gone_stands_on_the_page_and_no_other() -> None:
+    gone = {(package, name) for package, names in NAMES.items() for name in names if not _has(package, name)}
+    listed = {(row[0].strip("`"), name) for row in MOVED for name in re.findall(r"`(\w+)`", row[1])}
+    assert listed == gone
+
+
+def test_what_took_their_place_is_there() -> None:
+    for package, names, successor in MOVED:
+        for name in re.findall(r"`(\w+)`", names):
+            if successor.startswith("the same name in"):
+                assert _has(successor.split("`")[1], name), (name, successor)
+        for path in re.findall(r"`(dptheory\.[\w.]+\.\w+)`", successor):
+            assert _has(*path.rsplit(".", 1)) or importlib.util.find_spec(path), path
+        for name in re.findall(r"`(\w+)`", successor):
+            assert _has(package.strip("`"), name), name
