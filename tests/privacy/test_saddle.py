@@ -971,6 +971,29 @@ def test_where_rare_steps_have_no_lattice_lines_are_asked() -> None:
     assert 0.0 < found.upper - found.lower <= 1e-9 * found.upper
 
 
+@pytest.mark.parametrize(
+    ("noise", "rate", "count", "direction", "epsilon"),
+    [
+        (2.9, 5e-6, 150_000, "remove", 0.0033387787467305317),  # the lower end was 4,600 times the truth
+        (2.9, 1e-6, 300_000, "remove", 0.00037773969483114903),
+        (2.0, 1e-6, 300_000, "add", 0.0013693063937629153),
+    ],
+)
+def test_where_the_lattice_is_wider_than_the_losses_rare_steps_stay_below(
+    noise: float, rate: float, count: int, direction: Direction, epsilon: float
+) -> None:
+    """A chord to 0 stood above the divergence, which a tangent below 0 shows."""
+    steps = one(noise, rate, count)
+    line = _brackets.SaddleLine().delta(steps, direction, epsilon)
+    found = RareSteps().delta(steps, direction, epsilon)
+    assert line.upper - line.lower <= 1e-6 * line.upper
+    assert found.lower <= line.upper and line.lower <= found.upper
+
+
+def test_rare_steps_of_epsilons_without_an_exponential() -> None:
+    assert RareSteps().epsilon(one(0.05, 0.4, 2), "remove", 1e-30) == (0.0, math.inf, False)
+
+
 def test_many_kinds_of_rare_steps_need_no_smoothed_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took half a minute of the line, for nothing, and seconds of a wide lattice."""
     monkeypatch.delattr(_many_kinds.ManyKinds, "epsilon")

@@ -162,6 +162,7 @@ _TURNS = 16
 _USEFUL, _NOTHING = 1e-3, 1e-40
 """Relative width at which no other method is asked, unless a narrower one is wanted; and a delta that nobody asks for."""
 _WIDER, _TIMES = 3.0, 16
+_FARTHEST_EPSILON = 600.0
 """By what, and how often at most, the largest of the gains that are one label is multiplied, until the label has enough of Q."""
 _LEAST_MASS = 1e-280
 """What is less likely is left out from below: it has no relative precision."""
@@ -271,6 +272,8 @@ class _Gains:
         self.range = (0.0, farthest) if self._removed else (farthest, self._drift)
         if not top > 0.0:
             raise Unresolved("an epsilon beyond the largest loss")
+        if farthest > _FARTHEST_EPSILON:
+            raise Unresolved("an epsilon whose exponential is no number")
         self._laws = tuple(_gain_cells(step, top, max(cells // len(steps), cells // _SHARED)) for step in steps)
         self._decided = _Decided.by(steps, top) if self._removed else _Decided(0.0, 0.0)
 
@@ -393,12 +396,18 @@ def _places(excess: Array, spacing: float) -> Array:
 
 
 def _smaller(excess: Array, q: Array, places: Array) -> Array | None:
-    """Probabilities by Q of a pair with ratios at the places and no larger divergence; None where the first label has too little."""
+    """Probabilities by Q of a pair with ratios at the places and no larger divergence.
+
+    None where the first label has too little, or the second place is too far from it.
+    """
     most, first = _below_divergence(excess, q, places)
     lowered = most * (1 - _LOWERED)
     lowered[0] = first
-    # a chord from a value that is not lowered is to be below the tangent there
-    lowered[1] = min(lowered[1], max(0.0, first - float(q[1:].sum()) * (places[1] - places[0])))
+    # A chord from a value that is not lowered is to be below the tangent there; to 0 it would not be where the tangent ends below.
+    tangent = first - float(q[1:].sum()) * (places[1] - places[0])
+    if not tangent >= 0.0:
+        return None
+    lowered[1] = min(lowered[1], tangent)
     corners = convex_corners(places, lowered)
     slopes = np.append(np.diff(lowered[corners]) / np.diff(places[corners]), 0.0)
     rest = float(q.sum()) + float(slopes[0])
@@ -408,7 +417,7 @@ def _smaller(excess: Array, q: Array, places: Array) -> Array | None:
     masses[corners] = np.maximum(np.append(rest, np.diff(slopes)), 0.0)  # below 0 by rounding alone
     found = _mean_excess(places, masses)
     holds = found[0] <= first * (1 + _RELATIVE) and bool((found[1:] <= most[1:] * (1 - _LOWERED / 2)).all())
-    if not holds or abs(float(masses.sum()) - float(q.sum())) > _MARGIN / 1e4:
+    if not holds or abs(float(masses.sum()) - float(q.sum())) > _MARGIN / 1e6:
         raise Unresolved("a pair that is not smaller on the lattice")
     return masses
 
