@@ -73,7 +73,7 @@ def check_rows_apart(
         >>> check_rows_apart(model, (torch.rand(3, 4, 3), labels), by_token)  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
             ...
-        ValueError: records must stay apart
+        ArgumentError: records must stay apart
     """
     _validate.instance("model", model, nn.Module)
     if not callable(loss):
