@@ -196,7 +196,7 @@ def _studied(runs: Mapping[str, Any], epsilon: float, phase: str, given: Mapping
     assert config.epsilon == epsilon
     page_of = (
         f"[{study.name}]({study.name}.md)"
-        if own
+        if len(own) == len(seeds)
         else f"[{study.name}](../../training/configs/studies/{study.name}.toml)"
     )
     return Run(

@@ -261,7 +261,9 @@ def test_two_numbers_in_the_wrong_order_are_an_error() -> None:
 
 # --- Names of 0.2.0 stand where they did, or on the page that says what took their place
 
-NAMES: dict[str, list[str]] = json.loads((Path(__file__).parent / "names_of_0_2.json").read_text(encoding="utf-8"))
+NAMES_OF_0_2: dict[str, list[str]] = json.loads(
+    (Path(__file__).parent / "names_of_0_2.json").read_text(encoding="utf-8")
+)
 """The ``__all__`` of every package of 0.2.0, ``training`` under its new name."""
 MOVED = [
     [cell.strip() for cell in line.split("|")[1:-1]]
@@ -280,7 +282,7 @@ def _has(package: str, name: str) -> bool:
 
 
 def test_every_name_that_is_gone_stands_on_the_page_and_no_other() -> None:
-    gone = {(package, name) for package, names in NAMES.items() for name in names if not _has(package, name)}
+    gone = {(package, name) for package, names in NAMES_OF_0_2.items() for name in names if not _has(package, name)}
     listed = {(row[0].strip("`"), name) for row in MOVED for name in re.findall(r"`(\w+)`", row[1])}
     assert listed == gone
 
