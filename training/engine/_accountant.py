@@ -109,9 +109,8 @@ def read_spent(state: dict[str, Any], sampling_rate: float, epoch: Epoch | None,
 def read_releases(state: dict[str, Any]) -> Released:
     """The releases of a state, by who recorded them."""
     found = state.get("releases", {})
-    if isinstance(
-        found, list
-    ):  # of an earlier version, which did not say by whom: nobody's but this state's, lest some be lost
+    if isinstance(found, list):
+        # Of an earlier version, which did not say by whom: nobody's but this state's, lest some be lost.
         return {new_name(): Counter(Step(**plain) for plain in found)}
     return {name: Counter({Step(**plain): times for plain, times in made}) for name, made in found.items()}
 

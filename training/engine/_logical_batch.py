@@ -61,9 +61,8 @@ class LogicalBatch:
             ValueError: the loader draws the batches, and none of that size waits for its step.
         """
         size = None if size is None else _validate.integer("size", size, 0)
-        if (
-            self.from_loader
-        ):  # no batch but the loader's: a second step on one, which epsilon does not count, would look like a first
+        if self.from_loader:
+            # No batch but the loader's: a second step on one, which epsilon does not count, would look like a first.
             self._check_waits(size)
             self.drop()
             return

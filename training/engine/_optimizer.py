@@ -546,9 +546,8 @@ def _refuse_bare_step(optimizer: "weakref.ref[MechanismOptimizer]", *_: object) 
     Raises:
         ValueError: it is not.
     """
-    wrapped = (
-        optimizer()
-    )  # a reference that does not hold it: torch's optimizer would keep the private one, and this one that
+    # A reference that does not hold it: torch's optimizer would keep the private one, and this one that.
+    wrapped = optimizer()
     if wrapped is not None and wrapped._layers is not None and wrapped._layers.private and not wrapped._makes_step:
         raise ArgumentError.about(
             "optimizer",

@@ -36,7 +36,9 @@ def noised(total: Tensors, std: float, noise: Noise) -> Tensors:
         std: standard deviation of the noise.
         noise: where it comes from.
     """
-    if not getattr(noise, "in_one_draw", False) or len({(t.dtype, t.device) for t in total}) != 1:
+    if not getattr(noise, "in_one_draw", False):
+        return [t + noise(t, std) for t in total]
+    if len({(t.dtype, t.device) for t in total}) != 1:
         return [with_noise(t, std, noise) for t in total]
     sizes = [t.numel() for t in total]
     drawn = torch.split(noise(total[0].new_empty(sum(sizes), dtype=torch.float64), std), sizes)
@@ -49,9 +51,7 @@ def with_noise(value: torch.Tensor, std: float, noise: Noise) -> torch.Tensor:
     Secure noise is added in float64, and the sum rounded once. Were the noise rounded first, the lowest bits of the sum would be those
     of the value wherever the noise is larger, and tell which data set it was.
     """
-    if not getattr(noise, "in_one_draw", False):
-        return value + noise(value, std)
-    return (value.double() + noise(value.double(), std)).to(value.dtype)
+    return noised([value], std, noise)[0]
 
 
 @dataclass(frozen=True)

@@ -262,9 +262,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             self.passes.enabled = enabled
         call.gradients = {}
         for p, name in params.items():
-            samples: torch.Tensor | Representation = found[name].detach()
+            samples: Any = found[name].detach()
             if call.autocast is not None:
-                samples = Formed(found[name].detach(), computed_in=call.autocast[1])
+                samples = Formed(samples, computed_in=call.autocast[1])
             self.passes.add(p, samples, call.rows // call.views, name, task=task)
 
     def __prepare_scriptable__(self) -> nn.Module:

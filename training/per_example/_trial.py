@@ -125,9 +125,8 @@ def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:
             continue
         rows = samples if isinstance(samples, Representation) else Formed(samples)
         total = rows.weighted_sum(torch.ones(len(rows), device=p.device)) / divisor
-        half = (
-            min(torch.finfo(rows.computed_in).bits, torch.finfo(p.dtype).bits) < 32
-        )  # autocast has rows in it, weights not
+        # autocast has rows in half precision, weights not
+        half = min(torch.finfo(rows.computed_in).bits, torch.finfo(p.dtype).bits) < 32
         if float((total - p.grad).norm()) > (OF_HALF_ROWS if half else _OF_ROWS) * largest:
             found.append(p)
     return found

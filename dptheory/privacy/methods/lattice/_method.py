@@ -162,8 +162,9 @@ _TURNS = 16
 _USEFUL, _NOTHING = 1e-3, 1e-40
 """Relative width at which no other method is asked, unless a narrower one is wanted; and a delta that nobody asks for."""
 _WIDER, _TIMES = 3.0, 16
-_FARTHEST_EPSILON = 600.0
 """By what, and how often at most, the largest of the gains that are one label is multiplied, until the label has enough of Q."""
+_FARTHEST_EPSILON = 600.0
+"""Beyond about 709 no double holds its exponential."""
 _LEAST_MASS = 1e-280
 """What is less likely is left out from below: it has no relative precision."""
 _LOWERED = 1e-11
