@@ -15,24 +15,13 @@ import typer.testing
 from typer.testing import CliRunner, Result
 
 from dptheory import claims, cli
-from dptheory.cli._joining import joining
-from tests.calls.command_line import ALTERNATIVES, COMMANDS
+from tests.calls.command_line import ALTERNATIVES, COMMANDS, LEAVES
 from tests.calls.judgement import Here
 
 NEVER = ("nan", "abc", "", "1,x", "0x10")  # no number, and no text that means anything
 NUMBERS = ("0", "-1", "1e308", "-inf", "inf", "5e-324", "1e400", "1" + "0" * 30, "0.5", "1e160", "1e-160", "2147483648")
 
 
-def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    if not hasattr(command, "list_commands"):
-        yield " ".join(path), command
-        return
-    for name in command.list_commands(None):
-        if path or name not in joining():
-            yield from _leaves(command.get_command(None, name), (*path, name))
-
-
-LEAVES = dict(_leaves(typer.main.get_command(cli.app)))
 _PATHS = {
     *("--out", "--json", "--plot", "--composition"),
     *("DIRECTORY", "FILE", "FOLDER"),

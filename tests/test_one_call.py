@@ -3,17 +3,16 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import dptheory.cli
-from dptheory import cli
 from dptheory._rounding import for_json, rounded_down, rounded_up
 from dptheory.claims import bibtex, ledger_markdown, page_markdown
+from tests.calls.command_line import LEAVES
 
 PRINTS = {
     ("claims", ledger_markdown.__name__),
@@ -24,14 +23,6 @@ PRINTS = {
     (for_json.__name__,),
 }
 """Forms of a result, and of a number."""
-OF_SEVERAL_KINDS = {
-    "privacy sigma": ["noise_for_budget", "epsilon_bounds"],
-    "privacy steps": ["steps_for_budget", "epsilon_bounds"],
-    "privacy statement": ["read_statement", "privacy_statement"],
-    "privacy tradeoff": [],
-    "privacy compare": ["compare", "search"],
-}
-"""Commands whose options name a run of one of several kinds: one call per kind, or a method of the run; epsilon_bounds draws."""
 READ = {
     "_other_samplers.other_sampler": [
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
@@ -55,16 +46,8 @@ _OWN = ("dptheory.cli", "dptheory.files")
 """The command line itself, and writing of files."""
 
 
-def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    children = getattr(command, "commands", None)
-    if children is None:
-        yield " ".join(path), inspect.unwrap(command.callback)
-        return
-    for name, child in children.items():
-        yield from _leaves(child, (*path, name))
-
-
-COMMANDS = dict(_leaves(typer.main.get_command(cli.app)))
+COMMANDS = {name: inspect.unwrap(one.callback) for name, one in LEAVES.items() if " " not in name}
+"""Those that stand alone; what the groups call stands in ``READ``."""
 
 
 def _imported(tree: ast.AST) -> set[str]:
@@ -100,10 +83,7 @@ def _calls(function: Callable[..., Any]) -> list[str]:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_is_one_call(name: str) -> None:
     calls = _calls(COMMANDS[name])
-    if name in OF_SEVERAL_KINDS:
-        assert _last(calls) == sorted(OF_SEVERAL_KINDS[name])
-    else:
-        assert len(calls) == 1, calls
+    assert len(calls) == 1, calls
 
 
 def _last(calls: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Each sentence of README and guides that states a result, computed: the number or the inequality, not the words."""
+"""The numbers of README and guides, computed; what they say of a claim in words, the checks of the claim compute."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptheory import claims, cli, convergence, embedding, gradients, papers, privacy, pruning, sparsification
+from dptheory import claims, cli, embedding, gradients, papers, privacy, pruning
 from dptheory.claims import STATES
 from tests.said import says
 
@@ -22,124 +22,10 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FINDINGS = (ROOT / "proofs" / "guides" / "findings.md").read_text(encoding="utf-8")
 
-# --- random freeze and random sparsification --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("steps", [450, 4500])
-def test_the_convergence_bounds_hold_for_fresh_masks_not_for_one_mask_per_epoch(steps: int) -> None:
-    """L = |w|^2 / 2 from (1, 1), half of the entries kept, nothing clipped, no noise."""
-    rate = 1 / math.sqrt(18 * steps)
-    bound = convergence.dpsgd_bound(
-        objective_gap=1.0,
-        learning_rate=rate,
-        steps=steps,
-        smoothness=1.0,
-        clip_norm=6.0,
-        drop_rate=0.5,
-        kappa=0.5,
-        second_moment=36.0,
-    ).value
-    fresh = convergence.fresh_mask_moments(1.0, start=[1.0, 1.0], steps=steps, learning_rate=rate, drop_rate=0.5)
-    held = convergence.epoch_mask_moments(
-        1.0, start=[1.0, 1.0], epochs=1, steps_per_epoch=steps, learning_rate=rate, drop_rate=0.5
-    )
-    assert fresh[:-1].sum(axis=1).mean() <= bound
-    assert held[:-1].sum(axis=1).mean() > bound
-
-
-def test_kappa_lies_in_the_closed_range_and_its_upper_end_needs_a_condition() -> None:
-    flat, spike = np.full(4, 2.0), np.array([4.0, 0.0, 0.0, 0.0])
-    assert sparsification.kappa(spike, clip_norm=4.0, drop_rate=0.75).value == 0.25  # the lower end is attained
-    rows = np.array([[2.0] * 4, [-2.0] * 4, [0.0] * 4, [0.0] * 4])  # P = 1/2 = sqrt(1 - r)
-    met = sparsification.kappa(flat, clip_norm=4.0, drop_rate=0.75, deviation=rows)
-    assert met.condition and met.value == pytest.approx(1.0)  # and so is the upper one
-    unmet = sparsification.kappa(flat, clip_norm=4.0, drop_rate=0.75, deviation=np.vstack([rows, rows[:2]]))  # P = 1/3
-    assert not unmet.condition and unmet.value > 1
-
-
-@pytest.mark.parametrize("drop_rate", [0.25, 0.75, 0.99])
-def test_at_a_tuned_learning_rate_the_trade_off_pays_only_for_kappa_above_the_root(drop_rate: float) -> None:
-    root = math.sqrt(1 - drop_rate)
-
-    def gain(kappa: float, noise: float) -> float:
-        tuned = [sparsification.tuned_bound(drop_rate=r, kappa=k, objective_gap=1.0, steps=100, curvature_term=1.0,
-        noise_term=noise)
-                 for r, k in ((0.0, 1.0), (drop_rate, kappa))]  # fmt: skip
-        return tuned[0].bound / tuned[1].bound
-
-    assert all(gain(root, noise) < 1 for noise in (0.0, 1e-3, 1.0, 1e3, 1e6))
-    assert gain(1.01 * root, 1e6) > 1  # where the noise is large, any kappa above it pays
-
-
-@pytest.mark.parametrize("dim", [2, 3, 10, 1000, 10**6])
-def test_alike_in_all_directions_no_mask_pays_unless_the_noise_exceeds_twice_the_batch(dim: int) -> None:
-    """At noise_multiplier = 2 batch_size, D = 4 d C^2 beside A = C^2: the largest kappa stays below what a gain asks for."""
-
-    def gain(keep: int, noise: float) -> bool:
-        share, ratio = keep / dim, dim * noise**2
-        kappa = sparsification.largest_isotropic_kappa(dim=dim, drop_rate=1 - share)
-        return kappa > math.sqrt((1 + share * ratio) / (1 + ratio))
-
-    kept = sorted({1, 2, dim // 2, dim - 1} & set(range(1, dim)))
-    assert not any(gain(keep, noise) for keep in kept for noise in (0.5, 1.0, 2.0))
-    assert gain(1, 1e3)  # where the noise is larger the bound leaves room
-
-
-def test_with_poisson_batches_the_bound_needs_the_larger_second_moment() -> None:
-    """L = w^2 / 2 at w = 10, clip 1, step 1/2, 1000 examples drawn with probability 1/1000: |s| is the number drawn."""
-    step, mean, square = 0.5, 1.0, 1.0 + 0.999
-    decrease = step * 10 * mean - step**2 * square / 2
-    fixed, poisson = (
-        convergence.layer_freezing_bound(
-            decrease=decrease,
-            learning_rate=step,
-            steps=1,
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_multiplier=0.0,
-            dim=1,
-            batch_size=1,
-            sampling=sampling,
-            sampling_rate=rate,
-        ).value
-        for sampling, rate in (("fixed", None), ("poisson", 0.001))
-    )
-    assert fixed < 10 * mean == pytest.approx(poisson, rel=1e-9)
-
-
-# --- gradient index pruning -------------------------------------------------------------------------------------------
-
-
-def test_the_printed_top_k_error_counts_a_factor_twice() -> None:
-    from dptheory import claims
-
-    printed = claims.get("gip.mse_t0").printed
-    assert printed is not None
-    for dim, keep in ((1000, 100), (10**6, 3 * 10**5)):
-        asymptotic = float(pruning.top_k_mse(dim, keep, sigma_g=1.0, method="asymptotic"))
-        assert printed(dim, keep, 1.0) == pytest.approx((1 - keep / dim) * asymptotic, rel=1e-12)
-        assert float(pruning.top_k_mse(dim, keep, sigma_g=1.0)) == pytest.approx(asymptotic, rel=0.01)
-
-
-def test_the_printed_condition_is_met_where_not_updating_has_a_smaller_error_and_the_direction_is_worse() -> None:
-    """The paper's ratio of gradient to noise, sigma_g^2 / sigma^2 = 1e-4, at C = 1."""
-    dim, keep, sigma_g, theta = 2700, 270, 0.01, 1e-3
-    assert sigma_g**2 <= float(
-        pruning.beta(clip_norm=1.0, keep=keep, dim=dim, theta=theta)
-    )  # the printed condition at sigma = 1
-    error = (
-        float(pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=sigma_g)) + keep
-    )  # kept entries carry noise of variance 1
-    assert float(pruning.zero_update_mse(dim, sigma_g=sigma_g)) < error < dim  # dim: the error of DP-SGD
-    assert pruning.cosine_ratio(dim, keep, theta=theta) < 1
-
 
 def test_at_the_papers_budget_the_selection_cannot_be_told_from_a_random_one() -> None:
     bought = pruning.index_budget(epsilon=0.01, dim=256, keep=26, steps=2500, groups=10_547)
     assert bought.total_variation < 1e-7
-
-
-# --- gradient embedding perturbation ----------------------------------------------------------------------------------
 
 
 def test_masks_can_stop_what_converges() -> None:
@@ -169,92 +55,6 @@ def test_the_stated_noise_is_1_1_to_2_2_times_the_least_and_grows_without_bound(
     ratios = [embedding.noise_ratio_excess(epsilon=eps, delta=delta) for eps in (0.1, 1.0, 4.0, -2 * math.log(delta))]
     assert 2.2 < ratios[0] < 2.25 and 1.1 < ratios[-1] < 1.15 and sorted(ratios, reverse=True) == ratios
     assert embedding.noise_ratio_excess(epsilon=1e-9, delta=delta) > 100
-
-
-def test_the_best_split_and_the_projection_are_free() -> None:
-    for dim, k, ratio in ((270_000, 1000, 0.2), (1000, 400, 0.5)):
-        split = embedding.split_noise(dim=dim, subspace_dim=k, embedding_clip=1.0, residual_clip=ratio, mu=1.0)
-        assert math.hypot(1 / split.embedding_std, ratio / split.residual_std) == pytest.approx(1.0)  # the same mu
-        assert (
-            split.energy
-            < embedding.gep_mse(dim=dim, subspace_dim=k, clip_norm=1.0, residual_clip=ratio, mu=1.0).published
-        )
-
-
-def test_clipping_first_never_has_more_noise_than_plain_perturbation_but_can_have_the_larger_error() -> None:
-    for share in np.linspace(0, 1, 21):
-        assert embedding.joint_clip(
-            dim=1000, subspace_dim=100, clip_norm=1.0, residual_share=float(share), mu=1.0
-        ).energy <= 1000 * (1 + 1e-12)
-    found = embedding.clipped_gep_mse(
-        np.zeros((100, 1)), residuals=np.tile(np.eye(9)[0], (100, 1)), clip_norm=1.0, residual_clip=0.1, mu=1.0
-    )
-    assert found.joint > found.plain
-
-
-def test_the_printed_excess_risk_keeps_the_root_of_the_dimension() -> None:
-    """At T = n beta eps / sqrt p, gradients on one line (k = 1, no residual): the risk falls no faster than sqrt p / n."""
-    samples = 10**6
-    least = [
-        embedding.least_risk(smoothness=1.0, initial_distance=1.0, steps=round(samples / math.sqrt(dim)))
-        for dim in (10**4, 10**6, 10**8)
-    ]
-    assert least[1] / least[0] == pytest.approx(10, rel=0.01) and least[2] / least[1] == pytest.approx(10, rel=0.03)
-    free = {
-        embedding.excess_risk(
-            dim=dim, subspace_dim=1, train_size=samples, smoothness=1.0, initial_distance=1.0, mu=1.0, residual_clip=0.0
-        ).value
-        for dim in (10**4, 10**8)
-    }
-    assert len(free) == 1  # at the best T
-
-
-# --- layer freezing ---------------------------------------------------------------------------------------------------
-
-
-def test_freezing_can_raise_the_bias_angle_from_3_to_33_degrees() -> None:
-    """Three samples, clip 1, two trainable entries and a frozen one."""
-    samples = np.array([[72.0, 0.0, 21.0], [0.0, 16.0, 63.0], [-0.01, 0.01, 0.0]])
-
-    def bias_angle(clipped_on: np.ndarray) -> float:
-        factors = np.minimum(1.0, 1.0 / np.linalg.norm(clipped_on, axis=1))
-        signal, true = (factors[:, None] * samples[:, :2]).sum(axis=0), samples[:, :2].sum(axis=0)
-        return math.degrees(math.acos(signal @ true / np.linalg.norm(signal) / np.linalg.norm(true)))
-
-    assert round(bias_angle(samples)) == 3 and round(bias_angle(samples[:, :2])) == 33
-
-
-@pytest.mark.parametrize(
-    ("step", "literal_holds"), [(0.01, False), (0.1, False), (1.0, True), (1.5, False), (1.9, False)]
-)
-def test_the_printed_freezing_bound_fails_for_small_and_large_steps_and_re_indexed_always(
-    step: float, literal_holds: bool
-) -> None:
-    """f = theta^2 / 2 from 1, one step, no noise, nothing clipped."""
-    after = 1 - step
-    decrease = (1 - after**2) / 2
-    assert (min(1, after**2) <= (decrease - step * after**2) / step) is literal_holds  # inner product after the step
-    assert (decrease - step) / step <= 0 < 1  # where the step starts: it cannot bound the square there, 1
-
-
-def test_freezing_lowers_the_dimension_of_the_noise() -> None:
-    full, frozen = (
-        convergence.layer_freezing_bound(
-            decrease=1.0,
-            learning_rate=0.1,
-            steps=10,
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            dim=dim,
-            batch_size=64,
-        ).noise
-        for dim in (1000, 400)
-    )
-    assert full / frozen == pytest.approx(2.5)
-
-
-# --- what every check does --------------------------------------------------------------------------------------------
 
 
 def test_epsilon_is_bracketed() -> None:
@@ -404,14 +204,7 @@ def _loss(found: claims.Finding) -> str:
     return f"{-found.mean:.2f} ({-found.high:.2f} to {-found.low:.2f})"
 
 
-# --- before you trust an epsilon ------------------------------------------------------------------------------------------
-
-
-def test_shuffled_batches_that_are_accounted_for_as_poisson_spend_more() -> None:
-    run = {"noise_multiplier": 1.0, "delta": 1e-5}
-    proved = privacy.samplers.shuffled_epsilon_lower_bound(**run, batches=100, epochs=100)
-    reported = privacy.epsilon_bounds(**run, sampling_rate=0.01, steps=10_000).upper
-    assert 30.4 <= proved < 30.5 and reported == pytest.approx(6.2, abs=0.05)
+# --- the commands of README and guides --------------------------------------------------------------------------------
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "proofs" / "guides").glob("*.md"))]

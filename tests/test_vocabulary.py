@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 import dptheory
 import dptheory.training
-from dptheory import cli, privacy
+from dptheory import privacy
 from dptheory.cli._joining import _loaded, joining
 from dptheory.privacy import least_noise_multiplier
 from dptheory.pruning import top_k_mse
 from dptheory.training.measure import MeasureSettings, measure_gradient
 from dptheory.training.runs import BUILDERS
 from dptheory.training.studies import _rules, _study
+from tests.calls.command_line import LEAVES
 from tests.calls.walk import callables, modules
 from tests.every import every
 from tests.refused import refused
@@ -129,17 +129,8 @@ def test_fields_are_in_the_glossary(name: str) -> None:
     assert public - NAMES == set()
 
 
-def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    children = getattr(command, "commands", None)
-    if children is None:
-        yield " ".join(path), command
-        return
-    for name, child in children.items():
-        yield from _leaves(child, (*path, name))
-
-
 COMMANDS = {
-    **{f"dptheory {name}": one for name, one in _leaves(typer.main.get_command(cli.app))},
+    **{f"dptheory {name}": one for name, one in LEAVES.items()},
     **{f"dptheory {name}": _loaded(name) for name in joining()},
 }
 

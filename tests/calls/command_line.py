@@ -1,6 +1,26 @@
-"""A valid command line for every command of ``dptheory``, every option given."""
+"""A valid command line for every command of ``dptheory``, every option given; and the commands themselves."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import typer
+
+from dptheory import cli
+from dptheory.cli._joining import joining
+
+
+def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "list_commands"):
+        yield " ".join(path), command
+        return
+    for name in command.list_commands(None):
+        if path or name not in joining():
+            yield from _leaves(command.get_command(None, name), (*path, name))
+
+
+LEAVES: dict[str, Any] = dict(_leaves(typer.main.get_command(cli.app)))
+"""The commands of the theory by name."""
 
 _EXAMPLE = Path(__file__).parents[2] / "proofs" / "refute" / "layer_freezing.py"
 _COMPOSITION = Path(__file__).parent / "composition" / "run.toml"
