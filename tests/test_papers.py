@@ -261,13 +261,6 @@ def test_rows_of_rf(name: str) -> None:
     assert (preset.dataset, preset.train_size, preset.delta) == ("CIFAR10", 50_000, 1e-5)
 
 
-def test_every_preset_is_found_by_its_name() -> None:
-    names = [preset.name for preset in papers.all_presets()]
-    assert len(names) == len(set(names)) == 7 + 12 + 9
-    assert [papers.preset(name).name for name in names] == names
-    assert {name for name in names if name.startswith("rf.")} == set(TABLES)
-
-
 def test_total_density_is_that_of_the_ramp() -> None:
     """1 - r*/2 for the plain ramp; Table 9 counts its extra epochs, but divides by the epochs of the ramp."""
     for preset in papers.all_presets():
@@ -300,22 +293,6 @@ def test_rows_of_rs() -> None:
     printed = "a 1 0.25, b 2 0.25, c 4 0.25, d 1 0.5, e 2 0.5, f 4 0.5, g 1 1, h 2 1, i 4 1"
     assert ", ".join(f"{name} {p.noise_multiplier:g} {p.clip_norm:g}" for name, p in found.items()) == printed
     assert {(p.batch_size, p.epochs, p.dim) for p in found.values()} == {(1000, 100, 550_000)}
-
-
-def test_noise_share() -> None:
-    by_hand = {
-        "rf.end-to-end-cnn.eps3": 1.30438,
-        "rf.end-to-end-cnn.eps7.53": 0.6655,
-        "rf.dp-transfer-learning.eps2": 0.21689,
-        "rf.handcrafted-cnn.eps3": 0.0932736,
-        "rf.gep.eps8": None,
-        "rf.adjusted-end-to-end-cnn.eps3": 1.801855,
-        "rf.adjusted-end-to-end-cnn.eps7.53": 0.76582,
-        "rs.fig2c": 8.8,
-    }
-    for name, share in by_hand.items():
-        found = papers.preset(name).noise_share
-        assert found is None if share is None else found == pytest.approx(share, rel=1e-5)
 
 
 def test_unknown_name_is_answered_with_near_ones() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dptheory.checks._evidence import Evidence, Kind
+from dptheory.checks._equality import case_by_case
+from dptheory.checks._evidence import Evidence, Kind, failing
 
 Problem = Callable[..., Any]
 """``problem(*case)`` gives a ``PEPit.PEP`` whose worst case is wanted; it imports PEPit itself, so that nothing else has to."""
@@ -99,44 +100,34 @@ class CertificateCheck:
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
         if importlib.util.find_spec("PEPit") is None:
-            return self._evidence(
-                None, None, 0, start, seed, "not run: PEPit is missing, pip install 'dptheory[test]'", False
-            )
-        cases = list(self.cases())
-        found: list[WorstCase] = []
-        for case in cases:
-            found.append(worst_case(self.problem(*case)))
-            if time.perf_counter() - start > budget:
-                break
-        done = cases[: len(found)]
-        bounds = [self.bound(*case) for case in done]
-        wrongs = [self.wrong(*case) for case in done]
-        errors = [self.outside(b, w) for b, w in zip(bounds, found, strict=True)]
-        worst = max(range(len(done)), key=errors.__getitem__)
-        caught = [i for i, w in enumerate(wrongs) if self.outside(w, found[i]) > self.tolerance]
-        gap, defect = max(w.gap for w in found), max(w.defect for w in found)
-        problems = [
-            *([] if errors[worst] <= self.tolerance else [f"fails at {done[worst]}, off by {errors[worst]:.3g}"]),
-            *([] if len(done) == len(cases) else [f"budget spent after {len(done)} of {len(cases)} cases"]),
-            *([] if gap <= self.tolerance else [f"duality gap {gap:.3g}"]),
-            *([] if defect <= self.tolerance else [f"multipliers are no proof: off by {defect:.3g}"]),
-            *([] if caught else ["does not reject the wrong constant"]),
-        ]
-        shown = caught[0] if caught else worst
-        over = max(b / w.dual - 1 for b, w in zip(bounds, found, strict=True))
-        detail = (
-            f"duality gap at most {gap:.1e}, multipliers off by {defect:.1e}; bound at most {over:.1%} above the worst case; "
-            f"rejects wrong {wrongs[shown]:.6g} at {done[shown]}"
+            missing = "not run: PEPit is missing, pip install 'dptheory[test]'"
+            return Evidence(self.name, self.kind, False, seed=seed, detail=missing, finished=False)
+
+        def compare(*case: Any) -> tuple[float, Callable[[], WorstCase], Callable[[], float]]:
+            return self.bound(*case), lambda: worst_case(self.problem(*case)), lambda: self.wrong(*case)
+
+        done = case_by_case(self.cases, compare, self.outside, self.tolerance, budget)
+        gap, defect = max(found.gap for _, _, found in done.rows), max(found.defect for _, _, found in done.rows)
+        proof = (
+            (gap <= self.tolerance, f"duality gap {gap:.3g}"),
+            (defect <= self.tolerance, f"multipliers are no proof: off by {defect:.3g}"),
         )
-        return self._evidence(
-            bounds[shown],
-            found[shown].dual,
-            len(done),
-            start,
-            seed,
-            "; ".join(problems) or detail,
-            not problems,
-            finished=len(done) == len(cases),
+        problems = [*done.problems, *failing(*proof)]
+        (case, bound, found), over = done.shown, max(bound / found.dual - 1 for _, bound, found in done.rows)
+        return Evidence(
+            check=self.name,
+            kind=self.kind,
+            passed=not problems,
+            claimed=bound,
+            observed=found.dual,
+            detectable=self.tolerance,
+            samples=len(done.rows),
+            seconds=time.perf_counter() - start,
+            seed=seed,
+            detail="; ".join(problems)
+            or f"duality gap at most {gap:.1e}, multipliers off by {defect:.1e}; bound at most {over:.1%} above the worst case; "
+            f"rejects wrong {done.wrong:.6g} at {case}",
+            finished=done.finished,
         )
 
     def outside(self, value: float, found: WorstCase) -> float:
@@ -160,29 +151,3 @@ class CertificateCheck:
         scale = max(abs(found.dual), 1e-300)
         above = 0.0 if math.isinf(self.looseness) else value / scale - (1 + self.looseness) * found.dual / scale
         return max(0.0, (found.dual - value) / scale, above)
-
-    def _evidence(
-        self,
-        claimed: float | None,
-        observed: float | None,
-        samples: int,
-        start: float,
-        seed: int,
-        detail: str,
-        passed: bool,
-        finished: bool = True,
-    ) -> Evidence:
-        return Evidence(
-            check=self.name,
-            kind=self.kind,
-            passed=passed,
-            claimed=claimed,
-            observed=observed,
-            standard_error=None,
-            detectable=self.tolerance,
-            samples=samples,
-            seconds=time.perf_counter() - start,
-            seed=seed,
-            detail=detail,
-            finished=finished,
-        )

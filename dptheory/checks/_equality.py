@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dptheory._arrays import Array
-from dptheory.checks._evidence import Evidence, Kind
+from dptheory.checks._evidence import Evidence, Kind, failing
 from dptheory.errors import ArgumentError
 
 Value = Fraction | float | bool
@@ -53,60 +53,80 @@ class EqualityCheck:
 
     def run(self, budget: float, seed: int, executor: Executor | None = None) -> Evidence:
         start = time.perf_counter()
-        cases = list(self.cases())
-        if not cases:
-            raise ArgumentError("cases", "give at least one case", cases, got="none")
-        found, rejected = self._within(budget, cases)
-        done = cases[: len(found)]
-        stated, truths = zip(*found, strict=True)
-        errors = [relative_difference(s, t) for s, t in zip(stated, truths, strict=True)]
-        worst = max(range(len(done)), key=errors.__getitem__)
-        problems = [
-            *(
-                []
-                if errors[worst] <= self.tolerance
-                else [f"fails at {_show(done[worst])}, off by {errors[worst]:.3g}"]
-            ),
-            *([] if len(done) == len(cases) else [f"budget spent after {len(done)} of {len(cases)} cases"]),
-            *([] if rejected else ["does not reject the wrong statement"]),
-        ]
-        shown = rejected[0] if rejected else worst
-        detail = f"rejects wrong {_number(rejected[1])} at {_show(done[shown])}" if rejected else ""
+        found = case_by_case(self.cases, self.compare, relative_difference, self.tolerance, budget)
+        case, stated, truth = found.shown
         return Evidence(
             check=self.name,
             kind=self.kind,
-            passed=not problems,
-            claimed=_as_float(stated[shown]),
-            observed=_as_float(truths[shown]),
-            standard_error=None,
+            passed=not found.problems,
+            claimed=_as_float(stated),
+            observed=_as_float(truth),
             detectable=self.tolerance,
-            samples=len(done),
+            samples=len(found.rows),
             seconds=time.perf_counter() - start,
             seed=seed,
-            detail="; ".join(problems) or detail,
-            finished=len(done) == len(cases),
+            detail="; ".join(found.problems) or f"rejects wrong {_number(found.wrong)} at {show(case)}",
+            finished=found.finished,
         )
 
-    def _within(
-        self, budget: float, cases: Sequence[tuple[Any, ...]]
-    ) -> tuple[list[tuple[Value, Value]], tuple[int, Value] | None]:
-        """Statement and truth of the leading cases that fit into the budget, at least one; and the first case that rejects.
 
-        Wrong values are computed up to that one.
-        """
-        deadline = time.monotonic() + budget
-        found: list[tuple[Value, Value]] = []
-        rejected: tuple[int, Value] | None = None
-        for number, case in enumerate(cases):
-            stated, side, wrong = self.compare(*case)
-            truth = evaluated(side)
-            found.append((_plain(stated), truth))
-            value = None if rejected else evaluated(wrong)
-            if value is not None and value == value and relative_difference(value, truth) > self.tolerance:
-                rejected = number, value  # NaN refutes nothing
-            if time.monotonic() > deadline:
-                break
-        return found, rejected
+Row = tuple[tuple[Any, ...], Any, Any]
+"""A case, what is stated of it, and the truth."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of comparing a statement with the truth, case by case.
+
+    Attributes:
+        rows: the leading cases that fitted into the budget, at least one.
+        shown: the first whose wrong value is rejected, else the one that is off most.
+        wrong: the value rejected there; None where none is.
+        problems: why the check does not pass.
+        finished: whether all cases fitted into the budget.
+    """
+
+    rows: list[Row]
+    shown: Row
+    wrong: Any
+    problems: list[str]
+    finished: bool
+
+
+def case_by_case(
+    cases: Callable[[], Iterable[tuple[Any, ...]]],
+    compare: Callable[..., tuple[Any, Any, Any]],
+    off: Callable[[Any, Any], float],
+    tolerance: float,
+    budget: float,
+) -> Compared:
+    """Statement against truth until the budget is spent; wrong values are computed up to the first that is rejected.
+
+    ``off(value, truth)`` is how far a value is from the truth.
+    """
+    deadline = time.monotonic() + budget
+    given = list(cases())
+    if not given:
+        raise ArgumentError("cases", "give at least one case", given, got="none")
+    rows: list[Row] = []
+    caught: tuple[Row, Any] | None = None
+    for case in given:
+        stated, side, wrong = compare(*case)
+        rows.append((case, _plain(stated), evaluated(side)))
+        value = None if caught else evaluated(wrong)
+        if value is not None and value == value and off(value, rows[-1][2]) > tolerance:
+            caught = rows[-1], value  # NaN refutes nothing
+        if time.monotonic() > deadline:
+            break
+    errors = [off(stated, truth) for _, stated, truth in rows]
+    worst = max(range(len(rows)), key=errors.__getitem__)
+    problems = failing(
+        (errors[worst] <= tolerance, f"fails at {show(rows[worst][0])}, off by {errors[worst]:.3g}"),
+        (len(rows) == len(given), f"budget spent after {len(rows)} of {len(given)} cases"),
+        (caught is not None, "does not reject the wrong statement"),
+    )
+    shown, wrong = caught or (rows[worst], None)
+    return Compared(rows, shown, wrong, problems, len(rows) == len(given))
 
 
 def evaluated(side: Any) -> Any:
@@ -142,5 +162,6 @@ def _number(value: Value | None) -> str:
     return str(value) if isinstance(value, bool | Fraction | None) else f"{float(value):.6g}"
 
 
-def _show(case: tuple[Any, ...]) -> str:
+def show(case: tuple[Any, ...]) -> str:
+    """A case in a detail."""
     return "(" + ", ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in case) + ")"

@@ -40,14 +40,14 @@ class Evidence:
     check: str
     kind: Kind
     passed: bool
-    claimed: float | None
-    observed: float | None
-    standard_error: float | None
-    detectable: float | None
-    samples: int
-    seconds: float
-    seed: int
-    detail: str
+    claimed: float | None = None
+    observed: float | None = None
+    standard_error: float | None = None
+    detectable: float | None = None
+    samples: int = 0
+    seconds: float = 0.0
+    seed: int = 0
+    detail: str = ""
     finished: bool = True
 
 
@@ -74,6 +74,11 @@ class Check(Protocol):
             What was found, and whether it passed.
         """
         ...
+
+
+def failing(*conditions: tuple[bool, str]) -> list[str]:
+    """What is said of the conditions that do not hold."""
+    return [says for holds, says in conditions if not holds]
 
 
 def stream(seed: int, name: str) -> int:

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory._arrays import Array
-from dptheory.checks._evidence import Evidence, Kind, stream
+from dptheory.checks._evidence import Evidence, Kind, failing, stream
 from dptheory.checks._mean import SIGMAS, chunk_size, chunks
 from dptheory.errors import ArgumentError
 
@@ -83,19 +83,16 @@ class LawCheck:
         counts = count_outcomes(self.sampler, law.size, draws, budget, own, self.row_bytes, executor)
         found, off = pearson(counts, law), pearson(counts, wrong)
         reach = float(np.sqrt(noncentrality / counts.sum()))
-        problems = [
-            *([] if found <= critical else [f"chi-square {found:.1f} > {critical:.1f}"]),
-            *([] if counts.sum() >= draws else [f"budget spent: could have detected an effect of {reach:.3g} only"]),
-            *([] if off > critical else [f"does not reject the wrong law (chi-square {off:.1f})"]),
-        ]
+        problems = failing(
+            (found <= critical, f"chi-square {found:.1f} > {critical:.1f}"),
+            (bool(counts.sum() >= draws), f"budget spent: could have detected an effect of {reach:.3g} only"),
+            (off > critical, f"does not reject the wrong law (chi-square {off:.1f})"),
+        )
         p_value = float(scipy.special.chdtrc(law.size - 1, found))
         return Evidence(
             check=self.name,
             kind=self.kind,
             passed=not problems,
-            claimed=None,
-            observed=None,
-            standard_error=None,
             detectable=reach,
             samples=int(counts.sum()),
             seconds=time.perf_counter() - start,

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from dptheory._arrays import Array
-from dptheory.checks._evidence import Evidence, Kind, stream
+from dptheory.checks._evidence import Evidence, Kind, failing, stream
 from dptheory.errors import ArgumentError
 
 Sampler = Callable[[np.random.Generator, int], Array]
@@ -214,16 +214,13 @@ class MeanCheck:
             judge = draw(lambda m: m.count >= found.count, f"{self.name}, fresh draws")
         else:
             label, wrong, judge = "wrong", [self.wrong()], found
-        problems = [
-            *([] if _accepts(found, claimed) else ["the claim is off by more than 5 standard errors"]),
-            *([] if reach <= self.resolution else [f"budget spent: could have detected {reach:.2%} only"]),
-            *([] if min(found.count, judge.count) >= _MIN_DRAWS else [f"budget spent: fewer than {_MIN_DRAWS} draws"]),
-            *(
-                f"does not reject the {label} value {v:.6g}"
-                for v in wrong
-                if not math.isfinite(v) or _accepts(judge, v)
-            ),
-        ]
+        refused = ((math.isfinite(v) and not _accepts(judge, v), v) for v in wrong)
+        problems = failing(
+            (_accepts(found, claimed), "the claim is off by more than 5 standard errors"),
+            (reach <= self.resolution, f"budget spent: could have detected {reach:.2%} only"),
+            (min(found.count, judge.count) >= _MIN_DRAWS, f"budget spent: fewer than {_MIN_DRAWS} draws"),
+            *((rejected, f"does not reject the {label} value {v:.6g}") for rejected, v in refused),
+        )
         offs = ", ".join(f"{v:.6g} ({(v - judge.mean) / max(judge.standard_error, 1e-300):+.3g} SE)" for v in wrong)
         return Evidence(
             check=self.name,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dptheory.checks._evidence import Evidence, Kind, stream
+from dptheory.checks._evidence import Evidence, Kind, failing, stream
 
 _SHARDS = 4
 _DRAWN = 60
@@ -113,18 +113,17 @@ class SearchCheck:
         left = budget - (time.perf_counter() - start)
         enough = -(self.tolerance + _CLEARLY)
         refuted, wrong_where, more, over = smallest_slack(self.wrong, self.box, left, own, executor, enough=enough)
-        problems = [
-            *([] if worst >= -self.tolerance else [f"violated at {_show(where)}"]),
-            *([] if done and over else ["budget spent before the search was over"]),
-            *([] if refuted < -self.tolerance else ["does not refute the wrong statement"]),
-        ]
+        problems = failing(
+            (worst >= -self.tolerance, f"violated at {_show(where)}"),
+            (done and over, "budget spent before the search was over"),
+            (refuted < -self.tolerance, "does not refute the wrong statement"),
+        )
         return Evidence(
             check=self.name,
             kind=self.kind,
             passed=not problems,
             claimed=0.0,
             observed=worst,
-            standard_error=None,
             detectable=self.tolerance,
             samples=tried + more,
             seconds=time.perf_counter() - start,

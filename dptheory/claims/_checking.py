@@ -1,6 +1,6 @@
 """Running the checks of several claims, and what came of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -108,30 +108,15 @@ def check_claims(
         (True, True)
     """
     chosen = select(patterns)
-    seed = _validate.integer("seed", seed, 0, MOST_SEEDS)
-    checked = tuple(each_checked(chosen, budget=budget, seed=seed, executor=executor, watcher=watcher))
-    return CheckReport(seed=seed, checked=checked)
-
-
-def each_checked(
-    chosen: Sequence[Claim], *, budget: float, seed: int, executor: Executor | None, watcher: Watcher | None
-) -> Iterator[CheckedClaim]:
-    """The claims one after the other; arguments are judged before the first."""
     budget = _validate.real("budget", budget, 0.0, ends="(]")
     seed = _validate.integer("seed", seed, 0, MOST_SEEDS)
     if executor is not None:
         _validate.instance("executor", executor, Executor)
-    watcher = Watcher() if watcher is None else watcher
-    _validate.instance("watcher", watcher, Watcher)
-    return _each_checked(chosen, budget, seed, executor, watcher)
-
-
-def _each_checked(
-    chosen: Sequence[Claim], budget: float, seed: int, executor: Executor | None, watcher: Watcher
-) -> Iterator[CheckedClaim]:
+    watcher = Watcher() if watcher is None else _validate.instance("watcher", watcher, Watcher)
     watcher.started(chosen)
+    checked = []
     for claim in chosen:
         watcher.checking(claim)
-        one = CheckedClaim(claim=claim, evidence=claim.check(budget, seed, executor))
-        watcher.checked(one)
-        yield one
+        checked.append(CheckedClaim(claim=claim, evidence=claim.check(budget, seed, executor)))
+        watcher.checked(checked[-1])
+    return CheckReport(seed=seed, checked=tuple(checked))

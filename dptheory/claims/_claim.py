@@ -305,8 +305,7 @@ def _run(check: Check, budget: float, seed: int, executor: Executor | None) -> E
     try:
         return check.run(budget, seed, executor)
     except Exception as error:
-        broken = f"{type(error).__name__}: {error}"
-        return Evidence(check.name, check.kind, False, None, None, None, None, 0, 0.0, seed, broken)
+        return Evidence(check.name, check.kind, False, seed=seed, detail=f"{type(error).__name__}: {error}")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import inspect
 import math
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -281,47 +281,38 @@ def _of_task(command: str, title: str, page: str, words: str) -> _Entry:
         step = f"from {module} import {function}"
     else:
         step = f"{command} --help" if " --" not in command else command.replace(" --", " ID --")
-    match = Match(
-        kind="command",
-        name=command,
-        title=title,
-        label="",
-        verdict=None,
-        next_steps=(step, f"proofs/{page}"),
-        score=0.0,
-    )
-    return _Entry(
-        match,
-        ((16.0, _words(words)), (8.0, _words(title)), (8.0, _words(command))),
-        frozenset({command, *words.split()[:2]}),
-    )
+    match = _match("command", command, title, step, f"proofs/{page}")
+    return _entry(match, {command, *words.split()[:2]}, (16.0, words), (8.0, title), (8.0, command))
+
+
+def _match(
+    kind: str, name: str, title: str, *next_steps: str, label: str = "", verdict: Verdict | None = None
+) -> Match:
+    return Match(kind=kind, name=name, title=title, label=label, verdict=verdict, next_steps=next_steps, score=0.0)
+
+
+def _entry(match: Match, exact: Iterable[str], *fields: tuple[float, str]) -> _Entry:
+    return _Entry(match, tuple((weight, _words(text)) for weight, text in fields), frozenset(exact))
 
 
 def _of_claim(claim: Claim) -> _Entry:
     equations = " ".join(f"equation {number}" for number in claim.source.equations)
     texts = (claim.statement, *claim.conditions, claim.correction or "", claim.printed_error or "", *claim.key_points)
     functions = [f"from {module} import {name}" for module, name in map(_split, claim.calculator_names)]
-    match = Match(
-        kind="claim",
-        name=claim.id,
-        title=claim.title,
-        label=claim.source.label,
-        verdict=claim.verdict,
-        next_steps=(f"dptheory claim {claim.id}", *functions[:1], f"proofs/{claim.page}"),
-        score=0.0,
+    steps = (f"dptheory claim {claim.id}", *functions[:1], f"proofs/{claim.page}")
+    return _entry(
+        _match("claim", claim.id, claim.title, *steps, label=claim.source.label, verdict=claim.verdict),
+        {claim.id},
+        (10.0, claim.source.label),
+        (10.0, equations),
+        (12.0, claim.id),
+        (8.0, claim.title),
+        (6.0, f"{claim.source.paper} {PAPERS[claim.source.paper]}"),
+        (4.0, claim.verdict.name),
+        (4.0, " ".join(claim.calculator_names)),
+        (4.0, claim.summary),
+        (2.0, " ".join(texts)),
     )
-    fields = (
-        (10.0, _words(claim.source.label)),
-        (10.0, _words(equations)),
-        (12.0, _words(claim.id)),
-        (8.0, _words(claim.title)),
-        (6.0, _words(f"{claim.source.paper} {PAPERS[claim.source.paper]}")),
-        (4.0, _words(claim.verdict.name)),
-        (4.0, _words(" ".join(claim.calculator_names))),
-        (4.0, _words(claim.summary)),
-        (2.0, _words(" ".join(texts))),
-    )
-    return _Entry(match, fields, frozenset({claim.id}))
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -355,18 +346,10 @@ def _is_made(one: type) -> bool:
 def _of_function(name: str, one: Any, claim: str | None) -> _Entry:
     module, _, short = name.rpartition(".")
     line = " ".join((inspect.getdoc(one) or "").split("\n\n")[0].split())
-    match = Match(
-        kind="function",
-        name=name,
-        title=line,
-        label="",
-        verdict=None,
-        next_steps=(f"from {module} import {short}", *([f"dptheory claim {claim}"] if claim else [])),
-        score=0.0,
-    )
+    steps = (f"from {module} import {short}", *([f"dptheory claim {claim}"] if claim else []))
     arguments = " ".join(inspect.signature(one).parameters)
-    fields = ((10.0, _words(short)), (5.0, _words(line)), (2.0, _words(module)), (2.0, _words(arguments)))
-    return _Entry(match, fields, frozenset({name, short}))
+    fields = ((10.0, short), (5.0, line), (2.0, module), (2.0, arguments))
+    return _entry(_match("function", name, line, *steps), {name, short}, *fields)
 
 
 def _of_glossary() -> Iterator[_Entry]:
@@ -387,14 +370,6 @@ def _of_row(head: list[str], row: list[str]) -> _Entry:
     names = re.findall(r"`(\w+)`", row[0]) or [row[0]]
     letter = head[0] == "letter"
     said = [f"{name}: {cell}" if letter else cell for name, cell in zip(head[1:], row[1:], strict=False) if cell]
-    match = Match(
-        kind="letter" if letter else "argument",
-        name=", ".join(names),
-        title="; ".join(said),
-        label="",
-        verdict=None,
-        next_steps=("proofs/glossary.md",),
-        score=0.0,
-    )
-    fields = ((9.0, _words(" ".join(names))), (4.0, _words(" ".join(row[1:]))))
-    return _Entry(match, fields, frozenset(names))
+    kind = "letter" if letter else "argument"
+    match = _match(kind, ", ".join(names), "; ".join(said), "proofs/glossary.md")
+    return _entry(match, names, (9.0, " ".join(names)), (4.0, " ".join(row[1:])))

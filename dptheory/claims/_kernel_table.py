@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dptheory.claims._claim import KERNEL_THEOREMS, PAPERS, Claim, Verdict
-from dptheory.claims._markdown import one_row
+from dptheory.claims._markdown import one_row, table_head
 
 
 def kernel_counts(claims: Iterable[Claim]) -> str:
     """How many claims are proved in which way, by verdict: a table."""
     rows = [claim for claim in claims if claim.kernel]
     by_verdict = {one.name: [claim for claim in rows if claim.verdict is one] for one in Verdict} | {"all": rows}
-    lines = [one_row(("verdict", "claims", *KERNEL_THEOREMS.values())), "|---|---|" + "---|" * len(KERNEL_THEOREMS)]
+    lines = [*table_head("verdict", "claims", *KERNEL_THEOREMS.values())]
     for name, those in by_verdict.items():
         counts = (sum(theorem in claim.kernel_theorems for claim in those) for theorem in KERNEL_THEOREMS)
         lines += [one_row((name, str(len(those)), *map(str, counts)))] if those else []
@@ -39,7 +39,7 @@ def kernel_statements(claims: Iterable[Claim], directory: Path) -> str:
     for key, paper in PAPERS.items():
         those = [claim for claim in rows if claim.source.paper == key]
         if those:
-            head = ["| claim | verdict | kernel-checked | file |", "|---|---|---|---|"]
+            head = table_head("claim", "verdict", "kernel-checked", "file")
             lines += ["", f"## {paper} (`{key}`)", "", *head, *map(_row, those)]
         for claim in those:
             lines += ["", f"### {claim.id}", "", "```coq", *_shown(texts[claim.id]), "```"]

@@ -36,23 +36,14 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
         "[Our own results](new.md) stand on one page too, and what matters of a paper's mistakes in its erratum, two pages each.",
         "[Checked by a proof kernel](kernel.md) says how many statements Coq has checked, and what that means.",
         "",
-        "| verdict | meaning | rows |",
-        "|---|---|---|",
-    ]
-    for verdict in Verdict:
-        count = sum(claim.verdict is verdict for claim in claims)
-        lines.append(f"| {verdict.name} | {verdict.value} | {count} |")
-    lines += [
+        *_counted("verdict", Verdict, claims),
         "",
         "A FALSE row has a severity, which says what falls with it.",
         "",
-        "| severity | meaning | rows |",
-        "|---|---|---|",
+        *_counted("severity", Severity, claims),
+        "",
+        _mistakes(claims),
     ]
-    for severity in Severity:
-        count = sum(claim.severity is severity for claim in claims)
-        lines.append(f"| {severity.name} | {severity.value} | {count} |")
-    lines += ["", _mistakes(claims)]
     for key, paper in PAPERS.items():
         rows = [claim for claim in claims if claim.source.paper == key]
         if not rows:
@@ -63,8 +54,7 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
             "",
             f"[Erratum]({key}/erratum.md)",
             "",
-            "| claim | verdict | in the paper | in short | state |",
-            "|---|---|---|---|---|",
+            *table_head("claim", "verdict", "in the paper", "in short", "state"),
         ]
         for claim in rows:
             cells = (
@@ -85,6 +75,18 @@ def _coq(claim: Claim) -> str:
 def one_row(cells: Iterable[str]) -> str:
     """A row of a table."""
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def table_head(*names: str) -> tuple[str, str]:
+    """The first two lines of a table."""
+    return one_row(names), "|" + "---|" * len(names)
+
+
+def _counted(name: str, kinds: type[Verdict] | type[Severity], claims: Sequence[Claim]) -> list[str]:
+    """How many rows have which verdict or severity."""
+    counts = {kind: sum(getattr(claim, name) is kind for claim in claims) for kind in kinds}
+    rows = [one_row((kind.name, kind.value, str(count))) for kind, count in counts.items()]
+    return [*table_head(name, "meaning", "rows"), *rows]
 
 
 def _claims(claims: object) -> tuple[Claim, ...]:
@@ -120,7 +122,7 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
     ]
     for claim in claims:
         lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. Seen: **{_seen(claim)}**.", ""]
-        lines += [claim.statement, "", "| reported | value |", "|---|---|"]
+        lines += [claim.statement, "", *table_head("reported", "value")]
         lines += [f"| {what} | {value} |" for what, value in claim.reported]
         if claim.answer:
             lines += ["", "Our own runs:", "", *(f"- {line}" for line in claim.answer.lines())]
@@ -144,10 +146,8 @@ def _caption(claim: Claim) -> list[str]:
 
 def evidence_markdown(evidence: Iterable[Evidence]) -> str:
     """Outcomes of the checks of one claim as a Markdown table."""
-    lines = [
-        "| check | kind | passed | expected | observed | std. error | detectable | samples | outcome |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = "check | kind | passed | expected | observed | std. error | detectable | samples | outcome"
+    lines = [*table_head(*head.split(" | "))]
     for one in evidence:
         numbers = (_number(one.claimed), _number(one.observed), _number(one.standard_error), _number(one.detectable))
         cells = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from dptheory import _validate
 from dptheory.checks import Evidence
 from dptheory.claims._claim import PAPERS, Claim, Verdict, source_file
-from dptheory.claims._markdown import empirical_markdown, evidence_markdown, ledger_link, one_row
+from dptheory.claims._markdown import empirical_markdown, evidence_markdown, ledger_link, one_row, table_head
 from dptheory.claims._registry import all_claims
 from dptheory.errors import ArgumentError
 
@@ -85,4 +85,4 @@ def _evidence(claim: Claim, evidence: Sequence[Evidence]) -> str:
     if evidence:
         return f"Seed {evidence[0].seed}.\n\n{evidence_markdown(evidence)}"
     listed = [one_row((check.name, check.kind.value)) for check in claim.checks]
-    return "\n".join([f"`dptheory check {claim.id}` runs them.", "", "| check | kind |", "|---|---|", *listed])
+    return "\n".join([f"`dptheory check {claim.id}` runs them.", "", *table_head("check", "kind"), *listed])

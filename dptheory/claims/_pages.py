@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dptheory.claims._answer import PAPERS_SETTING, STATES
 from dptheory.claims._claim import PAPERS, Claim, Severity, Verdict
-from dptheory.claims._markdown import ledger_markdown, one_row
+from dptheory.claims._markdown import ledger_markdown, one_row, table_head
 from dptheory.claims._registry import all_claims
 from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
@@ -61,7 +61,7 @@ def verdicts_markdown(paper: str, claims: Sequence[Claim], *, written: str) -> s
     if treated:
         lines += ["", "Above: " + "; ".join(f"{_link(claim, paper)} {claim.judgement}" for claim in treated) + "."]
     if rest:
-        lines += ["", "| the others | verdict | correction |", "|---|---|---|"]
+        lines += ["", *table_head("the others", "verdict", "correction")]
     for claim in rest:
         cells = f"{_link(claim, paper)}, {claim.title}", claim.judgement, f"{claim.summary}{_part(claim)}"
         lines.append(one_row(cells))
@@ -128,17 +128,6 @@ _PARTS = ("In one sentence", "For a user", "Checked")
 _QUESTION = ("The question.", "What a journal's referee would still ask.")
 
 
-@dataclass(frozen=True)
-class _Method:
-    """A page without a row, in its own words."""
-
-    path: str
-    title: str
-    summary: str
-    for_users: str
-    checked: str
-
-
 def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
     """The page.
 
@@ -165,12 +154,9 @@ def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
         "violation. Monte Carlo: draws that would have shown an error. Counterexample: a case in which a wrong form fails.",
     ]
     for paper, name in PAPERS.items():
-        rows = [_row(claim.title, claim.page, _of_claim(claim)) for claim in own if claim.source.paper == paper]
+        rows = [_row(claim.title, claim.page, *_of_claim(claim)) for claim in own if claim.source.paper == paper]
         lines += _table(f"On {name[0].lower()}{name[1:]} (`{paper}`)", rows)
-    lines += _table(
-        "On privacy accounting",
-        [_row(one.title, one.path, (one.summary, one.for_users, one.checked)) for one in methods],
-    )
+    lines += _table("On privacy accounting", methods)
     lines += ["", "## Questions that the papers leave open, and how they ended"]
     for claim in own:
         text = claim.page_file.read_text(encoding="utf-8")
@@ -182,11 +168,11 @@ def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
 
 
 def _table(heading: str, rows: list[str]) -> list[str]:
-    head = ["| result | in one sentence | what it changes for a user | checked |", "|---|---|---|---|"]
+    head = table_head("result", "in one sentence", "what it changes for a user", "checked")
     return ["", f"## {heading}", "", *head, *rows] if rows else []
 
 
-def _row(title: str, path: str, cells: tuple[str, str, str]) -> str:
+def _row(title: str, path: str, *cells: str) -> str:
     return one_row((f"[{title}]({path})", *cells))
 
 
@@ -204,13 +190,13 @@ def _of_claim(claim: Claim) -> tuple[str, str, str]:
     )
 
 
-def _methods(directory: Path) -> list[_Method]:
-    """The pages that prove a method, in the order of their names."""
+def _methods(directory: Path) -> list[str]:
+    """A row for each page that proves a method, in the order of their names."""
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(directory.glob("*/*.md"))}
     return [_method(page, text) for page, text in pages.items() if _NO_ROW in text]
 
 
-def _method(page: Path, text: str) -> _Method:
+def _method(page: Path, text: str) -> str:
     found = [re.search(rf"^\*\*{part}\.\*\* (.+)$", text, re.MULTILINE) for part in _PARTS]
     title = re.search(r"^# (.+)$", text, re.MULTILINE)
     if title is None or not all(found):
@@ -218,8 +204,7 @@ def _method(page: Path, text: str) -> _Method:
         raise ArgumentError.about(
             "page", page, f"{page} has no row in the ledger, so it must have a title and the lines {lines}"
         )
-    summary, for_users, checked = (one[1] for one in found if one)
-    return _Method(f"{page.parent.name}/{page.name}", title[1], summary, for_users, checked)
+    return _row(title[1], f"{page.parent.name}/{page.name}", *(one[1] for one in found if one))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import difflib
 import fnmatch
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dptheory import _validate
 from dptheory.claims._claim import PAPERS, Claim, Verdict, places_of_rows
@@ -50,18 +50,14 @@ def _label_key(label: str) -> tuple[object, ...]:
 
 @functools.cache
 def _ledger() -> dict[str, Claim]:
+    argued = (argued_claim(id) for paper in PAPERS for id in places_of_rows(paper))
+    measured = (claim for paper in PAPERS for claim in measured_claims(paper).values())
     ledger: dict[str, Claim] = {}
-    for claim in sorted((claim for paper in PAPERS for claim in _of_paper(paper)), key=ledger_key):
+    for claim in sorted((*argued, *measured), key=ledger_key):
         if claim.id in ledger:
             raise ArgumentError.about("id", claim.id, f"claim id {claim.id!r} stands twice in the ledger")
         ledger[claim.id] = claim
     return ledger
-
-
-def _of_paper(paper: str) -> Iterator[Claim]:
-    """The measured rows, and those in the paper's files."""
-    yield from measured_claims(paper).values()
-    yield from map(argued_claim, places_of_rows(paper))
 
 
 def _alone(id: str) -> Claim | None:

@@ -138,20 +138,21 @@ class Row:
         self,
         box: Mapping[str, Range],
         *,
-        wrong: Callable[..., float],
+        wrong: Callable[..., float] | float,
         tolerance: float = 1e-12,
         name: str | None = None,
     ) -> Callable[[_Real], _Real]:
         """The function, a slack, is >= 0 over the whole box, and ``wrong`` is not, as far as a search can tell.
 
-        See :class:`dptheory.checks.SearchCheck`.
+        A number says by how much the wrong statement is stronger. See :class:`dptheory.checks.SearchCheck`.
         """
 
         def register(slack: _Real) -> _Real:
             def side(function: Callable[..., float], which: str) -> _Side:
                 return _Side(function, self._claim, len(self._checks), which)
 
-            self.add(SearchCheck(_name(slack, name), box, side(slack, "slack"), side(wrong, "wrong"), tolerance))
+            other = wrong if callable(wrong) else functools.partial(_stronger, slack, wrong)
+            self.add(SearchCheck(_name(slack, name), box, side(slack, "slack"), side(other, "wrong"), tolerance))
             return slack
 
         return register
@@ -239,6 +240,10 @@ def _cases(cases: tuple[tuple[Any, ...] | Cases, ...]) -> Cases:
             "cases", "be tuples, or one function that gives them", cases, got=f"{len(functions)} of {len(cases)}"
         )
     return functions[0] if functions else lambda: listed
+
+
+def _stronger(slack: Callable[..., float], by: float, **point: float) -> float:
+    return slack(**point) - by
 
 
 def _float(value: Callable[[], Number]) -> float:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dptheory import embedding, papers, privacy
+from dptheory import embedding, privacy
 from dptheory.embedding import ReleaseComparison, compare_releases
 from dptheory.errors import ConditionError
 from dptheory.privacy import gaussian_mu
@@ -161,39 +160,6 @@ def test_order_of_the_ways(dims: tuple[int, int], share: float) -> None:
     assert 0 <= ratios.published <= ratios.published_sum <= ratios.optimal <= ratios.joint <= 1
 
 
-@given(DIMS, st.floats(0.01, 1.5))
-@quick
-def test_ratios_say_who_wins(dims: tuple[int, int], share: float) -> None:
-    found, ratios = (
-        _mse(dims, 1.0, share, 1.0),
-        embedding.largest_residual_ratio(dim=dims[0], subspace_dim=dims[1]),
-    )
-    for way in ("published", "published_sum", "optimal", "joint"):
-        ratio = getattr(ratios, way)
-        assume(abs(share - ratio) > 1e-3)
-        assume(dims[0] > dims[1] > 0)
-        saved = 1 - getattr(found, way) / found.plain
-        if way == "joint" and share > ratio:
-            assert abs(saved) < 1e-12
-        elif abs(saved) > 1e-12:
-            assert (saved > 0) == (share < ratio)
-
-
-@given(DIMS, CLIPS, SHARES.map(lambda x: 2 * x), MUS)
-@quick
-def test_residual_threshold_is_the_gap_to_the_embedding_alone(
-    dims: tuple[int, int], clip: float, share: float, mu: float
-) -> None:
-    assume(dims[1] > 0 and share > 0)
-    found = _mse(dims, clip, share * clip, mu)
-    least = embedding.least_residual_energy(
-        dim=dims[0], subspace_dim=dims[1], clip_norm=clip, residual_clip=share * clip, mu=mu
-    )
-    for way in ("plain", "published", "published_sum", "optimal", "joint"):
-        gap = getattr(found, way) - found.embedding_only
-        assert getattr(least, way) == pytest.approx(gap, rel=1e-9, abs=1e-11 * getattr(found, way))
-
-
 def test_every_way_that_drops_the_residual_loses_it() -> None:
     found = embedding.gep_mse(dim=10, subspace_dim=2, clip_norm=10.0, residual_clip=0.0, mu=10.0, residual_norm=5.0)
     of_two = embedding.clipped_gep_mse(
@@ -267,68 +233,6 @@ def test_residuals_that_nearly_cancel() -> None:
     assert found.embedding_only == 1.0 and found.plain == 2.0
 
 
-def test_clipped_error_is_noise_plus_bias() -> None:
-    w, r = _rows(2)
-    found = embedding.clipped_gep_mse(w, residuals=r, clip_norm=1e3, residual_clip=1e2, mu=2.0)
-    assert found == embedding.gep_mse(
-        dim=7,
-        subspace_dim=3,
-        clip_norm=1e3,
-        residual_clip=1e2,
-        mu=2.0,
-        residual_norm=float(np.linalg.norm(r.sum(axis=0))),
-    )
-    found, noise = (
-        embedding.clipped_gep_mse(w, residuals=r, clip_norm=1.0, residual_clip=0.3, mu=2.0, embedding_clip=0.5),
-        embedding.gep_mse(
-            dim=7, subspace_dim=3, clip_norm=1.0, residual_clip=0.3, mu=2.0, residual_norm=0, embedding_clip=0.5
-        ),
-    )
-    assert found.published - noise.published == pytest.approx(found.optimal - noise.optimal)
-    assert found.optimal - noise.optimal == pytest.approx(
-        embedding.clipping_bias(w, residuals=r, embedding_clip=0.5, residual_clip=0.3).square
-    )
-    assert found.joint - noise.joint == pytest.approx(
-        embedding.joint_clipping_bias(w, residuals=r, clip_norm=1.0, residual_share=0.3).square
-    )
-
-
-# --- groups and presets -----------------------------------------------------------------------------------------------
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6))
-@quick
-def test_square_root_shares(sizes: list[int]) -> None:
-    shares = embedding.square_root_allocation(sizes, subspace_dim=1)
-    assert shares.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(shares**2 / sizes, shares[0] ** 2 / sizes[0])
-    ratio = embedding.grouping_cost_ratio(sizes, subspace_dims=shares)
-    assert 1 / len(sizes) - 1e-12 <= ratio <= 1 + 1e-12
-    if len(sizes) > 1:
-        assert ratio < 1
-
-
-def test_resnet20() -> None:
-    assert sum(papers.RESNET20_GROUPS) == papers.RESNET20_DIM
-    for k in (500, 1000, 1500, 2000):
-        shares = embedding.square_root_allocation(papers.RESNET20_GROUPS, subspace_dim=k)
-        assert embedding.grouping_cost_ratio(papers.RESNET20_GROUPS, subspace_dims=shares) == pytest.approx(
-            0.4622, abs=1e-4
-        )
-
-
-def test_presets_are_those_of_section_4_and_of_the_example() -> None:
-    found = papers.embedding_presets()
-    assert len({one.name for one in found}) == len(found) == 9
-    assert {(one.clip_norm, one.residual_clip) for one in found} == {(10.0, 2.0), (5.0, 2.0)}
-    one = next(one for one in found if one.name == "gep.cifar10.k1000")
-    assert one.noise().plain == 100 * papers.RESNET20_DIM
-    assert one.noise(mu=2.0).published == pytest.approx(2 * (1000 * 100 + papers.RESNET20_DIM * 4) / 4)
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------
-NAN, INF = math.nan, math.inf
-W, R = [[1.0, 2.0]], [[0.5]]
-
-
 # --- Calibration of GEP's two releases: inverses, scaling, order of the methods, bad input ---
 
 
@@ -357,31 +261,6 @@ def test_order_of_the_methods(log_delta: float, share: float) -> None:
     assert stated / renyi == pytest.approx(math.sqrt(8) / (1 + math.sqrt(1 + 2 * share)), rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["exact", "renyi", "stated"])
-def test_scaling(method) -> None:  # type: ignore[no-untyped-def]
-    one = embedding.release_noise_ratio(epsilon=2.0, delta=1e-5, method=method)
-    assert embedding.release_noise_ratio(epsilon=2.0, delta=1e-5, steps=400, method=method) == pytest.approx(20 * one)
-    assert embedding.release_noise_ratio(
-        epsilon=2.0, delta=1e-5, steps=1, adjacency="replace-one", method=method
-    ) == pytest.approx(2 * one)
-    assert embedding.release_noise_ratio(epsilon=1.9, delta=1e-5, method=method) > one
-    assert embedding.release_noise_ratio(epsilon=2.0, delta=1e-6, method=method) > one
-
-
-def test_numbers_of_the_ledger() -> None:
-    assert embedding.noise_ratio_excess(epsilon=0.1, delta=1e-5) == pytest.approx(2.2069, rel=1e-4)
-    assert embedding.noise_ratio_excess(epsilon=2 * math.log(1e5), delta=1e-5) == pytest.approx(1.1297, rel=1e-4)
-    assert embedding.noise_ratio_excess(epsilon=1e-9, delta=1e-5, reference="renyi") == pytest.approx(math.sqrt(2))
-    assert embedding.noise_ratio_excess(epsilon=1e-12, delta=1e-5) > 1e5
-    assert embedding.noise_ratio_excess(epsilon=1.0, delta=1e-5, method="exact") == 1.0
-
-
-def test_stated_noise_is_mu_gdp() -> None:
-    for epsilon, delta in ((0.5, 1e-5), (10.0, 1e-6)):
-        ratio = embedding.release_noise_ratio(epsilon=epsilon, delta=delta, method="stated")
-        assert embedding.joint_mu([ratio, ratio]) == pytest.approx(epsilon / (2 * math.sqrt(math.log(1 / delta))))
-
-
 @given(
     clips=st.tuples(*[st.floats(0.01, 100)] * 2),
     sigmas=st.tuples(*[st.floats(0.01, 100)] * 2),
@@ -400,18 +279,6 @@ def test_the_sum_tells_less_than_the_pair(clips, sigmas, steps, adjacency) -> No
         adjacency=adjacency,
     )
     assert alone * (1 - 1e-12) <= output <= pair * (1 + 1e-12)
-
-
-def test_output_mu_is_a_mahalanobis_norm() -> None:
-    covariance = np.diag([4.0 + 9.0, 9.0])  # one direction in the span of the basis, one orthogonal to it
-    moved = np.array([3.0, 0.5])
-    exact = math.sqrt(moved @ np.linalg.solve(covariance, moved))
-    assert embedding.output_mu(
-        embedding_clip=3.0, residual_clip=0.5, embedding_std=2.0, residual_std=3.0
-    ) == pytest.approx(exact)
-    assert embedding.output_mu(
-        embedding_clip=3.0, residual_clip=0.0, embedding_std=0.0, residual_std=2.0
-    ) == pytest.approx(1.5)
 
 
 def test_epsilon_at_the_end_of_the_range_is_allowed() -> None:
@@ -473,69 +340,6 @@ def test_best_steps(dim: int, samples: int, smoothness: float, distance: float, 
         assert best.value <= real * 3 / (2 * math.sqrt(2)) * (1 + 1e-12)
     else:
         assert best.steps == 1 and best.value >= smoothness * distance**2 / 2
-
-
-@given(SIZE, SIZE, SIZE, st.floats(0.01, 1))
-@QUICK
-def test_scaling_of_risk(smoothness: float, distance: float, mu: float, clip: float) -> None:
-    def bound(**changed: Any) -> embedding.ExcessRisk:
-        given_ = {
-            "smoothness": smoothness,
-            "initial_distance": distance,
-            "mu": mu,
-            "residual_clip": clip,
-            "lipschitz": 1.0,
-        }
-        return embedding.excess_risk(dim=500, subspace_dim=20, train_size=300, **{**given_, **changed})
-
-    base = bound()
-    # a loss twice as large: value twice, with everything else
-    doubled = bound(smoothness=2 * smoothness, residual_clip=2 * clip, lipschitz=2.0)
-    assert doubled.value == pytest.approx(2 * base.value, rel=1e-12) and doubled.steps == base.steps
-    # parameters stretched by two
-    stretched = bound(smoothness=smoothness / 4, initial_distance=2 * distance, residual_clip=clip / 2, lipschitz=0.5)
-    assert stretched.value == pytest.approx(base.value, rel=1e-12)
-    assert bound(mu=2 * mu).value <= base.value
-    assert bound(residual_clip=clip / 2).value <= base.value * (1 + 1e-12)
-
-
-@given(SIZE, SIZE, st.floats(1e-3, 5), st.floats(1e-8, 1e-2), st.floats(0, 1))
-@QUICK
-def test_published_noise_costs_more(smoothness: float, distance: float, eps: float, delta: float, clip: float) -> None:
-    run = {"dim": 900, "subspace_dim": 30, "train_size": 1000, "smoothness": smoothness}
-    run |= {"initial_distance": distance, "residual_clip": clip}  # type: ignore[dict-item]
-    published = embedding.excess_risk_as_published(**run, epsilon=eps, delta=delta)  # type: ignore[arg-type]
-    mu = eps / (2 * math.sqrt(math.log(1 / delta)))  # what the published noise buys
-    assert embedding.excess_risk(**run, mu=mu).value <= published.value * (1 + 1e-12)  # type: ignore[arg-type]
-    wide = embedding.excess_risk_as_published(**run, epsilon=eps, delta=delta, steps=7)  # type: ignore[arg-type]
-    assert wide.value >= published.value * (1 - 1e-12) and wide.steps == 7
-
-
-@given(SIZE, SIZE, st.integers(1, 10**6), st.floats(1e-3, 1e3))
-@QUICK
-def test_least_risk(smoothness: float, distance: float, steps: int, lipschitz: float) -> None:
-    least = embedding.least_risk(smoothness=smoothness, initial_distance=distance, steps=steps)
-    upper = embedding.noisy_descent_risk(
-        smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=0.0
-    ).value
-    assert least == pytest.approx(upper * steps / (steps + 2), rel=1e-12)
-    capped = embedding.least_risk(smoothness=smoothness, initial_distance=distance, steps=steps, lipschitz=lipschitz)
-    assert 0 <= capped <= min(least, lipschitz * distance) * (1 + 1e-12)
-
-
-def test_simulation_stays_below_the_bound() -> None:
-    rng = np.random.default_rng(0)
-    curvatures = np.array([1.0, 0.3, 0.05, 0.01])
-    start, steps, std, runs = np.array([0.5, 1.0, 2.0, 3.0]), 20, 0.4, 4000
-    theta, total = np.tile(start, (runs, 1)), np.zeros((runs, 4))
-    for _ in range(steps):
-        theta = theta - curvatures * theta - std * rng.standard_normal((runs, 4))
-        total += theta
-    excess = (np.square(total / steps) @ curvatures / 2).mean()
-    bound = embedding.noisy_descent_risk(
-        smoothness=1.0, initial_distance=float(np.linalg.norm(start)), steps=steps, noise_energy=4 * std**2
-    ).value
-    assert 0.1 * bound < excess < bound
 
 
 def test_whole_space_needs_no_residual() -> None:
@@ -609,13 +413,6 @@ def test_worst_case_of_many_steps() -> None:
     assert math.isclose(found.mean_iterate_least, float((k**2 / (k * (k - 1) + steps)).sum()) / (2 * steps) * 1.5)
     most = embedding.worst_descent_risk(smoothness=1.0, initial_distance=1.0, steps=10**15, noise_energy=1.0)
     assert 0.5 - math.pi / 4 / math.sqrt(1e15) < most.mean_iterate_least < most.mean_value
-
-
-def test_without_bias_the_classical_bound() -> None:
-    run = {"smoothness": 2.0, "initial_distance": 3.0, "steps": 40, "noise_energy": 0.5}
-    found = embedding.biased_descent_risk(bias=0.0, **run)
-    assert found.upper == pytest.approx(embedding.noisy_descent_risk(**run).value, rel=1e-14)
-    assert found.lower == pytest.approx(embedding.worst_descent_risk(**run).mean_value, rel=1e-14)
 
 
 def test_equal_residuals_are_not_clipped_and_many_small_ones_are_dropped() -> None:

@@ -549,9 +549,6 @@ def test_a_short_gradient_under_a_tiny_deviation_is_not_clipped() -> None:
     ).second_moment == pytest.approx(9e-21)
 
 
-NAN, INF = math.nan, math.inf
-
-
 def test_variance_far_below_the_squared_bound() -> None:
     """Every gradient is clipped, nine digits; the difference C^2 - |a w|^2 gave 0 or 4.4e-16."""
     found = gradients.gaussian_clip_moments(grad_norm=562.015, dim=100, deviation=1e-6, clip_norm=1.0)

@@ -246,10 +246,6 @@ def test_average_over_masks_uses_every_norm() -> None:
     assert flat.masked.mse == pytest.approx(gradients.clipped_gradient_mse(**run).masked.mse)
 
 
-NAN, INF = math.nan, math.inf
-GOOD = dict(grad_norm=1.0, dim=10, deviation=0.1, clip_norm=1.0, noise_multiplier=1.0, batch_size=10, drop_rate=0.5)
-
-
 @pytest.mark.parametrize(("dim", "n"), [(1000, 10**7), (10**5, 10**6), (10**5, 10**8), (10**6, 60_000)])
 def test_largest_of_many_draws_in_large_dimension(dim: int, n: int) -> None:
     """Equal eigenvalues: the panels have to follow the width of the law, which was 6e-6 off at 1e5 entries."""

@@ -4,7 +4,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -217,7 +216,7 @@ def _clip(rows: Array, bound: float) -> Array:
     return np.asarray(rows * np.minimum(1.0, bound / np.linalg.norm(rows, axis=1, keepdims=True)))
 
 
-def _noise(rng: np.random.Generator, count: int, first: float, second: float, projected: bool) -> Array:
+def noise(rng: np.random.Generator, count: int, first: float, second: float, projected: bool) -> Array:
     """z1 B + z2, the latter projected off span(B) or not."""
     b = basis()
     z2 = second * rng.standard_normal((count, DIM))
@@ -239,74 +238,38 @@ def _sum_ratio(first: float, second: float, mu: float) -> float:
     return mu_of_sum(first, second, first, second) / mu
 
 
-@dataclass(frozen=True)
-class Release:
+def release_errors(
+    rng: np.random.Generator, count: int, way: Way, clip: float, residual_clip: float, mu: float
+) -> Array:
     """Draws of the released sum of the gradients above, minus their true sum, shape (count, p)."""
-
-    way: Way
-    clip: float
-    residual_clip: float
-    mu: float
-
-    def errors(self, rng: np.random.Generator, count: int) -> Array:
-        g, b, mu = gradients(), basis(), self.mu
-        if self.way == "plain":
-            noise = self.clip / mu * rng.standard_normal((count, DIM))
-            return np.asarray(_clip(g, self.clip).sum(axis=0) + noise - g.sum(axis=0))
-        source = _clip(g, self.clip) if self.way == "joint" else g
-        w = source @ b.T
-        kept = _clip(w, self.clip).sum(axis=0) @ b
-        if self.way == "embedding_only":
-            return np.asarray(kept + _noise(rng, count, self.clip / mu, 0.0, True) - g.sum(axis=0))
-        kept = kept + _clip(source - w @ b, self.residual_clip).sum(axis=0)
-        if self.way in ("published", "published_sum"):
-            ratio = 2**0.5 / mu if self.way == "published" else _sum_ratio(self.clip, self.residual_clip, mu)
-            noise = _noise(rng, count, ratio * self.clip, ratio * self.residual_clip, False)
-        else:
-            noise = _noise(rng, count, *self._stds(), True)
-        return np.asarray(kept + noise - g.sum(axis=0))
-
-    def _stds(self) -> tuple[float, float]:
-        if self.way == "optimal":
-            split = embedding.split_noise(
-                dim=DIM, subspace_dim=SUBSPACE, embedding_clip=self.clip, residual_clip=self.residual_clip, mu=self.mu
-            )
-        else:
-            split = embedding.joint_clip(
-                dim=DIM,
-                subspace_dim=SUBSPACE,
-                clip_norm=self.clip,
-                residual_share=self.residual_clip / self.clip,
-                mu=self.mu,
-            )
-        return split.embedding_std, split.residual_std
+    g, b = gradients(), basis()
+    if way == "plain":
+        return np.asarray(_clip(g, clip).sum(axis=0) + clip / mu * rng.standard_normal((count, DIM)) - g.sum(axis=0))
+    source = _clip(g, clip) if way == "joint" else g
+    w = source @ b.T
+    kept = _clip(w, clip).sum(axis=0) @ b
+    if way == "embedding_only":
+        return np.asarray(kept + noise(rng, count, clip / mu, 0.0, True) - g.sum(axis=0))
+    kept = kept + _clip(source - w @ b, residual_clip).sum(axis=0)
+    if way in ("published", "published_sum"):
+        ratio = 2**0.5 / mu if way == "published" else _sum_ratio(clip, residual_clip, mu)
+        return np.asarray(kept + noise(rng, count, ratio * clip, ratio * residual_clip, False) - g.sum(axis=0))
+    sizes = {"dim": DIM, "subspace_dim": SUBSPACE}
+    if way == "optimal":
+        stds = embedding.split_noise(**sizes, embedding_clip=clip, residual_clip=residual_clip, mu=mu)
+    else:
+        stds = embedding.joint_clip(**sizes, clip_norm=clip, residual_share=residual_clip / clip, mu=mu)
+    return np.asarray(kept + noise(rng, count, stds.embedding_std, stds.residual_std, True) - g.sum(axis=0))
 
 
-@dataclass(frozen=True)
-class SquaredError(Release):
+def squared_error(rng: np.random.Generator, count: int, **release: Any) -> Array:
     """Squared norm of the error."""
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Array:
-        return np.asarray(np.square(self.errors(rng, count)).sum(axis=1))
+    return np.asarray(np.square(release_errors(rng, count, **release)).sum(axis=1))
 
 
-@dataclass(frozen=True)
-class EntrySum(Release):
+def entry_sum(rng: np.random.Generator, count: int, **release: Any) -> Array:
     """Sum of the entries of the released sum."""
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Array:
-        return np.asarray(self.errors(rng, count).sum(axis=1) + gradients().sum())
-
-
-@dataclass(frozen=True)
-class NoiseEnergy:
-    """Squared norm of z1 B + P z2."""
-
-    embedding_std: float
-    residual_std: float
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Array:
-        return np.asarray(np.square(_noise(rng, count, self.embedding_std, self.residual_std, True)).sum(axis=1))
+    return np.asarray(release_errors(rng, count, **release).sum(axis=1) + gradients().sum())
 
 
 # --- Noise energies of GEP and of what it is compared with, from variances found by search
@@ -315,13 +278,12 @@ class NoiseEnergy:
 WAYS: tuple[Way, ...] = ("plain", "embedding_only", "published", "published_sum", "optimal", "joint")
 
 
-def least(energy: Callable[[float], float]) -> float:
-    """Minimum over t > 0 of a function that falls and then rises in log t, by golden section."""
-    low, high, golden = -30.0, 30.0, (math.sqrt(5) - 1) / 2
-    for _ in range(90):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, right) if energy(math.exp(left)) < energy(math.exp(right)) else (left, high)
-    return float(energy(math.exp(low)))
+def least(energy: Callable[[float], float]) -> tuple[float, float]:
+    """Where over t > 0 a function that falls and then rises in log t is least, and how little it is, by search."""
+    found = scipy.optimize.minimize_scalar(
+        lambda log_t: energy(math.exp(log_t)), bounds=(-40.0, 40.0), method="bounded", options={"xatol": 1e-9}
+    )
+    return math.exp(found.x), float(found.fun)
 
 
 def traced_energy(
@@ -346,23 +308,12 @@ def traced_energy(
     def energy(t: float) -> float:
         return (k + q * t) * max(a + b / t for a, b in corners) / mu**2
 
-    return least(energy)
+    return least(energy)[1]
 
 
 def spread(norm: float, rows: int, width: int) -> Array:
     """Equal rows of this norm, spread evenly over the entries."""
     return np.full((rows, width), norm / math.sqrt(width))
-
-
-def least_by_search(dim: int, k: int, worst: Callable[[float], float], mu: float) -> float:
-    """min over t = s2^2/s1^2 of (k + q t) worst(t) / mu^2; worst(t) = max of a^2 + b^2/t over the pairs (a, b) that occur."""
-    q = dim - k
-
-    def energy(log_t: float) -> float:
-        return (k + q * math.exp(log_t)) * worst(math.exp(log_t)) / mu**2
-
-    found = scipy.optimize.minimize_scalar(energy, bounds=(-40.0, 40.0), method="bounded", options={"xatol": 1e-9})
-    return float(found.fun)
 
 
 # Random subspaces: draws of what they lose of a vector, and the law of what they keep.

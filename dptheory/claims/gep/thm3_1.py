@@ -21,7 +21,7 @@ from dptheory.claims.gep._mechanism import (
     hockey_stick_of_pair,
     is_enough,
     is_given,
-    least_by_search,
+    least,
     least_noise_ratio,
     mu_of_sum,
     printed_noise_ratio,
@@ -72,12 +72,6 @@ def _renyi_truth(what: str, epsilon: float, delta: float) -> float:
 def _renyi_printed(what: str, epsilon: float, delta: float) -> float | None:
     """The order 1 + 2 L / epsilon and epsilon <= 2 L taken as 2 L."""
     return printed_noise_ratio(epsilon, delta) if what == "ratio" else None
-
-
-def _beyond_slack(share: float, log_delta: float) -> float:
-    """Wrong statement: the same for epsilon up to 4 L."""
-    epsilon, delta = -4 * share * log_delta, math.exp(log_delta)
-    return printed_noise_ratio(epsilon, delta) / embedding.release_noise_ratio(epsilon=epsilon, delta=delta) - 1
 
 
 def _replace_one_keeps_delta(log_inverse: int) -> bool:
@@ -241,31 +235,49 @@ def _(epsilon: float, delta: float) -> Sides:
     )
 
 
-@thm3_1.inequality({"share": Range(1e-6, 1, log=True), "log_delta": Range(-60, -0.05)}, wrong=_beyond_slack)
+_STATED = {"share": Range(1e-6, 1, log=True), "log_delta": Range(-60, -0.05)}
+
+
+def _stated_over(reference: Reference, share: float, log_delta: float) -> float:
+    """The stated noise over another, for epsilon = share 2 L."""
+    return embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=math.exp(log_delta), reference=reference)
+
+
+def _fall(share: float, growth: float, log_delta: float) -> float:
+    """How many times what it is at epsilon = share 2 L it is at epsilon / growth."""
+    return _stated_over("exact", share / growth, log_delta) / _stated_over("exact", share, log_delta)
+
+
+def _enough(share: float, log_delta: float) -> float:
+    """The printed noise over the least, less 1, for epsilon = share 2 L of any size."""
+    epsilon, delta = -2 * share * log_delta, math.exp(log_delta)
+    return printed_noise_ratio(epsilon, delta) / embedding.release_noise_ratio(epsilon=epsilon, delta=delta) - 1
+
+
+@thm3_1.inequality(
+    _STATED,
+    # wrong: the same for epsilon up to 4 L
+    wrong=lambda share, log_delta: _enough(2 * share, log_delta),
+)
 def enough_slack(share: float, log_delta: float) -> float:
     """stated noise is enough up to epsilon = 2 L
 
     The stated noise over the least, for epsilon = share 2 L <= 2 L.
     """
-    delta = math.exp(log_delta)
-    return embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=delta) - 1
+    return _stated_over("exact", share, log_delta) - 1
 
 
 @thm3_1.inequality(
-    {"share": Range(1e-6, 1, log=True), "log_delta": Range(-60, -0.05)},
+    _STATED,
     # wrong: at least 1.04
-    wrong=lambda share, log_delta: (
-        embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=math.exp(log_delta), reference="renyi")
-        / 1.04
-        - 1
-    ),
+    wrong=lambda share, log_delta: _stated_over("renyi", share, log_delta) / 1.04 - 1,
 )
 def renyi_range_slack(share: float, log_delta: float) -> float:
     """stated over Renyi noise
 
     sqrt(2) >= stated over Renyi >= 2 sqrt(2) / (1 + sqrt(3)).
     """
-    ratio = embedding.noise_ratio_excess(epsilon=-2 * share * log_delta, delta=math.exp(log_delta), reference="renyi")
+    ratio = _stated_over("renyi", share, log_delta)
     return min(math.sqrt(2) / ratio, ratio * (1 + math.sqrt(3)) / math.sqrt(8)) - 1
 
 
@@ -286,26 +298,17 @@ def unbounded_slack(epsilon: float, log_delta: float) -> float:
     return embedding.noise_ratio_excess(epsilon=epsilon, delta=delta) / floor - 1
 
 
-def _falling_fast_slack(share: float, growth: float, log_delta: float) -> float:
-    """Wrong statement: in proportion to 1 / epsilon, as it does for small epsilon."""
-    return (1 + falling_slack(share, growth, log_delta)) / growth - 1
-
-
 @thm3_1.inequality(
     {"share": Range(1e-6, 1, log=True), "growth": Range(1, 100, log=True), "log_delta": Range(-60, -0.05)},
-    wrong=_falling_fast_slack,
+    # wrong: in proportion to 1 / epsilon, as it does for small epsilon
+    wrong=lambda share, growth, log_delta: _fall(share, growth, log_delta) / growth - 1,
 )
 def falling_slack(share: float, growth: float, log_delta: float) -> float:
     """stated over least noise falls with epsilon
 
     The stated noise over the least falls from epsilon = share 2 L / growth to share 2 L.
     """
-    large, delta = -2 * share * log_delta, math.exp(log_delta)
-    return (
-        embedding.noise_ratio_excess(epsilon=large / growth, delta=delta)
-        / embedding.noise_ratio_excess(epsilon=large, delta=delta)
-        - 1
-    )
+    return _fall(share, growth, log_delta) - 1
 
 
 @thm3_1.equal(lambda: [(log_inverse,) for log_inverse in (2, 4, 9, 12)], kind=Kind.COUNTEREXAMPLE)
@@ -336,7 +339,7 @@ def equal_ratio_energy(dim: int, k: int, first: float, second: float, mu: float)
 def _least_energy(dim: int, k: int, first: float, second: float, mu: float) -> float:
     if k in (0, dim):  # one release only
         return dim * (second if k == 0 else first) ** 2 / mu**2
-    return least_by_search(dim, k, lambda t: first**2 + second**2 / t, mu)
+    return least(lambda t: (k + (dim - k) * t) * (first**2 + second**2 / t))[1] / mu**2
 
 
 def _least_symbolic(k: int, q: int, first: Fraction, second: Fraction) -> float:
@@ -379,21 +382,16 @@ def _unprojected_energy() -> float:
     return noise.energy + _mechanism.SUBSPACE * noise.residual_std**2
 
 
-class _SimulatedEnergy:
-    """Noise of the simulated mechanism; the standard deviations are looked up when it runs."""
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Array:
-        noise = _simulated_split()
-        return _mechanism.NoiseEnergy(noise.embedding_std, noise.residual_std)(rng, count)
+def _simulated_energy(rng: np.random.Generator, count: int) -> Array:
+    """Squared norm of z1 B + P z2."""
+    stds = _simulated_split()
+    noise = _mechanism.noise(rng, count, stds.embedding_std, stds.residual_std, True)
+    return np.asarray(np.square(noise).sum(axis=1))
 
 
 def _best_stds(dim: int, k: int, first: float, second: float, mu: float) -> tuple[float, float]:
-    """s1 and s2 by bisection on the derivative of (k + q t)(S1^2 + S2^2 / t), t = s2^2 / s1^2."""
-    low, high = -60.0, 60.0
-    for _ in range(200):
-        t = math.exp((low + high) / 2)
-        low, high = (low, math.log(t)) if (dim - k) * first**2 * t * t > k * second**2 else (math.log(t), high)
-    t = math.exp((low + high) / 2)
+    """s1 and s2 where (k + q t)(S1^2 + S2^2 / t) is least over t = s2^2 / s1^2."""
+    t, _ = least(lambda t: (k + (dim - k) * t) * (first**2 + second**2 / t))
     std = math.sqrt(first**2 + second**2 / t) / mu
     return std, math.sqrt(t) * std
 
@@ -454,32 +452,31 @@ def _(dim: int, k: int, first: float, second: float, mu: float, projected: bool)
     return _mu_by_covariance(dim, k, first, second, mu, projected), mu, mu * math.sqrt(2)  # each part mu-GDP
 
 
-@split.mean(_SimulatedEnergy(), wrong=_unprojected_energy, row_bytes=8 * 3 * _mechanism.DIM)
+@split.mean(_simulated_energy, wrong=_unprojected_energy, row_bytes=8 * 3 * _mechanism.DIM)
 def _() -> float:
     """gep.split: noise of the simulated mechanism"""
     return _simulated_split().energy
 
 
-def _correlated_wrong_slack(ratio: float, log_t: float, correlation: float) -> float:
-    """Wrong statement: nor with less than the equal ratio of noises has."""
-    return (1 + correlated_slack(ratio, log_t, correlation)) * (1 + ratio) ** 2 / (2 * (1 + ratio**2)) - 1
+def _correlated_energy(ratio: float, log_t: float, correlation: float) -> float:
+    t = math.exp(log_t)
+    covariance = np.array([[1.0, correlation * math.sqrt(t)], [correlation * math.sqrt(t), t]])
+    worst = max(float(d @ np.linalg.solve(covariance, d)) for d in (np.array([1.0, ratio]), np.array([1.0, -ratio])))
+    return (1 + t) * worst
 
 
 @split.inequality(
     {"ratio": Range(0.05, 20, log=True), "log_t": Range(-6, 6), "correlation": Range(-0.99, 0.99)},
-    wrong=_correlated_wrong_slack,
+    # wrong: nor with less than the equal ratio of noises has
+    wrong=lambda ratio, log_t, correlation: _correlated_energy(ratio, log_t, correlation) / (2 * (1 + ratio**2)) - 1,
 )
 def correlated_slack(ratio: float, log_t: float, correlation: float) -> float:
     """correlated noise does no better
 
     p = 2, k = 1, S1 = 1: no Gaussian noise, correlated or not, does with less energy than the best split.
     """
-    t = math.exp(log_t)
-    covariance = np.array([[1.0, correlation * math.sqrt(t)], [correlation * math.sqrt(t), t]])
-    worst = max(float(d @ np.linalg.solve(covariance, d)) for d in (np.array([1.0, ratio]), np.array([1.0, -ratio])))
-    return (1 + t) * worst / split_noise(
-        dim=2, subspace_dim=1, embedding_clip=1.0, residual_clip=ratio, mu=1.0
-    ).energy - 1
+    best = split_noise(dim=2, subspace_dim=1, embedding_clip=1.0, residual_clip=ratio, mu=1.0)
+    return _correlated_energy(ratio, log_t, correlation) / best.energy - 1
 
 
 _JOINT = tuple(
@@ -494,7 +491,7 @@ def _least_joint_energy(dim: int, k: int, clip: float, share: float, mu: float) 
     """The worst pair is looked for on the boundary, a = S cos x, b = S sin x up to b = r S, and then straight down."""
     angle = np.linspace(0.0, math.asin(share), 2001)
     a, b = (clip * np.cos(angle)) ** 2, (clip * np.sin(angle)) ** 2
-    return least_by_search(dim, k, lambda t: float((a + b / t).max()), mu)
+    return least(lambda t: (k + (dim - k) * t) * float((a + b / t).max()))[1] / mu**2
 
 
 def _worst_case(clip: float, share: float, noise: SplitNoise) -> float:

@@ -1,7 +1,6 @@
-import functools
 import math
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import numpy as np
 import scipy
@@ -9,7 +8,7 @@ import scipy
 from dptheory import embedding
 from dptheory.claims._row import Sides, Source, Verdict, new_row
 from dptheory.claims.gep import _mechanism
-from dptheory.claims.gep._mechanism import WAYS, EntrySum, SquaredError, Way, spread, traced_energy
+from dptheory.claims.gep._mechanism import WAYS, Way, entry_sum, spread, squared_error, traced_energy
 
 
 def _functional(part: str, bias: embedding.ClippingBias) -> float:
@@ -92,19 +91,31 @@ def _(part: str, rows: int, k: int, q: int) -> Sides:
     )
 
 
-@rem1.mean(EntrySum("published", _FREE, _FREE, mu=200.0), wrong=_without_residual, row_bytes=_ROW_BYTES)
+@rem1.mean(
+    partial(entry_sum, way="published", clip=_FREE, residual_clip=_FREE, mu=200.0),
+    wrong=_without_residual,
+    row_bytes=_ROW_BYTES,
+)
 def _() -> float:
     """gep.rem1: GEP without clipping"""
     return _mean_sum(_FREE, _FREE)
 
 
-@rem1.mean(EntrySum("embedding_only", _FREE, _REMARK_RESIDUAL_CLIP, mu=200.0), wrong=_true_sum, row_bytes=_ROW_BYTES)
+@rem1.mean(
+    partial(entry_sum, way="embedding_only", clip=_FREE, residual_clip=_REMARK_RESIDUAL_CLIP, mu=200.0),
+    wrong=_true_sum,
+    row_bytes=_ROW_BYTES,
+)
 def _() -> float:
     """gep.rem1: B-GEP without clipping"""
     return _mean_sum(_FREE, 0.0)
 
 
-@rem1.mean(EntrySum("published", _REMARK_CLIP, _REMARK_RESIDUAL_CLIP, mu=4.0), wrong=_true_sum, row_bytes=_ROW_BYTES)
+@rem1.mean(
+    partial(entry_sum, way="published", clip=_REMARK_CLIP, residual_clip=_REMARK_RESIDUAL_CLIP, mu=4.0),
+    wrong=_true_sum,
+    row_bytes=_ROW_BYTES,
+)
 def _() -> float:
     """gep.rem1: GEP with clipping"""
     return _mean_sum(_REMARK_CLIP, _REMARK_RESIDUAL_CLIP)
@@ -128,6 +139,7 @@ def _(w: tuple[int, int], r: tuple[int, int], s1: Fraction, s2: Fraction, copies
 # Bias of clipping a gradient first and its residual afterwards: in fractions, and by the calculator.
 
 
+Pair = tuple[int, int]
 CASES = (
     ((3, 4), (12, 0), Fraction(13, 2), Fraction(1, 2)),  # both clips bind
     ((3, 4), (0, 12), Fraction(20), Fraction(1, 2)),  # the residual's alone
@@ -138,9 +150,8 @@ CASES = (
 """Embedding and residual with whole norms, apart and together; the clip S and the share r."""
 
 
-def in_fractions(part: str, *case: Any) -> Fraction:
+def in_fractions(part: str, first: Pair, second: Pair, clip: Fraction, share: Fraction, copies: int) -> Fraction:
     """Bias of ``copies`` copies of one example: the gradient scaled to S, then its residual to r S, in fractions."""
-    first, second, clip, share, copies = case
     size = math.isqrt(sum(x * x for x in (*first, *second)))
     scale = min(Fraction(1), clip / size)
     length = math.isqrt(sum(x * x for x in second)) * scale
@@ -152,24 +163,9 @@ def in_fractions(part: str, *case: Any) -> Fraction:
     return Fraction(first_entry + 7 * second_entry)
 
 
-def calculated(part: str, *case: Any) -> float:
-    first, second, clip, share, copies = case
-    found = embedding.joint_clipping_bias(
-        [first] * copies + [(0, 0)],
-        residuals=[second] * copies + [(0, 0)],
-        clip_norm=float(clip),
-        residual_share=float(share),
-    )
-    return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))
-
-
-def apart(part: str, *case: Any) -> float:
-    """Wrong statement: the residual is clipped before the gradient is, so that both are clipped apart."""
-    first, second, clip, share, copies = case
-    found = embedding.clipping_bias(
-        [first] * copies, residuals=[second] * copies, embedding_clip=float(clip), residual_clip=float(share * clip)
-    )
-    return found.square if part == "square" else float(getattr(found, part) @ np.array([1.0, 7.0]))
+def _read(part: str, bias: embedding.ClippingBias) -> float:
+    """The square, or the first entry of a part and seven times the second."""
+    return bias.square if part == "square" else float(getattr(bias, part) @ np.array([1.0, 7.0]))
 
 
 _TINY = 1e-10
@@ -185,7 +181,6 @@ _ENERGIES = tuple(
 """p, k, S, S2, mu, |r| and S1."""
 
 
-Pair = tuple[int, int]
 _CLIP, _RESIDUAL_CLIP, _MU = 3.0, 0.8, 2.0
 
 
@@ -204,18 +199,10 @@ def _stated(way: Way) -> float:
 
 
 def _noise_only(way: Way) -> float:
-    return float(
-        getattr(
-            embedding.gep_mse(
-                dim=_mechanism.DIM,
-                subspace_dim=_mechanism.SUBSPACE,
-                clip_norm=_CLIP,
-                residual_clip=_RESIDUAL_CLIP,
-                mu=_MU,
-            ),
-            way,
-        )
+    found = embedding.gep_mse(
+        dim=_mechanism.DIM, subspace_dim=_mechanism.SUBSPACE, clip_norm=_CLIP, residual_clip=_RESIDUAL_CLIP, mu=_MU
     )
+    return float(getattr(found, way))
 
 
 def _threshold_cases() -> list[tuple[int, int, int, int, int, Fraction]]:
@@ -393,11 +380,11 @@ def _(part: str, k: int, q: int) -> Sides:
 
 for simulated in WAYS:  # the wrong statement forgets the biases of clipping and of the lost residual
     versus.mean(
-        SquaredError(simulated, _CLIP, _RESIDUAL_CLIP, _MU),
-        wrong=functools.partial(_noise_only, simulated),
+        partial(squared_error, way=simulated, clip=_CLIP, residual_clip=_RESIDUAL_CLIP, mu=_MU),
+        wrong=partial(_noise_only, simulated),
         row_bytes=8 * 4 * _mechanism.DIM,
         name=f"gep.versus: squared error of the simulated release, {simulated}",
-    )(functools.partial(_stated, simulated))
+    )(partial(_stated, simulated))
 
 
 @versus.equal(_threshold_cases)
@@ -462,8 +449,13 @@ def _(dim: int, k: int) -> Sides:
 )
 def _(part: str, first: Pair, second: Pair, clip: Fraction, share: Fraction, copies: int) -> Sides:
     """bias of clipping the gradient and then the residual, in fractions"""
-    case = part, first, second, clip, share, copies
-    return calculated(*case), lambda: in_fractions(*case), lambda: apart(*case)
+    rows, residuals = [first] * copies + [(0, 0)], [second] * copies + [(0, 0)]
+    found = embedding.joint_clipping_bias(rows, residuals=residuals, clip_norm=float(clip), residual_share=float(share))
+    # wrong: the residual is clipped before the gradient is, so that both are clipped apart
+    wrong = embedding.clipping_bias(
+        rows, residuals=residuals, embedding_clip=float(clip), residual_clip=float(share * clip)
+    )
+    return _read(part, found), lambda: in_fractions(part, first, second, clip, share, copies), _read(part, wrong)
 
 
 @versus.equal(

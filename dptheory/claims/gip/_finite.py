@@ -1,8 +1,8 @@
-"""Small cases in exact arithmetic, draws and integrals under Assumption 1, and divergences of sampled releases by quadrature."""
+"""Small cases in exact arithmetic, laws of the index mechanism by counting, draws and integrals, divergences by quadrature."""
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -119,10 +119,15 @@ def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta
     return np.asarray(np.square(gradient * ~kept_entries(rng, gradient, keep, theta)).sum(axis=1))
 
 
-def zeta(keep_share: float) -> float:
-    """The paper's zeta = k + 2 a phi(a), a = Phi^-1(1 - k/2)."""
+def top_k_gain(keep_share: float) -> float:
+    """2 a phi(a), a = Phi^-1(1 - k/2): what top-k keeps beyond random-k in large groups, a share of |g|^2."""
     a = float(scipy.stats.norm.isf(keep_share / 2))
-    return keep_share + 2 * a * float(scipy.stats.norm.pdf(a))
+    return 2 * a * float(scipy.stats.norm.pdf(a))
+
+
+def zeta(keep_share: float) -> float:
+    """The paper's zeta = k + 2 a phi(a)."""
+    return keep_share + top_k_gain(keep_share)
 
 
 def ranked_loss(dim: int, keep: int, member: float = 0.0, other: float = 1.0) -> float:
@@ -184,17 +189,9 @@ NO_INDEX = {1.0: 1.0}
 """Ratios of a release without an index part."""
 
 
-def ratios(dim: int, keep: int, weight: Fraction, pairs: int | None = None) -> dict[float, float]:
-    """Law of r = P_B(I) / P_A(I) under P_A for two references ``pairs`` swaps apart (None: the most), weight = e^-theta."""
-    moved = min(keep, dim - keep) if pairs is None else pairs
-    first = tuple(j < keep for j in range(dim))
-    second = tuple(moved <= j < keep + moved for j in range(dim))
-    law, other = mallows(first, weight), mallows(second, weight)
-    found: dict[float, float] = {}
-    for out, p in law.items():
-        ratio = float(other[out] / p)
-        found[ratio] = found.get(ratio, 0.0) + float(p)
-    return found
+def ratios(loss: Mapping[int, Fraction], weight: Fraction) -> dict[float, float]:
+    """Law of r = P_B(I) / P_A(I) under P_A from that of the loss, weight = e^-theta."""
+    return {float(weight ** (2 * j)): float(p) for j, p in loss.items()}
 
 
 def divergence(
@@ -246,6 +243,25 @@ def values_curve(order: float, rate: float, sigma: float) -> float:
     )
 
 
+def gaussian_delta(mu: Array | float, epsilon: float) -> Array:
+    """delta(epsilon) of N(0, 1) against N(mu, 1)."""
+    far = math.exp(epsilon) * scipy.special.ndtr(-mu / 2 - epsilon / mu)
+    return np.asarray(scipy.special.ndtr(mu / 2 - epsilon / mu) - far)
+
+
+def half_line(scale: float, against: float, still: float) -> float:
+    """Integral of (phi(x - s) - a phi(x + s) - c phi(x))_+, a > 0, c >= 0: where it is positive is a half-line."""
+    log_still = math.log(still) if still > 0 else -math.inf
+
+    def excess(x: float) -> float:
+        """log of the first density less that of what it must exceed, over N(0, 1); it rises in x."""
+        return scale * x - scale**2 / 2 - float(np.logaddexp(math.log(against) - scale * x - scale**2 / 2, log_still))
+
+    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
+    lost = against * scipy.special.ndtr(-scale - edge) + still * scipy.special.ndtr(-edge)
+    return float(scipy.special.ndtr(scale - edge) - lost)
+
+
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """log of the exact delta of the Gaussian mechanism with sensitivity / noise = mu."""
     near, far = scipy.special.log_ndtr(mu / 2 - epsilon / mu), epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
@@ -279,6 +295,11 @@ def normalised(law: dict[int, Fraction]) -> dict[int, Fraction]:
     return {j: p / total for j, p in law.items()}
 
 
+def log_comb(n: int, k: Array) -> Array:
+    """log C(n, k), from the gamma function."""
+    return np.asarray(scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1))
+
+
 @cache
 def counted_swaps(dim: int, keep: int, weight: Fraction) -> dict[int, Fraction]:
     """P(i swapped pairs), by counting."""
@@ -288,10 +309,90 @@ def counted_swaps(dim: int, keep: int, weight: Fraction) -> dict[int, Fraction]:
     return normalised(weights)
 
 
+def gain(dim: int, keep: int, weight: Fraction) -> float:
+    """rho by counting, in fractions to the last step."""
+    mean = sum(i * p for i, p in counted_swaps(dim, keep, weight).items())
+    return float(1 - mean / Fraction(keep * (dim - keep), dim))
+
+
 def counted_mean_swaps(dim: int, keep: int, theta: float) -> float:
     """E[i], by counting the index sets i swaps away."""
     weights = swap_weights(dim, keep, theta)
     return float(weights @ np.arange(weights.size) / weights.sum())
+
+
+def counted_gain(dim: int, keep: int, theta: float) -> float:
+    """1 - E[i] / (its mean under random-k), by the same counting."""
+    return 1 - counted_mean_swaps(dim, keep, theta) / counted_mean_swaps(dim, keep, 0.0)
+
+
+Loss = dict[int, Fraction]
+"""P(loss = 2 theta j) by j."""
+
+
+def references(dim: int, keep: int, pairs: int) -> tuple[Subset, Subset]:
+    """Two references ``pairs`` swaps apart."""
+    return tuple(j < keep for j in range(dim)), tuple(pairs <= j < keep + pairs for j in range(dim))
+
+
+@cache
+def enumerated_loss(dim: int, keep: int, weight: Fraction, pairs: int) -> Loss:
+    """The loss of two references ``pairs`` swaps apart, by summing over all index sets."""
+    first, second = references(dim, keep, pairs)
+    law: Loss = {}
+    for out, p in mallows(first, weight).items():
+        j = (hamming(out, second) - hamming(out, first)) // 2
+        law[j] = law.get(j, Fraction(0)) + p
+    return law
+
+
+@cache
+def counted_loss(dim: int, keep: int, weight: Fraction, pairs: int) -> Loss:
+    """The same by counting the index sets.
+
+    x members only of A, y only of B, a of both, b of neither: at distance 2 (y + b) from A.
+    """
+    law: Loss = {}
+    both, neither = keep - pairs, dim - keep - pairs
+    for x, y in itertools.product(range(pairs + 1), repeat=2):
+        left = keep - x - y
+        for a in range(max(0, left - neither), min(both, left) + 1):
+            ways = math.comb(pairs, x) * math.comb(pairs, y) * math.comb(both, a) * math.comb(neither, left - a)
+            law[x - y] = law.get(x - y, Fraction(0)) + ways * weight ** (2 * (y + left - a))
+    return normalised(law)
+
+
+def together(laws: Iterable[Loss]) -> Loss:
+    """The loss of independent releases."""
+    total = {0: Fraction(1)}
+    for law in laws:
+        step: Loss = {}
+        for (s, p), (j, r) in itertools.product(total.items(), law.items()):
+            step[s + j] = step.get(s + j, Fraction(0)) + p * r
+        total = step
+    return total
+
+
+def counted_delta(dim: int, keep: int, theta: float, releases: int, epsilon: float) -> float:
+    """delta(epsilon) of so many releases with the farthest pair of references: the counted law, composed by Fourier transform."""
+    most = min(keep, dim - keep)
+    one = counted_loss(dim, keep, Fraction(math.exp(-theta)), most)
+    size = 2 * most * releases + 1
+    law = np.fft.irfft(np.fft.rfft([float(one[j]) for j in range(-most, most + 1)], size) ** releases, size)
+    loss = 2 * theta * np.arange(-most * releases, most * releases + 1)
+    return float(law @ -np.expm1(np.minimum(0.0, epsilon - loss)))
+
+
+def odds_of_one(dim: int, epsilon: float, delta: float) -> float:
+    """e^(2 theta) with which one index of ``dim`` spends the budget: P(loss = 2 theta) = w / (w + d - 1)."""
+    return (math.exp(epsilon) + delta * (dim - 1)) / (1 - delta)
+
+
+def best_on_grid(rho: float, delta: float) -> float:
+    """Least epsilon with delta = e^((a-1)(rho a - epsilon)) max_u u^(a-1) (1 - u), reached at u = (a-1)/a, over a grid of orders."""
+    excess = np.exp(np.arange(-4000, 4000) / 500)
+    largest = excess * np.log(excess / (1 + excess)) - np.log1p(excess)
+    return float(np.min(rho * (1 + excess) + (largest - math.log(delta)) / excess))
 
 
 @cache

@@ -10,7 +10,7 @@ from dptheory import gradients, pruning
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._finite import counted_mean_swaps, energy_by_quadrature, gaussian_energy, kept_entries
+from dptheory.claims.gip._finite import counted_gain, energy_by_quadrature, gaussian_energy, kept_entries, ranked_loss
 from dptheory.pruning import _error
 
 
@@ -74,10 +74,6 @@ def _share_beyond(k: float) -> float:
 def _asymptotic_ratio(k: float, rho: float) -> float:
     """Energy kept over that of so many entries under large noise: of a share rho the largest, of the others any."""
     return (rho * _share_beyond(k) + (1 - rho) * k) / math.sqrt(k)
-
-
-def _counted_gain(dim: int, keep: int, theta: float) -> float:
-    return 1 - counted_mean_swaps(dim, keep, theta) / counted_mean_swaps(dim, keep, 0.0)
 
 
 def _break_even_gain(k: float) -> float:
@@ -148,19 +144,12 @@ def _direction_shares(rng: np.random.Generator, n: int, dim: int, keep: int, the
     return np.asarray(shares * _slope_by_gamma(keep * groups) / _slope_by_gamma(dim * groups))
 
 
-def _top_share(dim: int, keep: int) -> float:
-    """S of ``dim`` normal entries: d E[x^2; fewer than K of the others are larger], by quadrature over x."""
-    x = np.linspace(0.0, 12.0, 200_001)
-    kept = 2 * scipy.stats.norm.pdf(x) * x * x * scipy.stats.binom.cdf(keep - 1, dim - 1, 2 * scipy.stats.norm.sf(x))
-    return float(scipy.integrate.simpson(kept, x=x))
-
-
 def _gain_by_order_statistics(dim: int, keep: int, method: _error.Method, groups: int) -> float:
     """rho at which (k + rho (S - k)) c_K / c_d is 1."""
     if method == "asymptotic":
         return _break_even_gain(keep / dim)
-    k = keep / dim
-    return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (_top_share(dim, keep) - k)
+    k, kept = keep / dim, 1 - ranked_loss(dim, keep) / dim
+    return (_slope_by_gamma(dim * groups) / _slope_by_gamma(keep * groups) - k) / (kept - k)
 
 
 criterion = new_row(
@@ -237,7 +226,7 @@ def _(dim: int, keep: int, theta: float) -> Sides:
     """asymptotic ratio, by quadrature and counted swaps"""
     return (
         pruning.cosine_ratio(dim, keep, theta=theta, method="asymptotic"),
-        lambda: _asymptotic_ratio(keep / dim, _counted_gain(dim, keep, theta)),
+        lambda: _asymptotic_ratio(keep / dim, counted_gain(dim, keep, theta)),
         pruning.cosine_ratio(dim, keep, theta=theta),
     )
 

@@ -2,7 +2,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import scipy
@@ -11,7 +11,7 @@ from dptheory import privacy
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._finite import RATES, STEPS, gaussian_log_delta, values_curve
+from dptheory.claims.gip._finite import RATES, STEPS, gaussian_delta, gaussian_log_delta, half_line, values_curve
 from dptheory.privacy import FreshMask
 
 
@@ -73,9 +73,7 @@ def _(order: int, sigma: float) -> Sides:
         "rate": Range(0.02, 1),
         "sigma": Range(0.7, 6, log=True),
     },
-    wrong=lambda order, rate, sigma: (
-        0.5 - _finite.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
-    ),
+    wrong=0.5,
     tolerance=1e-7,
 )
 def _reverse_slack(order: float, rate: float, sigma: float) -> float:
@@ -269,10 +267,7 @@ def _(order: int, rate: float, sigma: float) -> Sides:
 
 def _gaussian_delta(energy: Array | float, epsilon: float) -> Array:
     """H_epsilon(v): delta(epsilon) of N(0, 1) against N(sqrt(v), 1)."""
-    mu = np.sqrt(np.maximum(energy, 1e-300))
-    return np.asarray(
-        scipy.special.ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * scipy.special.ndtr(-mu / 2 - epsilon / mu)
-    )
+    return gaussian_delta(np.sqrt(np.maximum(energy, 1e-300)), epsilon)
 
 
 @cache
@@ -416,18 +411,7 @@ _GRID = np.linspace(-_FAR, _FAR, 2001)
 
 def opposite_delta(scale: float, rate: float, epsilon: float) -> float:
     """delta(epsilon) of (1-q) N(0,1) + q N(s,1) against (1-q) N(0,1) + q N(-s,1), epsilon >= 0: the best event is a half-line."""
-    a, c = math.exp(epsilon), (1 - rate) * math.expm1(epsilon) / rate
-    log_c = math.log(c) if c > 0 else -math.inf
-
-    def excess(x: float) -> float:
-        """log of the first density less that of what it must exceed, over N(0, 1); it rises in x."""
-        return scale * x - scale**2 / 2 - float(np.logaddexp(epsilon - scale * x - scale**2 / 2, log_c))
-
-    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
-    return float(
-        rate
-        * (scipy.special.ndtr(scale - edge) - a * scipy.special.ndtr(-scale - edge) - c * scipy.special.ndtr(-edge))
-    )
+    return rate * half_line(scale, math.exp(epsilon), (1 - rate) * math.expm1(epsilon) / rate)
 
 
 def pair_delta(first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
@@ -464,12 +448,6 @@ def pair_delta(first: float, second: float, angle: float, rate: float, epsilon: 
     cuts = np.array(sorted(e for e in ends if -_FAR <= e <= _FAR))
     half = np.diff(cuts)[:, None] / 2
     return rate * float((half * _WEIGHTS * put(cuts[:-1, None] + half * (1 + _NODES))).sum())
-
-
-def _orthogonal_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
-    """Wrong statement: orthogonal ones are."""
-    worst = pair_delta(scale, scale, math.pi / 2, rate, epsilon)
-    return (worst - pair_delta(first * scale, second * scale, angle, rate, epsilon)) / rate
 
 
 _LINE = np.linspace(-9.0, 9.0, 721)
@@ -526,7 +504,14 @@ replace_one = new_row(
         "rate": Range(1e-3, 0.999),
         "epsilon": Range(0.0, 4.0),
     },
-    wrong=_orthogonal_slack,
+    # wrong: orthogonal ones are the worst
+    wrong=lambda scale, first, second, angle, rate, epsilon: (
+        (
+            pair_delta(scale, scale, math.pi / 2, rate, epsilon)
+            - pair_delta(first * scale, second * scale, angle, rate, epsilon)
+        )
+        / rate
+    ),
     tolerance=1e-6,
 )
 def _worst_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
@@ -555,24 +540,18 @@ def _adaptive_slack(**point: float) -> float:
     return _two_steps_slack(share=1.0, **point)
 
 
+def _accounted(sigma: float, rate: float, steps: int, delta: float) -> tuple[float, float]:
+    """Epsilon where a record is replaced, and where it is added or removed."""
+    bounds = partial(privacy.epsilon_bounds, noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=delta)
+    return bounds(adjacency="replace-one").estimate, bounds().estimate
+
+
 @replace_one.equal((1.0, 0.1, 1e-3), (1.0, 0.5, 0.05), tolerance=1e-2)
 def _(s: float, q: float, d: float) -> Sides:
     """two steps of opposite gradients under the accountant"""
-    return (
-        two_steps(
-            3 * ((1 / s, -1 / s),),
-            q,
-            privacy.epsilon_bounds(
-                noise_multiplier=s, sampling_rate=q, steps=2, delta=d, adjacency="replace-one"
-            ).estimate,
-        ),
-        d,
-        two_steps(
-            3 * ((1 / s, -1 / s),),
-            q,
-            privacy.epsilon_bounds(noise_multiplier=s, sampling_rate=q, steps=2, delta=d).estimate,
-        ),
-    )
+    opposite = 3 * ((1 / s, -1 / s),)
+    found, wrong = (two_steps(opposite, q, epsilon) for epsilon in _accounted(s, q, 2, d))
+    return found, d, wrong
 
 
 @replace_one.equal(
@@ -580,16 +559,5 @@ def _(s: float, q: float, d: float) -> Sides:
 )
 def _(s: float, q: float, d: float) -> Sides:
     """delta of one step at the epsilon of the accountant"""
-    return (
-        opposite_delta(
-            1 / s,
-            q,
-            privacy.epsilon_bounds(
-                noise_multiplier=s, sampling_rate=q, steps=1, delta=d, adjacency="replace-one"
-            ).estimate,
-        ),
-        d,
-        opposite_delta(
-            1 / s, q, privacy.epsilon_bounds(noise_multiplier=s, sampling_rate=q, steps=1, delta=d).estimate
-        ),
-    )
+    found, wrong = (opposite_delta(1 / s, q, epsilon) for epsilon in _accounted(s, q, 1, d))
+    return found, d, wrong

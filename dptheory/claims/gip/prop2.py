@@ -12,7 +12,14 @@ from dptheory._arrays import Array
 from dptheory.claims._draws import drawn_masks
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._finite import counted_mean_swaps, energy_by_quadrature, pruned_gaussian, ranked_loss, zeta
+from dptheory.claims.gip._finite import (
+    counted_mean_swaps,
+    energy_by_quadrature,
+    gain,
+    pruned_gaussian,
+    ranked_loss,
+    zeta,
+)
 
 mse_r = new_row(
     id="gip.mse_r",
@@ -114,13 +121,9 @@ def _(dim: int, keep: int) -> Sides:
     return limit, gap, 2 * limit
 
 
-def _strengthened(dim: float, keep_share: float) -> float:
-    return jensen_slack(dim, keep_share) - 1e-3
-
-
 @mse_t0.inequality(
     {"dim": Range(2, 1e9, log=True), "keep_share": Range(0, 1)},
-    wrong=_strengthened,
+    wrong=1e-3,
 )
 def jensen_slack(dim: float, keep_share: float) -> float:
     """asymptotic <= exact"""
@@ -350,13 +353,6 @@ def _(dim: int, keep: int, i: int) -> Sides:
 def leading_gain(dim: int, keep: int, theta: float) -> float:
     """2 theta k (1 - k) d / (d - 1)."""
     return 2 * theta * keep * (dim - keep) / (dim * (dim - 1))
-
-
-def gain(dim: int, keep: int, weight: Fraction) -> float:
-    """rho by enumeration over the swaps, in fractions to the last step."""
-    law = [swap_count(dim, keep, i) * weight ** (2 * i) for i in range(min(keep, dim - keep) + 1)]
-    mean = sum(i * p for i, p in enumerate(law)) / sum(law)
-    return float(1 - mean / Fraction(keep * (dim - keep), dim))
 
 
 def _naive_gain(dim: int, keep: int, weight: Fraction) -> float:

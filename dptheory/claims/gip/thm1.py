@@ -10,7 +10,7 @@ from dptheory import pruning
 from dptheory._arrays import ArrayLike
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.gip._finite import DISTANCES, WEIGHT, apart, counted_swaps, log_of, model_of
+from dptheory.claims.gip._finite import DISTANCES, WEIGHT, apart, enumerated_loss, gain, log_of, model_of, together
 from dptheory.pruning import SubsetMallows
 
 
@@ -317,9 +317,6 @@ def _(dim: int, keep: int, weight: Fraction, epsilon: float) -> Sides:
     )
 
 
-Law = dict[int, Fraction]
-
-
 def _exchanged(first: tuple[int, ...], second: tuple[int, ...], dim: int, keep: int) -> int:
     """Swaps of the top sets of all groups between two sums of gradients."""
     places = range(0, len(first), dim)
@@ -364,31 +361,14 @@ def _small_cases() -> Iterator[tuple[int, int, int, int]]:
             yield nonzeros, dim, keep, groups
 
 
-def _loss(dim: int, keep: int, swaps: int, weight: Fraction) -> Law:
-    """Law of the privacy loss over theta of one group whose references are ``swaps`` swaps apart, by all index sets."""
-    first = tuple(j < keep for j in range(dim))
-    second = tuple(swaps <= j < keep + swaps for j in range(dim))
-    law: Law = {}
-    for kept, p in _finite.mallows(first, weight).items():
-        at = _finite.hamming(kept, second) - _finite.hamming(kept, first)
-        law[at] = law.get(at, Fraction(0)) + p
-    return law
+def _step_loss(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> _finite.Loss:
+    """Of all groups together, whose references are so many swaps apart, by all index sets."""
+    return together(enumerated_loss(dim, keep, weight, swaps) for swaps in split)
 
 
-def _together(laws: list[Law]) -> Law:
-    """The loss of independent releases."""
-    total: Law = {0: Fraction(1)}
-    for law in laws:
-        both: Law = {}
-        for (x, p), (y, r) in itertools.product(total.items(), law.items()):
-            both[x + y] = both.get(x + y, Fraction(0)) + p * r
-        total = both
-    return total
-
-
-def _hockey_stick(law: Law, weight: Fraction, gamma: Fraction) -> Fraction:
-    """H_gamma from the loss: the second law is weight^loss times the first."""
-    return sum((p * max(Fraction(0), 1 - gamma * weight**x) for x, p in law.items()), Fraction(0))
+def _hockey_stick(law: _finite.Loss, weight: Fraction, gamma: Fraction) -> Fraction:
+    """H_gamma from the loss 2 theta j: the second law is weight^(2 j) times the first."""
+    return sum((p * max(Fraction(0), 1 - gamma * weight ** (2 * j)) for j, p in law.items()), Fraction(0))
 
 
 _SPLITS = tuple(
@@ -442,7 +422,7 @@ def _(nonzeros: int, dim: int, keep: int, groups: int) -> Sides:
 def _(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> Sides:
     """largest loss over theta, all groups together, by all index sets"""
     found = _budget(dim, keep, split, weight)
-    largest = max(_together([_loss(dim, keep, i, weight) for i in split]))
+    largest = 2 * max(_step_loss(dim, keep, split, weight))
     return -2 * found.swaps * math.log(weight) / found.theta, largest, 2 * max(split) - 1
 
 
@@ -450,14 +430,14 @@ def _(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> Sides:
 def _(dim: int, keep: int, split: tuple[int, ...], weight: Fraction) -> Sides:
     """Kullback-Leibler divergence over theta, for every split, in fractions"""
     found = _budget(dim, keep, split, weight)
-    mean = sum(x * p for x, p in _together([_loss(dim, keep, i, weight) for i in split]).items())
+    mean = sum(2 * j * p for j, p in _step_loss(dim, keep, split, weight).items())
     return 2 * found.retained_gain * found.swaps, mean, 2.0 * found.swaps
 
 
 @sparse_examples.equal((Fraction(1, 2),), (Fraction(9, 10),), kind=Kind.COUNTEREXAMPLE)
 def _(weight: Fraction) -> Sides:
     """is one split the worst at every gamma? d = 4, K = 2, in fractions"""
-    one, split = _loss(4, 2, 2, weight), _together(2 * [_loss(4, 2, 1, weight)])
+    one, split = (_step_loss(4, 2, swaps, weight) for swaps in ((2,), (1, 1)))
     signs = {
         _hockey_stick(one, weight, gamma) > _hockey_stick(split, weight, gamma)
         for gamma in (Fraction(1), weight**-1, weight**-3, (weight**-4 + weight**-3) / 2)
@@ -478,9 +458,6 @@ def _(field: str, nonzeros: int, dim: int, keep: int, steps: int, groups: int) -
     found = pruning.sparse_index_budget(epsilon=1.5, nonzeros=nonzeros, dim=dim, keep=keep, steps=steps, groups=groups)
     swaps = min(nonzeros, groups * min(keep, dim - keep))
     theta = Fraction(3, 2) / (2 * steps * swaps)
-    weight = Fraction(math.exp(-theta))
-    laws = [counted_swaps(dim, keep, w) for w in (weight, Fraction(1))]
-    means = [sum(i * p for i, p in law.items()) for law in laws]
-    gain = 1 - Fraction(means[0]) / Fraction(means[1])
-    true: dict[str, Fraction] = {"swaps": Fraction(swaps), "theta": theta, "retained_gain": gain}
-    return getattr(found, field), true[field], 1.01 * float(true[field])
+    retained = gain(dim, keep, Fraction(math.exp(-theta)))
+    true = {"swaps": float(swaps), "theta": float(theta), "retained_gain": retained}[field]
+    return getattr(found, field), true, 1.01 * true

@@ -13,10 +13,24 @@ import scipy
 
 from dptheory import privacy, pruning
 from dptheory._arrays import Array
-from dptheory.claims._row import Kind, Range, Row, Sides, Source, Verdict, new_row
-from dptheory.claims.gip import _at_scale, _finite
-from dptheory.claims.gip._at_scale import best_on_grid, counted_delta, counted_loss
-from dptheory.claims.gip._finite import DISTANCES, RATES, STEPS, WEIGHT, apart, model_of, values_curve
+from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims.gip import _finite
+from dptheory.claims.gip._finite import (
+    DISTANCES,
+    RATES,
+    STEPS,
+    WEIGHT,
+    apart,
+    best_on_grid,
+    counted_delta,
+    counted_loss,
+    gaussian_delta,
+    half_line,
+    model_of,
+    ratios,
+    together,
+    values_curve,
+)
 from dptheory.privacy import IndexSteps
 from dptheory.pruning import SubsetMallows
 
@@ -30,13 +44,7 @@ def _gaussian_spent(mu: float, delta: float) -> float:
     """Epsilon at which the exact delta of the Gaussian mechanism with sensitivity / noise = mu is this one."""
 
     def excess(epsilon: float) -> float:
-        return (
-            float(
-                scipy.special.ndtr(mu / 2 - epsilon / mu)
-                - math.exp(epsilon) * scipy.special.ndtr(-mu / 2 - epsilon / mu)
-            )
-            - delta
-        )
+        return float(gaussian_delta(mu, epsilon)) - delta
 
     return 0.0 if excess(0.0) <= 0 else float(scipy.optimize.brentq(excess, 0.0, 100.0, xtol=1e-13))
 
@@ -54,19 +62,19 @@ def _least(
     return min(bounds)
 
 
-# --- a small run without sampling: 40 entries, 10 kept, 5 groups, 30 steps; every part by counting -------------------------
-
-_SMALL = (40, 10, 5, 30)
-
-
-def _small_run(sigma: float, *thetas: float) -> float:
-    """Epsilon of 30 steps in equal parts, each with its own dispersion."""
-    dim, keep, groups, steps = _SMALL
+def _run(size: tuple[int, int, int, int], rate: float, sigma: float, thetas: tuple[float, ...]) -> float:
+    """Epsilon of a run in equal parts, each with its own dispersion; its size: entries, kept, groups, steps."""
+    dim, keep, groups, steps = size
     parts = [
         IndexSteps(steps=steps // len(thetas), mechanism=SubsetMallows(dim, keep, theta=theta), groups=groups)
         for theta in thetas
     ]
-    return privacy.index_sets.run_epsilon(releases=parts, sampling_rate=1.0, noise_multiplier=sigma, delta=_DELTA)
+    return privacy.index_sets.run_epsilon(releases=parts, sampling_rate=rate, noise_multiplier=sigma, delta=_DELTA)
+
+
+# --- a small run without sampling: 40 entries, 10 kept, 5 groups, 30 steps; every part by counting -------------------------
+
+_SMALL = (40, 10, 5, 30)
 
 
 def _small_by_counting(sigma: float, *thetas: float) -> float:
@@ -100,13 +108,6 @@ def _small_by_counting(sigma: float, *thetas: float) -> float:
 # --- a run of the paper's size: noise 10, 4096 of 45,000 examples, 875 steps, 10,547 groups of 256 entries -----------------
 
 RATE, GROUPS, _RUN_STEPS = 4096 / 45_000, 10_547, 875
-
-
-def _run(*thetas: float) -> float:
-    """Epsilon of 875 steps in equal parts, each with its own dispersion."""
-    share = _RUN_STEPS // len(thetas)
-    parts = [IndexSteps(steps=share, mechanism=SubsetMallows(256, 26, theta=theta), groups=GROUPS) for theta in thetas]
-    return privacy.index_sets.run_epsilon(releases=parts, sampling_rate=RATE, noise_multiplier=10.0, delta=_DELTA)
 
 
 @cache
@@ -148,42 +149,6 @@ def _by_another_library(*thetas: float) -> float:
     return _least(lambda delta: float(_losses().get_epsilon_for_delta(delta)), index, pure, curve)
 
 
-def _values_alone(sigma: float) -> float:
-    """Wrong statement: the index sets cost nothing."""
-    return _gaussian_spent(math.sqrt(_SMALL[-1]) / sigma, _DELTA)
-
-
-def add_run_checks(row: Row) -> None:
-    """To the row of gip.thm2."""
-
-    @row.equal(
-        (20.0, 1e-9),
-        (20.0, 1e-5),
-        (20.0, 1e-2),
-        (20.0, 1e-4, 2e-4),
-        (20.0, 1e-2, 2e-2, 3e-2),
-        (1.0, 1e-2),
-        (1.0, 1e-2, 2e-2, 3e-2),
-        (1e3, 1e-2),
-        tolerance=1e-8,
-    )
-    def _(sigma: float, *thetas: float) -> Sides:
-        """joint epsilon of a run without sampling, bound by bound: losses counted, values in closed form"""
-        return _small_run(sigma, *thetas), lambda: _small_by_counting(sigma, *thetas), lambda: _values_alone(sigma)
-
-    @row.equal(
-        (2e-11,),
-        (2e-5,),
-        (1e-7, 2e-7, 3e-7, 2e-7, 1e-8),
-        (1e-5, 2e-5, 3e-5, 2e-5, 1e-6),
-        tolerance=4e-3,
-    )
-    def _(*thetas: float) -> Sides:
-        """joint epsilon of the paper's run, bound by bound: a Gaussian for its index sets, values by another library"""
-        index_free = values_spent(_DELTA)
-        return _run(*thetas), lambda: _by_another_library(*thetas), index_free
-
-
 _GRID = np.linspace(-12.0, 14.0, 2601)
 
 
@@ -203,27 +168,12 @@ def _sampled_hockey_stick(rate: float, sigma: float, theta: float, log_gamma: fl
     return total
 
 
-def _unsampled_slack(rate: float, sigma: float, theta: float, log_gamma: float) -> float:
-    """Sampled values and index sets that are not sampled dominate the joint step."""
-    joint = _sampled_hockey_stick(rate, sigma, theta, log_gamma, math.nan)
-    return _sampled_hockey_stick(rate, sigma, theta, log_gamma, 1.0) - joint
-
-
-def _sampled_slack(rate: float, sigma: float, theta: float, log_gamma: float) -> float:
-    """Wrong statement: so do both parts sampled one by one."""
-    joint = _sampled_hockey_stick(rate, sigma, theta, log_gamma, math.nan)
-    return _sampled_hockey_stick(rate, sigma, theta, log_gamma, rate) - joint
-
-
 def _true_delta(sigma: float, theta: float, epsilon: float) -> float:
     """delta of one step without sampling, d = 2: the mean over the index set of the Gaussian's delta at what is left."""
     up, mu = 1 / (1 + math.exp(-2 * theta)), 1 / sigma
     total = 0.0
     for chance, loss in ((up, 2 * theta), (1 - up, -2 * theta)):
-        left = epsilon - loss
-        total += chance * float(
-            scipy.special.ndtr(mu / 2 - left / mu) - math.exp(left) * scipy.special.ndtr(-mu / 2 - left / mu)
-        )
+        total += chance * float(gaussian_delta(mu, epsilon - loss))
     return total
 
 
@@ -283,71 +233,16 @@ def _over_basic(epsilon: float, least: float) -> bool:
     )
 
 
-def add_checks(row: Row) -> None:
-    """To the row of gip.thm2."""
-    row.inequality(
-        {
-            "rate": Range(0.01, 0.99),
-            "sigma": Range(0.7, 6, log=True),
-            "theta": Range(0.01, 1.5, log=True),
-            "log_gamma": Range(-2.0, 3.0),
-        },
-        wrong=_sampled_slack,
-        tolerance=1e-9,
-        name="values of the sample with index sets that are not sampled dominate the step",
-    )(_unsampled_slack)
-
-    @row.equal(lambda: itertools.product((0.7, 2.0, 20.0), (1e-3, 0.03, 0.3, 1.5), (0.1, 1e-3, 1e-6, 1e-10)))
-    def _(sigma: float, theta: float, delta: float) -> Sides:
-        """joint epsilon of one step covers its exact delta"""
-        return _covered(sigma, theta, delta), True, lambda: _covered_by_values(sigma, theta, delta)
-
-    add_run_checks(row)
-
-    @row.equal((Fraction(1, 100),), (Fraction(3),), tolerance=1e-12)
-    def _(spent: Fraction) -> Sides:
-        """joint epsilon by basic composition alone"""
-        found = privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent))
-        return found, 1 + spent, 1.0
-
-    @row.equal((10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1), tolerance=1e-3)
-    def _(sigma: float, rate: float, steps: int) -> Sides:
-        """without index sets a run costs what DP-SGD costs"""
-        nothing = IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta=1e-15), groups=GROUPS)
-        return (
-            privacy.index_sets.run_epsilon(releases=[nothing], sampling_rate=rate, noise_multiplier=sigma, delta=1e-5),
-            lambda: privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper,
-            lambda: privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5),
-        )
-
-    @row.equal((0.01,), (1.0,), tolerance=1e-3)
-    def _(epsilon: float) -> Sides:
-        """theta for a joint budget spends all of delta where the values spend nothing: the loss counted and composed"""
-        return _spent_at(epsilon), 1e-5, lambda: _spent_at(epsilon, 0.99)
-
-    @row.equal((1.05, 1000.0))
-    def _(epsilon: float, least: float) -> Sides:
-        """theta for a joint budget is never below basic composition"""
-        return _over_basic(epsilon, least), True, lambda: _over_basic(epsilon, 1e9)
-
-    @row.equal(lambda: _finite.SIZES)
-    def _(dim: int, keep: int) -> Sides:
-        """the worst pair occurs: one example, alone"""
-        sensitivity = pruning.index_sensitivity(dim, keep)
-        return sensitivity, lambda: _reached_alone(dim, keep), sensitivity - 2
-
-
-def _joint_curve(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
-    return float(
-        privacy.index_sets.joint_rdp(
-            orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model_of(dim, keep, weight)
-        )[0]
+def _joint_curve(order: int, rate: float, sigma: float, mechanism: SubsetMallows, groups: int = 1) -> float:
+    found = privacy.index_sets.joint_rdp(
+        orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=mechanism, groups=groups
     )
+    return float(found[0])
 
 
-def _amplified_sum(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> float:
+def _amplified_sum(order: int, rate: float, sigma: float, mechanism: SubsetMallows) -> float:
     """The invalid accounting: both parts amplified by the one sample, each on its own, and added."""
-    return values_curve(order, rate, sigma) + _joint_curve(order, rate, math.inf, dim, keep, weight)
+    return values_curve(order, rate, sigma) + _joint_curve(order, rate, math.inf, mechanism)
 
 
 def _joint_cases() -> Iterator[tuple[int, float, float, int, int, Fraction]]:
@@ -385,12 +280,7 @@ _SIZE = (4, 2)
 
 def _amplified_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     model = SubsetMallows(*_SIZE, theta=theta)
-    alone = float(
-        privacy.index_sets.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=math.inf, mechanism=model)[0]
-    )
-    return 1 - float(
-        privacy.index_sets.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
-    ) / (alone + values_curve(order, rate, sigma))
+    return 1 - _joint_curve(order, rate, sigma, model) / _amplified_sum(order, rate, sigma, model)
 
 
 def _reverse_joint(order: int, rate: float, sigma: float, theta: float) -> float:
@@ -412,22 +302,9 @@ _SIZES = ((5, 2, 1), (4, 2, 3), (5, 3, 2), (20_000, 3, 1), (20_000, 19_998, 1), 
 
 
 @cache
-def _ratios(dim: int, keep: int, groups: int) -> dict[float, float]:
-    """Law of P_B(I) / P_A(I) under P_A for the index sets of all groups: minus the loss, counted and convolved."""
-    law = _at_scale.convolved(_at_scale.counted_loss(dim, keep, WEIGHT, apart(dim, keep) // 2), groups)
-    return {float(WEIGHT ** (2 * j)): float(p) for j, p in law.items()}
-
-
-def _joint_of_groups(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -> float:
-    return float(
-        privacy.index_sets.joint_rdp(
-            orders=[order],
-            sampling_rate=rate,
-            noise_multiplier=sigma,
-            mechanism=model_of(dim, keep, WEIGHT),
-            groups=groups,
-        )[0]
-    )
+def _group_ratios(dim: int, keep: int, weight: Fraction, groups: int) -> dict[float, float]:
+    """Law of P_B(I) / P_A(I) under P_A for the index sets of all groups, counted and convolved."""
+    return ratios(together([counted_loss(dim, keep, weight, apart(dim, keep) // 2)] * groups), weight)
 
 
 def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
@@ -436,19 +313,12 @@ def _spent(what: str, dim: int, keep: int, steps: int, groups: int) -> float:
     return math.fsum(one for _ in range(steps) for _ in range(groups))
 
 
-def _one_index(dim: int, epsilon: float, delta: float) -> float:
-    """theta at which one index of ``dim``, released once and alone, spends the budget."""
-    return math.log(_at_scale.odds_of_one(dim, epsilon, delta)) / 2
-
-
 def _spent_by_run(epsilon: float, dim: int, keep: int) -> float:
     """Epsilon of 50 sampled steps with 20 groups at the dispersion for it, order by order."""
     theta = privacy.index_sets.theta_for_joint_budget(
         epsilon=epsilon, delta=1e-5, dim=dim, keep=keep, sampling_rate=0.1, noise_multiplier=4.0, steps=50, groups=20
     )
-    weight = Fraction(math.exp(-theta))
-    law = _at_scale.convolved(_at_scale.counted_loss(dim, keep, weight, min(keep, dim - keep)), 20)
-    index = {float(weight ** (2 * j)): float(p) for j, p in law.items()}
+    index = _group_ratios(dim, keep, Fraction(math.exp(-theta)), 20)
     return min(
         50 * _finite.divergence(a, 0.1, 4.0, index=index) + math.log(1 - 1 / a) - math.log(1e-5 * a) / (a - 1)
         for a in range(2, 64)
@@ -473,10 +343,12 @@ thm2 = new_row(
 @thm2.equal(_joint_cases, tolerance=1e-8)
 def _(order: int, rate: float, sigma: float, dim: int, keep: int, weight: Fraction) -> Sides:
     """joint curve by enumeration and quadrature"""
+    model = model_of(dim, keep, weight)
+    loss = _finite.enumerated_loss(dim, keep, weight, model.max_swaps)
     return (
-        _joint_curve(order, rate, sigma, dim, keep, weight),
-        lambda: _finite.divergence(order, rate, sigma, index=_finite.ratios(dim, keep, weight)),
-        _amplified_sum(order, rate, sigma, dim, keep, weight),
+        _joint_curve(order, rate, sigma, model),
+        lambda: _finite.divergence(order, rate, sigma, index=ratios(loss, weight)),
+        _amplified_sum(order, rate, sigma, model),
     )
 
 
@@ -498,14 +370,7 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     Relative gap of the joint curve below eps_2 + the curve of the values.
     """
     model = SubsetMallows(*_SIZE, theta=theta)
-    bound = model.epsilon(4) + values_curve(order, rate, sigma)
-    return (
-        1
-        - float(
-            privacy.index_sets.joint_rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=model)[0]
-        )
-        / bound
-    )
+    return 1 - _joint_curve(order, rate, sigma, model) / (model.epsilon(4) + values_curve(order, rate, sigma))
 
 
 @thm2.inequality(
@@ -517,24 +382,115 @@ def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
 )
 def _reverse_joint_slack(order: int, rate: float, sigma: float, theta: float) -> float:
     """joint curve bounds the other direction"""
-    bound = float(
-        privacy.index_sets.joint_rdp(
-            orders=[order], sampling_rate=rate, noise_multiplier=sigma, mechanism=SubsetMallows(2, 1, theta=theta)
-        )[0]
-    )
+    bound = _joint_curve(order, rate, sigma, SubsetMallows(2, 1, theta=theta))
     return 1 - _reverse_joint(order, rate, sigma, theta) / bound
 
 
-add_checks(thm2)
+@thm2.inequality(
+    {
+        "rate": Range(0.01, 0.99),
+        "sigma": Range(0.7, 6, log=True),
+        "theta": Range(0.01, 1.5, log=True),
+        "log_gamma": Range(-2.0, 3.0),
+    },
+    # wrong: so do both parts sampled one by one
+    wrong=lambda rate, sigma, theta, log_gamma: (
+        _sampled_hockey_stick(rate, sigma, theta, log_gamma, rate)
+        - _sampled_hockey_stick(rate, sigma, theta, log_gamma, math.nan)
+    ),
+    tolerance=1e-9,
+)
+def _unsampled_slack(rate: float, sigma: float, theta: float, log_gamma: float) -> float:
+    """values of the sample with index sets that are not sampled dominate the step"""
+    joint = _sampled_hockey_stick(rate, sigma, theta, log_gamma, math.nan)
+    return _sampled_hockey_stick(rate, sigma, theta, log_gamma, 1.0) - joint
+
+
+@thm2.equal(lambda: itertools.product((0.7, 2.0, 20.0), (1e-3, 0.03, 0.3, 1.5), (0.1, 1e-3, 1e-6, 1e-10)))
+def _(sigma: float, theta: float, delta: float) -> Sides:
+    """joint epsilon of one step covers its exact delta"""
+    return _covered(sigma, theta, delta), True, lambda: _covered_by_values(sigma, theta, delta)
+
+
+@thm2.equal(
+    (20.0, 1e-9),
+    (20.0, 1e-5),
+    (20.0, 1e-2),
+    (20.0, 1e-4, 2e-4),
+    (20.0, 1e-2, 2e-2, 3e-2),
+    (1.0, 1e-2),
+    (1.0, 1e-2, 2e-2, 3e-2),
+    (1e3, 1e-2),
+    tolerance=1e-8,
+)
+def _(sigma: float, *thetas: float) -> Sides:
+    """joint epsilon of a run without sampling, bound by bound: losses counted, values in closed form"""
+    # wrong: the index sets cost nothing
+    return (
+        _run(_SMALL, 1.0, sigma, thetas),
+        lambda: _small_by_counting(sigma, *thetas),
+        lambda: _gaussian_spent(math.sqrt(_SMALL[-1]) / sigma, _DELTA),
+    )
+
+
+@thm2.equal(
+    (2e-11,),
+    (2e-5,),
+    (1e-7, 2e-7, 3e-7, 2e-7, 1e-8),
+    (1e-5, 2e-5, 3e-5, 2e-5, 1e-6),
+    tolerance=4e-3,
+)
+def _(*thetas: float) -> Sides:
+    """joint epsilon of the paper's run, bound by bound: a Gaussian for its index sets, values by another library"""
+    found = _run((256, 26, GROUPS, _RUN_STEPS), RATE, 10.0, thetas)
+    return found, lambda: _by_another_library(*thetas), values_spent(_DELTA)
+
+
+@thm2.equal((Fraction(1, 100),), (Fraction(3),), tolerance=1e-12)
+def _(spent: Fraction) -> Sides:
+    """joint epsilon by basic composition alone"""
+    found = privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda delta: 1.0, index_epsilon=float(spent))
+    return found, 1 + spent, 1.0
+
+
+@thm2.equal((10.0, 4096 / 45_000, 875), (1.0, 0.02, 1000), (1.0, 0.005, 1), tolerance=1e-3)
+def _(sigma: float, rate: float, steps: int) -> Sides:
+    """without index sets a run costs what DP-SGD costs"""
+    nothing = IndexSteps(steps=steps, mechanism=SubsetMallows(256, 26, theta=1e-15), groups=GROUPS)
+    return (
+        privacy.index_sets.run_epsilon(releases=[nothing], sampling_rate=rate, noise_multiplier=sigma, delta=1e-5),
+        lambda: privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5).upper,
+        lambda: privacy.rdp_epsilon(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=1e-5),
+    )
+
+
+@thm2.equal((0.01,), (1.0,), tolerance=1e-3)
+def _(epsilon: float) -> Sides:
+    """theta for a joint budget spends all of delta where the values spend nothing: the loss counted and composed"""
+    return _spent_at(epsilon), 1e-5, lambda: _spent_at(epsilon, 0.99)
+
+
+@thm2.equal((1.05, 1000.0))
+def _(epsilon: float, least: float) -> Sides:
+    """theta for a joint budget is never below basic composition"""
+    return _over_basic(epsilon, least), True, lambda: _over_basic(epsilon, 1e9)
+
+
+@thm2.equal(lambda: _finite.SIZES)
+def _(dim: int, keep: int) -> Sides:
+    """the worst pair occurs: one example, alone"""
+    sensitivity = pruning.index_sensitivity(dim, keep)
+    return sensitivity, lambda: _reached_alone(dim, keep), sensitivity - 2
 
 
 @thm2.equal(lambda: [(*step, *size) for step in STEPS for size in _SIZES], tolerance=1e-8)
 def _(order: int, rate: float, sigma: float, dim: int, keep: int, groups: int) -> Sides:
     """joint curve of many entries and groups: counting and quadrature"""
+    model = model_of(dim, keep, WEIGHT)
     return (
-        _joint_of_groups(order, rate, sigma, dim, keep, groups),
-        lambda: _finite.divergence(order, rate, sigma, index=_ratios(dim, keep, groups)),
-        _joint_of_groups(order, rate, sigma, dim, keep, groups + 1),
+        _joint_curve(order, rate, sigma, model, groups),
+        lambda: _finite.divergence(order, rate, sigma, index=_group_ratios(dim, keep, WEIGHT, groups)),
+        _joint_curve(order, rate, sigma, model, groups + 1),
     )
 
 
@@ -563,7 +519,7 @@ def _(dim: int, keep: int, sigma: float) -> Sides:
         privacy.index_sets.theta_for_joint_budget(
             epsilon=1.0, delta=1e-6, dim=dim, keep=keep, sampling_rate=1.0, noise_multiplier=sigma
         ),
-        lambda: _one_index(dim, 1.0, 1e-6),
+        lambda: math.log(_finite.odds_of_one(dim, 1.0, 1e-6)) / 2,
         0.5,
     )
 
@@ -573,8 +529,6 @@ def _(epsilon: float, dim: int, keep: int) -> Sides:
     """theta for a joint budget spends all of it: counting and quadrature"""
     return _spent_by_run(epsilon, dim, keep), epsilon, 1.005 * epsilon
 
-
-Reals = Array
 
 _REPLACED_SIZES = ((3, 1), (4, 2), (5, 2), (5, 3))
 _LINE = np.linspace(-8.0, 8.0, 801)
@@ -586,7 +540,7 @@ def _subsets(dim: int, keep: int) -> tuple[frozenset[int], ...]:
     return tuple(frozenset(one) for one in itertools.combinations(range(dim), keep))
 
 
-def _law(reference: frozenset[int], dim: int, theta: float) -> Reals:
+def _law(reference: frozenset[int], dim: int, theta: float) -> Array:
     weights = np.array([math.exp(-2 * theta * len(reference - one)) for one in _subsets(dim, len(reference))])
     return np.asarray(weights / weights.sum())
 
@@ -624,25 +578,10 @@ def _hockey_stick(
     return float(counts @ np.maximum(first - gamma * second, 0.0).sum(axis=1)) * _MESH
 
 
-def _counted(laws: Reals) -> tuple[tuple[Reals, ...], Reals]:
+def _counted(laws: Array) -> tuple[tuple[Array, ...], Array]:
     """Columns without repeated rows, and how often each row stood."""
     rows, counts = np.unique(laws.round(14), axis=0, return_counts=True)
     return tuple(rows.T), counts.astype(float)
-
-
-def _half_line(scale: float, against: float, still: float) -> float:
-    """E of (phi(x - s) - a phi(x + s) - c phi(x))_+ over dx; the event is a half-line."""
-
-    def excess(x: float) -> float:
-        return scale * x - scale**2 / 2 - float(np.logaddexp(math.log(against) - scale * x - scale**2 / 2, log_still))
-
-    log_still = math.log(still) if still > 0 else -math.inf
-    edge = scipy.optimize.brentq(excess, -1e5, 1e5)
-    return float(
-        scipy.special.ndtr(scale - edge)
-        - against * scipy.special.ndtr(-scale - edge)
-        - still * scipy.special.ndtr(-edge)
-    )
 
 
 def farthest_and_base(dim: int, keep: int, theta: float, *, scale: float, rate: float, gamma: float) -> float:
@@ -650,7 +589,7 @@ def farthest_and_base(dim: int, keep: int, theta: float, *, scale: float, rate: 
     base, far = frozenset(range(keep)), frozenset(range(dim - keep, dim))
     total, still = 0.0, (gamma - 1) * (1 - rate) / rate
     for here, there in zip(_law(base, dim, theta), _law(far, dim, theta), strict=True):
-        total += rate * there * _half_line(scale, gamma * here / there, still * here / there)
+        total += rate * there * half_line(scale, gamma * here / there, still * here / there)
     return total
 
 
