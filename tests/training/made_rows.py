@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from dptheory.training.measure import Row
+from dptheory.training.mechanisms import AnchorSource
 
 
 def row(
@@ -27,7 +28,7 @@ def row(
     )
 
 
-class Anchors:
+class Anchors(AnchorSource):
     """These anchor gradients, whatever the model; without a state."""
 
     def __init__(self, *gradients: torch.Tensor) -> None:
@@ -35,9 +36,3 @@ class Anchors:
 
     def __call__(self) -> list[torch.Tensor]:
         return self._gradients
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from dptheory.privacy import epsilon_bounds
+from dptheory.privacy import epsilon_bounds, referee
 from dptheory.privacy.referee import TOOLS, Outcome, Setting, Worker
 from dptheory.training import runs
 from dptheory.training.benchmarks import (
@@ -37,7 +37,7 @@ from dptheory.training.benchmarks import (
 from dptheory.training.benchmarks.__main__ import app
 from dptheory.training.benchmarks._accountants import Answer, Certified, draw, excess, summaries
 from dptheory.training.benchmarks._networks import FEW, MANY, SEVERAL, VIEWS
-from dptheory.training.benchmarks._timing import Case, compare
+from dptheory.training.benchmarks._timing import Case, compare, in_turns
 from dptheory.training.networks import mlp
 from dptheory.training.runs import _prepare, _train, from_dict
 from tests.refused import refused
@@ -61,6 +61,9 @@ class Clock:
 
     def perf_counter(self) -> float:
         return self.now
+
+    def process_time(self) -> float:
+        return 10 * self.now
 
     def sleeper(self, *seconds: float) -> Callable[[], None]:
         """Work that takes the times in turn."""
@@ -154,28 +157,20 @@ def test_memory_depends_on_the_physical_batch_alone(monkeypatch: pytest.MonkeyPa
 SMALL = {name: dataclasses.replace(one, batch=3) for name, one in _networks.NETWORKS.items()}
 
 
-@pytest.fixture
-def ticking(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(clock, "process_time", lambda: 10 * clock.now, raising=False)
-    monkeypatch.setattr("dptheory.training.benchmarks._steps.time", clock)
-    return clock
-
-
-def test_medians_and_least_times_in_turns(ticking: Clock) -> None:
+def test_medians_and_least_times_in_turns(clock: Clock) -> None:
     order: list[str] = []
-    slow, fast = ticking.sleeper(100.0, 8.0, 2.0, 4.0), ticking.sleeper(50.0, 1.0)
+    slow, fast = clock.sleeper(100.0, 8.0, 2.0, 4.0), clock.sleeper(50.0, 1.0)
     works = {"slow": lambda: (order.append("s"), slow()), "fast": lambda: (order.append("f"), fast())}
-    found = _steps.in_turns(works, 3, warm_up=1)
+    found = in_turns(works, 3, warm_up=1)
     assert order == ["s", "f"] * 4
     slow_times = {"median": 4.0, "least": 2.0, "processor_median": 40.0, "processor_least": 20.0, "rounds": 3}
     assert found["slow"] == slow_times
     assert (found["fast"]["median"], found["fast"]["least"]) == (1.0, 1.0)  # of 1, 50, 1: the first is left out
 
 
-def test_no_round_is_begun_after_the_limit(ticking: Clock) -> None:
-    assert _steps.in_turns({"one": ticking.sleeper(2.0)}, 10, warm_up=1, limit=5.0)["one"]["rounds"] == 2
-    assert _steps.in_turns({"one": ticking.sleeper(9.0)}, 10, warm_up=1, limit=5.0)["one"]["rounds"] == 1
+def test_no_round_is_begun_after_the_limit(clock: Clock) -> None:
+    assert in_turns({"one": clock.sleeper(2.0)}, 10, warm_up=1, limit=5.0)["one"]["rounds"] == 2
+    assert in_turns({"one": clock.sleeper(9.0)}, 10, warm_up=1, limit=5.0)["one"]["rounds"] == 1
 
 
 @pytest.mark.parametrize("name", ["linear", "MLP", "small CNN", "transformer"])
@@ -308,14 +303,8 @@ def test_noise_for_the_easy_setting_by_tools_that_take_longer() -> None:
 
 
 def test_our_renyi_epsilon_is_never_above_opacus() -> None:
-    rng, above = np.random.default_rng(5), []
-    for _ in range(12):
-        setting = Setting(
-            noise_multiplier=float(np.exp(rng.uniform(math.log(0.4), math.log(20)))),
-            sampling_rate=float(10 ** rng.uniform(-4, 0)),
-            steps=round(10 ** rng.uniform(2, 6)),
-            delta=float(10 ** rng.uniform(-15, -1)),
-        )
+    above = []
+    for setting in referee.draw(count=12, seed=5, law="core"):
         ours, theirs = (TOOLS[name].epsilon(setting=setting)[1] for name in ("dptheory RDP", "Opacus RDP"))
         if not ours <= max(theirs, 0.0) * (1 + 1e-9):
             above.append((setting, ours, theirs))

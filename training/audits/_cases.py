@@ -17,7 +17,7 @@ from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulated
 from dptheory.training.audits import _laws
 from dptheory.training.audits._board import bases
-from dptheory.training.mechanisms import Mechanism, shared_dimensions
+from dptheory.training.mechanisms import AnchorSource, Mechanism, shared_dimensions
 
 Array = NDArray[np.float64]
 
@@ -421,18 +421,12 @@ def mask(mechanism: Any) -> Array:
     return np.concatenate([kept.flatten().double().numpy() for kept in mechanism.mask])
 
 
-class _FixedAnchors:
+class _FixedAnchors(AnchorSource):
     """Anchor gradients that stay as they are."""
 
     def __call__(self) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(9)
         return [torch.randn(SUBSPACE, 1, size, generator=generator) for size in SIZES]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
 
 
 # --- what is chosen -----------------------------------------------------------------------------------------------------

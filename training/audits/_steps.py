@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -297,17 +296,11 @@ def _two_epochs(
 # --- gradient embedding perturbation ------------------------------------------------------------------------------------
 
 
-class _FixedAnchors:
+class _FixedAnchors(AnchorSource):
     """Anchor gradients that stay as they are."""
 
     def __call__(self) -> list[torch.Tensor]:
         return [batch_of_five(_DIM, seed=9)]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
 
 
 _RESIDUAL_CLIP = 0.8
@@ -349,8 +342,7 @@ def _embeddings() -> list[StepAudit]:
 
 
 def _embedding(kind: Callable[..., Embedding]) -> Embedding:
-    anchors: AnchorSource = _FixedAnchors()
-    return kind(anchors, subspace_dim=_SUBSPACE_DIM, residual_clip=_RESIDUAL_CLIP, groups=[[0]], seed=_SEED)
+    return kind(_FixedAnchors(), subspace_dim=_SUBSPACE_DIM, residual_clip=_RESIDUAL_CLIP, groups=[[0]], seed=_SEED)
 
 
 def _embedding_scores(

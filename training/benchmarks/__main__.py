@@ -98,11 +98,16 @@ def accountants(
         "noise_count": noise_count,
         "limit": limit,
     }
-    settings, answers = _stopped(out, head, count)
+    found = _stopped(out, head)
+    settings = [
+        _accountants.Certified(**one | {"setting": referee.Setting(**one["setting"])})
+        for one in found.get("settings", [])[:count]
+    ]
+    answers = [_accountants.Answer(**one) for one in found.get("answers", []) if one["number"] < count]
     measured = _accountants.measure(count, seed, noise_count, limit, tuple(settings))
-    for one, found in track(measured, total=count, completed=len(settings), console=console):
+    for one, said in track(measured, total=count, completed=len(settings), console=console):
         settings.append(one)
-        answers += found
+        answers += said
         write_atomically(out, _rows(head, settings=settings, answers=answers))
     table = Table(
         "tool", "asked for", "answered", "refused", "too small", "median s", "median excess", "largest excess"
@@ -121,16 +126,15 @@ def independent(
     seed: Annotated[int, typer.Option(min=0, help="draws them")] = 11,
 ) -> None:
     """Hold bounds of epsilon against delta by a code that shares nothing with them; a run that was stopped goes on."""
-    from dptheory.files import write_atomically
+    from dptheory.training._files import JsonLines
     from dptheory.training.benchmarks import _independent
 
-    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    lines = JsonLines(out)
     missed = 0
-    for one in _independent.checks(count, seed, len(lines)):
-        lines.append(json.dumps(asdict(one)).replace("Infinity", "null").replace("NaN", "null"))
-        write_atomically(out, "\n".join(lines) + "\n")
+    for one in _independent.checks(count, seed, len(lines.lines())):
+        lines.add(json.loads(json.dumps(asdict(one)), parse_constant=lambda _: None), allow_nan=False)
         missed += one.finding == "missed"
-    Console().print(f"{len(lines)} settings, {missed} of the new ones missed")
+    Console().print(f"{len(lines.lines())} settings, {missed} of the new ones missed")
     raise typer.Exit(missed > 0)
 
 
@@ -200,24 +204,17 @@ def _measure(
         **options,
     }
     head = json.loads(json.dumps(head))
-    found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    measured = found.get("parts", {}) if {name: found.get(name) for name in head} == head else {}
+    measured = _stopped(out, head).get("parts", {})
     wanted = [(name, work) for name, work in parts if only in name and name not in measured]
     for name, work in track(wanted, console=Console(stderr=True)):
         measured[name] = work()
         write_atomically(out, json.dumps(head | {"parts": measured}, indent=1) + "\n")
 
 
-def _stopped(out: Path, head: dict[str, Any], count: int) -> tuple[list[Any], list[Any]]:
-    """Settings and answers of a run with the same head, as far as it came."""
-    from dptheory.privacy.referee import Setting
-    from dptheory.training.benchmarks._accountants import Answer, Certified
-
-    found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    if {name: found.get(name) for name in head} != head:
-        return [], []
-    settings = [Certified(**{**one, "setting": Setting(**one["setting"])}) for one in found["settings"][:count]]
-    return settings, [Answer(**one) for one in found["answers"] if one["number"] < count]
+def _stopped(out: Path, head: dict[str, Any]) -> dict[str, Any]:
+    """What a run with the same head has written, as far as it came."""
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    return found if {name: found.get(name) for name in head} == head else {}
 
 
 def _rows(head: dict[str, Any], **lists: Sequence[Any]) -> str:

@@ -10,11 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from dptheory import privacy
+from dptheory.privacy import referee
 from dptheory.privacy.referee import ROUNDING, TOOLS, Outcome, Setting, Worker, warm_up
 
 Quantity = Literal["epsilon", "noise_multiplier"]
-NOISE, LOG_RATE, LOG_STEPS, LOG_DELTA = (0.4, 20.0), (-4.0, 0.0), (2.0, 6.0), (-15.0, -1.0)
-"""What settings are drawn from, uniformly in the logarithm."""
 LARGEST_EPSILON = 1000.0
 _MOST_DRAWS = 10_000
 
@@ -51,21 +50,14 @@ class Answer:
 
 
 def draw(count: int, seed: int, known: Sequence[Certified] = ()) -> Iterator[Certified]:
-    """``count`` settings over the core of the accountant; those with an epsilon of 0 or above 1,000 are drawn again.
+    """``count`` settings of :func:`dptheory.privacy.referee.draw`'s law "core"; those with an epsilon of 0 or above 1,000 are left out.
 
     The first ones are ``known`` from a run that was stopped: they are not certified again.
     """
-    rng = np.random.default_rng(seed)
     found = 0
-    for _ in range(_MOST_DRAWS):
+    for setting in referee.draw(count=_MOST_DRAWS, seed=seed, law="core"):
         if found == count:
             return
-        setting = Setting(
-            noise_multiplier=float(np.exp(rng.uniform(*np.log(NOISE)))),
-            sampling_rate=float(10 ** rng.uniform(*LOG_RATE)),
-            steps=round(10 ** rng.uniform(*LOG_STEPS)),
-            delta=float(10 ** rng.uniform(*LOG_DELTA)),
-        )
         if found < len(known):
             if setting == known[found].setting:
                 found += 1

@@ -47,7 +47,7 @@ def build(arm: str, timed: Timed, inputs: Tensor, labels: Tensor) -> Work:
     Raises:
         SkippedError: there is no such step here.
     """
-    model = timed.model()
+    model = timed.model().to(inputs.device)
     if arm in _OTHERS:
         return _OTHERS[arm](model, inputs, labels)
     mechanism, mode = _MECHANISMS[arm](model, timed), "hooks" if arm == HOOKS else "factors"

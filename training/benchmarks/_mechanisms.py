@@ -1,38 +1,33 @@
 """The comparisons: what each mechanism adds to the step that it changes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
-from opacus import GradSampleModule
-from opacus.optimizers import DPOptimizer
-from torch import nn
 
 from dptheory.training import networks
+from dptheory.training.benchmarks import _arms
+from dptheory.training.benchmarks._networks import NETWORKS, Timed
 from dptheory.training.benchmarks._timing import Case, Work
-from dptheory.training.engine import attach, generator_noise
-from dptheory.training.mechanisms import (
-    Constant,
-    DpSgd,
-    GepOptimal,
-    IndexPruning,
-    LayerFreezing,
-    Mechanism,
-    RandomSparsification,
-    Tensors,
-    layers,
-)
+from dptheory.training.engine import generator_noise
+from dptheory.training.mechanisms import AnchorSource, Constant, GepOptimal, IndexPruning, RandomSparsification, Tensors
 from dptheory.training.runs import parameter_groups
 
 _LOGICAL_BATCH = 4096
 """GIP's and De et al.'s, on WRN-16-4."""
+_CNN = Timed(name="dp-cnn", build=networks.dp_cnn, shape=(3, 32, 32), batch=32)
 
 
-def random_sparsification(device: torch.device, batch: int = 32) -> Case:
+def _step(arm: str, timed: Timed, device: torch.device) -> Work:
+    return _arms.build(arm, timed, *(one.to(device) for one in timed.examples(timed.batch)))
+
+
+def random_sparsification(device: torch.device) -> Case:
     """A step with random sparsification against Opacus's own, on the end-to-end CNN."""
     return Case(
         "random sparsification / Opacus DP-SGD, step of dp-cnn",
-        work=_step(networks.dp_cnn(0), RandomSparsification(Constant(0.5), 0), batch, device),
-        against=_opacus_step(networks.dp_cnn(0), batch, device),
+        work=_step(_arms.MASK, _CNN, device),
+        against=_step(_arms.OPACUS, _CNN, device),
         target=1.1,
     )
 
@@ -61,29 +56,27 @@ def masking(device: torch.device, batch: int = 256) -> Case:
     )
 
 
-def layer_freezing(device: torch.device, batch: int = 32) -> Case:
+def layer_freezing(device: torch.device) -> Case:
     """A step with the lower half of the layers frozen against one without."""
-    half = len(layers(networks.dp_cnn(0))) // 2
     return Case(
         "lower half frozen / not, step of dp-cnn",
-        work=_step(networks.dp_cnn(0), LayerFreezing(DpSgd(), frozen_layers=half, from_step=0), batch, device),
-        against=_step(networks.dp_cnn(0), DpSgd(), batch, device),
+        work=_step(_arms.FROZEN, _CNN, device),
+        against=_step(_arms.DP_SGD, _CNN, device),
         target=1.0,
     )
 
 
 def index_sampling(device: torch.device, batch: int = 8) -> Case:
     """GIP's choice of indices against a whole step of WRN-16-4, of which one physical batch is run."""
-    model = networks.wrn_16_4(0)
-    dim = sum(p.numel() for p in model.parameters())
-    total = [torch.randn(dim, device=device)]
+    timed = replace(NETWORKS["WRN-16-4"], batch=batch)
+    total = [torch.randn(sum(p.numel() for p in timed.model().parameters()), device=device)]
     noise = generator_noise(torch.Generator(device).manual_seed(0))
     mechanism = IndexPruning(1e-3, Constant(0.1))
     mechanism.begin_step(total)
     return Case(
         f"choice of indices / step of wrn-16-4 on {_LOGICAL_BATCH} images",
         work=lambda: mechanism.release(total, noise_multiplier=1.0, clip_norm=1.0, noise=noise),
-        against=_step(model, DpSgd(), batch, device),
+        against=_step(_arms.DP_SGD, timed, device),
         target=0.1,
         against_times=_LOGICAL_BATCH / batch,
     )
@@ -122,7 +115,7 @@ CASES: tuple[Callable[[torch.device], Case], ...] = (
 )
 
 
-class _FixedAnchors:
+class _FixedAnchors(AnchorSource):
     """Some gradients as anchors."""
 
     def __init__(self, gradients: Tensors) -> None:
@@ -130,48 +123,3 @@ class _FixedAnchors:
 
     def __call__(self) -> Tensors:
         return self._gradients
-
-    def state_dict(self) -> dict[str, object]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        """There is nothing to take over."""
-
-
-def _step(model: nn.Module, mechanism: Mechanism, batch: int, device: torch.device) -> Work:
-    private, optimizer = attach(
-        module=model.to(device),
-        optimizer=torch.optim.SGD(model.parameters(), lr=1e-3),
-        mechanism=mechanism,
-        sampling_rate=0.01,
-        train_size=100 * batch,
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-        noise_generator=torch.Generator(device).manual_seed(0),
-    )
-    return _passes(private, optimizer, batch, device)
-
-
-def _opacus_step(model: nn.Module, batch: int, device: torch.device) -> Work:
-    private = GradSampleModule(model.to(device))
-    optimizer = DPOptimizer(
-        torch.optim.SGD(model.parameters(), lr=1e-3),
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-        expected_batch_size=batch,
-        generator=torch.Generator(device).manual_seed(0),
-    )
-    return _passes(private, optimizer, batch, device)
-
-
-def _passes(private: GradSampleModule, optimizer: DPOptimizer, batch: int, device: torch.device) -> Work:
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.rand(batch, 3, 32, 32, generator=generator).to(device)
-    labels = (torch.arange(batch) % 10).to(device)
-
-    def work() -> None:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(private(pixels), labels).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-
-    return work

@@ -6,8 +6,8 @@ from typing import Any
 
 from dptheory.training.benchmarks import _arms
 from dptheory.training.benchmarks._networks import EVERYTHING, LORA, VIEWS, WAYS, Timed, installed, timed
-from dptheory.training.benchmarks._steps import Part, in_turns, measured, peak
-from dptheory.training.benchmarks._timing import Work
+from dptheory.training.benchmarks._steps import Part, measured, peak
+from dptheory.training.benchmarks._timing import Work, in_turns
 
 OWN = (_arms.PLAIN, _arms.DP_SGD)
 """Arms of all that may be trained."""

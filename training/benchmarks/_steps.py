@@ -2,14 +2,11 @@
 
 import contextlib
 import dataclasses
-import math
 import os
 import re
 import resource
-import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training import runs
 from dptheory.training.benchmarks import _arms
 from dptheory.training.benchmarks._networks import BY_HAND, NETWORKS, TEXT, VIEWS, Timed
-from dptheory.training.benchmarks._timing import Work
+from dptheory.training.benchmarks._timing import WARM_UP, Work, in_turns
 from dptheory.training.data import NAMES
 from dptheory.training.engine import GeneratorBatches, PoissonBatches, SecureBatches
 
@@ -79,8 +76,6 @@ if __name__ == "__main__":
     _main(*sys.argv[1:])
 
 
-WARM_UP = 2
-"""Rounds that do not count: the first step of a run has checks of its own, and the second asks for memory."""
 DRAWN = 256
 SIZES = (10**6, 10**7, 10**8)
 MEMORY_ARMS = (_arms.PLAIN, _arms.DP_SGD, _arms.MASK, _arms.FROZEN, _arms.GEP, _arms.HOOKS, _arms.GHOST)
@@ -129,42 +124,6 @@ def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterato
     for size in options.sizes:
         yield f"draw/{size}", lambda size=size: measured(lambda: draw_times(size, options.rounds))  # type: ignore[misc]
     yield "epoch", lambda: measured(lambda: epoch_times(options.data, options.rounds))
-
-
-def in_turns(
-    works: Mapping[str, Work], rounds: int, *, warm_up: int = WARM_UP, limit: float = math.inf
-) -> dict[str, Any]:
-    """Run all in turns, and give each one's median and least time, in seconds on the clock and of the processor.
-
-    Args:
-        works: what is run, by name.
-        rounds: at least 1.
-        warm_up: rounds that do not count.
-        limit: seconds after which no further round is begun.
-    """
-    clock: dict[str, list[float]] = {name: [] for name in works}
-    processor: dict[str, list[float]] = {name: [] for name in works}
-    begun = time.perf_counter()
-    for number in range(warm_up + rounds):
-        if number > warm_up and time.perf_counter() - begun > limit:
-            break
-        for name, work in works.items():
-            spent, started = time.process_time(), time.perf_counter()
-            work()
-            ended = time.perf_counter() - started, time.process_time() - spent
-            if number >= warm_up:
-                clock[name].append(ended[0])
-                processor[name].append(ended[1])
-    return {
-        name: {
-            "median": statistics.median(clock[name]),
-            "least": min(clock[name]),
-            "processor_median": statistics.median(processor[name]),
-            "processor_least": min(processor[name]),
-            "rounds": len(clock[name]),
-        }
-        for name in works
-    }
 
 
 def step_times(timed: Timed, rounds: int) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""Times of two pieces of work in turns, and the median of their ratios: a busy machine slows both alike."""
+"""Times of pieces of work in turns: a busy machine slows all alike."""
 
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Work = Callable[[], object]
+WARM_UP = 2
+"""Rounds that do not count: the first step of a run has checks of its own, and the second asks for memory."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +58,58 @@ def compare(case: Case, repetitions: int, finish: Work = lambda: None) -> Timing
         finish: waits for the device.
     """
     rounds = repetitions if case.rounds is None else min(repetitions, case.rounds)
-    pairs = [(_time(case.work, finish), _time(case.against, finish)) for _ in range(rounds + 1)][1:]
-    whole = [(work, against * case.against_times) for work, against in pairs]
+    found = _rounds({"work": case.work, "against": case.against}, rounds, warm_up=1, finish=finish)
+    work, part = ([clock for clock, _ in times] for times in found.values())
+    against = [case.against_times * one for one in part]
     return Timing(
         name=case.name,
-        seconds=statistics.median(work for work, _ in whole),
-        against_seconds=statistics.median(against for _, against in whole),
-        ratio=statistics.median(work / against for work, against in whole),
+        seconds=statistics.median(work),
+        against_seconds=statistics.median(against),
+        ratio=statistics.median(one / other for one, other in zip(work, against, strict=True)),
         target=case.target,
         repetitions=rounds,
     )
 
 
-def _time(work: Work, finish: Work) -> float:
-    finish()
-    started = time.perf_counter()
-    work()
-    finish()
-    return time.perf_counter() - started
+def in_turns(
+    works: Mapping[str, Work], rounds: int, *, warm_up: int = WARM_UP, limit: float = math.inf
+) -> dict[str, Any]:
+    """Run all in turns, and give each one's median and least time, in seconds on the clock and of the processor.
+
+    Args:
+        works: what is run, by name.
+        rounds: at least 1.
+        warm_up: rounds that do not count.
+        limit: seconds after which no further round is begun.
+    """
+    return {name: _summary(*zip(*times, strict=True)) for name, times in _rounds(works, rounds, warm_up, limit).items()}
+
+
+def _summary(clock: tuple[float, ...], processor: tuple[float, ...]) -> dict[str, Any]:
+    return {
+        "median": statistics.median(clock),
+        "least": min(clock),
+        "processor_median": statistics.median(processor),
+        "processor_least": min(processor),
+        "rounds": len(clock),
+    }
+
+
+def _rounds(
+    works: Mapping[str, Work], rounds: int, warm_up: int, limit: float = math.inf, finish: Work = lambda: None
+) -> dict[str, list[tuple[float, float]]]:
+    """Seconds on the clock and of the processor, of every round that counts."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    begun = time.perf_counter()
+    for number in range(warm_up + rounds):
+        if number > warm_up and time.perf_counter() - begun > limit:
+            break
+        for name, work in works.items():
+            finish()
+            spent, started = time.process_time(), time.perf_counter()
+            work()
+            finish()
+            ended = time.perf_counter() - started, time.process_time() - spent
+            if number >= warm_up:
+                found[name].append(ended)
+    return found

@@ -4,7 +4,6 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from dptheory.training.measure._probe import DATA, check_shape, measure_gradient
 from dptheory.training.measure._rows import NONE, Labels, MeasureSettings, Moment, Result, Row, ValidateSettings
 from dptheory.training.measure._snapshot import Snapshot, prepare, snapshots
 from dptheory.training.mechanisms import (
+    AnchorSource,
     BiasedGep,
     Constant,
     DpSgd,
@@ -431,19 +431,13 @@ _VARIANTS: dict[str, Callable[..., Gep | GepOptimal | GepJoint | BiasedGep]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class _Given:
+class _Given(AnchorSource):
     """Anchor gradients that are there already."""
 
     gradients: torch.Tensor
 
     def __call__(self) -> Tensors:
         return [self.gradients]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
 
 
 def projection_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:
