@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from dptheory import pruning
 from dptheory.claims.gip import _finite
 from dptheory.cli import app
+from dptheory.errors import ArgumentError
 from dptheory.pruning import (
     PruningComparison,
     SubsetMallows,
@@ -185,6 +186,25 @@ def test_ten_million_entries(dim: int, keep: int, theta: float) -> None:
     assert 0 < model.retained_gain() <= 1
     if theta < 1e-6:
         assert model.retained_gain() == pytest.approx(2 * theta * keep * (dim - keep) / dim**2, rel=1e-4)
+
+
+@pytest.mark.parametrize("theta", [1e-9, 1e-6, 3e-6, 1e-3, 1.0, 3.0])
+def test_half_of_a_trillion_entries(theta: float) -> None:
+    """In the limit i of K = d / 2 has the mean K / (1 + e^theta), around and beyond where the windows of two laws meet."""
+    dim, keep = 10**12, 5 * 10**11
+    assert pruning.retained_gain(dim, keep, theta=theta) == pytest.approx(math.tanh(theta / 2), rel=1e-11)
+    swaps = pruning.SubsetMallows(dim, keep, theta=theta).mean_swaps()
+    assert swaps == pytest.approx(keep / (1 + math.exp(theta)), rel=1e-11)
+
+
+def test_a_trillion_entries_of_a_budget() -> None:
+    found = pruning.index_budget(epsilon=1.0, dim=10**12, keep=3)
+    assert found.theta == 1 / 6
+    # three of a trillion: the odds to be kept are e^(2 theta) for each of three against all others together
+    assert found.retained_gain == pytest.approx(3 * math.expm1(1 / 3) / 1e12, rel=1e-9)
+    with pytest.raises(ArgumentError) as error:
+        pruning.SubsetMallows(10**12, 10**9, theta=1.0).swap_pmf()
+    assert (error.value.argument, error.value.value) == ("dim", 10**12)
 
 
 def test_where_the_law_degenerates() -> None:

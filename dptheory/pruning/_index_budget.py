@@ -7,7 +7,7 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.pruning._mallows import SubsetMallows, index_sensitivity
 
-_MAX_DIM = 10**7
+_MAX_DIM = 10**12
 _MAX_RELEASES = 10**12
 
 
@@ -46,7 +46,7 @@ def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, gro
 
     Args:
         epsilon: total pure-DP budget of the indices, > 0.
-        dim, keep: size of one group, 2..1e7, and number kept in it, 1 <= keep < dim.
+        dim, keep: size of one group, 2..1e12, and number kept in it, 1 <= keep < dim.
         steps, groups: numbers of steps and of groups per step, 1..1e12.
 
     Returns:
@@ -144,7 +144,7 @@ def sparse_index_budget(
         epsilon: total pure-DP budget of the indices, > 0.
         nonzeros: s, entries of the whole gradient (all groups) that one example can change, >= 1. Where neighbours replace an
             example it is twice as many as an example has.
-        dim, keep: size of one group, 2..1e7, and number kept in it, 1 <= keep < dim.
+        dim, keep: size of one group, 2..1e12, and number kept in it, 1 <= keep < dim.
         steps, groups: numbers of steps and of groups per step, 1..1e12.
 
     Returns:

@@ -11,7 +11,11 @@ from dptheory import _validate
 from dptheory._arrays import Array
 from dptheory.errors import ArgumentError
 
-_MAX_DIM = 10**7
+_MAX_DIM = 10**12
+_MAX_LAW = 5 * 10**6
+"""Most swaps of which a law is returned."""
+_TAIL = 45.0
+"""Sums over the swaps leave out a tail of exp(-45) < 3e-20 on either side."""
 # Above this many nats per swap the law is the point mass at "no swap" to far below double precision, for every dim.
 _POINT_MASS = 1000.0
 
@@ -46,7 +50,7 @@ class SubsetMallows:
     :math:`P(i) \propto \binom{K}{i}\binom{d-K}{i} e^{-2\theta i}` (Fisher's noncentral hypergeometric law).
 
     Args:
-        dim: number of entries d, 2..1e7.
+        dim: number of entries d, 2..1e12.
         keep: number of members K, 1..dim-1.
         theta: dispersion in [0, inf]; 0 is a uniformly random subset, inf returns I0 itself.
 
@@ -79,6 +83,9 @@ class SubsetMallows:
         Returns:
             The logarithms of the probabilities.
 
+        Raises:
+            ValueError: more than 5e6 swaps are possible.
+
         Source: GIP, equation 11 (gip.alg_a2).
 
         Example: by hand: of two entries the right one is kept three times in four.
@@ -87,13 +94,35 @@ class SubsetMallows:
             >>> SubsetMallows(2, 1, theta=math.log(3) / 2).swap_log_pmf().round(4)
             array([-0.2877, -1.3863])
         """
-        i = np.arange(self.max_swaps, dtype=np.float64)
+        if self.max_swaps > _MAX_LAW:
+            raise ArgumentError(
+                "dim", f"allow at most {_MAX_LAW} swaps, min(keep, dim - keep), where their law is returned", self.dim
+            )
+        return self._log_law(0, self.max_swaps)
+
+    def _log_law(self, first: int, last: int) -> Array:
+        """log P(i) for i = first..last, as if no other number of swaps were possible."""
+        i = np.arange(first, last, dtype=np.float64)
         ratios = np.log((self.keep - i) * (self.dim - self.keep - i) / (i + 1) ** 2) - 2.0 * self.theta
         # The ratios fall in i. Summing them outwards from the mode keeps the error small where the mass is.
         mode = int(np.count_nonzero(ratios > 0))
         left = -np.cumsum(ratios[:mode][::-1])[::-1]
         log_weights = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
         return np.asarray(log_weights - scipy.special.logsumexp(log_weights))
+
+    def _window(self) -> tuple[int, int]:
+        """First and last number of swaps that sums need: Bernstein's inequality (proofs/gip/retained_gain.md, step 7)."""
+        mode = self._mode()
+        most = min(mode, self.max_swaps - mode) + 2.0
+        reach = 2 + math.ceil(_TAIL / 3 + math.sqrt((_TAIL / 3) ** 2 + 2 * _TAIL * most))
+        return max(0, mode - reach), min(self.max_swaps, mode + reach)
+
+    def _mode(self) -> int:
+        """The most likely number of swaps, to within 1: the root of (K - i)(d - K - i) = e^{2 theta} i^2, rounded down."""
+        ratio = math.exp(min(2.0 * self.theta, 300.0))  # beyond, no swap is likely for any dim
+        pairs = float(self.keep * (self.dim - self.keep))
+        root = math.sqrt(self.dim**2 + 4.0 * (ratio - 1.0) * pairs)
+        return min(self.max_swaps, math.floor(2.0 * pairs / (self.dim + root)))
 
     def swap_pmf(self) -> Array:
         """P(i swapped pairs) for i = 0..max_swaps, shape (max_swaps + 1,).
@@ -124,8 +153,8 @@ class SubsetMallows:
             >>> [round(SubsetMallows(256, 26, theta=theta).mean_swaps(), 3) for theta in (0.0, 2.0)]
             [23.359, 8.283]
         """
-        pmf = self.swap_pmf()
-        return float(pmf @ np.arange(pmf.size))
+        first, last = self._window()
+        return first + float(np.exp(self._log_law(first, last)) @ np.arange(last - first + 1.0))
 
     def retained_gain(self) -> float:
         r"""rho = 1 - E[i] / E_0[i], to full relative precision for every theta.
@@ -148,8 +177,14 @@ class SubsetMallows:
         if tilt == 0.0 or tilt > _POINT_MASS:
             return float(tilt > 0.0)
         uniform_mean = self.keep * (self.dim - self.keep) / self.dim
-        log_pmf = self.swap_log_pmf()
-        x = np.arange(log_pmf.size) - uniform_mean
+        first, last = self._window()
+        uniform_last = SubsetMallows(self.dim, self.keep, theta=0.0)._window()[1]
+        if last < uniform_mean:  # the two laws lie apart: no digits are lost
+            below = (self.keep * (self.dim - self.keep) - first * self.dim) / self.dim
+            mean = float(np.exp(self._log_law(first, last)) @ np.arange(last - first + 1.0))
+            return (below - mean) / uniform_mean
+        log_pmf = self._log_law(first, uniform_last)
+        x = np.arange(first, uniform_last + 1) - uniform_mean
         log_pmf, x = log_pmf[x != 0], x[x != 0]
         y = tilt * x
         with np.errstate(divide="ignore"):  # a tilt so small that y underflows
@@ -258,7 +293,7 @@ def theta_for_retained_gain(*, retained_gain: float, dim: int, keep: int) -> flo
 
     Args:
         retained_gain: share rho in [0, 1]; 0 gives theta = 0, 1 gives inf.
-        dim: number of entries d, 2..1e7.
+        dim: number of entries d, 2..1e12.
         keep: number of members K, 1..dim-1.
 
     Returns:
