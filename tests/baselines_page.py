@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dptheory.training.studies import Study
 from dptheory.training.studies._rules import read_studies
 from tests.evidence_page import published_plans
 from tests.evidence_page import read as read_plans
-from tests.said import marked, page
+from tests.said import marked, page, table
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE = RESULTS / "baselines.md"
@@ -394,8 +395,9 @@ def _most(plain: Sequence[Plain], run: Run) -> float:
 
 def _spread(plain: Sequence[Plain]) -> tuple[float, str]:
     """Largest difference of two papers' plain DP-SGD on one input at one budget, and which they are."""
+    value = attrgetter("value")
     kinds = [[one for one in plain if not one.ours and _kind(one) == kind] for kind in {_kind(one) for one in plain}]
-    ends = [(max(own, key=_value), min(own, key=_value)) for own in kinds if own]
+    ends = [(max(own, key=value), min(own, key=value)) for own in kinds if own]
     most, least = max(ends, key=lambda pair: pair[0].value - pair[1].value)
     words = f"{most.data} at epsilon {most.epsilon:g}: {most.value:.1f} in {most.source}, {least.value:.1f} in {least.source}"
     return most.value - least.value, words
@@ -416,22 +418,16 @@ def _kind(one: Plain) -> tuple[str, str, float]:
     return one.data, one.input, one.epsilon
 
 
-def _value(one: Plain) -> float:
-    return one.value
-
-
 def _gains(made: Sequence[Improved], plain: Sequence[Plain]) -> Iterator[str]:
-    wide = any(one.plain.input == "pixels" for one in made)
-    more = " by scattering features |" if wide else ""
-    yield f"| data | epsilon | paper | its DP-SGD | by its method | by another plain DP-SGD |{more} the method's gain here |"
-    yield "|---" * (8 if wide else 7) + "|"
+    more = ["by scattering features"] if any(one.plain.input == "pixels" for one in made) else []
+    heads = ["data", "epsilon", "paper", "its DP-SGD", "by its method", "by another plain DP-SGD", *more]
+    rows = []
     for one in sorted(made, key=lambda one: (one.plain.data, one.plain.epsilon)):
-        same, widest = rivals(one, plain)
-        features = f" {_named(widest if widest.input == 'scattering' else one.plain, one)} |" if wide else ""
-        yield (
-            f"| {one.plain.data} | {one.plain.epsilon:g} | {one.plain.source}, {one.method} | {one.plain.value:.1f} | "
-            f"{one.gain:+.1f} ({one.value:.1f}) | {_named(same, one)} |{features} {one.measured} |"
-        )
+        own, (same, widest) = one.plain, rivals(one, plain)
+        features = [_named(widest if widest.input == "scattering" else own, one) for _ in more]
+        printed = f"{own.source}, {one.method}", f"{own.value:.1f}", f"{one.gain:+.1f} ({one.value:.1f})"
+        rows.append([own.data, f"{own.epsilon:g}", *printed, _named(same, one), *features, one.measured])
+    yield from table([*heads, "the method's gain here"], rows)
 
 
 def _named(rival: Plain, one: Improved) -> str:
@@ -443,22 +439,19 @@ def _named(rival: Plain, one: Improved) -> str:
 
 
 def _plain_lines(plain: Sequence[Plain], runs: Sequence[Run]) -> Iterator[str]:
-    yield from ("| data | input | epsilon | accuracy | of |", "|---|---|---|---|---|")
-    for one in sorted(
-        (one for one in plain if not one.ours), key=lambda one: (one.data, one.input, one.epsilon, -one.value)
-    ):
-        digits = 2 if "GIP" in one.source else 1
-        yield f"| {one.data} | {one.input} | {one.epsilon:g} | {one.value:.{digits}f} | {one.source} |"
-    yield from (
-        "",
-        "Ours, mean and standard error, last epoch:",
-        "",
-        "| data | input | epsilon | accuracy | runs | network | learning rate chosen by | of |",
-        "|---|---|---|---|---|---|---|---|",
-    )
+    printed = sorted((one for one in plain if not one.ours), key=lambda one: (*_kind(one), -one.value))
+    heads = ["data", "input", "epsilon", "accuracy"]
+    rows = [
+        [one.data, one.input, f"{one.epsilon:g}", f"{one.value:.{2 if 'GIP' in one.source else 1}f}", one.source]
+        for one in printed
+    ]
+    yield from table([*heads, "of"], rows)
+    yield from ("", "Ours, mean and standard error, last epoch:", "")
+    rows = []
     for run in sorted(runs, key=lambda run: (run.data, run.input, run.epsilon)):
-        found = f"{_mean(run.accuracies)} | {len(run.accuracies)}" if run.accuracies else "not run yet |"
-        yield f"| {run.data} | {run.input} | {run.epsilon:g} | {found} | {run.what} | {run.rate} | {run.source} |"
+        found = [_mean(run.accuracies), len(run.accuracies)] if run.accuracies else ["not run yet", ""]
+        rows.append([run.data, run.input, f"{run.epsilon:g}", *found, run.what, run.rate, run.source])
+    yield from table([*heads, "runs", "network", "learning rate chosen by", "of"], rows)
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -466,13 +459,15 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _accounts(spent: Sequence[tuple[Account, float]]) -> Iterator[str]:
-    yield "| printed for | noise | rate | steps | length | epsilon | exact | all noise, for the printed epsilon | or steps |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    heads = (
+        "printed for | noise | rate | steps | length | epsilon | exact | all noise, for the printed epsilon | or steps"
+    )
+    rows = []
     for one, exact in spent:
-        yield (
-            f"| {one.source} | {one.noise_multiplier:g} | {one.sampling_rate:.4f} | {one.steps} | {one.length} | "
-            f"{one.epsilon:g} | {exact:.3f} | {100 * (one.less_noise() - 1):+.0f} % | {100 * (one.more_steps() - 1):+.0f} % |"
-        )
+        run = f"{one.noise_multiplier:g}", f"{one.sampling_rate:.4f}", one.steps, one.length
+        worth = [f"{100 * (factor - 1):+.0f} %" for factor in (one.less_noise(), one.more_steps())]
+        rows.append([one.source, *run, f"{one.epsilon:g}", f"{exact:.3f}", *worth])
+    yield from table(heads.split(" | "), rows)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from dptheory.training.planning._evidence import (
     SYNTHETIC,
 )
 from dptheory.training.planning._evidence_settings import PUBLISHED, SEEDS, SETTINGS
-from tests.said import marked, page
+from tests.said import marked, page, table
 
 RESULTS = Path(__file__).parents[1] / "proofs" / "results"
 PAGE, LINES = RESULTS / "plan.md", RESULTS / "plan.jsonl"
@@ -161,45 +161,41 @@ def written(lines: Sequence[Line]) -> str:
 def _lines(lines: Sequence[Line]) -> Iterator[str]:
     own, shipped, synthetic = (rows(lines, public) for public in (OWN, SHIPPED, SYNTHETIC))
     yield from ("## What does not reach the goal", "", *_misses(lines, own, shipped, synthetic))
-    yield from (
-        "",
-        "## Goals",
-        "",
-        "| goal | reached in | worst | mean |",
-        "|---|---|---|---|",
-        *_goals(own, shipped, synthetic),
-    )
+    heads = ("goal", "reached in", "worst", "mean")
+    yield from ("", "## Goals", "", *table(heads, _goals(own, shipped, synthetic)))
     yield from ("", "## With public records, the worst first", "", *_table(own))
-    yield from ("", "What was chosen, and what is trained:", "", *_choices(own))
-    yield from ("", "## Without public records, the worst first", "")
-    yield from (
-        "| what stands in | setting | grid's best | plan | regret | to the best default |",
-        "|---|---|---|---|---|---|",
-    )
+    heads = ("setting", "what", "choice")
+    chosen = ([r.name, SETTINGS[r.name].words, r.choice] for r in own)
+    yield from ("", "What was chosen, and what is trained:", "", *table(heads, chosen))
     both = [(one, "shipped images") for one in shipped] + [(one, "synthetic records") for one in synthetic]
-    for one, what in sorted(both, key=lambda pair: -pair[0].regret):
-        yield (
-            f"| {what} | {one.name} | {one.grid:.2f} | {one.plan:.2f} | {one.regret:.2f} ± {one.error:.2f} | {-one.below:+.2f} |"
-        )
-    yield from ("", "## Published numbers, in percent", "", *_published(lines))
-    yield from ("", "## Grids and defaults, in percent", "", *_accuracies(lines))
-
-
-def _published(lines: Sequence[Line]) -> Iterator[str]:
-    """Plans on all records, beside what Tramer and Boneh (2021) print for the same features, model and budget."""
-    yield from (
-        "| setting | published | plan | runs | lowest | planning, core seconds | one run | choice |",
-        "|---|---|---|---|---|---|---|---|",
+    heads = ("what stands in", "setting", "grid's best", "plan", "regret", "to the best default")
+    regrets = (
+        [
+            what,
+            one.name,
+            f"{one.grid:.2f}",
+            f"{one.plan:.2f}",
+            f"{one.regret:.2f} ± {one.error:.2f}",
+            f"{-one.below:+.2f}",
+        ]
+        for one, what in sorted(both, key=lambda pair: -pair[0].regret)
     )
+    yield from ("", "## Without public records, the worst first", "", *table(heads, regrets))
+    heads = ("setting", "published", "plan", "runs", "lowest", "planning, core seconds", "one run", "choice")
+    yield from ("", "## Published numbers, in percent", "", *table(heads, _published(lines)))
+    heads = ("setting", "points", "grid's best", *DEFAULTS, "plan")
+    yield from ("", "## Grids and defaults, in percent", "", *table(heads, _accuracies(lines)))
+
+
+def _published(lines: Sequence[Line]) -> Iterator[list[Any]]:
+    """Plans on all records, beside what Tramer and Boneh (2021) print for the same features, model and budget."""
     for name, setting in PUBLISHED.items():
         own = published_plans(lines, name)
-        if not own:
-            continue
-        accuracies = [line["accuracy"] for line in own]
-        yield (
-            f"| {name} | {setting.published} | {_percent(accuracies)} | {len(own)} | {100.0 * min(accuracies):.2f} | "
-            f"{own[0]['plan']['core_seconds']:.0f} | {_mean([line['seconds'] for line in own]):.0f} | {_choice(own[0])} |"
-        )
+        if own:
+            accuracies = [line["accuracy"] for line in own]
+            took = f"{own[0]['plan']['core_seconds']:.0f}", f"{_mean([line['seconds'] for line in own]):.0f}"
+            found = _percent(accuracies), len(own), f"{100.0 * min(accuracies):.2f}"
+            yield [name, setting.published, *found, *took, _choice(own[0])]
 
 
 def published_plans(lines: Sequence[Line], name: str) -> list[Line]:
@@ -208,10 +204,8 @@ def published_plans(lines: Sequence[Line], name: str) -> list[Line]:
     return own if len(own) == len(PUBLISHED[name].seeds) else []
 
 
-def _accuracies(lines: Sequence[Line]) -> Iterator[str]:
+def _accuracies(lines: Sequence[Line]) -> Iterator[list[Any]]:
     """Of every setting that has its grid and defaults, with or without a plan."""
-    yield f"| setting | points | grid's best | {' | '.join(DEFAULTS)} | plan |"
-    yield "|---" * (4 + len(DEFAULTS)) + "|"
     for name in SETTINGS:
         own = [line for line in lines if line["setting"] == name]
         top, defaults = grid_best(own), default_accuracies(own)
@@ -220,7 +214,7 @@ def _accuracies(lines: Sequence[Line]) -> Iterator[str]:
         found = [line["accuracy"] for line in own if line["kind"] == PLAN and line["public"] == OWN]
         plan = _percent(found) if len(found) == len(SETTINGS[name].seeds) else "not yet"
         points = sum(line["kind"] == GRID for line in own)
-        yield f"| {name} | {points} | {_percent(top)} | {' | '.join(map(_percent, defaults.values()))} | {plan} |"
+        yield [name, points, _percent(top), *map(_percent, defaults.values()), plan]
 
 
 def _percent(accuracies: Sequence[float]) -> str:
@@ -228,36 +222,32 @@ def _percent(accuracies: Sequence[float]) -> str:
     return f"{100.0 * _mean(accuracies):.2f} ± {100.0 * math.sqrt(_square_error(accuracies)):.2f}"
 
 
-def _goals(own: Sequence[Row], shipped: Sequence[Row], synthetic: Sequence[Row]) -> Iterator[str]:
+def _goals(own: Sequence[Row], shipped: Sequence[Row], synthetic: Sequence[Row]) -> Iterator[list[str]]:
     many, few = [r for r in own if r.goal == ONE], [r for r in own if r.goal != ONE]
     regrets, of_few = [r.regret for r in many], [r.regret for r in few]
     yield _goal(f"regret at most {ONE:g} with {MANY:,} public records and more", regrets, ONE)
     if regrets:
-        yield f"| mean of these at most {MEAN:g} | {_word(_mean(regrets) <= MEAN)} | | {_mean(regrets):.2f} |"
+        yield [f"mean of these at most {MEAN:g}", _word(_mean(regrets) <= MEAN), "", f"{_mean(regrets):.2f}"]
     yield _goal(f"regret at most {OF_FEW:g} with fewer", of_few, OF_FEW)
     yield _goal(f"below the best default by at most {BELOW_DEFAULT:g}", [r.below for r in own], BELOW_DEFAULT)
     cost = [r.said["core_seconds"] / max(CORE_SECONDS, r.run_seconds) for r in own]
     yield _goal("planning at most five minutes of two cores, or one run where that is more (share of it)", cost, 1.0)
     inside, runs = sum(r.inside for r in own), sum(len(SETTINGS[r.name].seeds) for r in own)
-    yield f"| runs within the range that the plan expected (no goal) | {inside} of {runs} | | |"
+    yield ["runs within the range that the plan expected (no goal)", f"{inside} of {runs}", "", ""]
     for found, what in ((shipped, "shipped images"), (synthetic, "synthetic records")):
         if found:
-            mean = _mean([r.regret for r in found])
-            worst = max(r.regret for r in found)
-            yield (
-                f"| {what} in place of public records: mean regret at most {WITHOUT:g} | {_word(mean <= WITHOUT)} | "
-                f"{worst:.2f} | {mean:.2f} |"
-            )
+            mean, worst = _mean([r.regret for r in found]), max(r.regret for r in found)
+            name = f"{what} in place of public records: mean regret at most {WITHOUT:g}"
+            yield [name, _word(mean <= WITHOUT), f"{worst:.2f}", f"{mean:.2f}"]
 
 
-def _goal(name: str, values: Sequence[float], goal: float) -> str:
+def _goal(name: str, values: Sequence[float], goal: float) -> list[str]:
     if not values:
-        return f"| {name} | not measured | | |"
+        return [name, "not measured", "", ""]
     reached = sum(value <= goal for value in values)
     count = f"{reached} of {len(values)}"
-    return (
-        f"| {name} | {count if reached == len(values) else f'**{count}**'} | {max(values):.2f} | {_mean(values):.2f} |"
-    )
+    shown = count if reached == len(values) else f"**{count}**"
+    return [name, shown, f"{max(values):.2f}", f"{_mean(values):.2f}"]
 
 
 def _word(reached: bool) -> str:
@@ -317,25 +307,19 @@ def _misses(
 
 
 def _table(own: Sequence[Row]) -> Iterator[str]:
-    yield (
-        f"| setting | epsilon | public records | regret | {' | '.join(f'to {key}' for key in DEFAULTS)} | "
-        "planning, core seconds | one run | examples, in runs | expected | plan | inside |"
-    )
-    yield "|---" * (10 + len(DEFAULTS)) + "|"
-    for r in own:
-        differences = " | ".join(f"{r.plan - value:+.2f}" for value in r.defaults.values())
-        expected = f"{100 * r.said['low']:.1f} to {100 * r.said['high']:.1f}"
-        yield (
-            f"| {r.name} | {SETTINGS[r.name].epsilon:g} | {r.said['records']:,} | {r.regret:.2f} ± {r.error:.2f} | {differences} | "
-            f"{r.said['core_seconds']:.0f} | {r.run_seconds:.1f} | {r.said['examples'] / r.run_examples:.1f} | {expected} | "
-            f"{r.plan:.2f} | {r.inside} of {len(SETTINGS[r.name].seeds)} |"
-        )
+    costs = "planning, core seconds | one run | examples, in runs | expected | plan | inside"
+    heads = ("setting", "epsilon", "public records", "regret", *(f"to {key}" for key in DEFAULTS), *costs.split(" | "))
+    yield from table(heads, map(_cells, own))
 
 
-def _choices(own: Sequence[Row]) -> Iterator[str]:
-    yield from ("| setting | what | choice |", "|---|---|---|")
-    for r in own:
-        yield f"| {r.name} | {SETTINGS[r.name].words} | {r.choice} |"
+def _cells(r: Row) -> list[str]:
+    return [
+        *(r.name, f"{SETTINGS[r.name].epsilon:g}", f"{r.said['records']:,}", f"{r.regret:.2f} ± {r.error:.2f}"),
+        *(f"{r.plan - value:+.2f}" for value in r.defaults.values()),
+        *(f"{r.said['core_seconds']:.0f}", f"{r.run_seconds:.1f}", f"{r.said['examples'] / r.run_examples:.1f}"),
+        f"{100 * r.said['low']:.1f} to {100 * r.said['high']:.1f}",
+        *(f"{r.plan:.2f}", f"{r.inside} of {len(SETTINGS[r.name].seeds)}"),
+    ]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from dptheory.files import write_atomically
 from dptheory.training import PrivacyEngine, mechanisms
+from tests.said import marked, page, table
 
 PAGE = Path(__file__).parents[1] / "proofs" / "opacus.md"
 DELTA, LONGEST = 1e-5, 170
@@ -439,125 +440,17 @@ def cell(tried: Feature, engine: Engine) -> str:
             return f"`{type(error).__name__}: {text if len(text) <= LONGEST else text[:LONGEST] + '...'}`"
 
 
-def lines() -> Iterator[str]:
-    yield from HEAD.format(version=version("opacus")).splitlines()
+def written() -> str:
+    """What stands between the markers."""
+    return marked("tests.opacus_page", _lines())
+
+
+def _lines() -> Iterator[str]:
     for group in dict.fromkeys(one.group for one in FEATURES):
-        yield from ("", f"## {group}", "", f"| what is tried | Opacus {version('opacus')} | here |", "|---|---|---|")
-        for one in FEATURES:
-            if one.group == group:
-                yield f"| {one.name} | {cell(one, theirs)} | {cell(one, ours)} |"
-    yield from TAIL.splitlines()
-
-
-def page() -> str:
-    return "\n".join(lines()) + "\n"
-
-
-HEAD = """# Opacus and here
-
-A script for Opacus moves over by its import and its constructor:
-
-```diff
--from opacus import PrivacyEngine
-+from dptheory.training import PrivacyEngine, mechanisms
- ...
--engine = PrivacyEngine()
-+engine = PrivacyEngine(mechanisms.RandomSparsification(mechanisms.Constant(0.5), seed=0))
-```
-
-Every cell below is what one and the same code did with Opacus {version} and with `dptheory.training.PrivacyEngine(mechanisms.DpSgd())`;
-an error stands as it was raised, long ones cut. All runs have 40 examples, `batch_size=10`, delta 1e-5 and, where nothing else is
-said, sigma 1.1 and one pass. `python -m tests.opacus_page` makes this page, and a test makes it again and compares.
-"""
-
-TAIL = """
-## What is the same
-
-Model, loop, `BatchMemoryManager`, torch's optimizers and schedulers, Opacus's layers and its noise schedulers are used as they
-are: the optimizer here is a subclass of Opacus's, and the wrapped model is Opacus's own. Weights of a checkpoint of either load
-into a model of the other. A checkpoint of Opacus's accountant does not: its steps are of the rate 1 / `len(loader)`, ours of
-`batch_size` / N.
-
-## What is not
-
-- **The mechanism is the first argument.** DP-SGD is one of them; `engine.get_epsilon(delta)` counts what the chosen one spends.
-- **Epsilon is the upper end of a rigorous bracket** ([how](privacy/saddle_line.md)), in the rows above .01 to .02 below what
-  Opacus's default accountant gives.
-- **The sampling rate is what was asked for.** Opacus rounds it to 1 / `len(loader)`.
-- **`torch.manual_seed` fixes neither batches nor noise**: fresh generators draw them, so that a script that seeds and resumes
-  repeats none. To repeat a run, give the loader a `generator` and `make_private` a `noise_generator`.
-- **`make_private_with_epsilon` sets a budget**: steps beyond it are refused. `optimizer.accountant.limit` sets another one.
-- **`requires_grad` may change between steps.** Opacus puts its hooks on once; here they follow. Which layers are trained, and
-  when, must not be decided by looking at the data, other than at what was released.
-- **A penalty in the loss is refused**, as is everything by which the sum of per-sample gradients differs from `p.grad`: Opacus
-  leaves it out of the step without a word. Take `weight_decay`.
-- **A "mean" must divide by the number of examples only.** `CrossEntropyLoss(weight=...)` and `ignore_index` divide by what
-  depends on the batch, and [epsilon does not hold](rs/loss_divisor.md). Opacus does not see it. Here the loop is handed one batch
-  four times before the first release, with records replaced (`probe=True`), and refused where the gradients of the others move.
-  With weights or padding take `reduction="none"`, a mean for each example, then `.mean()`.
-- **Every batch is stepped once.** Where the loader draws as the loop goes, a second step on a batch is refused. With workers,
-  or in a loop over `list(loader)`, batches are drawn ahead and only counted: no more steps than batches, none with more rows
-  than one that waits. That a batch is stepped in place of another then goes unnoticed, and epsilon does not hold.
-- **A Poisson batch may be empty**, and its step must be made: its noise is part of the guarantee. Some models fail on no rows
-  (functorch convolutions, attention), with an error of torch's in the forward or the backward pass. In place of both,
-  give such a batch per-sample gradients of no example:
-
-  ```py
-  optimizer.zero_grad()
-  if len(labels):
-      criterion(model(features), labels).backward()
-  else:
-      for p in optimizer.params:
-          p.grad_sample = p.new_zeros(0, *p.shape)
-  optimizer.step()
-  ```
-- **Not here**: ghost clipping, clipping per layer, models without a wrapper, accountants to choose from, several
-  runs of one engine. Each is refused in the line that the table shows.
-- **Not in the table**: several processes, which a page of one cannot show. `DifferentiallyPrivateDistributedDataParallel` works
-  as in Opacus and has tests of its own.
-
-## What the engine cannot see
-
-Epsilon is about what leaves through `optimizer.step()`. What else you do with private records is not counted, and most of it
-leaves no trace that an engine could find. Each of these makes a reported epsilon false:
-
-- **What the probe did not happen to draw.** Before the first release the loop is handed one batch four times, twice with other
-  records replaced, and at steps 10, 100 and 1000 twice, once with other records; the gradients of the others may not move. A few
-  replacements are tried, in at most 64 records: a rule that wakes up at step 500, for one record in a thousand, or in larger
-  batches is missed, and with `probe=False` nothing is tried.
-  *Instead*: write the loss as a mean over the records of what each record gives alone, and run
-  `dptheory.training.check_rows_apart(model, batch, loss)` on the batches that you fear.
-- **Items that read other records.** A `__getitem__` that does (siamese pairs, mixup, mosaic) makes a record count several times,
-  and no comparison can see it.
-  *Instead*: pair and mix within one record's own views, or with public records.
-- **State of private batches that the loop keeps.** What is refreshed now and then (memory banks, centres with an optimizer of
-  their own) carries records into later gradients, and the comparison does not see it.
-  *Instead*: keep nothing of a batch beyond its step, or make it of public records.
-- **One seed for two data sets.** Two runs with one seed on neighbouring data sets have no noise in their difference.
-  *Instead*: pass no generator, or take another seed for each data set.
-- **A second run of one model.** A report is of one run: a model that went through `to_standard_module()` and `make_private` anew
-  has both epsilons and both deltas to add.
-  *Instead*: train in one run, or account for the steps of both in one `dptheory.privacy.Composition`.
-- **Rates and stopping driven by unnoised losses.** `ReduceLROnPlateau`, early stopping and "restart where the loss is NaN" read
-  the training loss, which has no noise, and what they decide shows in the weights.
-  *Instead*: fix schedule and number of steps beforehand, or decide by public data.
-- **Choices by private validation data.** The best epoch, seed or learning rate on held-out private records is a release of
-  those records; and of several runs on the training records each one counts, not only the best.
-  *Instead*: choose with public data, or by scores that are released with noise and counted too; the best of several private runs
-  costs what `dptheory.privacy.samplers.selection_epsilon_upper_bound` says.
-- **Inputs normalised by private statistics.** Means, deviations, vocabularies, class weights and principal components of the
-  training records depend on every one of them, and each record's gradient then depends on all others. The probe replaces a
-  record behind that step and sees nothing.
-  *Instead*: take constants of public data, or statistics of the record itself (layer or group normalisation).
-- **Losses that are shown or logged.** A printed training loss, an accuracy on the training records, a gradient norm, a histogram
-  in a dashboard: all exact, all computed from private records.
-  *Instead*: watch losses on public data, and treat logs of the others as what they are, private records.
-- **Several records of one person.** A record is a row of the data set. For somebody with k rows epsilon is larger, often more
-  than k times as large at the same delta.
-  *Instead*: keep one row of a person, or ask `dptheory.privacy.samplers.user_epsilon_upper_bound` with the most rows that a person has.
-"""
+        rows = ([one.name, cell(one, theirs), cell(one, ours)] for one in FEATURES if one.group == group)
+        yield from ("", f"## {group}", "", *table(["what is tried", f"Opacus {version('opacus')}", "here"], rows))
 
 
 if __name__ == "__main__":
-    write_atomically(PAGE, page())
+    write_atomically(PAGE, page(PAGE, written()))
     sys.stdout.write(f"{PAGE}\n")

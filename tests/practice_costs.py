@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, HOOKS, PLAIN
 from dptheory.training.benchmarks._networks import EVERYTHING, FEW, LORA, MANY, SEVERAL, WAYS
-from tests.said import marked, page
+from tests.said import marked, page, table
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "guides" / "fine_tuning.md"
@@ -33,7 +34,7 @@ def machine(results: Results) -> str:
     return f"{results['machine']}, {results['cores']} cores, {results['threads']} thread of torch, float32; {versions}.{busy}"
 
 
-def goals(results: Results) -> Iterator[str]:
+def goals(results: Results) -> Iterator[list[str]]:
     """A row for each goal: what, goal, found, whether it was reached."""
     parts = results["parts"]
     for what, way, arm, against, goal in STEPS:
@@ -53,8 +54,8 @@ def _slopes(numbers: dict[str, Any]) -> float:
     return float((numbers[SEVERAL] - numbers[FEW]) / (numbers[MANY] - numbers[FEW]))
 
 
-def _goal(what: str, goal: float, found: float) -> str:
-    return f"| {what} | {goal:g} | {found:.2f} | {'yes' if found <= goal else '**no**'} |"
+def _goal(what: str, goal: float, found: float) -> list[str]:
+    return [what, f"{goal:g}", f"{found:.2f}", "yes" if found <= goal else "**no**"]
 
 
 def written(results: Results) -> str:
@@ -66,30 +67,22 @@ def _lines(results: Results) -> Iterator[str]:
     parts = results["parts"]
     yield machine(results)
     if "time/ways" in parts:
-        yield from (
-            "",
-            "| trained | numbers | plain ms | DP-SGD ms | ratio | plain MiB | DP-SGD MiB |",
-            "|---|---|---|---|---|---|---|",
-        )
-        times, trained = parts["time/ways"]["times"], parts["time/ways"]["trained"]
-        for way in WAYS:
-            plain, private = (times[f"{arm}/{way}"][TIME] for arm in (PLAIN, DP_SGD))
-            peaks = [parts.get(f"memory/{arm}/{way}", {}).get("mebibytes") for arm in (PLAIN, DP_SGD)]
-            cells = [f"{1e3 * plain:.0f}", f"{1e3 * private:.0f}", f"{private / plain:.2f}", *map(_mebibytes, peaks)]
-            yield f"| {way} | {trained[way]:,} | {' | '.join(cells)} |"
+        heads = ("trained", "numbers", "plain ms", "DP-SGD ms", "ratio", "plain MiB", "DP-SGD MiB")
+        yield from ("", *table(heads, map(partial(_way, parts), WAYS)))
     there = [way for way in (LORA, EVERYTHING) if f"time/{way}" in parts]
     if there:
         arms = (PLAIN, DP_SGD, HOOKS, GHOST)
-        yield from (
-            "",
-            "Beside other ways to the same gradients, in ms, and over plain torch:",
-            "",
-            f"| trained | {' | '.join(arms)} |",
-            "|---" * (1 + len(arms)) + "|",
-        )
-        for way in there:
-            times = {arm: parts[f"time/{way}"]["times"][arm][TIME] for arm in arms}
-            yield f"| {way} | {' | '.join(f'{1e3 * t:.0f} ({t / times[PLAIN]:.2f})' for t in times.values())} |"
+        yield from ("", "Beside other ways to the same gradients, in ms, and over plain torch:", "")
+        times = {way: {arm: parts[f"time/{way}"]["times"][arm][TIME] for arm in arms} for way in there}
+        rows = ((way, *(f"{1e3 * t:.0f} ({t / one[PLAIN]:.2f})" for t in one.values())) for way, one in times.items())
+        yield from table(("trained", *arms), rows)
+
+
+def _way(parts: Results, way: str) -> list[str]:
+    plain, private = (parts["time/ways"]["times"][f"{arm}/{way}"][TIME] for arm in (PLAIN, DP_SGD))
+    peaks = [parts.get(f"memory/{arm}/{way}", {}).get("mebibytes") for arm in (PLAIN, DP_SGD)]
+    costs = [f"{1e3 * plain:.0f}", f"{1e3 * private:.0f}", f"{private / plain:.2f}", *map(_mebibytes, peaks)]
+    return [way, f"{parts['time/ways']['trained'][way]:,}", *costs]
 
 
 def _mebibytes(peak: float | None) -> str:

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +29,7 @@ from dptheory.training.networks import standardise_weights
 from dptheory.training.per_example import HookedModule
 from tests.practice_costs import RESULTS, goals, machine
 from tests.practice_loops import PRACTICES, Engine
+from tests.said import marked, page, table
 from tests.training import architectures as a
 from tests.training import errors_table as t
 from tests.training.per_example.test_whole_network import Experts
@@ -343,102 +344,37 @@ def of_adapters() -> Iterator[list[str]]:
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
-HEAD = """# What people train
 
-Models of transformers and peft by their own calls, layers and loops, as users bring them. `python -m tests.practice_page` makes this
-page, after `pip install 'dptheory[architectures]'`; a test makes it again where the same versions are installed.
-Made with {versions}, in double precision, on a CPU.
-
-"Right" says that the gradient of every example is the one that plain torch gives for this example alone, to 1e-5 of the largest entry.
-Opacus is asked for the same by its hooks (`GradSampleModule`). Errors stand as they were raised, long ones cut.
-
-Most gradients come from the hooks of layers. Where no hook reaches a parameter (a weight used without its layer, buffers in a trained
-layer, rows that are no examples), the network has a pass for each example, as `grad_sample_mode="whole network"` has for all:
-slower, and said once. Two and three examples, passed before the first step, tell which parameters these are. A row that stands for the
-whole batch (position embeddings) becomes one for each example before its layer, where the network gives the same with that.
-
-## Models
-
-| model | here | Opacus |
-|---|---|---|
-"""
+def versions() -> str:
+    return ", ".join(f"{name} {version(name).split('+')[0]}" for name in PARTS)
 
 
-def table(rows: Iterator[list[str]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+def _loops() -> Iterator[list[str]]:
+    for name, run in LOOPS.items():
+        yield [name, *(told(lambda run=run, made=made: run(made(network()))) for made in (ours, theirs))]  # type: ignore[misc]
 
 
-def page() -> str:
-    parts = [HEAD.format(versions=", ".join(f"{name} {version(name).split('+')[0]}" for name in PARTS))]
-    parts += [table([name, *of_case(case)] for name, case in a.TRANSFORMERS.items())]
-    parts += ["\n## Adapters\n\nTheir weights are random, so that no gradient is zero for another reason.\n\n"]
-    parts += [
-        "| adapter | here | Opacus |\n|---|---|---|\n",
-        table([name, *of_case(case)] for name, case in a.PEFT.items()),
-    ]
-    parts += ["\n## Layers by hand\n\n| layer | here | Opacus |\n|---|---|---|\n"]
-    parts += [table([name, *of_layers(*case)] for name, case in LAYERS.items())]
-    parts += ["\n## Loops\n\n| loop | here | Opacus |\n|---|---|---|\n"]
-    parts += [
-        table(
-            [name, *(told(lambda run=run, made=made: run(made(network()))) for made in (ours, theirs))]  # type: ignore[misc]
-            for name, run in LOOPS.items()
-        )
-    ]
-    parts += [PRACTICES_HEAD]
-    parts += [
-        table(
-            [name, *(told(lambda run=run, engine=engine: run(engine)) for engine in (Engine(True), Engine(False)))]  # type: ignore[misc]
-            for name, run in PRACTICES.items()
-        )
-    ]
-    parts += [
-        "\n## After training\n\nAll after `to_standard_module()`.\n\n| what | here |\n|---|---|\n",
-        table(of_adapters()),
-    ]
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    parts += [COSTS.format(machine=machine(results)), "".join(f"{row}\n" for row in goals(results)), TAIL]
-    return "".join(parts)
+def _practices() -> Iterator[list[str]]:
+    for name, run in PRACTICES.items():
+        yield [name, *(told(lambda run=run, which=which: run(Engine(which))) for which in (True, False))]  # type: ignore[misc]
 
 
-PRACTICES_HEAD = """
-## Practices
+def written() -> list[str]:
+    """What stands between the markers, part by part."""
+    results, both = json.loads(RESULTS.read_text(encoding="utf-8")), ("here", "Opacus")
+    models = table(("model", *both), ([name, *of_case(case)] for name, case in a.TRANSFORMERS.items()))
+    parts: dict[str, Iterable[str]] = {
+        "models": [f"Made with {versions()}, in double precision, on a CPU.", "", *models],
+        "adapters": table(("adapter", *both), ([name, *of_case(case)] for name, case in a.PEFT.items())),
+        "layers": table(("layer", *both), ([name, *of_layers(*case)] for name, case in LAYERS.items())),
+        "loops": table(("loop", *both), _loops()),
+        "practices": table(("practice", *both), _practices()),
+        "after training": table(("what", "here"), of_adapters()),
+        "costs": [machine(results), "", *table(("what", "goal", "found", "reached"), goals(results))],
+    }
+    return [marked("tests.practice_page", lines, part=part) for part, lines in parts.items()]
 
-A pass over forty records in batches of ten, through a network of two layers. C is the clip. "Trains" says no more than that no
-error came. Of Opacus: it clips each view by itself; epsilon does not hold where the loss mixes records or divides by what
-others bring, where a record stands twice, or where a buffer keeps what it has seen; changed gradients, a penalty on weights and the
-loader's sampler are dropped without a word. Automatic clipping it does not have.
-
-| practice | here | Opacus |
-|---|---|---|
-"""
-
-COSTS = """
-## What it costs
-
-Medians of processor time in turns, and peak memory of three steps, by `python -m dptheory.training.benchmarks practice`
-([all times](figures/practice_benchmark.json), [layer by layer](guides/fine_tuning.md#what-each-costs)). BERT has two layers of
-width 256, and batches 64 rows of 64 tokens; the small CNN has 32 images, in 16 views or with 480 further images.
-{machine}
-
-| what | goal | found | reached |
-|---|---|---|---|
-"""
-
-TAIL = """
-## What is refused, and why
-
-- **What mixes the rows of a batch**: experts with room for some tokens of the batch, statistics of the batch, examples that do not
-  stand first. An example alone must give what it gave in its batch; the error names the first parameter.
-- **A loss worked out within the model** that divides by tokens of the whole batch, where parameters need a pass for each
-  example; where none does, the dry batches of `make_private` see it. Take the logits, and for each example the mean over its own
-  tokens.
-- **Random numbers that are not torch's** (NumPy's, in masks of the input), with parameters that need a pass for each example: they do
-  not come again. Dropout and whatever else torch draws do.
-- **Double backward passes, and a second backward pass on one batch.**
-- **Batch normalisation, torch's own attention and recurrent layers**: `ModuleValidator.fix` replaces them.
-"""
 
 if __name__ == "__main__":
-    write_atomically(PAGE, page())
+    write_atomically(PAGE, page(PAGE, *written()))
     sys.stdout.write(f"wrote {PAGE}\n")

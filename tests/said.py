@@ -1,7 +1,7 @@
 """What a page says in numbers, its words being free; the part of a page that a module writes, between two markers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?!\w)")
@@ -27,12 +27,24 @@ def says(text: str, *wanted: object) -> bool:
 END = "<!-- end -->"
 
 
-def marked(module: str, lines: Iterable[str]) -> str:
-    """What ``python -m module`` writes, with its markers."""
-    return "\n".join((f"<!-- begin: written by python -m {module} -->", "", *lines, "", END))
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """A Markdown table, line by line."""
+    heads = list(heads)
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
 
 
-def page(path: Path, new: str) -> str:
-    """The page with ``new`` in the place of what its module wrote before."""
-    before, rest = path.read_text(encoding="utf-8").split(new.split("\n", 1)[0])
-    return before + new + rest.split(END)[1]
+def marked(module: str, lines: Iterable[str], *, part: str = "") -> str:
+    """What ``python -m module`` writes, or a part of it, with its markers."""
+    return "\n".join((f"<!-- begin: written by python -m {module}{part and f', {part}'} -->", "", *lines, "", END))
+
+
+def page(path: Path, *new: str) -> str:
+    """The page with each of ``new`` in the place of what its module wrote before under the same marker."""
+    text = path.read_text(encoding="utf-8")
+    for one in new:
+        before, rest = text.split(one.split("\n", 1)[0])
+        text = before + one + rest.partition(END)[2]
+    return text

@@ -16,7 +16,7 @@ from dptheory.training.benchmarks._arms import (
     PLAIN,
 )
 from dptheory.training.benchmarks._networks import NETWORKS
-from tests.said import marked, page
+from tests.said import marked, page, table
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "speed.md"
@@ -57,45 +57,24 @@ def _lines(results: Results) -> Iterator[str]:
     missing = [name for name in NETWORKS if f"step/{name}" not in results["parts"]]
     if missing:
         yield f"Not measured yet: {', '.join(missing)}."
-    yield from (
-        "",
-        "## Goals",
-        "",
-        "| what | goal | medians | least times | processor time | reached |",
-        "|---|---|---|---|---|---|",
-    )
-    yield from _goals(results["parts"])
-    for name, part in results["parts"].items():
-        if name.startswith("step/"):
-            yield from ("", *_network(name.removeprefix("step/"), part))
-    draws = {name.removeprefix("draw/"): part for name, part in results["parts"].items() if name.startswith("draw/")}
-    if draws:
-        tools = list(next(iter(draws.values()))["times"])
-        yield from (
-            "",
-            "## A batch of 256, in ms",
-            "",
-            f"| records | {' | '.join(tools)} |",
-            "|---" * (1 + len(tools)) + "|",
-        )
-        for size, part in draws.items():
-            numbers = [f"{1e3 * part['times'][tool]['median']:.3g}" for tool in tools]
-            yield f"| {float(size):.0e} | {' | '.join(numbers)} |"
-    peaks = {
-        name.removeprefix("memory/"): part for name, part in results["parts"].items() if name.startswith("memory/")
-    }
-    if peaks:
-        yield from (
-            "",
-            f"## Peak memory of a step, MLP, batch {results['memory_batch']}",
-            "",
-            "| step | MiB |",
-            "|---|---|",
-        )
-        yield from (f"| {arm} | {part['mebibytes']:,.0f} |" for arm, part in peaks.items())
+    heads = ("what", "goal", "medians", "least times", "processor time", "reached")
+    yield from ("", "## Goals", "", *table(heads, _goals(results["parts"])))
+    for name, part in _parts(results, "step/"):
+        yield from ("", *_network(name, part))
+    if draws := _parts(results, "draw/"):
+        tools = list(draws[0][1]["times"])
+        rows = ([f"{float(n):.0e}", *(f"{1e3 * p['times'][tool]['median']:.3g}" for tool in tools)] for n, p in draws)
+        yield from ("", "## A batch of 256, in ms", "", *table(["records", *tools], rows))
+    if peaks := _parts(results, "memory/"):
+        yield from ("", f"## Peak memory of a step, MLP, batch {results['memory_batch']}", "")
+        yield from table(("step", "MiB"), ([arm, f"{part['mebibytes']:,.0f}"] for arm, part in peaks))
 
 
-def _goals(parts: Results) -> Iterator[str]:
+def _parts(results: Results, kind: str) -> list[tuple[str, Results]]:
+    return [(name.removeprefix(kind), part) for name, part in results["parts"].items() if name.startswith(kind)]
+
+
+def _goals(parts: Results) -> Iterator[list[str]]:
     for network, arm, against, goal in STEPS:
         if f"step/{network}" in parts:
             times = parts[f"step/{network}"]["times"]
@@ -104,22 +83,23 @@ def _goals(parts: Results) -> Iterator[str]:
             yield _goal(f"{network}: {arm} / {against}", goal, times, arm, against)
     if f"memory/{DP_SGD}" in parts:
         found = parts[f"memory/{DP_SGD}"]["mebibytes"]
-        yield f"| peak memory of a step, MLP | {MEMORY_GOAL:g} MiB | {found:.0f} MiB | | | {_word(found, MEMORY_GOAL)} |"
+        goal = [f"{MEMORY_GOAL:g} MiB", f"{found:.0f} MiB", "", ""]
+        yield ["peak memory of a step, MLP", *goal, _word(found, MEMORY_GOAL)]
     for name, part in parts.items():
         if name.startswith("draw/"):
             times = part["times"]["PoissonBatches"]
             keys = ("median", "least", "processor_median")
-            numbers = " | ".join(f"{1e3 * times[key]:.3g} ms" for key in keys)
+            numbers = [f"{1e3 * times[key]:.3g} ms" for key in keys]
             size = float(name.removeprefix("draw/"))
-            yield f"| batch of 256 of {size:.0e} records | 1 ms | {numbers} | {_word(times['median'], DRAW_GOAL)} |"
+            yield [f"batch of 256 of {size:.0e} records", "1 ms", *numbers, _word(times["median"], DRAW_GOAL)]
     if "epoch" in parts:
         name = f"epoch of a run, MLP, {parts['epoch']['data']} / {PLAIN}"
         yield _goal(name, EPOCH_GOAL, parts["epoch"]["times"], "run", PLAIN)
 
 
-def _goal(name: str, goal: float, times: Results, arm: str, against: str) -> str:
+def _goal(name: str, goal: float, times: Results, arm: str, against: str) -> list[str]:
     numbers = [ratio(times, arm, against, key) for key in ("median", "least", "processor_median")]
-    return f"| {name} | {goal:g} | {' | '.join(f'{one:.2f}' for one in numbers)} | {_word(numbers[0], goal)} |"
+    return [name, f"{goal:g}", *(f"{one:.2f}" for one in numbers), _word(numbers[0], goal)]
 
 
 def _word(found: float, goal: float) -> str:
@@ -129,19 +109,18 @@ def _word(found: float, goal: float) -> str:
 def _network(name: str, part: Results) -> Iterator[str]:
     times = part["times"]
     against = [arm for arm in (PLAIN, DP_SGD, HOOKS, GHOST) if arm in times]
-    yield from (
-        f"## {name}: batch {part['batch']}, {part['parameters']:,} parameters, {times[PLAIN]['rounds']} rounds",
-        "",
-    )
-    yield f"| step | median ms | least ms | processor ms | {' | '.join(f'/ {arm}' for arm in against)} |"
-    yield "|---" * (4 + len(against)) + "|"
-    for arm in ARMS:
-        if arm in times:
-            numbers = [1e3 * times[arm][key] for key in ("median", "least", "processor_median")]
-            ratios = [ratio(times, arm, other) for other in against]
-            yield f"| {arm} | {' | '.join(f'{one:.4g}' for one in numbers)} | {' | '.join(f'{one:.2f}' for one in ratios)} |"
-        else:
-            yield f"| {arm} | {part['skipped'][arm]} | | | {' | ' * (len(against) - 1)} |"
+    yield f"## {name}: batch {part['batch']}, {part['parameters']:,} parameters, {times[PLAIN]['rounds']} rounds"
+    yield ""
+    heads = ["step", "median ms", "least ms", "processor ms", *(f"/ {arm}" for arm in against)]
+    yield from table(heads, (_arm(arm, part, against) for arm in ARMS))
+
+
+def _arm(arm: str, part: Results, against: list[str]) -> list[str]:
+    times = part["times"]
+    if arm not in times:
+        return [arm, part["skipped"][arm], *[""] * (2 + len(against))]
+    numbers = [1e3 * times[arm][key] for key in ("median", "least", "processor_median")]
+    return [arm, *(f"{one:.4g}" for one in numbers), *(f"{ratio(times, arm, other):.2f}" for other in against)]
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@ import difflib
 import itertools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -22,14 +20,14 @@ from tests import opacus_page, practice_costs, speed_page
 from tests.said import page
 
 
-def _unchanged(path: Path, now: Callable[[], str]) -> None:
-    written = path.read_text(encoding="utf-8")
-    assert list(difflib.unified_diff(written.splitlines(), now().splitlines(), path.name, "now", n=0)) == []
+def _unchanged(path: Path, *written: str) -> None:
+    before, now = path.read_text(encoding="utf-8"), page(path, *written)
+    assert list(difflib.unified_diff(before.splitlines(), now.splitlines(), path.name, "now", n=0)) == []
 
 
 def test_the_page_on_opacus_is_what_the_code_does() -> None:
     """``python -m tests.opacus_page`` writes it anew."""
-    _unchanged(opacus_page.PAGE, opacus_page.page)
+    _unchanged(opacus_page.PAGE, opacus_page.written())
 
 
 @pytest.mark.architectures
@@ -40,10 +38,10 @@ def test_the_page_on_practice_is_what_the_code_does() -> None:
     pytest.importorskip("peft")
     from tests import practice_page
 
-    here = ", ".join(f"{name} {version(name).split('+')[0]}" for name in practice_page.PARTS)
+    here = practice_page.versions()
     if f"Made with {here}," not in practice_page.PAGE.read_text(encoding="utf-8"):
         pytest.skip(f"the page is of other versions, here are {here}")
-    _unchanged(practice_page.PAGE, practice_page.page)
+    _unchanged(practice_page.PAGE, *practice_page.written())
 
 
 def test_speed_is_what_was_measured() -> None:
@@ -78,7 +76,7 @@ def test_costs_are_what_was_measured() -> None:
         practice_costs.PAGE, practice_costs.written(results)
     ), "python -m tests.practice_costs writes it"
     practice = (practice_costs.PROOFS / "practice.md").read_text(encoding="utf-8")
-    assert [line for line in practice_costs.goals(results) if line not in practice] == [], (
+    assert [row for row in practice_costs.goals(results) if f"| {' | '.join(row)} |" not in practice] == [], (
         "python -m tests.practice_page writes it"
     )
 
@@ -103,7 +101,7 @@ def measured(private: float, view: float) -> dict[str, Any]:
     [(3.6, 1.05, ["yes"] * 5), (6.0, 1.06, ["**no**", "yes", "yes", "**no**", "**no**"]), (7.1, 0.9, ["**no**"] * 3 + ["yes"] * 2)],
 )  # fmt: skip
 def test_a_goal_of_costs_is_judged_by_processor_time(private: float, view: float, reached: list[str]) -> None:
-    rows = [line.strip("| ").split(" | ") for line in practice_costs.goals(measured(private, view))]
+    rows = list(practice_costs.goals(measured(private, view)))
     assert [row[3] for row in rows] == reached
     assert [row[2] for row in rows] == [f"{one:.2f}" for one in (private / 2, private / 2, private / 7, view, view)]
 
