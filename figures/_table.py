@@ -13,6 +13,7 @@ from dptheory._arrays import Array
 
 Data = dict[str, Array]
 """Columns of equal length; NaN where a column has no value in a row."""
+Draw = Callable[[Axes, Data], None]
 
 
 class Figure(Protocol):
@@ -37,8 +38,25 @@ class Picture:
     """
 
     data: Callable[[], Data]
-    draw: Callable[[Axes, Data], None]
+    draw: Draw
     message: str
+
+
+class Gallery(dict[str, Picture]):
+    """The figures of a module by name; ``prefix`` is that of the names."""
+
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def picture(self, data: Callable[[], Data], message: str) -> Callable[[Draw], Draw]:
+        """Add the picture that ``_draw_NAME`` draws, see :class:`Picture`."""
+
+        def added(draw: Draw) -> Draw:
+            self[self._prefix + draw.__name__.removeprefix("_draw_")] = Picture(data, draw, message)
+            return draw
+
+        return added
 
 
 def to_csv(data: Data) -> str:

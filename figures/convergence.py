@@ -9,7 +9,9 @@ from dptheory.claims.lf.lem3_1 import printed_bound
 from dptheory.claims.rf.noisy_quadratic import printed_velocity_variance
 from dptheory.claims.rs.appH import printed_adam_variance
 from dptheory.claims.rs.thm3_2 import printed_noisy_sgd
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery()
 
 # --- Mean squared gradient norm of masked noisy SGD on a quadratic against its bounds, over the number of steps
 
@@ -71,6 +73,9 @@ def _bound_recursion_data() -> Data:
     return dict(zip(names, (STEPS.astype(float), *columns), strict=True))
 
 
+@FIGURES.picture(
+    _bound_recursion_data, "A mask held for the whole run ends above the printed bound; fresh masks stay below it"
+)
 def _draw_bound_recursion(ax: Axes, data: Data) -> None:
     """The fresh mask attains the worst case at every T; the held mask crosses the printed bound."""
     steps = data["steps"]
@@ -142,6 +147,9 @@ def _freezing_bounds_data() -> Data:
     return dict(zip(names, (DIMS.astype(float), *columns), strict=True))
 
 
+@FIGURES.picture(
+    _freezing_bounds_data, "The printed bound falls as more parameters are trained, while the true mean rises"
+)
 def _draw_freezing_bounds(ax: Axes, data: Data) -> None:
     """The printed bound falls where the truth rises, and re-indexed it lies below zero throughout."""
     dims = data["parameters"] / 1000
@@ -190,6 +198,7 @@ def _momentum_noise_data() -> Data:
     return columns
 
 
+@FIGURES.picture(_momentum_noise_data, "With momentum less noise stays in the velocity than printed")
 def _draw_momentum_noise(ax: Axes, data: Data) -> None:
     """Over 1 - mu on logarithmic axes, more momentum to the right."""
     x = 1 - data["momentum"]
@@ -215,22 +224,3 @@ def _draw_momentum_noise(ax: Axes, data: Data) -> None:
         ylim=(0.03, 400),
     )
     ax.legend(loc="upper left")
-
-
-FIGURES = {
-    "bound_recursion": Picture(
-        _bound_recursion_data,
-        _draw_bound_recursion,
-        "A mask held for the whole run ends above the printed bound; fresh masks stay below it",
-    ),
-    "freezing_bounds": Picture(
-        _freezing_bounds_data,
-        _draw_freezing_bounds,
-        "The printed bound falls as more parameters are trained, while the true mean rises",
-    ),
-    "momentum_noise": Picture(
-        _momentum_noise_data,
-        _draw_momentum_noise,
-        "With momentum less noise stays in the velocity than printed",
-    ),
-}

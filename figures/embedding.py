@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 
 from dptheory import embedding
 from dptheory.papers import RESNET20_DIM
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery()
 
 # --- Noise energy of the ways to release, relative to plain perturbation, over the ratio of the clips, for two subspaces
 
@@ -41,6 +43,9 @@ def _embedding_mse_data() -> Data:
 _PLACES = {"published": (0.735, 1.52), "optimal": (1.19, 1.04), "joint": (1.19, 0.7)}
 
 
+@FIGURES.picture(
+    _embedding_mse_data, "As published, GEP has less noise than plain perturbation only if it clips the residual short"
+)
 def _draw_embedding_mse(ax: Axes, data: Data) -> None:
     """Solid for the small subspace, dashed for the large one; dots where the noise is that of GP."""
     for k, style in zip(SUBSPACES, ("-", "--"), strict=True):
@@ -90,6 +95,10 @@ def _noise_vs_gradient_data() -> Data:
     }
 
 
+@FIGURES.picture(
+    _noise_vs_gradient_data,
+    "In large models the noise exceeds the largest clipped gradient, unless the residual is lost",
+)
 def _draw_noise_vs_gradient(ax: Axes, data: Data) -> None:
     """Curves over p; dots at ResNet20."""
     for i, (way, label) in enumerate(NOISE_WAYS.items()):
@@ -131,6 +140,7 @@ def _sigma_ratio_data() -> Data:
     return columns
 
 
+@FIGURES.picture(_sigma_ratio_data, "The noise stated for GEP is more than is needed, the more so the smaller epsilon")
 def _draw_sigma_ratio(ax: Axes, data: Data) -> None:
     """Logarithmic in epsilon, cut at 4: below, the curves go up without end."""
     epsilons = data["epsilon"]
@@ -149,22 +159,3 @@ def _draw_sigma_ratio(ax: Axes, data: Data) -> None:
         ylim=(0.9, 4),
     )
     ax.legend(loc="upper right")
-
-
-FIGURES = {
-    "embedding_mse": Picture(
-        _embedding_mse_data,
-        _draw_embedding_mse,
-        "As published, GEP has less noise than plain perturbation only if it clips the residual short",
-    ),
-    "noise_vs_gradient": Picture(
-        _noise_vs_gradient_data,
-        _draw_noise_vs_gradient,
-        "In large models the noise exceeds the largest clipped gradient, unless the residual is lost",
-    ),
-    "sigma_ratio": Picture(
-        _sigma_ratio_data,
-        _draw_sigma_ratio,
-        "The noise stated for GEP is more than is needed, the more so the smaller epsilon",
-    ),
-}

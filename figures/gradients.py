@@ -12,7 +12,9 @@ from dptheory import gradients, papers
 from dptheory._arrays import Array
 from dptheory.checks import estimate
 from dptheory.gradients import DistortionAngle
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery()
 
 # --- Law of the noise angle: mean and standard deviation over snr / sqrt(d), exact and asymptotic, for five dimensions
 
@@ -31,6 +33,7 @@ def _angle_law_data() -> Data:
     return columns
 
 
+@FIGURES.picture(_angle_law_data, "In high dimension the noise turns the gradient by one nearly fixed angle")
 def _draw_angle_law(ax: Axes, data: Data) -> None:
     """Above the means, of which all but the lowest dimensions coincide with their limit; below the spread."""
     ratio = data["snr / sqrt(d)"]
@@ -93,6 +96,9 @@ def _cosines(rng: np.random.Generator, n: int, dim: int, sigma: float) -> Array:
     return np.asarray(np.sum(gradient * noisy, axis=1) / np.linalg.norm(noisy, axis=1))
 
 
+@FIGURES.picture(
+    _cosine_dimension_data, "The higher the dimension, the less one private release points along the gradient"
+)
 def _draw_cosine_dimension(ax: Axes, data: Data) -> None:
     """Log-log curves, one an epsilon."""
     for index, epsilon in enumerate(EPSILONS):
@@ -130,6 +136,9 @@ def _gamma_family_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _gamma_family_data, "The larger k, the closer to their mean the squared norms stay, and the largest of 100 too"
+)
 def _draw_gamma_family(ax: Axes, data: Data) -> None:
     """Curves from wide to narrow; the triangles move towards the common mean 1."""
     for index, shape in enumerate(SHAPES):
@@ -177,6 +186,9 @@ def _noise_norm_ratio_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _noise_norm_ratio_data, "A mask shortens the noise to the root of the share kept, or further in low dimension"
+)
 def _draw_noise_norm_ratio(ax: Axes, data: Data) -> None:
     """Curves over r; those of small dimensions lie below."""
     ax.plot(
@@ -214,6 +226,9 @@ def _relaxed_gradient_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _relaxed_gradient_data, "Masked before the clipping, a long gradient stays longer than masked after it"
+)
 def _draw_relaxed_gradient(ax: Axes, data: Data) -> None:
     """Each curve leaves the common one where the masked gradient is no longer clipped."""
     for index, norm in enumerate(_NORMS[::-1]):
@@ -265,6 +280,9 @@ def _rf_signal_loss_data() -> Data:
     return table
 
 
+@FIGURES.picture(
+    _rf_signal_loss_data, "Freezing loses signal and lowers the descent ratio, even where it lowers the error"
+)
 def _draw_rf_signal_loss(ax: Axes, data: Data) -> None:
     """Above, the signal loss falls below zero and the MSE rises above it; below, the descent ratio is lower all the same."""
     rates = data["freeze rate"]
@@ -326,6 +344,7 @@ def _expected_max_data() -> Data:
     }
 
 
+@FIGURES.picture(_expected_max_data, "For many examples the approximation of the largest squared norm falls short")
 def _draw_expected_max(ax: Axes, data: Data) -> None:
     """Curves over n; the simulation lies on the exact one."""
     n = data["n"]
@@ -342,42 +361,3 @@ def _draw_expected_max(ax: Axes, data: Data) -> None:
         ylim=(0, None),
     )
     ax.legend()
-
-
-FIGURES = {
-    "angle_law": Picture(
-        _angle_law_data,
-        _draw_angle_law,
-        "In high dimension the noise turns the gradient by one nearly fixed angle",
-    ),
-    "cosine_dimension": Picture(
-        _cosine_dimension_data,
-        _draw_cosine_dimension,
-        "The higher the dimension, the less one private release points along the gradient",
-    ),
-    "expected_max": Picture(
-        _expected_max_data,
-        _draw_expected_max,
-        "For many examples the approximation of the largest squared norm falls short",
-    ),
-    "gamma_family": Picture(
-        _gamma_family_data,
-        _draw_gamma_family,
-        "The larger k, the closer to their mean the squared norms stay, and the largest of 100 too",
-    ),
-    "noise_norm_ratio": Picture(
-        _noise_norm_ratio_data,
-        _draw_noise_norm_ratio,
-        "A mask shortens the noise to the root of the share kept, or further in low dimension",
-    ),
-    "relaxed_gradient": Picture(
-        _relaxed_gradient_data,
-        _draw_relaxed_gradient,
-        "Masked before the clipping, a long gradient stays longer than masked after it",
-    ),
-    "rf_signal_loss": Picture(
-        _rf_signal_loss_data,
-        _draw_rf_signal_loss,
-        "Freezing loses signal and lowers the descent ratio, even where it lowers the error",
-    ),
-}

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery("measured_")
 
 # --- What instrumented runs measured, from the committed results
 
@@ -77,6 +79,7 @@ def _signals_data() -> Data:
     return layer_columns(("signal",))
 
 
+@FIGURES.picture(_signals_data, "With layers frozen the same gradients have a longer mean, at every step")
 def _draw_signals(ax: Axes, data: Data) -> None:
     """Solid with freezing, dotted without; a cross where its gradients would be with the layers frozen."""
     words = {"freezing": "frozen below", "dp-sgd": "nothing frozen", "dp-sgd if frozen": "the same, if frozen"}
@@ -111,6 +114,9 @@ def _alignment_data() -> Data:
     return columns(table)
 
 
+@FIGURES.picture(
+    _alignment_data, "From step 78 on the unclipped gradients lie further off the true one than the clipped"
+)
 def _draw_alignment(ax: Axes, data: Data) -> None:
     """A colour per clip: solid for the clipped ones, dashed for the others."""
     for number, clip in enumerate(_CLIPS):
@@ -143,6 +149,7 @@ def _angles_data() -> Data:
     return layer_columns(tuple(_KEYS))
 
 
+@FIGURES.picture(_angles_data, "With layers frozen the same gradients have smaller angles, at every step")
 def _draw_angles(ax: Axes, data: Data) -> None:
     """A colour per layer and angle; dotted without freezing; a cross where its gradients would be with the layers frozen."""
     for name in list(data)[1:]:
@@ -174,6 +181,7 @@ def _cosines_data() -> Data:
     )
 
 
+@FIGURES.picture(_cosines_data, "GIP has the best direction of three at epochs 1 and 2, the worst from epoch 6 on")
 def _draw_cosines(ax: Axes, data: Data) -> None:
     """A line a method."""
     for label in _ARMS.values():
@@ -200,6 +208,9 @@ def _counts_data() -> Data:
     return columns(table | {label: [n / sum(times) for n in times] for label, times in last.items()})
 
 
+@FIGURES.picture(
+    _counts_data, "Ranked freezing spreads over the entries as random freezing does, unless it sees no noise"
+)
 def _draw_counts(ax: Axes, data: Data) -> None:
     """Three bars a count."""
     for number, label in enumerate(_ARMS_COUNTS.values()):
@@ -231,6 +242,9 @@ def _deviations_data() -> Data:
     return {name: np.array(values) for name, values in columns.items()}
 
 
+@FIGURES.picture(
+    _deviations_data, "The deviations from the mean gradient are less symmetric in training than at the start"
+)
 def _draw_deviations(ax: Axes, data: Data) -> None:
     """Six clouds, each in a frame of its own: a column per step, a row per method; points beyond a frame are counted."""
     steps = np.unique(data["step"])
@@ -264,6 +278,7 @@ def _entries_data() -> Data:
     return columns(table)
 
 
+@FIGURES.picture(_entries_data, "The entries have a taller middle and longer tails than a Gaussian law")
 def _draw_entries(ax: Axes, data: Data) -> None:
     """A line a time, and the Gaussian law."""
     for name in list(data)[1:]:
@@ -293,6 +308,7 @@ def _errors_data() -> Data:
     return columns(table)
 
 
+@FIGURES.picture(_errors_data, "Freezing changes signal loss and error by less than 0.2 percent")
 def _draw_errors(ax: Axes, data: Data) -> None:
     """Solid for the signal loss, dashed for the MSE, a colour a step."""
     names = [name for name in data if name != "drop_rate"]
@@ -325,6 +341,7 @@ def _inversion_data() -> Data:
     )
 
 
+@FIGURES.picture(_inversion_data, "With nine of ten entries masked, sought images have five times the error")
 def _draw_inversion(ax: Axes, data: Data) -> None:
     """Points with two standard errors."""
     ax.errorbar(
@@ -356,6 +373,7 @@ def _norms_data() -> Data:
     return columns(table)
 
 
+@FIGURES.picture(_norms_data, "From epoch 4 on random freeze leaves fewer gradients that are longer than 10")
 def _draw_norms(ax: Axes, data: Data) -> None:
     """Shares below each norm: solid without freezing, dashed with it."""
     norms = 10 ** (data["log10_norm"] + 0.05)
@@ -400,6 +418,7 @@ def _projections_data() -> Data:
     return columns(table)
 
 
+@FIGURES.picture(_projections_data, "Labelled test images span the mean gradient best, random vectors hardly at all")
 def _draw_projections(ax: Axes, data: Data) -> None:
     """A line with its range a source."""
     for number, label in enumerate(_SOURCES.values()):
@@ -426,6 +445,7 @@ def _ranks_data() -> Data:
     return columns(table)
 
 
+@FIGURES.picture(_ranks_data, "The stable ranks are low, and those of the residuals the highest")
 def _draw_ranks(ax: Axes, data: Data) -> None:
     """A line a layer; the residuals dashed."""
     for name in list(data)[1:]:
@@ -450,6 +470,7 @@ def _relaxed_data() -> Data:
     return columns(table | {f"after epoch {epoch('masks', 'dp-sgd', row['step']):g}": row["ratio"] for row in found})
 
 
+@FIGURES.picture(_relaxed_data, "A mask before the clipping lengthens what is kept, more at higher rates")
 def _draw_relaxed(ax: Axes, data: Data) -> None:
     """A line a step; the ratio of flat gradients as a bound."""
     rates = data["drop_rate"]
@@ -475,6 +496,9 @@ def _status_data() -> Data:
     return columns({key: [row[key] for row in found] for key in keys})
 
 
+@FIGURES.picture(
+    _status_data, "Freezing unclips few gradients, and turns the unclipped sum far more than the clipped one"
+)
 def _draw_status(ax: Axes, data: Data) -> None:
     """Two bars a step, and the angles above them."""
     places = range(len(data["step"]))
@@ -494,77 +518,3 @@ def _draw_status(ax: Axes, data: Data) -> None:
         title="one run each, small CNN on FashionMNIST, two of four layers frozen; angles in radians",
     )
     ax.legend(loc="upper left", ncols=2)
-
-
-FIGURES = {
-    "measured_alignment": Picture(
-        _alignment_data,
-        _draw_alignment,
-        "From step 78 on the unclipped gradients lie further off the true one than the clipped",
-    ),
-    "measured_angles": Picture(
-        _angles_data,
-        _draw_angles,
-        "With layers frozen the same gradients have smaller angles, at every step",
-    ),
-    "measured_cosines": Picture(
-        _cosines_data,
-        _draw_cosines,
-        "GIP has the best direction of three at epochs 1 and 2, the worst from epoch 6 on",
-    ),
-    "measured_counts": Picture(
-        _counts_data,
-        _draw_counts,
-        "Ranked freezing spreads over the entries as random freezing does, unless it sees no noise",
-    ),
-    "measured_deviations": Picture(
-        _deviations_data,
-        _draw_deviations,
-        "The deviations from the mean gradient are less symmetric in training than at the start",
-    ),
-    "measured_entries": Picture(
-        _entries_data,
-        _draw_entries,
-        "The entries have a taller middle and longer tails than a Gaussian law",
-    ),
-    "measured_errors": Picture(
-        _errors_data,
-        _draw_errors,
-        "Freezing changes signal loss and error by less than 0.2 percent",
-    ),
-    "measured_inversion": Picture(
-        _inversion_data,
-        _draw_inversion,
-        "With nine of ten entries masked, sought images have five times the error",
-    ),
-    "measured_norms": Picture(
-        _norms_data,
-        _draw_norms,
-        "From epoch 4 on random freeze leaves fewer gradients that are longer than 10",
-    ),
-    "measured_projections": Picture(
-        _projections_data,
-        _draw_projections,
-        "Labelled test images span the mean gradient best, random vectors hardly at all",
-    ),
-    "measured_ranks": Picture(
-        _ranks_data,
-        _draw_ranks,
-        "The stable ranks are low, and those of the residuals the highest",
-    ),
-    "measured_relaxed": Picture(
-        _relaxed_data,
-        _draw_relaxed,
-        "A mask before the clipping lengthens what is kept, more at higher rates",
-    ),
-    "measured_signals": Picture(
-        _signals_data,
-        _draw_signals,
-        "With layers frozen the same gradients have a longer mean, at every step",
-    ),
-    "measured_status": Picture(
-        _status_data,
-        _draw_status,
-        "Freezing unclips few gradients, and turns the unclipped sum far more than the clipped one",
-    ),
-}

@@ -8,7 +8,9 @@ from matplotlib.axes import Axes
 
 from dptheory import privacy
 from dptheory.privacy.methods import references
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery()
 
 # --- Epsilon over the number of steps by four accountants, for one setting of DP-SGD
 
@@ -42,6 +44,9 @@ def _accountants_data() -> Data:
     return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
 
 
+@FIGURES.picture(
+    _accountants_data, "Rényi privacy states 8 to 75 % more epsilon than dptheory, whose bracket is too narrow to see"
+)
 def _draw_accountants(ax: Axes, data: Data) -> None:
     """All over the upper end of the library's bracket: the brackets agree, Renyi privacy is above by less and less."""
     steps, unit = data["steps"], data["upper"]
@@ -102,6 +107,9 @@ def _accountant_benchmark_data() -> Data:
     return dict(zip(("tool", "seconds", "distance"), np.array(rows, dtype=float).T, strict=True))
 
 
+@FIGURES.picture(
+    _accountant_benchmark_data, "dptheory answers every setting within 1e-9; the medians of the others lie above 1e-4"
+)
 def _draw_accountant_benchmark(ax: Axes, data: Data) -> None:
     """A cloud per tool, its medians as a large mark; what is below the truth stands as a cross."""
     count = int((data["tool"] == 0).sum())
@@ -143,6 +151,7 @@ def _audit_claims_data() -> Data:
     return {key: np.array([float(row[key]) for row in rows]) for key in ("claimed", "audited", "private")}
 
 
+@FIGURES.picture(_audit_claims_data, "Audits refute every claim that should fall, and none that should stand")
 def _draw_audit_claims(ax: Axes, data: Data) -> None:
     """One row a mechanism: a bar up to what the audit proves, a mark at what is claimed."""
     names = [row["name"] for row in json.loads(AUDIT_RESULTS.read_text())]
@@ -177,6 +186,9 @@ def _audit_power_data() -> Data:
     return {key: np.array([float(row[key]) for row in true]) for key in ("epsilon", "proved", "rate", "canaries")}
 
 
+@FIGURES.picture(
+    _audit_power_data, "One run proves two fifths of epsilon 4 in the median of seeds, and seldom more than half"
+)
 def _draw_audit_power(ax: Axes, data: Data) -> None:
     """Proved against true epsilon, the two sampling rates side by side; half of it, and all, as lines."""
     most = data["canaries"].max()
@@ -198,27 +210,3 @@ def _draw_audit_power(ax: Axes, data: Data) -> None:
         ylim=(0, 8.5),
     )
     ax.legend(loc="upper left")
-
-
-FIGURES = {
-    "accountant_benchmark": Picture(
-        _accountant_benchmark_data,
-        _draw_accountant_benchmark,
-        "dptheory answers every setting within 1e-9; the medians of the others lie above 1e-4",
-    ),
-    "accountants": Picture(
-        _accountants_data,
-        _draw_accountants,
-        "Rényi privacy states 8 to 75 % more epsilon than dptheory, whose bracket is too narrow to see",
-    ),
-    "audit_claims": Picture(
-        _audit_claims_data,
-        _draw_audit_claims,
-        "Audits refute every claim that should fall, and none that should stand",
-    ),
-    "audit_power": Picture(
-        _audit_power_data,
-        _draw_audit_power,
-        "One run proves two fifths of epsilon 4 in the median of seeds, and seldom more than half",
-    ),
-}

@@ -10,7 +10,9 @@ from matplotlib.axes import Axes
 from dptheory import privacy, pruning
 from dptheory.claims.gip.cor1 import printed_beta
 from dptheory.claims.gip.prop2 import printed_top_k_mse
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery()
 
 # --- beta of Corollary 1 over the keep ratio: exact, asymptotic, printed, and the paper's two values
 
@@ -34,6 +36,7 @@ def _beta_data() -> Data:
     return columns
 
 
+@FIGURES.picture(_beta_data, "The printed threshold below which pruning has the smaller error is too large")
 def _draw_beta(ax: Axes, data: Data) -> None:
     """Logarithmic curves over k, with the floor beta >= 1."""
     k = data["k"]
@@ -66,6 +69,7 @@ def _beta_surface_data() -> Data:
     return {"dim": grid[:, 0], "k": grid[:, 1] / 10, "log beta": np.array(values)}
 
 
+@FIGURES.picture(_beta_surface_data, "The threshold rises steeply with the share kept, and less with the dimension")
 def _draw_beta_surface(ax: Axes, data: Data) -> None:
     """Filled contours: k decides, d hardly matters."""
     dims, ks = np.unique(data["dim"]), np.unique(data["k"])
@@ -103,6 +107,9 @@ def _cosine_ratio_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _cosine_ratio_data, "Pruning betters DP-SGD's direction only if it keeps about half of the top-k gain or more"
+)
 def _draw_cosine_ratio(ax: Axes, data: Data) -> None:
     """Curves over k, one a retained gain, with break-even at 1."""
     names = {1.0: "exact top-k", 0.0: "random-k"}
@@ -147,6 +154,7 @@ def _retained_gain_data() -> Data:
     return columns
 
 
+@FIGURES.picture(_retained_gain_data, "The paper's index budget retains a few parts in a trillion of the top-k gain")
 def _draw_retained_gain(ax: Axes, data: Data) -> None:
     """Log-log curves with the rho that is needed and the paper's point."""
     labels = {
@@ -197,6 +205,7 @@ def _top_k_mse_data() -> Data:
     }
 
 
+@FIGURES.picture(_top_k_mse_data, "The printed error of top-k is too small: it counts the factor 1 - k twice")
 def _draw_top_k_mse(ax: Axes, data: Data) -> None:
     """Curves over k; the simulation lies on the exact one."""
     k = data["k"]
@@ -249,6 +258,9 @@ def _index_alternatives_data() -> Data:
     }
 
 
+@FIGURES.picture(
+    _index_alternatives_data, "To choose by the released gradient is free, and best where the gradient is long"
+)
 def _draw_index_alternatives(ax: Axes, data: Data) -> None:
     """Log-log curves; the Mallows mechanism does not see sizes."""
     labels = {
@@ -322,6 +334,9 @@ def _theta_accounting_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _theta_accounting_data, "Better accounting retains far more of the top-k gain, and still far less than is needed"
+)
 def _draw_theta_accounting(ax: Axes, data: Data) -> None:
     """rho (left) and theta (right axis, the same curves where both are small)."""
     labels = {
@@ -345,42 +360,3 @@ def _draw_theta_accounting(ax: Axes, data: Data) -> None:
         ylim=(1e-17, 30),
     )
     ax.legend(loc="lower right")
-
-
-FIGURES = {
-    "beta": Picture(
-        _beta_data,
-        _draw_beta,
-        "The printed threshold below which pruning has the smaller error is too large",
-    ),
-    "beta_surface": Picture(
-        _beta_surface_data,
-        _draw_beta_surface,
-        "The threshold rises steeply with the share kept, and less with the dimension",
-    ),
-    "cosine_ratio": Picture(
-        _cosine_ratio_data,
-        _draw_cosine_ratio,
-        "Pruning betters DP-SGD's direction only if it keeps about half of the top-k gain or more",
-    ),
-    "index_alternatives": Picture(
-        _index_alternatives_data,
-        _draw_index_alternatives,
-        "To choose by the released gradient is free, and best where the gradient is long",
-    ),
-    "retained_gain": Picture(
-        _retained_gain_data,
-        _draw_retained_gain,
-        "The paper's index budget retains a few parts in a trillion of the top-k gain",
-    ),
-    "theta_accounting": Picture(
-        _theta_accounting_data,
-        _draw_theta_accounting,
-        "Better accounting retains far more of the top-k gain, and still far less than is needed",
-    ),
-    "top_k_mse": Picture(
-        _top_k_mse_data,
-        _draw_top_k_mse,
-        "The printed error of top-k is too small: it counts the factor 1 - k twice",
-    ),
-}

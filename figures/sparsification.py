@@ -11,7 +11,9 @@ from scipy.stats import chi2
 from dptheory import gradients, papers, sparsification
 from dptheory._arrays import Array
 from dptheory.claims.rs.thm5_1 import printed_error_bound
-from figures._table import Data, Picture
+from figures._table import Data, Gallery
+
+FIGURES = Gallery()
 
 # --- kappa over the sparsification rate: its range, three gradients without deviation, and one with Gaussian deviation
 
@@ -49,6 +51,9 @@ def _kappa_rate_data() -> Data:
     }
 
 
+@FIGURES.picture(
+    _kappa_rate_data, "The true kappa can lie below the printed root of 1 - r, and with deviations above it"
+)
 def _draw_kappa_rate(ax: Axes, data: Data) -> None:
     """The range as a band; the curve above 1 stays below it once P >= sqrt(1 - r), right of the dotted line."""
     r = data["r"]
@@ -122,6 +127,10 @@ def _masking_phases_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _masking_phases_data,
+    "A mask pays at a fixed learning rate for long gradients or deviations; at a tuned one in the grey area at most",
+)
 def _draw_masking_phases(ax: Axes, data: Data) -> None:
     """Arcs beyond which a fixed rate gains, the arc within which item 1 excludes a tuned one, and the sector of larger kappa."""
     across, up = np.cos(data["angle"]), np.sin(data["angle"])
@@ -187,6 +196,9 @@ def _ranked_energy_data() -> Data:
     return columns
 
 
+@FIGURES.picture(
+    _ranked_energy_data, "A ranked mask keeps more signal than a random one; sorted with signs, less from one half on"
+)
 def _draw_ranked_energy(ax: Axes, data: Data) -> None:
     """Curves over x; random is the diagonal."""
     x = data["x"]
@@ -258,6 +270,9 @@ def _reconstruction_error_data() -> Data:
     }
 
 
+@FIGURES.picture(
+    _reconstruction_error_data, "The printed lower bound exceeds the error of a vector with many zeros at high rates"
+)
 def _draw_reconstruction_error(ax: Axes, data: Data) -> None:
     """The printed bound is one curve for both vectors."""
     r = data["r"]
@@ -355,6 +370,7 @@ def _tradeoff_data() -> Data:
     }
 
 
+@FIGURES.picture(_tradeoff_data, "At a fixed learning rate a mask can lower the bound; at a tuned one it raises it")
 def _draw_tradeoff(ax: Axes, data: Data) -> None:
     """Curves over r; a dot at each best rate."""
     r = data["r"]
@@ -377,32 +393,3 @@ def _draw_tradeoff(ax: Axes, data: Data) -> None:
         ylim=(0.4, 1.6),
     )
     ax.legend(loc="upper left")
-
-
-FIGURES = {
-    "kappa_rate": Picture(
-        _kappa_rate_data,
-        _draw_kappa_rate,
-        "The true kappa can lie below the printed root of 1 - r, and with deviations above it",
-    ),
-    "masking_phases": Picture(
-        _masking_phases_data,
-        _draw_masking_phases,
-        "A mask pays at a fixed learning rate for long gradients or deviations; at a tuned one in the grey area at most",
-    ),
-    "ranked_energy": Picture(
-        _ranked_energy_data,
-        _draw_ranked_energy,
-        "A ranked mask keeps more signal than a random one; sorted with signs, less from one half on",
-    ),
-    "reconstruction_error": Picture(
-        _reconstruction_error_data,
-        _draw_reconstruction_error,
-        "The printed lower bound exceeds the error of a vector with many zeros at high rates",
-    ),
-    "tradeoff": Picture(
-        _tradeoff_data,
-        _draw_tradeoff,
-        "At a fixed learning rate a mask can lower the bound; at a tuned one it raises it",
-    ),
-}

@@ -330,7 +330,8 @@ def _qualified_name(calculator: Any) -> str:
 def _drawn_in(figure: str) -> str:
     """The module that draws a figure; their folder, in an installation without them."""
     files = sorted((_ROOT / "figures").glob("[!_]*.py"))
-    found = [file.name for file in files if f'    "{figure}": Picture(' in file.read_text(encoding="utf-8")]
+    drawn = f"def _draw_{figure.removeprefix('measured_')}("
+    found = [file.name for file in files if drawn in file.read_text(encoding="utf-8")]
     return f"figures/{found[0]}" if found else "figures"
 
 
