@@ -27,11 +27,7 @@ class JsonLines:
         self._path = path
 
     def lines(self) -> list[Line]:
-        """All of them. A last line that is being written, or was cut off, is none yet.
-
-        Raises:
-            ValueError: another line is no JSON object.
-        """
+        """All of them. A last line that is being written, or was cut off, is none yet."""
         try:
             *whole, last = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -45,10 +41,6 @@ class JsonLines:
         Args:
             line: what it holds.
             allow_nan: also NaN and infinity, which Python reads and JSON does not have.
-
-        Raises:
-            ValueError: it holds one of these where they are not allowed.
-            OSError: the file cannot be written.
         """
         text = json.dumps(line, allow_nan=allow_nan).encode() + b"\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,12 +81,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The table of a file.
-
-    Raises:
-        ValueError: the file is not TOML.
-        OSError: no such file.
-    """
+    """The table of a file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -102,28 +89,14 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", says: str = "there is no key") -> None:
-    """Reject unknown keys.
-
-    Args:
-        table: whose keys are looked at.
-        known: the allowed keys.
-        prefix: of the unknown keys in the message, such as "optimizer.".
-        says: the beginning of the message.
-
-    Raises:
-        ValueError: a key that is not in ``known``.
-    """
+    """Reject unknown keys; the message begins with ``says``, and ``prefix`` stands before each of them."""
     unknown = [prefix + key for key in table if key not in known]
     if unknown:
         raise ArgumentError.about(unknown[0], unknown, f"{says} {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 def said(table: Mapping[str, Any], key: str) -> str:
-    """The words under a key, on one line.
-
-    Raises:
-        ValueError: the key has no words.
-    """
+    """The words under a key, on one line."""
     value = table.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ArgumentError(key, "say something", value)
@@ -131,11 +104,7 @@ def said(table: Mapping[str, Any], key: str) -> str:
 
 
 def listed(table: Mapping[str, Any], key: str) -> tuple[Any, ...]:
-    """What is listed under a key.
-
-    Raises:
-        ValueError: nothing.
-    """
+    """What is listed under a key."""
     value = table.get(key)
     if not isinstance(value, list) or not value:
         raise ArgumentError(key, "say something", value)
@@ -147,16 +116,7 @@ NETWORK = "dptheory_own_network"
 
 
 def place_of(argument: str, place: str, *, example: str) -> tuple[Path, str]:
-    """The file and the name of ``FILE.py:NAME``.
-
-    Args:
-        argument: what an error calls it.
-        place: as the user gives it; the file is looked up from the current folder.
-        example: for the error.
-
-    Raises:
-        ValueError: another form, or a file that is not there.
-    """
+    """The file, looked up from the current folder, and the name of ``FILE.py:NAME``; an error calls it ``argument``."""
     file, _, name = place.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not name.isidentifier():
@@ -167,15 +127,7 @@ def place_of(argument: str, place: str, *, example: str) -> tuple[Path, str]:
 
 
 def executed(path: Path, *, module_name: str) -> ModuleType:
-    """The file as a module; it may import the files beside it.
-
-    Args:
-        path: of the file, which ends in .py.
-        module_name: under which dataclasses and pickle look it up.
-
-    Raises:
-        ValueError: code that cannot be executed.
-    """
+    """The file as a module, which may import those beside it; dataclasses and pickle look it up as ``module_name``."""
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None  # of a file that ends in .py
     module = importlib.util.module_from_spec(spec)

@@ -13,12 +13,7 @@ from dptheory.errors import ArgumentError
 
 
 def first_averaged(steps: int, average: float) -> int:
-    """The step, from 0, after which the weights come into the mean for the first time.
-
-    Args:
-        steps: of the training.
-        average: share of them, the last ones, in (0, 1]; at least one.
-    """
+    """The step, from 0, after which the weights first come into the mean: ``average`` is the share of the last ones, in (0, 1]."""
     return steps - max(1, round(average * steps))
 
 
@@ -86,11 +81,7 @@ class LastWeights:
         return {"count": self.count, "weights": dict(self._means)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
-
-        Raises:
-            ValueError: it is of another network.
-        """
+        """Go on from a state."""
         count, weights = state["count"], state["weights"]
         wanted = {name: p.shape for name, p in self._weights.items()} if count else {}
         if {name: mean.shape for name, mean in weights.items()} != wanted:

@@ -55,9 +55,6 @@ def cluster(address: str, by_value: str | None = None) -> Iterator[Cluster]:
     Args:
         address: of the scheduler.
         by_value: name of a module that the workers do not have: what it defines is sent along. Nothing where it is not imported.
-
-    Raises:
-        ValueError: the package distributed is not installed, no scheduler answers, or it has no workers.
     """
     try:
         from distributed import Client

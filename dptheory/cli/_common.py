@@ -156,11 +156,7 @@ def user_errors(**options: str) -> Iterator[None]:
 
 
 def numbers(name: str, text: str, kind: type[Number]) -> tuple[Number, ...]:
-    """The numbers of an option that is a list with commas.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """The numbers of an option that is a list with commas."""
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
@@ -169,11 +165,7 @@ def numbers(name: str, text: str, kind: type[Number]) -> tuple[Number, ...]:
 
 
 def parse_budget(text: str) -> float:
-    """Seconds from "30s", "10m", "1h" or a plain number.
-
-    Raises:
-        ValueError: anything else, or a time that is not positive.
-    """
+    """Seconds from "30s", "10m", "1h" or a plain number."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text.strip())
     seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else math.nan
     if not seconds > 0:
@@ -182,11 +174,7 @@ def parse_budget(text: str) -> float:
 
 
 def parse_seed(text: str) -> int:
-    """A whole number >= 0 from its digits, or a fresh one from "random".
-
-    Raises:
-        ValueError: anything else.
-    """
+    """A whole number >= 0 from its digits, or a fresh one from "random"."""
     if text == "random":
         return secrets.randbits(32)
     if not re.fullmatch(r"[0-9]{1,18}", text):

@@ -12,12 +12,7 @@ _FORMATS = (".png", ".pdf", ".svg")
 
 
 def require_picture(file: Path | None) -> None:
-    """Make sure that a picture can be drawn into the file, before the work whose result it shows.
-
-    Raises:
-        ValueError: a name whose ending is no format of pictures, or no matplotlib.
-        OSError: the file cannot be written.
-    """
+    """Make sure that a picture can be drawn into the file, before the work whose result it shows."""
     if file is None:
         return
     if file.suffix.lower() not in _FORMATS:

@@ -12,18 +12,7 @@ _CLOSING_BASE = re.compile(r"(<(?:msup|msub|msubsup)>)<mo( [^>]*minsize[^>]*)>([
 
 
 def mathml(latex: str, *, display: bool) -> str:
-    """MathML of a formula of a page; what one formula defines is forgotten before the next.
-
-    Args:
-        latex: the formula without its dollar signs.
-        display: on lines of its own.
-
-    Returns:
-        A ``<math>`` element.
-
-    Raises:
-        ValueError: a formula that the converter does not know.
-    """
+    """MathML of a formula of a page; what one formula defines is forgotten before the next."""
     try:
         found: str = _CONVERTER.convert_with_local_state(latex.strip(), displaystyle=display)
     except Exception as error:

@@ -29,11 +29,7 @@ table {{ border-collapse: collapse; }} img {{ max-width: 100%; }} math {{ font-f
 
 
 def open_page(claim: Claim) -> None:
-    """Write the page of a claim to a file of its own and show it; where there is no browser, say where the file is.
-
-    Raises:
-        ValueError: the pages are not at hand, or the library that sets formulas.
-    """
+    """Write the page of a claim to a file of its own and show it; where there is no browser, say where the file is."""
     folder = claim.page_file.parent
     file = Path(tempfile.mkdtemp(prefix="dptheory-")) / f"{claim.id}.html"
     write_atomically(file, page_html(claim.id, page_markdown(claim), folder))
@@ -42,11 +38,7 @@ def open_page(claim: Claim) -> None:
 
 
 def page_html(title: str, markdown: str, folder: Path) -> str:
-    """A page in HTML; its pictures and links are looked for from the folder of the page.
-
-    Raises:
-        ValueError: the library that sets formulas is missing.
-    """
+    """A page in HTML; its pictures and links are looked for from the folder of the page."""
     try:
         from markdown_it import MarkdownIt
 

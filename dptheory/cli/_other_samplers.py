@@ -16,11 +16,7 @@ def other_sampler(
     mean_runs: float | None,
     runs_law: str | None,
 ) -> tuple[str, dict[str, Any], str]:
-    """A title, the bounds by their names, and what has to be said of them.
-
-    Raises:
-        ValueError: options that do not go together, or an argument outside its range.
-    """
+    """A title, the bounds by their names, and what has to be said of them."""
     plain, adjacency, sampling, plot = given.plain, given.neighbours, given.sampling, given.plot
     train_size = given.train_size
     asked = {

@@ -20,15 +20,7 @@ NOT_ENOUGH = (
 
 
 def show_candidates(*, as_json: bool, **arguments: Any) -> None:
-    """Print batch sizes and passes with the least noise for a budget.
-
-    Args:
-        as_json: JSON instead of a table.
-        arguments: of :func:`dptheory.planning.candidates`.
-
-    Raises:
-        ValueError: as it.
-    """
+    """Print batch sizes and passes with the least noise for a budget."""
     from dptheory import planning
 
     found = planning.candidates(**arguments)

@@ -123,11 +123,7 @@ class Given:
 
     @property
     def plain(self) -> Plain:
-        """A run whose steps are alike.
-
-        Raises:
-            ValueError: one of the three is missing.
-        """
+        """A run whose steps are alike."""
         for name in ("steps_per_epoch", "participations"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -158,14 +154,7 @@ class Given:
         return privacy.Composition((step,), adjacency=cast("Neighbours", self.neighbours))
 
     def differing(self, **instead: object) -> "Composition | None":
-        """The run of --step or --composition; None where neither is given.
-
-        Args:
-            instead: further options that such a run does not go with, by name, None where they are not given.
-
-        Raises:
-            ValueError: both are given, a text that is no step, or an option that does not go with it.
-        """
+        """The run of --step or --composition, None where neither is given; ``instead``: further options that it does not go with."""
         run = self._of_kinds(instead)
         kinds = 0 if run is None else len(run.parts)
         if self.certified and kinds > _FEW_KINDS:  # said before it begins, as it may take an hour

@@ -38,11 +38,7 @@ class CoqError(RuntimeError):
 
 
 def version() -> str:
-    """The version of Coq that is installed.
-
-    Raises:
-        CoqError: none is.
-    """
+    """The version of Coq that is installed."""
     for program in ("coqc", "coqchk"):
         if shutil.which(program) is None:
             raise CoqError(f"{program} is missing: {INSTALL}")
@@ -100,18 +96,7 @@ def workshop(folder: Path = FOLDER) -> Iterator[Path]:
 
 
 def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
-    """Compile the files, what they need, and :data:`SHARED`.
-
-    Args:
-        files: paths without ending, relative to the folder.
-        place: the copy of the sources.
-
-    Returns:
-        What was compiled, in order.
-
-    Raises:
-        CoqError: a file is refused.
-    """
+    """Compile the files, what they need, and :data:`SHARED` in the copy of the sources; what was compiled, in order."""
     texts = {path.relative_to(place).with_suffix("").as_posix(): path.read_text("utf-8") for path in place.rglob("*.v")}
     order = ordered([*files, *(name for name in SHARED if name in texts)], texts)
     for name in order:
@@ -120,16 +105,10 @@ def compile_all(files: Sequence[str], place: Path) -> tuple[str, ...]:
 
 
 def check(modules: Sequence[str], place: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """See that the theorems of compiled modules say what their names promise, and read the axioms that they rest on.
+    """See that the theorems of compiled modules say what their names promise; those of each module, and the axioms of all.
 
     Coq walks through its whole library for every question, so that there is one for all theorems together, and one for each module only
     where that finds an axiom too many.
-
-    Returns:
-        The theorems of each module, and the axioms of all.
-
-    Raises:
-        CoqError: a theorem says something else, or rests on an axiom that is not allowed.
     """
     theorems = {module: theorems_of(text_of(module, place)) for module in modules}
     if without := [module for module in modules if not theorems[module]]:
@@ -165,11 +144,7 @@ def axioms_in(answer: str) -> tuple[str, ...]:
 
 
 def recheck(files: Sequence[str], place: Path) -> None:
-    """Check the compiled files, and the libraries that they use, once more from scratch.
-
-    Raises:
-        CoqError: ``coqchk`` refuses one.
-    """
+    """Check the compiled files, and the libraries that they use, once more from scratch."""
     _run(
         ["coqchk", "-silent", "-Q", ".", "kernel", *(f"kernel.{file}" for file in (*files, *SHARED))],
         place,

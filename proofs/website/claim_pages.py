@@ -17,14 +17,7 @@ from dptheory.claims._kernel_table import kernel_statements
 
 
 def evidence_in(file: str | Path) -> dict[str, list[Evidence]]:
-    """The outcomes in a file of ``dptheory check --json``, by claim.
-
-    Args:
-        file: its path.
-
-    Returns:
-        Those of each claim, in the order of its checks.
-    """
+    """The outcomes in a file of ``dptheory check --json``, by claim."""
     found: dict[str, list[Evidence]] = {}
     rows: list[dict[str, Any]] = json.loads(Path(file).read_text(encoding="utf-8"))
     for row in rows:

@@ -18,14 +18,7 @@ _ONE_LINE = re.compile(r"(Source|Example): ?(.*)")
 
 
 def readable(lines: list[str]) -> list[str]:
-    """A docstring as reStructuredText: ``Source:`` and ``Example:`` as sections, an entry per attribute, formulas escaped.
-
-    Args:
-        lines: of the docstring, without its common indentation.
-
-    Returns:
-        The new lines.
-    """
+    """A docstring as reStructuredText: ``Source:`` and ``Example:`` as sections, an entry per attribute, formulas escaped."""
     out: list[str] = []
     example = math = typed = False
     for line in _one_name_each(lines):

@@ -21,14 +21,7 @@ _BEFORE_DOMAINS = 840
 
 
 def kinds(claim: Claim) -> tuple[str, ...]:
-    """What kinds of evidence a claim has: those of its checks, or runs of our own.
-
-    Args:
-        claim: of the ledger.
-
-    Returns:
-        The kinds in alphabetical order; of a measured claim that was not run, none.
-    """
+    """What kinds of evidence a claim has: those of its checks, or runs of our own."""
     found = {check.kind.value for check in claim.checks}
     if claim.verdict is Verdict.EMPIRICAL and claim.state != "not run":
         found.add("own runs")
@@ -36,14 +29,7 @@ def kinds(claim: Claim) -> tuple[str, ...]:
 
 
 def names(claim: Claim) -> tuple[str, ...]:
-    """What somebody types who knows the paper: "GIP Proposition 2", "GIP Prop. 2", "Proposition 2 of GIP".
-
-    Args:
-        claim: of the ledger.
-
-    Returns:
-        The names, none where the paper has no number for it.
-    """
+    """What somebody types who knows the paper: "GIP Proposition 2", "GIP Prop. 2", "Proposition 2 of GIP"."""
     paper, whole = claim.source.paper.upper(), PAPERS[claim.source.paper]
     found: list[str] = []
     for kind, number in _LABEL.findall(claim.source.label):
@@ -76,14 +62,7 @@ def form() -> str:
 
 
 def row_classes(claim: Claim) -> list[str]:
-    """What the filters ask of a row, as classes of its element.
-
-    Args:
-        claim: of the row.
-
-    Returns:
-        The classes.
-    """
+    """What the filters ask of a row, as classes of its element."""
     found = [f"paper-{claim.source.paper}", f"verdict-{claim.verdict.name.lower()}"]
     return ["claim", *found, *(f"kind-{kind.replace(' ', '-')}" for kind in kinds(claim))]
 

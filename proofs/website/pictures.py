@@ -9,11 +9,7 @@ RESULTS = "proofs/results"
 
 
 def gallery() -> str:
-    """The pictures of the measured claims, once each, with the claims that they answer.
-
-    Returns:
-        A section in Markdown.
-    """
+    """The pictures of the measured claims, once each, with the claims that they answer."""
     shown: dict[str, list[str]] = {}
     for claim in all_claims(verdict=Verdict.EMPIRICAL):
         if claim.figure:

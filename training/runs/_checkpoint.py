@@ -88,11 +88,7 @@ def save(run: "Run", folder: Path) -> None:
 
 
 def refuse_to_overwrite(folder: Path) -> None:
-    """Keep what an earlier run has finished.
-
-    Raises:
-        ValueError: the folder holds a file of a run.
-    """
+    """Keep what an earlier run has finished."""
     if (folder / STATE).exists():
         raise ArgumentError.about(
             "out",
@@ -109,11 +105,7 @@ def refuse_to_overwrite(folder: Path) -> None:
 
 
 def restore(run: "Run", folder: Path) -> None:
-    """Put a run back to where it was saved.
-
-    Raises:
-        ValueError: no state, one of another configuration, or a file that is none.
-    """
+    """Put a run back to where it was saved."""
     path = folder / STATE
     if not path.exists():
         raise ArgumentError.about(

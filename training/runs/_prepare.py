@@ -58,13 +58,8 @@ def kept_features(pixels: torch.Tensor) -> torch.Tensor:
     """Normalised :func:`dptheory.training.networks.scattering_features`, from a file where the same images had theirs computed before.
 
     The file lies in the folder ``scattering`` of the data folder: 3.1 GB for the 50,000 training images of CIFAR-10, which take
-    minutes to compute. Runs at the same time share its memory. Where the folder cannot be written nothing is kept.
-
-    Args:
-        pixels: shape (n, channels, 32, 32), float32, on the CPU.
-
-    Returns:
-        Shape (n, 81 channels, 8, 8).
+    minutes to compute. Runs at the same time share its memory. Where the folder cannot be written nothing is kept. Of pixels of
+    shape (n, channels, 32, 32), float32, on the CPU, the shape is (n, 81 channels, 8, 8).
     """
     folder = data_folder() / _FOLDER
     if len(pixels) < _LEAST or not _writable(folder):

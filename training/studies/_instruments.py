@@ -130,11 +130,7 @@ def read_instrument(name: str, *, file: Path = FILE) -> Instrument:
 
 
 def read_instruments(file: Path = FILE) -> dict[str, Instrument]:
-    """All instruments by name.
-
-    Raises:
-        ValueError: a table that is none.
-    """
+    """All instruments by name."""
     return {name: read_instrument(name, file=file) for name in read_toml(file)}
 
 

@@ -87,16 +87,7 @@ NO_SETTING = Setting()
 
 
 def read_setting(table: Mapping[str, Any], *, arms: Sequence[str], phases: Sequence[str] = ()) -> Setting:
-    """A setting from TOML: ``data``, ``network`` and ``epochs`` as [here, there]; ``baseline``.
-
-    Args:
-        table: of the rule.
-        arms: of the study or the instrument.
-        phases: of the study; empty for an instrument.
-
-    Raises:
-        ValueError: a part that is missing, or runs that there are none of.
-    """
+    """A setting from TOML: ``data``, ``network`` and ``epochs`` as [here, there]; ``baseline``."""
     only(table, (*_PARTS, "baseline"))
     for part in _PARTS:
         pair = table.get(part)
@@ -203,11 +194,7 @@ class Question:
 def read_question(
     table: Mapping[str, Any], *, others: Sequence[str], arms: Sequence[str], phases: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The words of a rule, as arguments of :class:`Question`; ``others`` are the keys that are no words.
-
-    Raises:
-        ValueError: an unknown key, or no words where they are needed.
-    """
+    """The words of a rule, as arguments of :class:`Question`; ``others`` are the keys that are no words."""
     only(table, (*others, "question", "corrected", "differs", "beside", "unasked", "setting", "reported"))
     return {
         **{key: said(table, key) for key in ("question", "differs")},
@@ -241,11 +228,7 @@ def run_name(instrument: str, seed: int) -> str:
 
 
 def read(path: Path) -> dict[str, Result]:
-    """The measurements in a file, by the names of their runs; none where there is no file.
-
-    Raises:
-        ValueError: the file holds something else.
-    """
+    """The measurements in a file, by the names of their runs; none where there is no file."""
     return _results.read(path, "an instrument", ("quantities", "code", "arms"))
 
 
@@ -292,11 +275,7 @@ def nothing_measured(name: str, seed: int) -> None:
 
 
 def read_asked(table: Mapping[str, Any], instruments: Mapping[str, Instrument]) -> AskedOfInstrument:
-    """The rule of a claim.
-
-    Raises:
-        ValueError: it names something unknown, or has no words.
-    """
+    """The rule of a claim."""
     instrument = instruments[_validate.choice("instrument", table.get("instrument", ""), tuple(instruments))]
     return AskedOfInstrument(
         instrument=instrument,
@@ -314,14 +293,7 @@ def _bound(table: Mapping[str, Any], instrument: Instrument) -> Bound:
 
 
 def answer(claim: str, asked: AskedOfInstrument, find: FindMeasured, folder: Path) -> Answer:
-    """What the runs say of a claim.
-
-    Args:
-        claim: its id.
-        asked: its rule.
-        find: gives the results.
-        folder: of the results, as the answer names them.
-    """
+    """What the runs say of a claim."""
     instrument = asked.instrument
     results = [find(instrument.name, seed) for seed in instrument.seeds]
     known = [result for result in results if result is not None]

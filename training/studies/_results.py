@@ -25,9 +25,6 @@ def code_version(root: Path | None = None) -> dict[str, Any]:
     """Which code this is: commit and trees of a checkout, and whether they are what is there; outside git, the package's version.
 
     Only ``training`` and ``dptheory`` count: results, pages and tests change no run.
-
-    Raises:
-        OSError: a checkout, but git cannot be asked.
     """
     root = root or Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
@@ -61,11 +58,7 @@ def of_configuration(result: Result, config: Mapping[str, Any]) -> bool:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """What git says of a checkout.
-
-    Raises:
-        OSError: git cannot be asked, or refuses.
-    """
+    """What git says of a checkout; OSError where it cannot be asked, or refuses."""
     done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"git {arguments[0]} failed in {root}: {done.stderr.strip()}")
@@ -79,11 +72,7 @@ def version(result: Result) -> str:
 
 
 def refuse_dirty(code: Mapping[str, Any]) -> None:
-    """Keep results out whose code nobody could find again.
-
-    Raises:
-        ValueError: the code was changed since the commit.
-    """
+    """Keep results out whose code nobody could find again."""
     if code.get("dirty"):
         raise ArgumentError.about(
             "allow_dirty",
@@ -117,11 +106,7 @@ def code_that_counts(*, allow_dirty: bool) -> dict[str, Any]:
 
 
 def require_folder(results: Path) -> None:
-    """Tell a folder that is not there from one without results, which would empty what was said so far.
-
-    Raises:
-        ValueError: there is no such folder.
-    """
+    """Tell a folder that is not there from one without results, which would empty what was said so far."""
     if not results.is_dir():
         raise ArgumentError("results", "be an existing folder (of the repository's root)", str(results))
 
@@ -138,28 +123,14 @@ def run_name(*, phase: str, arm: str, point: Mapping[str, Any], seed: int) -> st
 
 
 def write(path: Path, name: str, result: Result) -> None:
-    """Add the result of a run to those of its study; it stands for an earlier one of that name.
-
-    Raises:
-        ValueError: it holds a number that JSON does not have.
-        OSError: the file cannot be written.
-    """
+    """Add the result of a run to those of its study; it stands for an earlier one of that name."""
     JsonLines(path).add({_NAME: name, **result}, allow_nan=False)
 
 
 def read(
     path: Path, whose: str = "a run", keys: tuple[str, ...] = ("config", "epochs", "code", "diverged")
 ) -> dict[str, Result]:
-    """The results in a file by the names of their runs, the last one of each; none where there is no file.
-
-    Args:
-        path: of the file.
-        whose: results they are, in words.
-        keys: that each must have.
-
-    Raises:
-        ValueError: a line is no result.
-    """
+    """The results in a file by the names of their runs, the last one of each with all ``keys``; none where there is no file."""
     found: dict[str, Result] = {}
     for number, line in enumerate(JsonLines(path).lines(), 1):
         lacking = [key for key in (_NAME, *keys) if key not in line]

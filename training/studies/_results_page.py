@@ -95,17 +95,7 @@ def results_pages(
     contradicted: Mapping[str, str] = MappingProxyType({}),
     name: str = "results",
 ) -> Pages:
-    """The pages as Markdown.
-
-    Args:
-        studies: by name, in the order of the overview.
-        forecasts: what the theory expects, by study.
-        answers: to the measured claims, in the order of the ledger.
-        finds: results, by study.
-        measured: results of instrumented runs.
-        contradicted: what results contradict in the words of a forecast, by study.
-        name: of the overview's file, without its ending, and of the folder of the others beside it.
-    """
+    """The pages as Markdown; ``name`` is that of the overview's file and of the folder of the others beside it."""
     env = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         trim_blocks=True,

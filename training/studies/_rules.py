@@ -89,20 +89,12 @@ class Rule:
 
 
 def read_studies(home: Path = HOME) -> dict[str, Study]:
-    """All studies by name.
-
-    Raises:
-        ValueError: a file that is no study.
-    """
+    """All studies by name."""
     return {path.stem: read_study(path) for path in sorted((home / "studies").glob("*.toml"))}
 
 
 def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rule]:
-    """The rule of every measured claim, in the order of the ledger.
-
-    Raises:
-        ValueError: a claim without a rule, a rule without a claim, or one that names what its study or claim does not have.
-    """
+    """The rule of every measured claim, in the order of the ledger."""
     found: dict[str, Rule] = {}
     instruments = read_instruments(home / "instruments.toml")
     for paper in PAPERS:
@@ -134,11 +126,7 @@ def read_rules(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, Rul
 
 
 def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, tuple[Condition, ...]]:
-    """What the theory expects of each study's comparisons.
-
-    Raises:
-        ValueError: a study without a forecast, or one of a comparison that its study does not make.
-    """
+    """What the theory expects of each study's comparisons."""
     path = home / "answers" / "forecasts.toml"
     tables = read_toml(path)
     if set(tables) != set(studies):
@@ -151,11 +139,7 @@ def read_forecasts(studies: Mapping[str, Study], home: Path = HOME) -> dict[str,
 
 
 def read_contradicted(studies: Mapping[str, Study], home: Path = HOME) -> dict[str, str]:
-    """What of the theory a study's results contradict, beyond the conditions of its forecast; written after them.
-
-    Raises:
-        ValueError: an unknown study, or no words.
-    """
+    """What of the theory a study's results contradict, beyond the conditions of its forecast; written after them."""
     path = home / "answers" / "contradicted.toml"
     found: dict[str, str] = {}
     for name, table in read_toml(path).items():

@@ -49,11 +49,7 @@ class Task:
         return _results.run_name(phase=self.phase, arm=self.arm, point=self.point, seed=self.config["seed"])
 
     def finished(self) -> bool:
-        """Whether there is a result of this very configuration.
-
-        Raises:
-            ValueError: the file holds something else than results.
-        """
+        """Whether there is a result of this very configuration."""
         found = _results.read(Path(self.result)).get(self.name)
         return found is not None and _results.of_configuration(found, self.config)
 
