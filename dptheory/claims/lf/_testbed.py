@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from dptheory import convergence, freezing
 from dptheory._arrays import Array, ArrayLike
 from dptheory.checks import Range
+from dptheory.claims.rs._runs import spelled
 
 Rows = tuple[tuple[float, ...], ...]
 
@@ -177,28 +179,18 @@ def corrected(run: Run) -> float:
     return bound(run).value
 
 
-def bound(run: Run) -> convergence.DescentBound:
-    """The corrected bound by its terms."""
+def bound(run: Run, dims: ArrayLike | None = None) -> convergence.DescentBound:
+    """The corrected bound by its terms; with the noise of as many parameters, or of those that are trained."""
     found = expectations(run)
-    return _bound(run, second_moment=found.moment, bias=found.bias)
+    known = {"second_moment": found.moment, "bias": found.bias}
+    return convergence.layer_freezing_bound(**_arguments(run) | known | ({} if dims is None else {"dim": dims}))
 
 
-def _bound(run: Run, *, second_moment: ArrayLike | None = None, bias: ArrayLike = 0.0) -> convergence.DescentBound:
-    """The bound for what is known of the run beside its decrease: its second moment and bias, or nothing."""
-    return convergence.layer_freezing_bound(
-        decrease=expectations(run).decrease,
-        learning_rate=run.learning_rates,
-        steps=len(run.learning_rates),
-        smoothness=1.0,
-        clip_norm=run.clip,
-        noise_multiplier=run.noise_multiplier,
-        dim=run.dims,
-        batch_size=run.batch_size,
-        second_moment=second_moment,
-        bias=bias,
-        sampling="poisson" if run.poisson else "fixed",
-        sampling_rate=run.rate,
-    )
+def _arguments(run: Run) -> dict[str, Any]:
+    """What the bound is told of a run beside its second moment and bias."""
+    found = spelled(decrease=expectations(run).decrease, gamma=run.learning_rates, T=len(run.learning_rates), G=1.0)
+    found |= spelled(C=run.clip, sigma=run.noise_multiplier, d=run.dims, B=run.batch_size, q=run.rate)
+    return found | {"sampling": "poisson" if run.poisson else "fixed"}
 
 
 def mean_alignment(run: Run) -> float:
@@ -208,19 +200,13 @@ def mean_alignment(run: Run) -> float:
 
 def alignment_bound(run: Run) -> float:
     """The bound without bias and without the run's own second moment."""
-    return _bound(run).value
+    return convergence.layer_freezing_bound(**_arguments(run)).value
 
 
 def private_moment(run: Run) -> float:
     """E|s^P|^2 of the first step by the calculator."""
-    moment = float(expectations(run).moment[0])
-    return freezing.private_second_moment(
-        second_moment=moment,
-        clip_norm=run.clip,
-        noise_multiplier=run.noise_multiplier,
-        dim=run.dims[0],
-        batch_size=run.batch_size,
-    )
+    noise = spelled(C=run.clip, sigma=run.noise_multiplier, d=run.dims[0], B=run.batch_size)
+    return freezing.private_second_moment(second_moment=float(expectations(run).moment[0]), **noise)
 
 
 _TWO: Rows = ((1.0, -0.5), (-0.6, 2.0))

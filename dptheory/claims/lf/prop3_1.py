@@ -196,22 +196,6 @@ def _(ray: tuple[Block, Block, Block], length: int) -> Sides:
     return _block_turn("margin", ray, length), _block_rate(ray), -_block_rate(ray)
 
 
-def _beyond_slack(lean: float, tilt: float, turn: float, length: float, share: float) -> float:
-    """Wrong statement: the angle is no larger at ten times the limit."""
-    return _limit_slack(lean, tilt, turn, length, share, 10.0)
-
-
-@prop3_1_1.inequality(
-    {
-        "lean": Range(0.01, 3.1),
-        "tilt": Range(0.01, 3.1),
-        "turn": Range(0.0, math.pi),
-        "length": Range(0.1, 10.0, log=True),
-        "share": Range(0.01, 1.0),
-    },
-    wrong=_beyond_slack,
-    tolerance=1e-9,
-)
 def _limit_slack(lean: float, tilt: float, turn: float, length: float, share: float, factor: float = 1.0) -> float:
     """the angle does not rise up to the limit"""
     u, x, w = _directions(lean, tilt, turn, length)
@@ -219,21 +203,19 @@ def _limit_slack(lean: float, tilt: float, turn: float, length: float, share: fl
     return _fall(u, x, x + share * factor * limit * w)
 
 
-def _wider_cone_slack(lean: float, share: float, turn: float, length: float) -> float:
-    """Wrong statement: a vector a tenth further away will do."""
-    return _cone_slack(lean, 1.1 * share, turn, length)
-
-
-@prop3_1_1.inequality(
+prop3_1_1.inequality(
     {
-        "lean": Range(0.01, math.pi / 2),
-        "share": Range(0.0, 1.0),
+        "lean": Range(0.01, 3.1),
+        "tilt": Range(0.01, 3.1),
         "turn": Range(0.0, math.pi),
-        "length": Range(0.01, 100.0, log=True),
+        "length": Range(0.1, 10.0, log=True),
+        "share": Range(0.01, 1.0),
     },
-    wrong=_wider_cone_slack,
+    wrong=partial(_limit_slack, factor=10.0),  # up to ten times the limit
     tolerance=1e-9,
-)
+)(_limit_slack)
+
+
 def _cone_slack(lean: float, share: float, turn: float, length: float) -> float:
     """the cone about the true direction
 
@@ -241,6 +223,19 @@ def _cone_slack(lean: float, share: float, turn: float, length: float) -> float:
     """
     u, x, w = _directions(lean, share * lean, turn, length)
     return _fall(u, x, x + w)
+
+
+prop3_1_1.inequality(
+    {
+        "lean": Range(0.01, math.pi / 2),
+        "share": Range(0.0, 1.0),
+        "turn": Range(0.0, math.pi),
+        "length": Range(0.01, 100.0, log=True),
+    },
+    # wrong: a vector a tenth further away will do
+    wrong=lambda share, **point: _cone_slack(share=1.1 * share, **point),
+    tolerance=1e-9,
+)(_cone_slack)
 
 
 # The slope of the variance of the distortion angle for a real dimension d > 1, by quadrature.
@@ -309,11 +304,6 @@ def _variance_slack(dim: float, share: float, factor: float) -> float:
     return low / high - 1
 
 
-def _fast_variance_slack(dim: float, share: float, factor: float) -> float:
-    """Wrong statement: the variance falls like 1 / snr^2 or faster."""
-    return (1 + _variance_slack(dim, share, factor)) / factor**2 - 1
-
-
 prop3_1_2 = new_row(
     id="lf.prop3.1.2",
     source=Source("lf", "Proposition 3.1 (2)"),
@@ -347,15 +337,6 @@ def _() -> float:
     return gradients.DistortionAngle(20, snr=3.0).mean()
 
 
-def _steeper_slope_slack(excess: float, snr: float) -> float:
-    """Wrong statement: with a margin of 5 %."""
-    return _slope_slack(excess, snr) - 0.05
-
-
-@prop3_1_2.inequality(
-    {"excess": Range(0.05, 99.0, log=True), "snr": Range(1e-3, 30.0, log=True)},
-    wrong=_steeper_slope_slack,
-)
 def _slope_slack(excess: float, snr: float) -> float:
     """the slope of the variance, real dimensions
 
@@ -363,6 +344,12 @@ def _slope_slack(excess: float, snr: float) -> float:
     """
     rho, p = folded_means(1 + excess, snr)
     return p / rho - 1
+
+
+prop3_1_2.inequality(
+    {"excess": Range(0.05, 99.0, log=True), "snr": Range(1e-3, 30.0, log=True)},
+    wrong=lambda excess, snr: _slope_slack(excess, snr) - 0.05,  # with a margin of 5 %
+)(_slope_slack)
 
 
 @prop3_1_2.equal(
@@ -373,7 +360,7 @@ def _(dim: int, share: float, factor: float) -> Sides:
     return (
         _variance_slack(dim, share, factor) >= -1e-10,
         True,
-        lambda: _fast_variance_slack(dim, share, factor) >= -1e-10,
+        lambda: (1 + _variance_slack(dim, share, factor)) / factor**2 - 1 >= -1e-10,  # like 1 / snr^2 or faster
     )
 
 
@@ -406,13 +393,6 @@ def _second_moment_falls(samples: tuple[Sample, ...], snr: float) -> bool:
     return after < before
 
 
-def _second_moment_fast_slack(dim: float, share: float, factor: float) -> float:
-    """Wrong statement: it falls like 1 / snr^2 or faster."""
-    d = round(dim)
-    low, high = (gradients.DistortionAngle(d, snr=f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
-    return low / high / factor**2 - 1
-
-
 def _mean_square_angle(dim: int, snr: float) -> float:
     """E of the squared angle between e and snr e + noise, from the normal part along e and the length across it."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
@@ -437,16 +417,19 @@ def _() -> float:
     return gradients.DistortionAngle(30, snr=2.0).second_moment()
 
 
-@appC_second_moment.inequality(
-    {"dim": Range(2, 1e9, log=True), "share": Range(1e-3, 1e6, log=True), "factor": Range(1.0, 2.0)},
-    wrong=_second_moment_fast_slack,
-    tolerance=1e-11,
-)
 def _second_moment_slack(dim: float, share: float, factor: float) -> float:
     """falls as snr rises"""
     d = round(dim)
     low, high = (gradients.DistortionAngle(d, snr=f * share * math.sqrt(d)).second_moment() for f in (1.0, factor))
     return low / high - 1
+
+
+appC_second_moment.inequality(
+    {"dim": Range(2, 1e9, log=True), "share": Range(1e-3, 1e6, log=True), "factor": Range(1.0, 2.0)},
+    # wrong: like 1 / snr^2 or faster
+    wrong=lambda dim, share, factor: (_second_moment_slack(dim, share, factor) + 1) / factor**2 - 1,
+    tolerance=1e-11,
+)(_second_moment_slack)
 
 
 @appC_second_moment.equal(
@@ -895,22 +878,6 @@ def _() -> float:
     return gradients.angle_variance(20, snr=3.0, bias_angle=0.6)
 
 
-def _any_bias_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
-    """Wrong statement: also where the signal points away from u."""
-    return _fall_slack(dim, snr, gain, bias + math.pi / 2, turn)
-
-
-@prop3_1_3.inequality(
-    {
-        "dim": Range(2, 1e8, log=True),
-        "snr": Range(1e-3, 1e4, log=True),
-        "gain": Range(1.0, 10.0),
-        "bias": Range(0.0, math.pi / 2),
-        "turn": Range(0.0, 1.0),
-    },
-    wrong=_any_bias_slack,
-    tolerance=1e-11,
-)
 def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -> float:
     """mean angle falls with the bias angle and the noise
 
@@ -925,6 +892,20 @@ def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -
     return min(
         freezing.expected_angle(d, snr=snr, bias_angle=bias) - after, after - turn * bias, cosines[0] - cosines[1]
     )
+
+
+prop3_1_3.inequality(
+    {
+        "dim": Range(2, 1e8, log=True),
+        "snr": Range(1e-3, 1e4, log=True),
+        "gain": Range(1.0, 10.0),
+        "bias": Range(0.0, math.pi / 2),
+        "turn": Range(0.0, 1.0),
+    },
+    # wrong: also where the signal points away from u
+    wrong=lambda bias, **point: _fall_slack(bias=bias + math.pi / 2, **point),
+    tolerance=1e-11,
+)(_fall_slack)
 
 
 @prop3_1_3.equal(

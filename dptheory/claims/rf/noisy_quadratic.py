@@ -10,6 +10,7 @@ import numpy as np
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.rs._runs import spelled
 from dptheory.convergence._noisy_quadratic import Schedule
 
 # --- Noise under momentum by running the recursion in fractions
@@ -34,17 +35,18 @@ def squares(weights: list[Fraction]) -> Fraction:
     return sum((w * w for w in weights), Fraction(0))
 
 
-def solve(rows: list[list[Fraction]]) -> list[Fraction]:
-    """Gauss-Jordan elimination on an augmented matrix."""
+def solve(rows: list[list[Fraction]]) -> list[list[Fraction]] | None:
+    """The right sides behind a square matrix, solved for by Gauss-Jordan elimination; None where the matrix is singular."""
     size = len(rows)
     for i in range(size):
-        pivot = next(k for k in range(i, size) if rows[k][i])
+        pivot = next((k for k in range(i, size) if rows[k][i]), None)
+        if pivot is None:
+            return None
         rows[i], rows[pivot] = rows[pivot], rows[i]
         rows[i] = [x / rows[i][i] for x in rows[i]]
-        for k in range(size):
-            if k != i:
-                rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
-    return [row[-1] for row in rows]
+        for k in set(range(size)) - {i}:
+            rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
+    return [row[size:] for row in rows]
 
 
 def printed_velocity_variance(noise_std: float, mu: float, steps: int) -> float:
@@ -59,11 +61,6 @@ def _simulated(rng: np.random.Generator, n: int, mu: float, steps: int, moved: b
         velocity = mu * velocity + rng.standard_normal(n)
         position = position - velocity
     return np.asarray(np.square(position if moved else velocity))
-
-
-def _resting_velocity(mu: Fraction, noise: Fraction) -> Fraction:
-    """E v^2 that v <- mu v + noise leaves as it is."""
-    return solve([[1 - mu**2, noise**2]])[0]
 
 
 def _long_run(mu: Fraction, steps: int) -> float:
@@ -113,7 +110,7 @@ def _(mu: Fraction, noise: Fraction) -> Sides:
     """velocity at rest, in fractions"""
     return (
         convergence.velocity_variance(noise_std=float(noise), momentum=float(mu)),
-        lambda: _resting_velocity(mu, noise),
+        noise**2 / (1 - mu**2),  # the E v^2 that v <- mu v + noise leaves as it is
         float(noise / (1 - mu)) ** 2,  # as printed for many iterations
     )
 
@@ -179,18 +176,9 @@ def excess_by_lyapunov(rate: Fraction, mu: Fraction, curvature: Fraction, noise:
         for k, m in itertools.product(range(2), repeat=2):
             row[pairs.index((min(k, m), max(k, m)))] -= step[i][k] * step[j][m]
         rows.append([*row, kick[i] * kick[j] * noise**2])
-    return curvature * solve(rows)[0] / 2
-
-
-def _quadratic_cases() -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]]:
-    """(learning rate, mu, curvature, clip), the last pair the papers' (0.9, 0.1) and (0, 1)."""
-    yield from itertools.product(
-        (Fraction(1, 10), Fraction(1)),
-        (Fraction(1, 2), Fraction(9, 10)),
-        (Fraction(1, 20), Fraction(1)),
-        (Fraction(1, 10), 1),
-    )
-    yield Fraction(1, 10), Fraction(0), Fraction(1), Fraction(1)
+    solved = solve(rows)
+    assert solved
+    return curvature * solved[0][0] / 2
 
 
 scaling = new_row(
@@ -229,7 +217,18 @@ def _(mu: Fraction, steps: int) -> Sides:
     )
 
 
-@scaling.equal(_quadratic_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
+# the last pair of momentum and clip is the papers' (0.9, 0.1) and (0, 1)
+@scaling.equal(
+    *itertools.product(
+        (Fraction(1, 10), Fraction(1)),
+        (Fraction(1, 2), Fraction(9, 10)),
+        (Fraction(1, 20), Fraction(1)),
+        (Fraction(1, 10), 1),
+    ),
+    (Fraction(1, 10), Fraction(0), Fraction(1), Fraction(1)),
+    tolerance=1e-13,
+    kind=Kind.COUNTEREXAMPLE,
+)
 def _(rate: Fraction, mu: Fraction, curvature: Fraction, clip: Fraction) -> Sides:
     """unclipped: excess on a quadratic, second moments in fractions"""
     return (
@@ -336,15 +335,9 @@ def average_of_correlated(z: Fraction, last: int) -> float:
 
 @dataclass(frozen=True)
 class DrawnRuns:
-    """DP-SGD on sum_i h_i (w_i - x_i)^2 / 2 over records x whose entries are uniform, mean 0: draws of the loss at the end.
+    """DP-SGD on sum_i h_i (w_i - x_i)^2 / 2 over records x with entries uniform on +-spread: draws of the loss at the end.
 
-    Attributes:
-        curvature: h, one for each coordinate.
-        start: w_0 in every coordinate.
-        spread: records lie in [-spread, spread].
-        batch_size: records in a batch, drawn afresh.
-        noise_std: of the private noise on the mean gradient.
-        gamma, factors, mu, last: the run; the last weights are averaged.
+    Of the mean of the ``last`` weights; batches are drawn afresh, and noise is put on the mean gradient.
     """
 
     curvature: tuple[float, ...]
@@ -389,20 +382,16 @@ _SMALL = (
 _GAMMA, _NOISE = _F(3, 10), _F(1, 2)
 
 
-def _small_cases() -> Iterator[tuple[Schedule, int, Fraction, Fraction]]:
-    """(schedule, steps, mu, average)"""
-    yield from itertools.product(
-        _SCHEDULES, (1, 2, 3, 10), (_F(0), _F(1, 3), _F(9, 10)), (_F(0), _F(1, 5), _F(1, 2), _F(1))
-    )
-
-
 def _small_truth(schedule: str, steps: int, mu: Fraction, average: Fraction) -> Fraction:
     noisy = [Direction(one.curvature, one.energy, one.count, one.slope, one.variance + _NOISE**2) for one in _SMALL]
     factors = rates(schedule, steps)
     return loss_in_fractions(noisy, _GAMMA, factors, mu, averaged(average, steps))
 
 
-@noisy_quadratic.equal(_small_cases, tolerance=1e-13)
+@noisy_quadratic.equal(
+    *itertools.product(_SCHEDULES, (1, 2, 3, 10), (_F(0), _F(1, 3), _F(9, 10)), (_F(0), _F(1, 5), _F(1, 2), _F(1))),
+    tolerance=1e-13,
+)
 def _(schedule: Schedule, steps: int, mu: Fraction, average: Fraction) -> Sides:
     """three curvatures, one of them 0: second moments step by step in fractions"""
     return (
@@ -440,20 +429,10 @@ def _(schedule: Schedule, mu: float, average: float) -> Sides:
         started = energy[1:] / (2 * _MANY[1:]) * mean[1:] ** 2
         return float(started.sum() + (_MANY / 2 * alike * gamma**2 * (spread + 0.01**2) * noise).sum())
 
+    run = spelled(gamma=gamma, T=steps, mu=mu, noise_std=0.01, schedule=schedule, average=average)
+    each = {"gradient_energy": energy, "variance": spread, "slope": slope, "multiplicities": alike}
     return (
-        convergence.noisy_quadratic_loss(
-            _MANY,
-            gradient_energy=energy,
-            learning_rate=gamma,
-            steps=steps,
-            momentum=mu,
-            variance=spread,
-            noise_std=0.01,
-            slope=slope,
-            multiplicities=alike,
-            schedule=schedule,
-            average=average,
-        ),
+        convergence.noisy_quadratic_loss(_MANY, **run, **each),
         lambda: followed(averaged(_F(average), steps)),
         lambda: followed(2),
     )
@@ -473,26 +452,15 @@ def _(z: float, steps: int) -> Sides:
     )
 
 
-def _at_rest() -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]]:
-    """(learning rate, mu, curvature, slope)"""
-    yield from itertools.product(
-        (_F(1, 10), _F(1)), (_F(0), _F(1, 2), _F(9, 10)), (_F(1, 20), _F(3, 2)), (_F(1), _F(1, 4))
-    )
-
-
-@noisy_quadratic.equal(_at_rest, tolerance=1e-10)
+@noisy_quadratic.equal(
+    *itertools.product((_F(1, 10), _F(1)), (_F(0), _F(1, 2), _F(9, 10)), (_F(1, 20), _F(3, 2)), (_F(1), _F(1, 4))),
+    tolerance=1e-10,
+)
 def _(gamma: Fraction, mu: Fraction, curvature: Fraction, slope: Fraction) -> Sides:
     """at rest: the second moments that a step leaves as they are, in fractions"""
+    run = spelled(gamma=float(gamma), T=100_000, mu=float(mu), noise_std=0.5, slope=float(slope))
     return (
-        convergence.noisy_quadratic_loss(
-            [float(curvature)],
-            gradient_energy=1.0,
-            learning_rate=float(gamma),
-            steps=100_000,
-            momentum=float(mu),
-            noise_std=0.5,
-            slope=float(slope),
-        ),
+        convergence.noisy_quadratic_loss([float(curvature)], gradient_energy=1.0, **run),
         lambda: excess_by_lyapunov(gamma, mu, slope * curvature, _F(1, 2)) / slope,
         lambda: excess_by_lyapunov(gamma / (1 - mu), _F(0), slope * curvature, _F(1, 2)) / slope,
     )
@@ -515,17 +483,9 @@ def _(z: Fraction, last: int) -> Sides:
 def _(gamma: float, mu: float, slope: float) -> Sides:
     """the mean of many weights: neither learning rate nor momentum count"""
     steps = 200_000
+    run = spelled(gamma=gamma, T=steps, mu=mu, noise_std=1.0, slope=slope, average=0.5)
     return (
-        convergence.noisy_quadratic_loss(
-            [0.8],
-            gradient_energy=1.0,
-            learning_rate=gamma,
-            steps=steps,
-            momentum=mu,
-            noise_std=1.0,
-            slope=slope,
-            average=0.5,
-        ),
+        convergence.noisy_quadratic_loss([0.8], gradient_energy=1.0, **run),
         1 / (2 * slope**2 * 0.8 * steps / 2),
         1 / (2 * slope**2 * 0.8 * steps / 2) / (1 - mu) ** 2,
     )
@@ -558,27 +518,12 @@ _DRAWN = DrawnRuns(
 
 def _drawn_loss(batch_size: float) -> float:
     h = _DRAWN_CURVATURES
-    return float(
-        convergence.noisy_quadratic_loss(
-            h,
-            gradient_energy=_ALIKE * (h * _START) ** 2,
-            learning_rate=_DRAWN.gamma,
-            steps=_STEPS,
-            momentum=_DRAWN.mu,
-            variance=h**2 * _SPREAD**2 / 3 / batch_size,
-            noise_std=_DRAWN.noise_std,
-            multiplicities=_ALIKE,
-            schedule="cosine",
-            average=0.2,
-        )
-    )
+    each = {"gradient_energy": _ALIKE * (h * _START) ** 2, "variance": h**2 * _SPREAD**2 / 3 / batch_size}
+    run = spelled(gamma=_DRAWN.gamma, T=_STEPS, mu=_DRAWN.mu, noise_std=_DRAWN.noise_std, multiplicities=_ALIKE)
+    return float(convergence.noisy_quadratic_loss(h, **each, **run, schedule="cosine", average=0.2))
 
 
-def _as_if_one_record() -> float:
-    return _drawn_loss(1.0)
-
-
-@noisy_quadratic.mean(_DRAWN, wrong=_as_if_one_record, row_bytes=6 * 8 * 300)
+@noisy_quadratic.mean(_DRAWN, wrong=lambda: _drawn_loss(1.0), row_bytes=6 * 8 * 300)
 def _() -> float:
     """DP-SGD on 300 parameters with batches of drawn records, cosine rate, momentum and averaged weights"""
     return _drawn_loss(_BATCH)
@@ -631,18 +576,14 @@ def _(records: Sequence[Record], rate: Fraction, mu: Fraction, noise: Fraction, 
     """both moments in fractions, every batch and sign of the noise in turn"""
     gamma = _F(1, 2)
     n = len(records)
+    run = spelled(gamma=float(gamma), T=steps, B=round(rate * n), mu=float(mu), q=float(rate), noise_std=float(noise))
     found = convergence.poisson_quadratic_moments(
         float(sum((h for h, _ in records), _F(0)) / n),
         start=2.0,
-        learning_rate=float(gamma),
-        steps=steps,
-        batch_size=round(rate * n),
-        momentum=float(mu),
-        sampling_rate=float(rate),
+        **run,
         curvature_square=float(sum((h * h for h, _ in records), _F(0)) / n),
         offset_square=float(sum((c * c for _, c in records), _F(0)) / n),
         curvature_offset=float(sum((h * c for h, c in records), _F(0)) / n),
-        noise_std=float(noise),
     )[part]
     return found, lambda: _enumerated(records, rate, gamma, mu, noise, steps)[part], 1.001 * found
 
@@ -667,18 +608,10 @@ def _(size: int, rate: float, mu: float) -> Sides:
     """at rest, without momentum and with: the closed form of item 2"""
     h, gamma, squared, offset, noise = 0.8, 0.5, 0.9, 2.0, 0.1
     beta, z = (1 - rate) / size, gamma * h
-    found = convergence.poisson_quadratic_moments(
-        h,
-        start=1.0,
-        learning_rate=gamma,
-        steps=100_000,
-        batch_size=size,
-        momentum=mu,
-        sampling_rate=rate,
-        curvature_square=squared,
-        offset_square=offset,
-        noise_std=noise,
-    )[1]
+    run = spelled(gamma=gamma, T=100_000, B=size, mu=mu, q=rate, noise_std=noise)
+    found = convergence.poisson_quadratic_moments(h, start=1.0, **run, curvature_square=squared, offset_square=offset)[
+        1
+    ]
     summed = (1 + mu) / ((1 - mu) * z * (2 * (1 + mu) - z))
     kick = gamma**2 * summed * (beta * offset + noise**2)
     return found, kick / (1 - beta * gamma**2 * squared * summed), kick
@@ -736,10 +669,6 @@ def _slack(
     return (scale * allowed - off) / max(allowed, 1e-6)
 
 
-def _tenth_less(**point: float) -> float:
-    return _slack(**point, scale=0.7)
-
-
 poisson_quadratic.inequality(
     {
         "gamma": Range(0.02, 1, log=True),
@@ -749,7 +678,7 @@ poisson_quadratic.inequality(
         "offset": Range(-1, 1),
         "share": Range(0.05, 1),
     },
-    wrong=_tenth_less,
+    wrong=partial(_slack, scale=0.7),
     tolerance=1e-9,
     name="a clipped run is no farther from the linear model than item 3 allows, every deviation in turn",
 )(_slack)
@@ -786,7 +715,7 @@ poisson_quadratic.inequality(
         "cut": Range(0.1, 0.9),
         "start": Range(-1, 1),
     },
-    wrong=lambda **point: _closed(**point, scale=0.3),
+    wrong=partial(_closed, scale=0.3),
     tolerance=1e-9,
     name="while the model's gradients are short the clipped run stays by it, every path in turn",
 )(_closed)

@@ -2,13 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from dptheory import sparsification
 from dptheory._arrays import Array
@@ -41,12 +42,6 @@ def kappa_field(field: str, dim: int, keep: int, **how: Any) -> float:
 def kappa_of_rows(field: str, keep: int, **how: Any) -> float:
     found = sparsification.kappa(_gradient(20), clip_norm=0.5, drop_rate=1 - keep / 20, deviation=_rows(20), **how)
     return float(getattr(found, field))
-
-
-def condition_met(rows: int, small: int) -> bool:
-    """P >= sqrt(1 - r) for entries of one size, one of four kept, ``small`` of the deviations below the threshold."""
-    deviation = np.array([[0.0] * 4] * small + [[9.0] * 4] * (rows - small))
-    return sparsification.kappa([2.0] * 4, clip_norm=4.0, drop_rate=0.75, deviation=deviation).condition
 
 
 def without_deviation(dim: int, keep: int) -> sparsification.Kappa:
@@ -131,15 +126,19 @@ def _some_rows(z: float) -> tuple[Array, Array]:
 
 
 @cache
+def _under_masks(keep: int, z: float) -> tuple[Array, NDArray[np.bool_]]:
+    """f under each mask of 16 entries over f without one; and which rows are below z C, without a mask and under each."""
+    w, rows = _some_rows(z)
+    every = np.array([(1,) * ROWS_DIM, *all_masks(ROWS_DIM, keep)], dtype=float)
+    length, c = np.sqrt(every @ w**2), (1 - z) * 2.0
+    descent = np.minimum(length, c) * length
+    return descent[1:] / descent[0], every @ (rows**2).T < (2.0 * z) ** 2
+
+
 def rows_exact(keep: int, z: float) -> float:
     """kappa over all masks of 16 entries."""
-    w, rows = _some_rows(z)
-    every = np.array(all_masks(ROWS_DIM, keep), dtype=float)
-    length, c = np.sqrt(every @ w**2), (1 - z) * 2.0
-    below = (every @ (rows**2).T < (2.0 * z) ** 2).mean(axis=1)
-    size = float(np.linalg.norm(w))
-    whole = float((np.sum(rows**2, axis=1) < (2.0 * z) ** 2).mean()) * min(size, c) * size
-    return float(np.mean(below * np.minimum(length, c) * length)) / whole
+    descent, below = _under_masks(keep, z)
+    return float(np.mean(descent * below[1:].mean(axis=1)) / below[0].mean())
 
 
 def rows_found(keep: int, z: float, masks: int, seed: int = 0) -> sparsification.Kappa:
@@ -171,13 +170,9 @@ def rows_bar_exact(what: str, keep: int, z: float) -> float:
 
     Only rows longer than z C are drawn. What f's own bracket adds for the others, a quarter of a percent, is left out.
     """
-    w, rows = _some_rows(z)
-    every = np.array(all_masks(ROWS_DIM, keep), dtype=float)
-    length, c, size = np.sqrt(every @ w**2), (1 - z) * 2.0, float(np.linalg.norm(w))
-    descent = np.minimum(length, c) * length / (min(size, c) * size)
-    long = np.sum(rows**2, axis=1) >= (2.0 * z) ** 2
-    found = descent * (every @ (rows[long] ** 2).T < (2.0 * z) ** 2).mean(axis=1)
-    over_p = float(long.sum() / (~long).sum())
+    descent, below = _under_masks(keep, z)
+    found = descent * below[1:, ~below[0]].mean(axis=1)
+    over_p = float((~below[0]).sum() / below[0].sum())
     if what == "standard_error":
         return over_p * float(found.std()) / math.sqrt(500)
     doubt = math.log(4e4)
@@ -192,25 +187,15 @@ def rows_bar(what: str, keep: int, z: float) -> float:
     return sum(one.error for one in found) / len(found)
 
 
-ROWS_FIELDS = ("norm_ratio", "probability", "lower", "upper")
-
-
-def rows_field(name: str, keep: int, z: float) -> float:
-    return float(getattr(rows_found(keep, z, 500), name))
-
-
 def rows_field_exact(name: str, keep: int, z: float) -> float:
     """The other fields from all masks and the rows' norms."""
-    w, rows = _some_rows(z)
-    every = np.array(all_masks(ROWS_DIM, keep), dtype=float)
-    x, c, size = keep / ROWS_DIM, (1 - z) * 2.0, float(np.linalg.norm(w))
-    length = np.sqrt(every @ w**2)
-    below = float((np.linalg.norm(rows, axis=1) < 2.0 * z).mean())
+    descent, below = _under_masks(keep, z)
+    x, scale, p = keep / ROWS_DIM, float(np.linalg.norm(_some_rows(z)[0])) / ((1 - z) * 2.0), float(below[0].mean())
     return {
-        "norm_ratio": float(np.mean(np.minimum(length, c) * length)) / (min(size, c) * size),
-        "probability": below,
+        "norm_ratio": float(np.mean(descent)),
+        "probability": p,
         "lower": x,
-        "upper": min(x * max(1.0, size / c), math.sqrt(x)) / below,
+        "upper": min(x * max(1.0, scale), math.sqrt(x)) / p,
     }[name]
 
 
@@ -352,30 +337,23 @@ def _best(dim: int, share: float, clip: float, delta_c: float, noise_term: float
     return sparsification.best_rate(uneven(dim, 1, share), clip_norm=clip, delta_c=delta_c, step_noise=noise_term)
 
 
-def best_by_trying(*case: float | str) -> float:
+def best_by_trying(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> float:
     """The least bound over every rate, the rate where it is reached, or kappa there."""
-    *setting, name = case
-    bounds = _bounds_of_all(*setting)  # type: ignore[arg-type]
-    dim, _, _, delta_c, noise_term = (float(one) for one in setting)
-    x = (int(bounds.argmin()) + 1) / dim
-    return {"bound": float(bounds.min()), "rate": 1 - x, "kappa": (delta_c + x * noise_term) / float(bounds.min())}[
-        str(name)
-    ]
+    bounds = _bounds_of_all(dim, share, clip, delta_c, noise_term)
+    least, x = float(bounds.min()), (int(bounds.argmin()) + 1) / dim
+    return {"bound": least, "rate": 1 - x, "kappa": (delta_c + x * noise_term) / least}[name]
 
 
-def best_found(*case: float | str) -> float:
-    *setting, name = case
-    found = _best(*setting)  # type: ignore[arg-type]
-    return {"bound": found.bound, "rate": found.drop_rate, "kappa": found.kappa.value}[str(name)]
+def best_found(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> float:
+    found = _best(dim, share, clip, delta_c, noise_term)
+    return {"bound": found.bound, "rate": found.drop_rate, "kappa": found.kappa.value}[name]
 
 
-def over_law_at_rate(*case: float | str) -> float:
+def over_law_at_rate(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> float:
     """Bound or kappa of the answer over its value by the hypergeometric law at the answered rate."""
-    *setting, name = case
-    dim, share, clip, delta_c, noise_term = (float(one) for one in setting)
-    found = _best(*setting)  # type: ignore[arg-type]
+    found = _best(dim, share, clip, delta_c, noise_term)
     keep = round((1 - found.drop_rate) * dim)
-    ratio = uneven_ratio(int(dim), keep, 1, share, 4 / clip)
+    ratio = uneven_ratio(dim, keep, 1, share, 4 / clip)
     return found.kappa.value / ratio if name == "kappa" else found.bound * ratio / (delta_c + keep / dim * noise_term)
 
 
@@ -435,6 +413,31 @@ def calculated(name: str) -> sparsification.Kappa:
     return sparsification.kappa(
         gradient, clip_norm=CLIP, drop_rate=1 - keep / DIM, deviation=np.array(rows, dtype=float)
     )
+
+
+Below = Callable[[Sequence[int]], float]
+"""P(|m * xi| < 3 C / 4) by the entries that the mask keeps."""
+
+
+def gaussian(clip: float, spread: float) -> Below:
+    """Of a Gaussian deviation."""
+    return lambda kept: float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
+
+
+def empirical(clip: float, rows: Sequence[Sequence[float]] | Array) -> Below:
+    """Of deviations that are rows, equally likely."""
+    return lambda kept: sum(math.hypot(*(row[j] for j in kept)) < 0.75 * clip for row in rows) / len(rows)
+
+
+def enumerated(gradient: Sequence[float] | Array, keep: int, clip: float, below: Below) -> float:
+    """kappa by enumeration of the masks, as Lemma 3.3 defines it."""
+
+    def part(kept: Sequence[int]) -> float:
+        square = sum(float(gradient[j]) ** 2 for j in kept)
+        return below(kept) * min(square, clip / 4 * math.sqrt(square))
+
+    found = [part(kept) for kept in itertools.combinations(range(len(gradient)), keep)]
+    return sum(found) / len(found) / part(range(len(gradient)))
 
 
 def spread_of(probability: float, dim: int, clip: float = 1.0, z: float = 0.75) -> float:

@@ -5,11 +5,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from dptheory import convergence
+from dptheory._arrays import ArrayLike
 from dptheory.claims._draws import Batches
+from dptheory.claims.rs._runs import spelled
 
 Curvature = tuple[Fraction, ...]
 
@@ -55,28 +58,11 @@ def stated_moment(
     slopes = np.repeat(np.array(curvature, dtype=np.float64), copies)
     start = np.repeat(np.arange(1.0, len(curvature) + 1), copies)
     rate = 1 - keep / len(curvature)
-    if per_epoch == 1:
-        return (
-            float(
-                convergence.fresh_mask_moments(
-                    slopes,
-                    start=start,
-                    steps=epochs,
-                    learning_rate=float(gamma),
-                    drop_rate=rate,
-                    variance=float(variance),
-                )[-1].sum()
-            )
-            / copies
-        )
-    found = convergence.epoch_mask_moments(
-        slopes,
-        start=start,
-        epochs=epochs,
-        steps_per_epoch=per_epoch,
-        learning_rate=float(gamma),
-        drop_rate=rate,
-        variance=float(variance),
+    run = {"start": start, "learning_rate": float(gamma), "drop_rate": rate, "variance": float(variance)}
+    found = (
+        convergence.fresh_mask_moments(slopes, steps=epochs, **run)  # type: ignore[arg-type]
+        if per_epoch == 1
+        else convergence.epoch_mask_moments(slopes, epochs=epochs, steps_per_epoch=per_epoch, **run)  # type: ignore[arg-type]
     )
     return float(found[-1].sum()) / copies
 
@@ -211,20 +197,24 @@ LARGE = (
 # --- the bound by the calculator -------------------------------------------------------------------------------------
 
 
+def deviating(run: NoisyRun) -> dict[str, Any]:
+    """What a bound is told of the run, but for its steps and masks."""
+    deviation, tau = float(run.deviation) * math.sqrt(run.dim), float(run.sum_noise_std)
+    return spelled(gap=run.gap, G=float(run.smoothness), s=deviation, tau=tau, d=run.dim, B=run.batch_size)
+
+
 def sharp_bound(run: NoisyRun) -> float:
     """The corrected bound, its two variances told apart."""
-    return convergence.noisy_sgd_bound(
-        objective_gap=run.gap,
-        learning_rate=float(run.learning_rate),
-        steps=run.steps,
-        smoothness=float(run.smoothness),
-        deviation_norm=float(run.deviation) * math.sqrt(run.dim),
-        sum_noise_std=float(run.sum_noise_std),
-        dim=run.dim,
-        batch_size=run.batch_size,
-        drop_rate=1 - run.kept / run.dim,
-        **run.sampling,  # type: ignore[arg-type]
-    ).value
+    steps = spelled(gamma=float(run.learning_rate), T=run.steps, r=1 - run.kept / run.dim)
+    return convergence.noisy_sgd_bound(**(deviating(run) | run.sampling), **steps).value
+
+
+def noisy_run(
+    gap: float, gamma: ArrayLike, G: float, r: ArrayLike, T: int, energy: float = 0.0, dim: int = 4
+) -> dict[str, Any]:
+    """Steps of fixed batches without deviations; ``energy`` is the second moment of the noise before the mask."""
+    run = spelled(gap=gap, gamma=gamma, T=T, G=G, r=r, tau=math.sqrt(energy / dim), d=dim, B=1)
+    return run | {"sampling": "fixed"}
 
 
 def without_final_gap(run: NoisyRun) -> float:
@@ -242,35 +232,9 @@ def noisy_slack(steps: float, rate: float, spread: float, curvature: float, scal
         [curvature, 1.0], start=np.ones(2), steps=steps, learning_rate=steps**-0.5, drop_rate=rate, variance=spread
     )
     measure = float((moments[:-1] @ [curvature**2, 1.0]).mean())
-    bound = convergence.noisy_sgd_bound(
-        objective_gap=(curvature + 1) / 2,
-        learning_rate=steps**-0.5,
-        steps=steps,
-        smoothness=1.0,
-        deviation_norm=0.0,
-        sum_noise_std=math.sqrt(spread),
-        dim=2,
-        batch_size=1,
-        drop_rate=rate,
-        sampling="fixed",
-    ).value
-    return scale * bound / measure - 1
+    run = noisy_run((curvature + 1) / 2, steps**-0.5, 1.0, rate, steps, 2 * spread, dim=2)
+    return scale * convergence.noisy_sgd_bound(**run).value / measure - 1
 
 
-def halved_noisy_slack(steps: float, rate: float, spread: float, curvature: float) -> float:
-    return noisy_slack(steps, rate, spread, curvature, 0.5)
-
-
-def noisy_worst(learning_rate: float, smoothness: float, rate: float, steps: int, energy: float) -> float:
-    return convergence.noisy_sgd_bound(
-        objective_gap=1.0,
-        learning_rate=learning_rate,
-        steps=steps,
-        smoothness=smoothness,
-        deviation_norm=0.0,
-        sum_noise_std=math.sqrt(energy / 4),
-        dim=4,
-        batch_size=1,
-        drop_rate=rate,
-        sampling="fixed",
-    ).value
+def noisy_worst(gamma: ArrayLike, G: float, r: ArrayLike, T: int, energy: float = 0.0) -> float:
+    return convergence.noisy_sgd_bound(**noisy_run(1.0, gamma, G, r, T, energy)).value

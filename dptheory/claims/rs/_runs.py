@@ -1,16 +1,50 @@
-"""Enumerated runs for the checks of the descent bounds: fixed cases, a search box, and their bounds."""
+"""Enumerated runs for the checks of the descent bounds: fixed cases, a search box, and their bounds; the letters of these."""
 
 import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.checks import Range
+from dptheory.claims._draws import Step
+
+_LETTERS = {
+    "gap": "objective_gap",
+    "gamma": "learning_rate",
+    "mu": "momentum",
+    "T": "steps",
+    "n": "steps_per_epoch",
+    "G": "smoothness",
+    "C": "clip_norm",
+    "M": "second_moment",
+    "sigma": "noise_multiplier",
+    "s": "deviation_norm",
+    "tau": "sum_noise_std",
+    "d": "dim",
+    "B": "batch_size",
+    "q": "sampling_rate",
+    "r": "drop_rate",
+    "p": "probability",
+    "z": "deviation_share",
+}
+
+
+def spelled(**arguments: Any) -> dict[str, Any]:
+    """Arguments of the calculators of bounds by the letters that the pages have for them."""
+    return {_LETTERS.get(name, name): value for name, value in arguments.items()}
+
+
+def noise_of(step: Step) -> dict[str, Any]:
+    """What decides Delta_sigma at a step."""
+    clip, sigma = float(step.clip), float(step.noise_multiplier)
+    return spelled(G=float(step.smoothness), C=clip, sigma=sigma, d=step.dim, B=step.batch_size)
+
 
 # --- Masked, clipped and noised SGD on L(w) = G |w|^2 / 2 in two dimensions, by enumeration of everything random
 #
@@ -210,16 +244,14 @@ def rate(s: Settings) -> float:
     return 0.0 if s.masks == BOTH else 0.5
 
 
-def noise_multiplier(s: Settings) -> float:
-    """sigma of a run: its noise_std is C sigma / B."""
-    return s.noise_std * s.batch_size / s.clip
+def noised(s: Settings) -> dict[str, Any]:
+    """What decides the noise of a run: its noise_std is C sigma / B."""
+    return spelled(G=s.smoothness, C=s.clip, sigma=s.noise_std * s.batch_size / s.clip, d=2, B=s.batch_size)
 
 
 def noise(s: Settings) -> float:
     """Delta_sigma of a run."""
-    return convergence.noise_term(
-        smoothness=s.smoothness, clip_norm=s.clip, noise_multiplier=noise_multiplier(s), dim=2, batch_size=s.batch_size
-    )
+    return convergence.noise_term(**noised(s))
 
 
 def moment(found: Run, batch_size: int) -> float:
@@ -241,14 +273,9 @@ def held(s: Settings) -> Run:
 
 def alignment_bound(s: Settings, found: Run, dropped: float | None = None) -> float:
     """Bound on E<grad, update> with the run's own decrease and second moment."""
-    return convergence.alignment_bound(
-        decrease=found.decrease / s.steps,
-        learning_rate=s.learning_rate,
-        smoothness=s.smoothness,
-        second_moment=moment(found, s.batch_size),
-        noise_term=noise(s),
-        drop_rate=rate(s) if dropped is None else dropped,
-    ).value
+    run = spelled(gamma=s.learning_rate, G=s.smoothness, r=rate(s) if dropped is None else dropped)
+    own = spelled(decrease=found.decrease / s.steps, M=moment(found, s.batch_size))
+    return convergence.alignment_bound(**run, **own, noise_term=noise(s)).value
 
 
 def kappa(found: Run) -> float | None:
@@ -256,23 +283,12 @@ def kappa(found: Run) -> float | None:
     return found.masked_measure / found.measure if found.measure > 0 else None
 
 
-def theorem_bound(s: Settings, found: Run, gap: float, kappa: float | None, bias: float) -> convergence.DescentBound:
+def theorem_bound(
+    s: Settings, found: Run, gap: float, kappa: float | None, bias: float | None
+) -> convergence.DescentBound:
     """Right side of the theorems with the run's own second moment, which is at most C^2."""
-    return convergence.dpsgd_bound(
-        objective_gap=gap,
-        learning_rate=s.learning_rate,
-        steps=s.steps,
-        smoothness=s.smoothness,
-        clip_norm=s.clip,
-        noise_multiplier=noise_multiplier(s),
-        dim=2,
-        batch_size=s.batch_size,
-        drop_rate=rate(s),
-        kappa=kappa,
-        bias=bias,
-        second_moment=moment(found, s.batch_size),
-        sampling="fixed",
-    )
+    run = spelled(gap=gap, gamma=s.learning_rate, T=s.steps, r=rate(s), M=moment(found, s.batch_size))
+    return convergence.dpsgd_bound(**noised(s), **run, kappa=kappa, bias=bias, sampling="fixed")
 
 
 def theorem_slack(s: Settings) -> float:

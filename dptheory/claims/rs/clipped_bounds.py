@@ -15,7 +15,7 @@ from dptheory.claims import _draws
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs import _runs as enumeration
-from dptheory.claims.rs._runs import BOTH, Settings, two_point
+from dptheory.claims.rs._runs import BOTH, Settings, spelled, two_point
 
 # --- Checks that the theorems on clipped SGD share: a function for each, that gives the check for a theorem's own settings.
 
@@ -30,15 +30,8 @@ def gap_free(s: Settings) -> float:
 def dense_noise(s: Settings) -> float:
     """The same for a wrong statement: noise of the whole vector, and one example's second moment."""
     found = enumeration.run(s)
-    plain = convergence.alignment_bound(
-        decrease=found.decrease / s.steps,
-        learning_rate=s.learning_rate,
-        smoothness=s.smoothness,
-        second_moment=s.clip**2,
-        noise_term=_runs.noise(s),
-        drop_rate=0.0,
-    )
-    return plain.value
+    plain = spelled(decrease=found.decrease / s.steps, gamma=s.learning_rate, G=s.smoothness, M=s.clip**2)
+    return convergence.alignment_bound(**plain, noise_term=_runs.noise(s)).value
 
 
 def terms_check(cases: tuple[Settings, ...]) -> EqualityCheck:
@@ -106,21 +99,9 @@ def closed_range_check(z: float) -> EqualityCheck:
 
 def _step_value(step: _draws.Step, steps: int, kappa: float | None, bias: float, moment: float | None) -> float:
     """The bound with the decrease of ``steps`` such first steps in place of the gap."""
-    unit = convergence.dpsgd_bound(
-        objective_gap=1.0,
-        learning_rate=float(step.learning_rate),
-        steps=steps,
-        smoothness=float(step.smoothness),
-        clip_norm=float(step.clip),
-        noise_multiplier=float(step.noise_multiplier),
-        dim=step.dim,
-        batch_size=step.batch_size,
-        drop_rate=1 - step.kept / step.dim,
-        kappa=kappa,
-        bias=bias,
-        second_moment=moment,
-        **step.sampling,  # type: ignore[arg-type]
-    )
+    run = _runs.noise_of(step) | step.sampling
+    run |= spelled(gap=1.0, gamma=float(step.learning_rate), T=steps, r=1 - step.kept / step.dim)
+    unit = convergence.dpsgd_bound(**run, kappa=kappa, bias=bias, second_moment=moment)
     return steps * step.decrease * unit.optimization + unit.clipping + unit.noise + unit.bias
 
 
@@ -203,13 +184,7 @@ thm3_3 = new_row(
 )
 
 
-thm3_3.add(terms_check(_runs.PLAIN))
-
-
-thm3_3.add(poisson_check())
-
-
-thm3_3.add(equality_check(_runs.UNCLIPPED[2:]))
+thm3_3.add(terms_check(_runs.PLAIN), poisson_check(), equality_check(_runs.UNCLIPPED[2:]))
 
 
 @thm3_3.inequality(
@@ -230,21 +205,13 @@ thm3_4 = new_row(
 )
 
 
-thm3_4.add(held_mask_check())
-
-
-thm3_4.add(poisson_check())
-
-
-thm3_4.add(closed_range_check(0.75))
-
-
 thm3_4.add(
-    terms_check(tuple(Settings(s.start, s.deviations, s.smoothness, s.clip, s.learning_rate) for s in _runs.NOISY[:2]))
+    held_mask_check(),
+    poisson_check(),
+    closed_range_check(0.75),
+    terms_check(tuple(Settings(s.start, s.deviations, s.smoothness, s.clip, s.learning_rate) for s in _runs.NOISY[:2])),
+    equality_check((Settings((0.5, 0.4), two_point(0.1, 0.2), clip=9.0, batch_size=2),)),
 )
-
-
-thm3_4.add(equality_check((Settings((0.5, 0.4), two_point(0.1, 0.2), clip=9.0, batch_size=2),)))
 
 
 @thm3_4.inequality(
@@ -283,22 +250,14 @@ thm3_5 = new_row(
 )
 
 
-thm3_5.add(held_mask_check())
-
-
-thm3_5.add(poisson_check())
-
-
-thm3_5.add(closed_range_check(0.75))
-
-
-thm3_5.add(terms_check(_runs.NOISY[:3]))
-
-
-thm3_5.add(largest_moment_check())
-
-
-thm3_5.add(equality_check(_runs.UNCLIPPED[:2]))
+thm3_5.add(
+    held_mask_check(),
+    poisson_check(),
+    closed_range_check(0.75),
+    terms_check(_runs.NOISY[:3]),
+    largest_moment_check(),
+    equality_check(_runs.UNCLIPPED[:2]),
+)
 
 
 @thm3_5.inequality(
@@ -374,15 +333,10 @@ class LatticeRun:
 
     def bound(self, bias: float | None = None) -> float:
         """The bound by the calculator; ``bias`` 0 asks for the sum of the one-step inequalities."""
+        gap = float(Fraction(sum(k * k for k in self.start), 2 * self.inverse_rate**2))
+        run = spelled(gap=gap, gamma=1 / self.inverse_rate, T=self.steps, G=1.0, C=math.sqrt(self.kept))
         return convergence.dpsgd_bound(
-            objective_gap=float(Fraction(sum(k * k for k in self.start), 2 * self.inverse_rate**2)),
-            learning_rate=1 / self.inverse_rate,
-            steps=self.steps,
-            smoothness=1.0,
-            clip_norm=math.sqrt(self.kept),
-            drop_rate=1 - self.kept / len(self.start),
-            bias=bias,
-            sampling="fixed",
+            **run, drop_rate=1 - self.kept / len(self.start), bias=bias, sampling="fixed"
         ).value
 
     def measure(self) -> Fraction:
@@ -477,23 +431,10 @@ class Recursion:
         return self._by_calculator(0.0)
 
     def _by_calculator(self, bias: float | None) -> convergence.DescentBound:
-        fixed = self.sampling_rate is None
-        return convergence.dpsgd_bound(
-            objective_gap=self.gap,
-            learning_rate=self.learning_rate,
-            steps=self.steps,
-            smoothness=self.smoothness,
-            clip_norm=self.clip,
-            noise_multiplier=self.noise_multiplier,
-            dim=self.dim,
-            batch_size=self.batch_size,
-            drop_rate=1 - self.kept,
-            kappa=self.kappa,
-            bias=bias,
-            second_moment=self.moment,
-            sampling="fixed" if fixed else "poisson",
-            sampling_rate=self.sampling_rate,
-        )
+        run = spelled(gap=self.gap, gamma=self.learning_rate, T=self.steps, G=self.smoothness, C=self.clip)
+        run |= spelled(sigma=self.noise_multiplier, d=self.dim, B=self.batch_size, q=self.sampling_rate)
+        run |= spelled(r=1 - self.kept, kappa=self.kappa, bias=bias, M=self.moment)
+        return convergence.dpsgd_bound(**run, sampling="fixed" if self.sampling_rate is None else "poisson")
 
     def walked(self, *, gap: bool = True, clipping: bool = True, noise: bool = True) -> float:
         """The mean of R_t over the steps, over kappa; one part of it at a time if asked. The less of the ways that moments can come."""
@@ -567,15 +508,8 @@ def _(gap: float, gamma: float, steps: int) -> Sides:
 
     # C = G = x = 1: the smaller of 2 (Delta + (T - 1) v) and Delta / gamma + T v / gamma
     def value(bias: float | None) -> float:
-        return convergence.dpsgd_bound(
-            objective_gap=gap,
-            learning_rate=gamma,
-            steps=steps,
-            smoothness=1.0,
-            clip_norm=1.0,
-            bias=bias,
-            sampling="fixed",
-        ).value
+        run = spelled(gap=gap, gamma=gamma, T=steps, G=1.0, C=1.0, bias=bias)
+        return convergence.dpsgd_bound(**run, sampling="fixed").value
 
     v = gamma**2 / 2
     truth = min(2 * (gap + (steps - 1) * v), (gap + steps * v) / gamma) / steps
@@ -585,19 +519,8 @@ def _(gap: float, gamma: float, steps: int) -> Sides:
 def _clipped_worst(
     gamma: float, G: float, clip: float, r: float, T: int, energy: float, bias: float | None = None
 ) -> float:
-    return convergence.dpsgd_bound(
-        objective_gap=1.0,
-        learning_rate=gamma,
-        steps=T,
-        smoothness=G,
-        clip_norm=clip,
-        noise_multiplier=math.sqrt(energy / 4) / clip,
-        dim=4,
-        batch_size=1,
-        drop_rate=r,
-        bias=bias,
-        sampling="fixed",
-    ).value
+    run = spelled(gap=1.0, gamma=gamma, T=T, G=G, C=clip, sigma=math.sqrt(energy / 4) / clip, d=4, B=1, r=r)
+    return convergence.dpsgd_bound(**run, bias=bias, sampling="fixed").value
 
 
 @clipped_steps.certificate(
@@ -616,20 +539,7 @@ def _(gamma: float, G: float, clip: float, r: float, T: int, energy: float) -> f
 def _slack(s: enumeration.Settings, kappa: float | None) -> float:
     """Bound with the run's own mean second moment less the measure, over their sum."""
     found = enumeration.run(s)
-    bound = convergence.dpsgd_bound(
-        objective_gap=found.gap,
-        learning_rate=s.learning_rate,
-        steps=s.steps,
-        smoothness=s.smoothness,
-        clip_norm=s.clip,
-        noise_multiplier=_runs.noise_multiplier(s),
-        dim=2,
-        batch_size=s.batch_size,
-        drop_rate=_runs.rate(s),
-        kappa=kappa or _runs.kappa(found),
-        second_moment=_runs.moment(found, s.batch_size),
-        sampling="fixed",
-    ).value
+    bound = _runs.theorem_bound(s, found, found.gap, kappa or _runs.kappa(found), None).value
     return (bound - found.measure) / (bound + found.measure)
 
 
@@ -698,26 +608,6 @@ def _bound(w: Array, deviations: Array, clip: float, keep: int) -> float:
     )
 
 
-def _upper_slack(**point: float) -> float:
-    case = _case(**point)
-    return _bound(*case) / _kappa(*case) - 1
-
-
-def _too_low(**point: float) -> float:
-    case = _case(**point)
-    return 0.9 * _bound(*case) / _kappa(*case) - 1
-
-
-def _lower_slack(**point: float) -> float:
-    case = _case(**point)
-    return _kappa(*case) / (case[3] / 4) - 1
-
-
-def _root_below(**point: float) -> float:
-    case = _case(**point)
-    return _kappa(*case) / math.sqrt(case[3] / 4) - 1
-
-
 _SPLIT_BOX = {
     "second": Range(0, 3),
     "third": Range(0, 3),
@@ -727,8 +617,23 @@ _SPLIT_BOX = {
     "keep": Range(1, 4),
 }
 
-split_free.inequality(_SPLIT_BOX, wrong=_too_low, name="upper end, all masks of four entries")(_upper_slack)
-split_free.inequality(_SPLIT_BOX, wrong=_root_below, name="lower end, all masks of four entries")(_lower_slack)
+
+def _upper_slack(scale: float = 1.0, **point: float) -> float:
+    """upper end, all masks of four entries"""
+    case = _case(**point)
+    return scale * _bound(*case) / _kappa(*case) - 1
+
+
+split_free.inequality(_SPLIT_BOX, wrong=lambda **point: _upper_slack(0.9, **point))(_upper_slack)
+
+
+def _lower_slack(power: float = 1.0, **point: float) -> float:
+    """lower end, all masks of four entries"""
+    case = _case(**point)
+    return _kappa(*case) / math.pow(case[3] / 4, power) - 1
+
+
+split_free.inequality(_SPLIT_BOX, wrong=lambda **point: _lower_slack(0.5, **point))(_lower_slack)
 
 
 _FLAT = tuple((dim, keep) for dim, keep in ((2, 1), (4, 3), (6, 2)))

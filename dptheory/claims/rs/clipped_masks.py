@@ -1,7 +1,7 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _worst_case
+from dptheory.claims.rs._runs import spelled
 from dptheory.claims.rs.held_steps import Wave
 
 # --- The printed algorithm on quadratics of two entries: masks, deviations and orders of the records in turn, gradients clipped
@@ -150,25 +151,10 @@ def slack(
     probability = 1.0 if math.hypot(spread, spread / 2) < clip / 2 else still
     chances = np.array([still, (1 - still) / 2, (1 - still) / 2])
     exact = drawn_mean(hessian, start, rates, n, away, chances, gamma, mu, clip, clip / 2)
-    run = dict(
-        objective_gap=float(start @ hessian @ start) / 2,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=1.0,
-        clip_norm=clip,
-        drop_rate=rates,
-        probability=probability,
-        deviation_share=0.5,
-        sampling="fixed",
-    )
-    stated = min(convergence.clipped_mask_bound(**run, bias=bias) for bias in (None, 0.0))  # type: ignore[arg-type]
+    run = spelled(gamma=gamma, mu=mu, epochs=epochs, n=n, G=1.0, C=clip, r=rates, p=probability, z=0.5)
+    run |= spelled(gap=float(start @ hessian @ start) / 2, sampling="fixed")
+    stated = min(convergence.clipped_mask_bound(**run, bias=bias) for bias in (None, 0.0))
     return scale * stated / exact - 1
-
-
-def halved_slack(**point: float) -> float:
-    return slack(**point, scale=0.5)
 
 
 def allocated_slack(
@@ -186,27 +172,11 @@ def allocated_slack(
     exact, chance = allocated_mean(records, start, rates, gamma, mu, clip, 0.5, bool(round(shuffled)))
     if chance == 0:
         return 1.0
-    run = dict(
-        objective_gap=float(start @ hessian @ start) / 2,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=2,
-        steps_per_epoch=2,
-        smoothness=1.0,
-        clip_norm=clip,
-        example_smoothness=max(1.0, records.smoothness),
-        batch_size=2,
-        drop_rate=rates,
-        probability=chance,
-        deviation_share=0.5,
-        sampling="shuffled" if round(shuffled) else "random allocation",
-    )
-    stated = min(convergence.allocated_mask_bound(**run, bias=bias) for bias in (None, 0.0))  # type: ignore[arg-type]
+    run = spelled(gamma=gamma, mu=mu, epochs=2, n=2, G=1.0, C=clip, B=2, r=rates, p=chance, z=0.5)
+    run |= spelled(gap=float(start @ hessian @ start) / 2, example_smoothness=max(1.0, records.smoothness))
+    run |= {"sampling": "shuffled" if round(shuffled) else "random allocation"}
+    stated = min(convergence.allocated_mask_bound(**run, bias=bias) for bias in (None, 0.0))
     return 1.0 if math.isinf(stated) else scale * stated / exact - 1
-
-
-def small_allocated_slack(**point: float) -> float:
-    return allocated_slack(**point, scale=0.1)
 
 
 row = new_row(
@@ -269,24 +239,9 @@ def _(
         height = f(2 * G * (gap + gamma / (1 - mu) * (T - 1) * rise))
         return min(over, (math.sqrt(height) + math.sqrt(top / x * f(late))) ** 2)
 
-    found = convergence.clipped_mask_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=G,
-        clip_norm=C,
-        noise_multiplier=sigma,
-        dim=dim,
-        batch_size=B,
-        drop_rate=[1 - keep for keep in keeps],
-        probability=p,
-        deviation_share=z,
-        bias=bias,
-        sampling=sampling,
-        sampling_rate=rate,
-    )
+    run = spelled(gap=gap, gamma=gamma, mu=mu, epochs=epochs, n=n, G=G, r=[1 - keep for keep in keeps])
+    run |= spelled(C=C, sigma=sigma, d=dim, B=B, p=p, z=z, bias=bias, sampling=sampling, q=rate)
+    found = convergence.clipped_mask_bound(**run)
     return found, stated, 1.001 * found
 
 
@@ -307,24 +262,9 @@ def _(
 ) -> Sides:  # fmt: skip
     """each record once in an epoch, small and at the sizes of the papers, from the page's formulas"""
     keeps = _keeps(epochs, last)
-    found = convergence.allocated_mask_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=G,
-        example_smoothness=G_1,
-        clip_norm=C,
-        noise_multiplier=sigma,
-        dim=dim,
-        batch_size=B,
-        drop_rate=[1 - keep for keep in keeps],
-        probability=p,
-        deviation_share=z,
-        bias=bias,
-        sampling=sampling,
-    )
+    run = spelled(gap=gap, gamma=gamma, mu=mu, epochs=epochs, n=n, G=G, r=[1 - keep for keep in keeps])
+    run |= spelled(C=C, sigma=sigma, d=dim, B=B, p=p, z=z, bias=bias, sampling=sampling, example_smoothness=G_1)
+    found = convergence.allocated_mask_bound(**run)
 
     def stated() -> float:
         x, top, rate, c = math.fsum(keeps) / epochs, max(keeps), gamma / (1 - mu), (1 - z) * C
@@ -344,36 +284,6 @@ def _(
     return found, stated, 1.001 * found
 
 
-def _bound(
-    gamma: float,
-    G: float,
-    mu: float,
-    C: float,
-    threshold: float,
-    rates: tuple[float, ...],
-    stretches: tuple[float, ...],
-    **more: Any,
-) -> float:
-    return convergence.clipped_mask_bound(
-        objective_gap=1.0,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=len(rates),
-        steps_per_epoch=len(stretches) // len(rates),
-        smoothness=G,
-        clip_norm=C,
-        drop_rate=rates,
-        deviation_share=1 - threshold / C,
-        batch_size=10**12,  # the whole data: no deviations
-        sampling="fixed",
-        **more,
-    )
-
-
-def _third(*case: Any) -> float:
-    return _bound(*case) / 3
-
-
 _NO_MASK, _HELD = (0.0,), (0.5, 0.5)
 # three rates times no mask, no mask with momentum, and masks held for two steps; how far each gradient is clipped is the worst that was found
 _REFEREED = (
@@ -389,15 +299,27 @@ _REFEREED = (
 )
 
 
-@row.certificate(
+def _bound(
+    gamma: float,
+    G: float,
+    mu: float,
+    C: float,
+    threshold: float,
+    rates: tuple[float, ...],
+    stretches: tuple[float, ...],
+) -> float:
+    """above the worst case over smooth functions of runs that clip, hold and tighten masks, with momentum"""
+    n, whole_data = len(stretches) // len(rates), 10**12  # no deviations
+    run = spelled(gap=1.0, gamma=gamma, mu=mu, epochs=len(rates), n=n, G=G, C=C, r=rates, z=1 - threshold / C)
+    return convergence.clipped_mask_bound(**run, batch_size=whole_data, sampling="fixed")
+
+
+row.certificate(
     *((gamma, 1.0, mu, 0.5, 0.495, rates, stretches) for gamma, mu, rates, stretches in _REFEREED),
     problem=_worst_case.clipped_held_run,
-    wrong=_third,
+    wrong=lambda *case: _bound(*case) / 3,
     looseness=1.3,
-)
-def _(*case: Any) -> float:
-    """above the worst case over smooth functions of runs that clip, hold and tighten masks, with momentum"""
-    return _bound(*case)
+)(_bound)
 
 
 row.inequality(
@@ -410,7 +332,7 @@ row.inequality(
         "spread": Range(0.001, 3, log=True),
         "angle": Range(0, math.pi),
     },
-    wrong=halved_slack,
+    wrong=partial(slack, scale=0.5),
     name="bound above clipped runs on quadratics, every mask and deviation in turn",
 )(slack)
 
@@ -424,7 +346,7 @@ row.inequality(
         "angle": Range(0, math.pi),
         "shuffled": Range(0, 1, integer=True),
     },
-    wrong=small_allocated_slack,
+    wrong=partial(allocated_slack, scale=0.1),
     name="bound above runs that use each record once in an epoch, every mask and order in turn",
 )(allocated_slack)
 
@@ -467,7 +389,7 @@ row.inequality(
         "tilt": Range(-3, 3),
         "shuffled": Range(0, 1, integer=True),
     },
-    wrong=lambda **point: known_slack(**point, scale=0.1),
+    wrong=partial(known_slack, scale=0.1),
     tolerance=1e-9,
     name="how much a step of an epoch knows of those before it, every order in turn",
 )(known_slack)
@@ -496,22 +418,10 @@ def _climbed(gamma: float, epochs: int, n: int) -> tuple[float, float]:
 def _(gamma: float, epochs: int, n: int) -> Sides:
     """deviations that are not symmetric: the run climbs, and the mean stays far above the bound without bias"""
     mean, gap = _climbed(gamma, epochs, n)
-    run = dict(
-        objective_gap=gap,
-        learning_rate=gamma,
-        momentum=0.0,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=1.0,
-        clip_norm=1.0,
-        drop_rate=0.5,
-        deviation_share=0.5,
-        batch_size=3,
-        sampling="fixed",
-    )
-    without = convergence.clipped_mask_bound(**run)  # type: ignore[arg-type]
+    run = spelled(gap=gap, gamma=gamma, mu=0.0, epochs=epochs, n=n, G=1.0, C=1.0, r=0.5, z=0.5, B=3, sampling="fixed")
+    without = convergence.clipped_mask_bound(**run)
     # against the point 0 as symmetric law: <m grad, clipped> is -1/9, and would be 1/9
-    biased = convergence.clipped_mask_bound(**run, bias=-2 / 9)  # type: ignore[arg-type]
+    biased = convergence.clipped_mask_bound(**run, bias=-2 / 9)
     return True, mean > 2 * without and mean < biased, mean <= without
 
 
@@ -580,11 +490,8 @@ def _(gamma: float, epochs: int, n: int, C: float) -> Sides:
     fall = wave.gap / (gamma * epochs * n)
     swing = (wave.tau - 1) * wave.slope / math.pi / math.sqrt(2)
     stated = wave.slope**2 * (1 + 1 / epochs + (wave.tau - 1) / (math.pi**2 * epochs))
-    run = dict(
-        objective_gap=wave.gap, learning_rate=gamma, momentum=0.0, smoothness=1.0, clip_norm=C, drop_rate=0.5,
-        deviation_share=z, batch_size=10**12, sampling="fixed",
-    )  # fmt: skip
-    held = convergence.clipped_mask_bound(**run, epochs=epochs, steps_per_epoch=n)  # type: ignore[arg-type]
-    fresh = convergence.clipped_mask_bound(**run, epochs=epochs * n, steps_per_epoch=1)  # type: ignore[arg-type]
+    run = spelled(gap=wave.gap, gamma=gamma, mu=0.0, G=1.0, C=C, r=0.5, z=z, B=10**12, sampling="fixed")
+    held = convergence.clipped_mask_bound(**run, epochs=epochs, steps_per_epoch=n)
+    fresh = convergence.clipped_mask_bound(**run, epochs=epochs * n, steps_per_epoch=1)
     above = mean >= swing * min(swing, threshold) / 2 and math.isclose(fall, stated, rel_tol=1e-9)
     return True, fresh < mean < held and above, mean <= fresh

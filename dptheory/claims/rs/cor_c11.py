@@ -1,12 +1,14 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import scipy
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.rs._runs import spelled
 
 # The bound at a privacy budget, term by term, at small sizes and at users': from the law of a step on a quadratic.
 
@@ -100,17 +102,8 @@ class Budget:
 
     def stated(self, term: str) -> float:
         """The same by the calculators."""
-        found = convergence.private_bound(
-            objective_gap=float(self.gap),
-            steps=self.root**2,
-            smoothness=float(self.smoothness),
-            clip_norm=float(self.clip),
-            noise_per_root_step=self.noise,
-            drop_rate=1 - self.kept / self.dim,
-            kappa=None if self.kappa is None else float(self.kappa),
-            batch_size=self.batch_size,
-            **self._sampled,  # type: ignore[arg-type]
-        )
+        masked = spelled(r=1 - self.kept / self.dim, kappa=None if self.kappa is None else float(self.kappa))
+        found = convergence.private_bound(**self._run, **masked, steps=self.root**2)
         return float(getattr(found, term))
 
     @property
@@ -127,21 +120,14 @@ class Budget:
         )
 
     @property
-    def _sampled(self) -> dict[str, str | float]:
-        if self.sampling == "poisson":
-            return {"sampling": "poisson", "sampling_rate": self.batch_size / self.samples}
-        return {"sampling": "fixed" if self.sampling == "fixed" else "poisson"}
+    def _run(self) -> dict[str, Any]:
+        run = spelled(gap=float(self.gap), G=float(self.smoothness), C=float(self.clip), B=self.batch_size)
+        run |= {"noise_per_root_step": self.noise, "sampling": "fixed" if self.sampling == "fixed" else "poisson"}
+        return run | ({"sampling_rate": self.batch_size / self.samples} if self.sampling == "poisson" else {})
 
     def stated_optimum(self) -> float:
         """T* by the calculator."""
-        return convergence.optimal_steps(
-            objective_gap=float(self.gap),
-            smoothness=float(self.smoothness),
-            clip_norm=float(self.clip),
-            noise_per_root_step=self.noise,
-            batch_size=self.batch_size,
-            **self._sampled,  # type: ignore[arg-type]
-        )
+        return convergence.optimal_steps(**self._run)
 
     def balanced_steps(self) -> float:
         """T at which what falls like 1/sqrt T and what grows like sqrt T are equal, from their sizes at T = root^2; 1 at least."""
@@ -224,18 +210,8 @@ def _by_theorem(s: Setting, root: int, batch_size: int) -> float:
     """Theorem 3.5 with T = root^2 and the noise multiplier of equation 90."""
     sigma = _U * batch_size / s.samples * root * math.sqrt(math.log(1 / s.delta)) / s.epsilon
     gamma = 1 / (s.smoothness * root)
-    return convergence.dpsgd_bound(
-        objective_gap=s.objective_gap,
-        learning_rate=gamma,
-        steps=root**2,
-        smoothness=s.smoothness,
-        clip_norm=s.clip,
-        noise_multiplier=sigma,
-        dim=s.dim,
-        batch_size=batch_size,
-        drop_rate=s.rate,
-        sampling="fixed",
-    ).value
+    run = spelled(gap=s.objective_gap, gamma=gamma, T=root**2, G=s.smoothness, C=s.clip, r=s.rate)
+    return convergence.dpsgd_bound(**run, **spelled(sigma=sigma, d=s.dim, B=batch_size), sampling="fixed").value
 
 
 def _still_falls(s: Setting, root: int) -> bool:
@@ -245,14 +221,8 @@ def _still_falls(s: Setting, root: int) -> bool:
 
 def _optimum(s: Setting, sampling: str = "fixed") -> float:
     """Of batches of size 2, or of Poisson batches of that mean size and unknown rate."""
-    return convergence.optimal_steps(
-        objective_gap=s.objective_gap,
-        smoothness=s.smoothness,
-        clip_norm=s.clip,
-        noise_per_root_step=s.noise,
-        batch_size=2,
-        sampling=sampling,
-    )
+    run = spelled(gap=s.objective_gap, G=s.smoothness, C=s.clip, B=2, noise_per_root_step=s.noise)
+    return convergence.optimal_steps(**run, sampling=sampling)
 
 
 @row.equal(
@@ -276,16 +246,9 @@ def _searched_optimum(s: Setting, sampling: str) -> float:
     def value(log_steps: float) -> float:
         steps = math.exp(log_steps)
         sigma = _U / s.samples / s.epsilon * math.sqrt(steps * math.log(1 / s.delta))
-        return convergence.alignment_bound(
-            decrease=s.objective_gap / steps,
-            learning_rate=1 / (s.smoothness * math.sqrt(steps)),
-            smoothness=s.smoothness,
-            second_moment=moment,
-            noise_term=convergence.noise_term(
-                smoothness=s.smoothness, clip_norm=s.clip, noise_multiplier=sigma, dim=s.dim, batch_size=1
-            ),
-            drop_rate=s.rate,
-        ).value
+        noise = convergence.noise_term(**spelled(G=s.smoothness, C=s.clip, sigma=sigma, d=s.dim, B=1))
+        step = spelled(gamma=1 / (s.smoothness * math.sqrt(steps)), G=s.smoothness, M=moment, r=s.rate)
+        return convergence.alignment_bound(**step, decrease=s.objective_gap / steps, noise_term=noise).value
 
     grid = np.linspace(0, 40, 81)
     best = grid[int(np.argmin([value(x) for x in grid]))]

@@ -1,6 +1,7 @@
 import dataclasses
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from dptheory.claims import _draws
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs import _runs as enumeration
-from dptheory.claims.rs._runs import BOTH, Settings
+from dptheory.claims.rs._noisy_runs import noisy_run
+from dptheory.claims.rs._runs import BOTH, Settings, noise_of, spelled
 
 # --- The descent lemmas against runs: by enumeration, with Poisson batches, and with mask and noise.
 
@@ -27,13 +29,10 @@ def printed_holds(gradient: Fraction, gamma: Fraction, examples: int, rate: Frac
 
 def poisson_bound(gradient: Fraction, gamma: Fraction, examples: int, rate: Fraction) -> float:
     clipped = min(float(gradient), 1.0)
-    moment = convergence.batch_second_moment(
-        mean_norm=clipped, second_moment=clipped**2, batch_size=round(rate * examples), sampling_rate=float(rate)
-    )
+    drawn = spelled(mean_norm=clipped, M=clipped**2, B=round(rate * examples), q=float(rate))
+    moment = convergence.batch_second_moment(**drawn)
     decrease = float(_draws.one_step(gradient, gamma, examples, rate)[1])
-    return convergence.alignment_bound(
-        decrease=decrease, learning_rate=float(gamma), smoothness=1.0, second_moment=moment
-    ).value
+    return convergence.alignment_bound(**spelled(decrease=decrease, gamma=float(gamma), G=1.0, M=moment)).value
 
 
 POISSON_STEPS = [
@@ -47,13 +46,9 @@ POISSON_STEPS = [
 def poisson_moment(gradients: tuple[int, ...], rate: Fraction, fixed: bool = False) -> float:
     mean = sum(gradients) / len(gradients)
     square = sum(g * g for g in gradients) / len(gradients)
-    size = round(rate * len(gradients))
-    if fixed:
-        return convergence.batch_second_moment(
-            mean_norm=abs(mean), second_moment=square, batch_size=size, sampling="fixed"
-        )
+    drawn = spelled(sampling="fixed") if fixed else spelled(q=float(rate))
     return convergence.batch_second_moment(
-        mean_norm=abs(mean), second_moment=square, batch_size=size, sampling_rate=float(rate)
+        **spelled(mean_norm=abs(mean), M=square, B=round(rate * len(gradients))), **drawn
     )
 
 
@@ -65,33 +60,16 @@ def poisson_batches(gradient: Fraction, gamma: Fraction, examples: int, rate: Fr
 
 def step_bound(step: _draws.Step) -> float:
     """Lemma 3.4 with the largest second moment, one step with mask and noise on a quadratic."""
-    clip, batch, sampling = float(step.clip), step.batch_size, step.sampling
-    gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
-    moment = convergence.batch_second_moment(mean_norm=clip, second_moment=clip**2, batch_size=batch, **sampling)  # type: ignore[arg-type]
-    noise = convergence.noise_term(
-        smoothness=smoothness,
-        clip_norm=clip,
-        noise_multiplier=float(step.noise_multiplier),
-        dim=step.dim,
-        batch_size=batch,
-    )
-    return convergence.alignment_bound(
-        decrease=step.decrease,
-        learning_rate=gamma,
-        smoothness=smoothness,
-        second_moment=moment,
-        noise_term=noise,
-        drop_rate=rate,
-    ).value
+    clip, noise = float(step.clip), convergence.noise_term(**noise_of(step))
+    largest = spelled(mean_norm=clip, M=clip**2, B=step.batch_size) | step.sampling
+    moment = convergence.batch_second_moment(**largest)
+    run = spelled(gamma=float(step.learning_rate), G=float(step.smoothness), M=moment, r=1 - step.kept / step.dim)
+    return convergence.alignment_bound(**run, decrease=step.decrease, noise_term=noise).value
 
 
 def run_bound(examples: int, steps: int, moment: float) -> float:
-    return convergence.alignment_bound(
-        decrease=_draws.run_alignment(examples, steps)[1] / steps,
-        learning_rate=2.0,
-        smoothness=1.0,
-        second_moment=moment,
-    ).value
+    decrease = _draws.run_alignment(examples, steps)[1] / steps
+    return convergence.alignment_bound(**spelled(decrease=decrease, gamma=2.0, G=1.0, M=moment)).value
 
 
 def printed_descent(decrease: float, learning_rate: float, smoothness: float, clip: float) -> float:
@@ -126,17 +104,9 @@ def certified(
 ) -> float:
     """Refined bound for a batch of two and a decrease of 1; noise_energy = d (C sigma / B)^2."""
     moment = convergence.batch_second_moment(mean_norm=mean_norm, second_moment=clip**2, batch_size=2, sampling="fixed")
-    noise = convergence.noise_term(
-        smoothness=smoothness, clip_norm=clip, noise_multiplier=math.sqrt(noise_energy) * 2 / clip, dim=1, batch_size=2
-    )
-    return convergence.alignment_bound(
-        decrease=1.0,
-        learning_rate=learning_rate,
-        smoothness=smoothness,
-        second_moment=moment,
-        noise_term=noise,
-        drop_rate=rate,
-    ).value
+    noise = convergence.noise_term(**spelled(G=smoothness, C=clip, sigma=math.sqrt(noise_energy) * 2 / clip, d=1, B=2))
+    run = spelled(decrease=1.0, gamma=learning_rate, G=smoothness, M=moment, r=rate)
+    return convergence.alignment_bound(**run, noise_term=noise).value
 
 
 lem3_1 = new_row(
@@ -239,13 +209,7 @@ lem3_4.equal(lambda: POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(poisson_batches)
 
 
 def _printed_step_bound(step: _draws.Step) -> float:
-    noise = convergence.noise_term(
-        smoothness=float(step.smoothness),
-        clip_norm=float(step.clip),
-        noise_multiplier=float(step.noise_multiplier),
-        dim=step.dim,
-        batch_size=step.batch_size,
-    )
+    noise = convergence.noise_term(**noise_of(step))
     gamma, smoothness, rate = float(step.learning_rate), float(step.smoothness), 1 - step.kept / step.dim
     return printed_noisy_descent(step.decrease, gamma, smoothness, float(step.clip), noise, rate)
 
@@ -295,26 +259,12 @@ least_gradient = new_row(
 )
 
 
-def _setting(gamma: float, G: float, r: float, T: int, energy: float, gap: float) -> dict[str, Any]:
-    return {
-        "objective_gap": gap,
-        "learning_rate": gamma,
-        "steps": T,
-        "smoothness": G,
-        "sum_noise_std": math.sqrt(energy / 4),
-        "dim": 4,
-        "batch_size": 1,
-        "drop_rate": r,
-        "sampling": "fixed",
-    }
+def _bound(gamma: float, G: float, r: float, T: int, energy: float = 0.0) -> float:
+    return convergence.least_gradient_bound(**noisy_run(1.0, gamma, G, r, T, energy))
 
 
-def _bound(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: float = 1.0) -> float:
-    return convergence.least_gradient_bound(**_setting(gamma, G, r, T, energy, gap))
-
-
-def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0, gap: float = 1.0) -> float:
-    return convergence.noisy_sgd_bound(**_setting(gamma, G, r, T, energy, gap)).value
+def _mean(gamma: float, G: float, r: float, T: int, energy: float = 0.0) -> float:
+    return convergence.noisy_sgd_bound(**noisy_run(1.0, gamma, G, r, T, energy)).value
 
 
 @least_gradient.equal(*((Fraction(g, 10), T) for g in (1, 5, 10) for T in (1, 2, 7, 1000)), tolerance=1e-12)
@@ -350,36 +300,11 @@ least_gradient.certificate(
 )(_bound)
 
 
-_USERS: tuple[dict[str, Any], ...] = (
-    {
-        "learning_rate": 0.3,
-        "steps": 5,
-        "smoothness": 2.0,
-        "deviation_norm": 1.0,
-        "sum_noise_std": 2.0,
-        "dim": 10,
-        "batch_size": 4,
-        "drop_rate": 0.5,
-    },
-    {
-        "learning_rate": 0.02,
-        "steps": 3000,
-        "smoothness": 1.0,
-        "deviation_norm": 2.0,
-        "sum_noise_std": 0.5,
-        "dim": 550_000,
-        "batch_size": 1024,
-    },
-    {
-        "learning_rate": 0.9,
-        "steps": 20_000,
-        "smoothness": 1.0,
-        "sum_noise_std": 0.01,
-        "dim": 10**6,
-        "batch_size": 512,
-        "drop_rate": 0.9,
-    },
-    {"learning_rate": 1e-3, "steps": 10**6, "smoothness": 5.0, "drop_rate": 0.99},
+_USERS = (
+    spelled(gamma=0.3, T=5, G=2.0, s=1.0, tau=2.0, d=10, B=4, r=0.5),
+    spelled(gamma=0.02, T=3000, G=1.0, s=2.0, tau=0.5, d=550_000, B=1024),
+    spelled(gamma=0.9, T=20_000, G=1.0, tau=0.01, d=10**6, B=512, r=0.9),
+    spelled(gamma=1e-3, T=10**6, G=5.0, r=0.99),
 )
 
 
@@ -424,22 +349,9 @@ def _slack(steps: float, gamma: float, rate: float, spread: float, curvature: fl
     moments = convergence.fresh_mask_moments(
         [curvature, 1.0], start=np.ones(2), steps=steps, learning_rate=gamma, drop_rate=rate, variance=spread
     )
-    bound = convergence.least_gradient_bound(
-        objective_gap=(curvature + 1) / 2,
-        learning_rate=gamma,
-        steps=steps,
-        smoothness=1.0,
-        sum_noise_std=math.sqrt(spread),
-        dim=2,
-        batch_size=1,
-        drop_rate=rate,
-        sampling="fixed",
-    )
-    return scale * bound / float((moments[:-1] @ [curvature**2, 1.0]).min()) - 1
-
-
-def _halved(**point: float) -> float:
-    return _slack(**point, scale=0.5)
+    run = noisy_run((curvature + 1) / 2, gamma, 1.0, rate, steps, 2 * spread, dim=2)
+    least = float((moments[:-1] @ [curvature**2, 1.0]).min())
+    return scale * convergence.least_gradient_bound(**run) / least - 1
 
 
 least_gradient.inequality(
@@ -450,7 +362,7 @@ least_gradient.inequality(
         "spread": Range(0, 4),
         "curvature": Range(0, 1),
     },
-    wrong=_halved,
+    wrong=partial(_slack, scale=0.5),
     name="bound above the least square on quadratics",
 )(_slack)
 
@@ -459,12 +371,6 @@ least_gradient.inequality(
 def _(run_length: float) -> Sides:
     """small steps, against the worst case of the mean"""
     gamma = 1e-6
-    run: dict[str, Any] = {
-        "objective_gap": 1.0,
-        "learning_rate": gamma,
-        "steps": round(run_length / (gamma * (2 - gamma))),
-        "smoothness": 1.0,
-        "sampling": "fixed",
-    }
+    run = noisy_run(1.0, gamma, 1.0, 0.0, round(run_length / (gamma * (2 - gamma))))
     gain = convergence.least_gradient_bound(**run) / convergence.noisy_sgd_bound(**run).value
     return run_length / (-math.expm1(-run_length) * (1 + run_length)), gain, 1.0

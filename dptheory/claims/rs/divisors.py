@@ -1,9 +1,11 @@
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import scipy
@@ -12,16 +14,16 @@ from dptheory import convergence, privacy
 from dptheory._arrays import Array
 from dptheory.claims._draws import size_law
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.rs._runs import spelled
 
 # What division by the batch size tells, by brute force: quadrature, grids, fractions.
 
 
-def _spread(size: int) -> float:
-    return 1.0 / size
+_Told = tuple[int, float]
 
 
 def kl_by_quadrature(size: int, other: int, kept: int) -> float:
-    first, second = scipy.stats.norm(0, _spread(size)), scipy.stats.norm(0, _spread(other))
+    first, second = scipy.stats.norm(0, 1 / size), scipy.stats.norm(0, 1 / other)
     value, _ = scipy.integrate.quad(
         lambda y: first.pdf(y) * (first.logpdf(y) - second.logpdf(y)), -12 / size, 12 / size, epsabs=0, epsrel=1e-11
     )
@@ -32,7 +34,7 @@ def renyi_by_quadrature(order: float, size: int, other: int, kept: int) -> float
     curvature = order * size**2 - (order - 1) * other**2
     if curvature <= 0:
         return math.inf
-    first, second = scipy.stats.norm(0, _spread(size)), scipy.stats.norm(0, _spread(other))
+    first, second = scipy.stats.norm(0, 1 / size), scipy.stats.norm(0, 1 / other)
     reach = 12 / math.sqrt(curvature)
     moment, _ = scipy.integrate.quad(
         lambda y: math.exp(order * first.logpdf(y) - (order - 1) * second.logpdf(y)),
@@ -86,22 +88,29 @@ def largest_move(size: int, clip: Fraction) -> Fraction:
     return max(abs((total + g) / (size + 1) - total / size) for total in sums for g in values)
 
 
-_GRID = np.linspace(-12.0, 12.0, 1201)
+_GRID = np.linspace(-14.0, 14.0, 1401)
+_Drawn = TypeVar("_Drawn")
 
 
-def two_examples_delta(epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
-    """delta of batch size and noisy sum for two common examples and a third, one entry, C = 1; worst direction."""
-    laws: list[dict[int, Array]] = []
-    for n in (3, 2):
-        law = {b: np.zeros(_GRID.size) for b in range(4)}
-        for drawn in itertools.product((0, 1), repeat=n):
-            b = sum(drawn)
-            total = sum(d * g for d, g in zip(drawn, gradients, strict=False))
-            law[b] += rate**b * (1 - rate) ** (n - b) * np.exp(-((_GRID - total / sigma) ** 2) / 2)
+def sampled_delta(
+    epsilon: float, rate: float, sigma: float, records: Sequence[_Drawn], released: Callable[[Sequence[_Drawn]], _Told]
+) -> float:
+    """delta of a Poisson-sampled step with and without the last record, one entry, C = 1; worst direction.
+
+    ``released`` gives what is told of the records drawn without noise, and their sum, which is told with noise.
+    """
+    laws = []
+    for some in (records, records[:-1]):
+        law: defaultdict[int, Array] = defaultdict(lambda: np.zeros(_GRID.size))
+        for drawn in itertools.product((False, True), repeat=len(some)):
+            chosen = list(itertools.compress(some, drawn))
+            chance = rate ** len(chosen) * (1 - rate) ** (len(some) - len(chosen))
+            told, total = released(chosen)
+            law[told] += chance * np.exp(-((_GRID - total / sigma) ** 2) / 2)
         laws.append(law)
-    weight = math.exp(epsilon)
     both = [
-        sum(float(np.maximum(p[b] - weight * q[b], 0.0).sum()) for b in range(4)) for p, q in (laws, reversed(laws))
+        sum(float(np.maximum(p[told] - math.exp(epsilon) * q[told], 0.0).sum()) for told in list(p))
+        for p, q in (laws, laws[::-1])
     ]
     return max(both) * float(_GRID[1] - _GRID[0]) / math.sqrt(2 * math.pi)
 
@@ -240,7 +249,7 @@ def _(n: int, q: Fraction, growth: Fraction) -> Sides:
 
 def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
     allowed = privacy.published_size_delta(epsilon=epsilon, train_size=2, sampling_rate=rate, shift=factor / sigma)
-    return allowed - two_examples_delta(epsilon, rate, sigma, gradients)
+    return allowed - sampled_delta(epsilon, rate, sigma, gradients, lambda drawn: (len(drawn), sum(drawn)))
 
 
 @alg1_divisor.inequality(
@@ -282,21 +291,15 @@ Record = tuple[Fraction, Fraction]
 """Weight, and gradient of the record's own loss, in one dimension."""
 
 
-def clipped_sum(batch: Sequence[Record], clip: Fraction) -> Fraction:
-    """Sum of clip(n w_i g_i / sum w): what the engine releases before noise."""
-    total = sum((weight for weight, _ in batch), Fraction(0))
-    return sum((max(-clip, min(clip, len(batch) * w * g / total)) for w, g in batch), Fraction(0))
+def clipped_sum(batch: Sequence[Record], clip: Fraction, factor: int | None = None) -> Fraction:
+    """Sum of clip(n w_i g_i / sum w), what the engine releases before noise; or with a constant in place of n."""
+    share = Fraction(factor or len(batch)) / sum((weight for weight, _ in batch), Fraction(0))
+    return sum((max(-clip, min(clip, share * w * g)) for w, g in batch), Fraction(0))
 
 
 def own_sum(batch: Sequence[Record], clip: Fraction) -> Fraction:
     """Sum of clip(w_i g_i): weights by hand, divided by a constant."""
     return sum((max(-clip, min(clip, w * g)) for w, g in batch), Fraction(0))
-
-
-def constant_sum(batch: Sequence[Record], clip: Fraction, factor: int) -> Fraction:
-    """Sum of clip(B w_i g_i / sum w) with a constant B."""
-    total = sum((weight for weight, _ in batch), Fraction(0))
-    return sum((max(-clip, min(clip, factor * w * g / total)) for w, g in batch), Fraction(0))
 
 
 def move_of_losses(
@@ -331,35 +334,10 @@ def gaussian_step_delta(first: float, second: float, std: float, epsilon: float)
     return float(np.trapezoid(np.maximum(gap, 0.0), y))
 
 
-def move(batch: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> float:
-    """Distance of the clipped sums of two batches, C = 1, one dimension."""
-    return abs(_sum(batch) - _sum(other))
-
-
 def _sum(batch: Sequence[tuple[float, float]]) -> float:
+    """The clipped sum, C = 1."""
     total = sum(weight for weight, _ in batch)
     return sum(max(-1.0, min(1.0, len(batch) * w * g / total)) for w, g in batch)
-
-
-_LOSSES_GRID = np.linspace(-14.0, 14.0, 1401)
-
-
-def sampled_delta(epsilon: float, rate: float, sigma: float, batch: Sequence[tuple[float, float]]) -> float:
-    """delta of a Poisson-sampled step with and without the last record, C = 1, one dimension; worst direction."""
-    laws = []
-    for records in (batch, batch[:-1]):
-        law = np.zeros(_LOSSES_GRID.size)
-        for drawn in itertools.product((False, True), repeat=len(records)):
-            chosen = [record for record, one in zip(records, drawn, strict=True) if one]
-            chance = rate ** len(chosen) * (1 - rate) ** (len(records) - len(chosen))
-            law += chance * np.exp(-((_LOSSES_GRID - _sum(chosen) / sigma) ** 2) / 2)
-        laws.append(law)
-    gaps = [p - math.exp(epsilon) * q for p, q in (laws, laws[::-1])]
-    return (
-        max(float(np.maximum(gap, 0.0).sum()) for gap in gaps)
-        * float(_LOSSES_GRID[1] - _LOSSES_GRID[0])
-        / math.sqrt(2 * math.pi)
-    )
 
 
 _OWN = {"add-remove": 1, "replace-one": 2}
@@ -408,7 +386,7 @@ def _(size: int, ratio: int, adjacency: str) -> Sides:
 def _slack(bound: float, size: int, ratio: float, replaced: int, point: dict[str, float]) -> float:
     rows = [(ratio ** point[f"w{j}"], point["longer"] * point[f"g{j}"]) for j in range(4)]
     shared, old, new = rows[: size - 1], rows[2:3], rows[3:]
-    return bound - move((*shared, *(old if replaced else ())), (*shared, *new))
+    return bound - abs(_sum((*shared, *(old if replaced else ()))) - _sum((*shared, *new)))
 
 
 def _bound(size: int, ratio: float, replaced: int) -> float:
@@ -462,7 +440,8 @@ def _losses_covered(
     worth: float, epsilon: float, rate: float, sigma: float, ratio: float, point: dict[str, float]
 ) -> float:
     batch = [(ratio ** point[f"w{j}"], point[f"g{j}"]) for j in range(3)]
-    return printed_delta(epsilon, rate, sigma / worth) - sampled_delta(epsilon, rate, sigma, batch)
+    found = sampled_delta(epsilon, rate, sigma, batch, lambda drawn: (0, _sum(drawn)))
+    return printed_delta(epsilon, rate, sigma / worth) - found
 
 
 @loss_divisor.inequality(
@@ -500,7 +479,7 @@ def _(size: int, ratio: Fraction, adjacency: str) -> Sides:
 def _(size: int, ratio: Fraction) -> Sides:
     """a constant in front of the weighted mean, one record that joins, over the same grid, in fractions"""
     # so many as to bring the gradients of the grid to the clip where the others stand alone
-    summed = partial(constant_sum, factor=max(size - 1, 1))
+    summed = partial(clipped_sum, factor=max(size - 1, 1))
     return (
         1 + (size - 1) * ratio / (size - 1 + ratio),
         lambda: move_of_losses(size, ratio, Fraction(1), "add-remove", summed),
@@ -622,18 +601,8 @@ class Outlier:
 
     def least_constant(self, after: float) -> float:
         """The M for which the bound of rs.clipped_steps at T = 2 is the mean of the two squares."""
-        unit = [
-            convergence.dpsgd_bound(
-                objective_gap=self.g**2 / 2,
-                learning_rate=self.gamma,
-                steps=2,
-                smoothness=1.0,
-                clip_norm=1.0,
-                batch_size=self.batch_size,
-                second_moment=moment,
-            ).value
-            for moment in (0.0, 0.5)
-        ]
+        run = spelled(gap=self.g**2 / 2, gamma=self.gamma, T=2, G=1.0, C=1.0, B=self.batch_size)
+        unit = [convergence.dpsgd_bound(**run, second_moment=moment).value for moment in (0.0, 0.5)]
         # a moment known in the mean may all come at the first step, the only one that counts here: 1/2 is 1 there
         return ((self.g**2 + after) / 2 - unit[0]) / (unit[1] - unit[0])
 

@@ -2,6 +2,7 @@ import dataclasses
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from dptheory import convergence
 from dptheory.claims._row import Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case
 from dptheory.claims.rs._noisy_runs import NoisyRun
+from dptheory.claims.rs._runs import spelled
 
 held_masks = new_row(
     id="rs.held_masks",
@@ -19,9 +21,7 @@ held_masks = new_row(
 
 
 def _bound(gamma: float, G: float, r: float, epochs: int, n: int, gap: float = 1.0) -> float:
-    return convergence.held_mask_bound(
-        objective_gap=gap, learning_rate=gamma, epochs=epochs, steps_per_epoch=n, smoothness=G, drop_rate=r
-    ).value
+    return convergence.held_mask_bound(**spelled(gap=gap, gamma=gamma, epochs=epochs, n=n, G=G, r=r)).value
 
 
 def _fresh(gamma: float, G: float, r: float, epochs: int, n: int, gap: float = 1.0) -> float:
@@ -84,18 +84,8 @@ def _(epochs: int, n: int, first: float, start: float, end: float, dim: int, siz
     """changing masks, deviations and noise, epoch by epoch at the sizes of the papers"""
     rates, drops = _schedule(epochs, first, start, end)
     deviation, sigma = 10.0, 1.5
-    found = convergence.held_mask_bound(
-        objective_gap=2.3,
-        learning_rate=rates,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=1.0,
-        deviation_norm=deviation,
-        sum_noise_std=sigma,
-        dim=dim,
-        batch_size=size,
-        drop_rate=drops,
-    )
+    run = spelled(gap=2.3, gamma=rates, epochs=epochs, n=n, G=1.0, r=drops)
+    found = convergence.held_mask_bound(**run, **spelled(s=deviation, tau=sigma, d=dim, B=size))
 
     def walked() -> float:
         left = 2.3 if part in ("value", "optimization") else 0.0
@@ -118,14 +108,8 @@ def _(epochs: int, n: int, first: float, start: float, end: float) -> Sides:
     rates, drops = _schedule(epochs, first, start, end)
 
     def bound(steps: int) -> float:
-        return convergence.held_mask_bound(
-            objective_gap=0.5,
-            learning_rate=rates,
-            epochs=epochs,
-            steps_per_epoch=steps,
-            smoothness=1.0,
-            drop_rate=drops,
-        ).value
+        run = spelled(gap=0.5, gamma=rates, epochs=epochs, n=steps, G=1.0, r=drops)
+        return convergence.held_mask_bound(**run).value
 
     def walked() -> float:
         square, total, weights = 1.0, 0.0, 0.0
@@ -146,31 +130,11 @@ def _slack(
 ) -> float:
     """Relative slack against the exact moments on a quadratic with curvatures (curvature, 1)."""
     epochs, n = round(epochs), round(n)
-    moments = convergence.epoch_mask_moments(
-        [curvature, 1.0],
-        start=np.ones(2),
-        epochs=epochs,
-        steps_per_epoch=n,
-        learning_rate=gamma,
-        drop_rate=rate,
-        variance=spread,
-    )
-    bound = convergence.held_mask_bound(
-        objective_gap=(curvature + 1) / 2,
-        learning_rate=gamma,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=1.0,
-        sum_noise_std=math.sqrt(spread),
-        dim=2,
-        batch_size=1,
-        drop_rate=rate,
-    ).value
+    run = spelled(gamma=gamma, epochs=epochs, n=n, r=rate)
+    moments = convergence.epoch_mask_moments([curvature, 1.0], start=np.ones(2), **run, variance=spread)
+    noise = spelled(gap=(curvature + 1) / 2, G=1.0, tau=math.sqrt(spread), d=2, B=1)
+    bound = convergence.held_mask_bound(**run, **noise).value
     return scale * bound / float((moments[:-1:n] @ [curvature**2, 1.0]).mean()) - 1
-
-
-def _halved(**point: float) -> float:
-    return _slack(**point, scale=0.5)
 
 
 held_masks.inequality(
@@ -182,7 +146,7 @@ held_masks.inequality(
         "spread": Range(0, 4),
         "curvature": Range(0, 1),
     },
-    wrong=_halved,
+    wrong=partial(_slack, scale=0.5),
     name="bound above the exact moments on quadratics with noise",
 )(_slack)
 
@@ -196,17 +160,8 @@ cooled_masks = new_row(
 
 
 def _cooled_bound(rates: tuple[float, ...], G: float, drops: tuple[float, ...], energy: float = 0.0) -> float:
-    return convergence.plain_mean_bound(
-        objective_gap=1.0,
-        learning_rate=rates,
-        epochs=len(rates),
-        steps_per_epoch=1,
-        smoothness=G,
-        sum_noise_std=math.sqrt(energy),
-        dim=1,
-        batch_size=1,
-        drop_rate=drops,
-    ).value
+    run = spelled(gap=1.0, gamma=rates, epochs=len(rates), n=1, G=G, r=drops)
+    return convergence.plain_mean_bound(**run, **spelled(tau=math.sqrt(energy), d=1, B=1)).value
 
 
 def _as_if_relaxed(rates: tuple[float, ...], G: float, drops: tuple[float, ...], energy: float = 0.0) -> float:
@@ -235,23 +190,14 @@ def _(rates: tuple[float, ...], drops: tuple[float, ...], n: int, part: str) -> 
     """the most that the two inequalities allow, over all corners of what they allow"""
     gap, deviation, sigma, dim, size, G = 1.3, 0.7, 0.4, 5, 2, 1.0
     alone = {
-        "optimization": {},
-        "clipping": {"deviation_norm": deviation},
-        "noise": {"sum_noise_std": sigma, "dim": dim},
-    }
+        "optimization": spelled(gap=gap),
+        "clipping": spelled(gap=0.0, s=deviation),
+        "noise": spelled(gap=0.0, tau=sigma, d=dim),
+    }[part]
 
     def stated(steps: int) -> float:
-        found = convergence.plain_mean_bound(
-            objective_gap=gap if part == "optimization" else 0.0,
-            learning_rate=rates,
-            epochs=len(rates),
-            steps_per_epoch=steps,
-            smoothness=G,
-            batch_size=size,
-            drop_rate=drops,
-            **alone[part],  # type: ignore[arg-type]
-        )
-        return float(getattr(found, part))
+        run = spelled(gamma=rates, epochs=len(rates), n=steps, G=G, B=size, r=drops)
+        return float(getattr(convergence.plain_mean_bound(**run, **alone), part))
 
     def corners() -> float:
         best = 0.0
@@ -287,18 +233,8 @@ def _(epochs: int, n: int, first: float, last: float, part: str) -> Sides:
     """at the sizes of the papers: the largest sum of a run that begins at some later epoch"""
     gap, gamma, deviation, sigma, dim, size, G = 2.3, 0.05, 10.0, 1.5, 1_000_000, 1024, 1.5
     drops = np.linspace(first, last, epochs)
-    found = convergence.plain_mean_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=G,
-        deviation_norm=deviation,
-        sum_noise_std=sigma,
-        dim=dim,
-        batch_size=size,
-        drop_rate=drops,
-    )
+    run = spelled(gap=gap, gamma=gamma, epochs=epochs, n=n, G=G, r=drops)
+    found = convergence.plain_mean_bound(**run, **spelled(s=deviation, tau=sigma, d=dim, B=size))
 
     def walked() -> float:
         keeps = [1 - drop for drop in drops.tolist()]
@@ -340,18 +276,9 @@ def _(base: NoisyRun, rates: tuple[Fraction, ...], kept: tuple[int, ...]) -> Sid
     ]
 
     def stated(shares: tuple[int, ...]) -> float:
-        return convergence.plain_mean_bound(
-            objective_gap=base.gap,
-            learning_rate=[float(rate) for rate in rates],
-            epochs=len(rates),
-            steps_per_epoch=1,
-            smoothness=float(base.smoothness),
-            deviation_norm=float(base.deviation) * base.dim**0.5,
-            sum_noise_std=float(base.sum_noise_std),
-            dim=base.dim,
-            batch_size=base.batch_size,
-            drop_rate=[1 - share / base.dim for share in shares],
-        ).value
+        run = spelled(gamma=[float(rate) for rate in rates], epochs=len(rates), n=1)
+        drops = [1 - share / base.dim for share in shares]
+        return convergence.plain_mean_bound(**_noisy_runs.deviating(base), **run, drop_rate=drops).value
 
     return (
         stated(kept),
@@ -402,23 +329,18 @@ def _double_well(gamma: float, first: int, second: int, x: float) -> float:
     return math.fsum(squares) / len(squares) / gap
 
 
+def _masked_late(gamma: float, first: int, second: int, x: float) -> float:
+    """The bound for ``first`` steps without a mask and ``second`` masked ones."""
+    drops = np.array([0.0] * first + [1 - x] * second)
+    return convergence.plain_mean_bound(
+        **spelled(gap=1.0, gamma=gamma, epochs=first + second, n=1, G=1.0, r=drops)
+    ).value
+
+
 def _half(first: float, second: float, gamma: float, x: float, share: float = 0.5) -> float:
     """The function over the share of item 3's bound, less 1."""
     first, second = round(first), round(second)
-    drops = np.array([0.0] * first + [1 - x] * second)
-    stated = convergence.plain_mean_bound(
-        objective_gap=1.0,
-        learning_rate=gamma,
-        epochs=first + second,
-        steps_per_epoch=1,
-        smoothness=1.0,
-        drop_rate=drops,
-    )
-    return _double_well(gamma, first, second, x) / (share * stated.value) - 1
-
-
-def _all_of_it(**point: float) -> float:
-    return _half(**point, share=0.9)
+    return _double_well(gamma, first, second, x) / (share * _masked_late(gamma, first, second, x)) - 1
 
 
 cooled_masks.inequality(
@@ -428,7 +350,7 @@ cooled_masks.inequality(
         "gamma": Range(0.1, 0.99),
         "x": Range(0.05, 0.85),
     },
-    wrong=_all_of_it,
+    wrong=partial(_half, share=0.9),
     name="a hilltop before the well: more than half of the bound of cooling",
 )(_half)
 
@@ -436,17 +358,5 @@ cooled_masks.inequality(
 @cooled_masks.equal(*((g, t, x) for g in (0.1, 0.5, 1.0) for t in (1, 50) for x in (0.1, 0.5)), tolerance=1e-10)
 def _(gamma: float, first: int, x: float) -> Sides:
     """the steps without mask count for nothing"""
-
-    def total(early: int) -> float:
-        drops = np.array([0.0] * early + [1 - x] * 600)
-        return (early + 600) * convergence.plain_mean_bound(
-            objective_gap=1.0,
-            learning_rate=gamma,
-            epochs=early + 600,
-            steps_per_epoch=1,
-            smoothness=1.0,
-            drop_rate=drops,
-        ).value
-
-    rho = x * gamma * (2 - gamma)
-    return total(first), 2 * -math.expm1(600 * math.log1p(-rho)) / rho, 2 * (first + 600)
+    rho, total = x * gamma * (2 - gamma), (first + 600) * _masked_late(gamma, first, 600, x)
+    return total, 2 * -math.expm1(600 * math.log1p(-rho)) / rho, 2 * (first + 600)

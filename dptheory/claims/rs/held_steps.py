@@ -2,6 +2,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _worst_case
+from dptheory.claims.rs._runs import spelled
 
 # --- Masked SGD with momentum on quadratics: every mask and sign of the noise in turn, entry by entry, and long runs in closed form.
 
@@ -98,18 +100,8 @@ def bound(
     gamma: float, G: float, mu: float, rate: float, epochs: int, n: int, gap: float = 1.0, energy: float = 0.0
 ) -> float:
     """By the calculator; ``energy`` is the second moment of the noise before the mask."""
-    return convergence.momentum_mask_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=G,
-        sum_noise_std=math.sqrt(energy),
-        dim=1,
-        batch_size=1,
-        drop_rate=rate,
-    )
+    run = spelled(gap=gap, gamma=gamma, mu=mu, epochs=epochs, n=n, G=G, r=rate)
+    return convergence.momentum_mask_bound(**run, **spelled(tau=math.sqrt(energy), d=1, B=1))
 
 
 def quadratic_mean(gamma: float, G: float, mu: float, rate: float, epochs: int, n: int) -> float:
@@ -141,10 +133,6 @@ def slack(
     exact = curvature**2 * sum(squares) / len(squares)
     stated = bound(gamma, 1.0, mu, rate, epochs, n, weight * curvature / 2, spread)
     return scale * stated / exact - 1
-
-
-def halved_slack(**point: float) -> float:
-    return slack(**point, scale=0.5)
 
 
 # A function of two entries whose gradient is large in the middle of every epoch and next to nothing at its start.
@@ -259,13 +247,9 @@ def _slack_of_the_wave(gamma: float, n: float, epochs: float, scale: float = 1.0
     return scale * bound(gamma, 1.0, 0.0, 0.5, epochs, n, wave.gap) / exact - 1
 
 
-def _fifth_of_the_wave(**point: float) -> float:
-    return _slack_of_the_wave(**point, scale=0.2)
-
-
 held_steps.inequality(
     {"gamma": Range(0.001, 1, log=True), "n": Range(2, 1000, log=True), "epochs": Range(1, 10**4, log=True)},
-    wrong=_fifth_of_the_wave,
+    wrong=partial(_slack_of_the_wave, scale=0.2),
     name="bound above the wave",
 )(_slack_of_the_wave)
 
@@ -280,7 +264,7 @@ held_steps.inequality(
         "curvature": Range(0.01, 1),
         "weight": Range(0.01, 1),
     },
-    wrong=halved_slack,
+    wrong=partial(slack, scale=0.5),
     name="bound above the exact moments on quadratics with noise and momentum, held masks",
 )(slack)
 
@@ -307,19 +291,8 @@ def _(epochs: int, n: int, gamma: float, mu: float, sigma: float, dim: int, size
     G, gap, deviation = 1.5, 2.3, 3.0
     gamma /= G
     rates = np.linspace(0.0, 0.9, epochs)
-    found = convergence.momentum_mask_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=epochs,
-        steps_per_epoch=n,
-        smoothness=G,
-        deviation_norm=deviation,
-        sum_noise_std=sigma,
-        dim=dim,
-        batch_size=size,
-        drop_rate=rates,
-    )
+    run = spelled(gap=gap, gamma=gamma, mu=mu, epochs=epochs, n=n, G=G, r=rates)
+    found = convergence.momentum_mask_bound(**run, **spelled(s=deviation, tau=sigma, d=dim, B=size))
 
     def stated() -> float:
         def kick(share: float) -> float:
@@ -345,9 +318,7 @@ def _(epochs: int, n: int, gamma: float, mu: float, sigma: float, dim: int, size
     problem=_worst_case.momentum_run,
     looseness=0.8,
     wrong=lambda gamma, G, mu, rate, epochs, n: (
-        convergence.held_mask_bound(
-            objective_gap=1.0, learning_rate=gamma, epochs=epochs * n, steps_per_epoch=n, smoothness=G, drop_rate=rate
-        ).value
+        convergence.held_mask_bound(**spelled(gap=1.0, gamma=gamma, epochs=epochs * n, n=n, G=G, r=rate)).value
     ),
 )
 def _(gamma: float, G: float, mu: float, rate: float, epochs: int, n: int) -> float:
@@ -365,13 +336,9 @@ def _within_two(tau: float, n: float, x: float, noise: float, most: float = 2.0)
     return most * fresh / held - 1
 
 
-def _within_less(**point: float) -> float:
-    return _within_two(**point, most=1.3)
-
-
 held_steps.inequality(
     {"tau": Range(0.001, 1 / 9, log=True), "n": Range(1, 10**4, log=True), "x": Range(0.05, 1), "noise": Range(0, 4)},
-    wrong=_within_less,
+    wrong=partial(_within_two, most=1.3),
     name="without momentum at most twice the bound of fresh masks for tau up to 1/9",
 )(_within_two)
 
@@ -433,19 +400,8 @@ def _(x: float, mu: float, y: float) -> Sides:
 def _(gap: float, gamma: float, mu: float, steps: int, G: float, sigma: float) -> Sides:
     """the root at the sizes of the papers, by bisection"""
     dim, size, rate, deviation = 1_000_000, 1024, 0.9, 10.0
-    found = convergence.momentum_mask_bound(
-        objective_gap=gap,
-        learning_rate=gamma,
-        momentum=mu,
-        epochs=steps,
-        steps_per_epoch=1,
-        smoothness=G,
-        deviation_norm=deviation,
-        sum_noise_std=sigma,
-        dim=dim,
-        batch_size=size,
-        drop_rate=rate,
-    )
+    run = spelled(gap=gap, gamma=gamma, mu=mu, epochs=steps, n=1, G=G, r=rate)
+    found = convergence.momentum_mask_bound(**run, **spelled(s=deviation, tau=sigma, d=dim, B=size))
 
     def solved() -> float:
         x = 1 - rate
@@ -501,7 +457,7 @@ momentum_masks.inequality(
         "curvature": Range(0.01, 1),
         "weight": Range(0.01, 1),
     },
-    wrong=halved_slack,
+    wrong=partial(slack, scale=0.5),
     name="bound above the exact moments on quadratics with noise, fresh masks",
 )(slack)
 
@@ -516,10 +472,6 @@ def _within_two_with_momentum(x: float, mu: float, share: float, gap: float, mos
     return min(most * quadratic / simple, simple / root) - 1
 
 
-def _within_less_with_momentum(**point: float) -> float:
-    return _within_two_with_momentum(**point, most=1.9)
-
-
 momentum_masks.inequality(
     {
         "x": Range(0.01, 1),
@@ -527,6 +479,6 @@ momentum_masks.inequality(
         "share": Range(1e-4, 0.4, log=True),
         "gap": Range(1e-6, 1e6, log=True),
     },
-    wrong=_within_less_with_momentum,
+    wrong=partial(_within_two_with_momentum, most=1.9),
     name="for y up to 2/5 the simple bound lies between the root and twice the quadratic",
 )(_within_two_with_momentum)

@@ -1,6 +1,7 @@
+import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -26,7 +27,10 @@ kappa_row = new_row(
 @kappa_row.equal(lambda: [(rows, small) for rows in (4, 7, 10) for small in range(1, rows + 1)])
 def _(rows: int, small: int) -> Sides:
     """the condition, as a comparison of whole numbers"""
-    return _kappa.condition_met(rows, small), 4 * small**2 >= rows**2, not 4 * small**2 >= rows**2
+    # entries of one size, one of four kept, ``small`` of the deviations below the threshold
+    deviation = np.array([[0.0] * 4] * small + [[9.0] * 4] * (rows - small))
+    found = sparsification.kappa([2.0] * 4, clip_norm=4.0, drop_rate=0.75, deviation=deviation)
+    return found.condition, 4 * small**2 >= rows**2, not 4 * small**2 >= rows**2
 
 
 @kappa_row.equal(
@@ -63,37 +67,17 @@ def _(field: str, keep: int) -> Sides:
 )
 def _(what: str, dim: int, keep: int) -> Sides:
     """without deviation the value is the ratio, its error the ratio's, and no mask is drawn"""
+    found = functools.partial(_kappa.without_deviation, dim, keep)
+    ratio = {"value": "norm_ratio", "error": "norm_ratio_error"}
     return (
-        getattr(_kappa.without_deviation(dim, keep), what),
-        lambda: {
-            "value": _kappa.without_deviation(dim, keep).norm_ratio,
-            "error": _kappa.without_deviation(dim, keep).norm_ratio_error,
-            "standard_error": 0.0,
-        }[what],
-        lambda: 1 + _kappa.without_deviation(dim, keep).norm_ratio,
+        getattr(found(), what),
+        lambda: getattr(found(), ratio[what]) if what in ratio else 0.0,
+        lambda: 1 + found().norm_ratio,
     )
 
 
 def _gradient(dim: int) -> Array:
     return np.asarray(np.exp(-0.4 * np.arange(dim)) + 0.02)
-
-
-def _enumerated(below: Callable[[Sequence[int]], float], dim: int, keep: int, clip: float) -> float:
-    """kappa by enumeration; ``below`` gives P for the kept entries."""
-    w, c = _gradient(dim), clip / 4
-
-    def part(kept: Sequence[int]) -> float:
-        square = sum(float(w[j]) ** 2 for j in kept)
-        return below(kept) * min(square, c * math.sqrt(square))
-
-    found = [part(kept) for kept in itertools.combinations(range(dim), keep)]
-    return sum(found) / len(found) / part(range(dim))
-
-
-def _gaussian_enumerated(dim: int, keep: int, clip: float, spread: float) -> float:
-    return _enumerated(
-        lambda kept: float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))), dim, keep, clip
-    )
 
 
 @kappa_row.equal(
@@ -104,7 +88,7 @@ def _(dim: int, keep: int, clip: float, spread: float) -> Sides:
     """Gaussian deviation, all masks"""
     return (
         sparsification.kappa(_gradient(dim), clip_norm=clip, drop_rate=1 - keep / dim, deviation=spread).value,
-        lambda: _gaussian_enumerated(dim, keep, clip, spread),
+        lambda: _kappa.enumerated(_gradient(dim), keep, clip, _kappa.gaussian(clip, spread)),
         printed_kappa(1 - keep / dim),
     )
 
@@ -113,21 +97,12 @@ def _rows(dim: int) -> Array:
     return np.asarray(np.random.default_rng(5).standard_normal((40, dim)) * 0.45)
 
 
-def _empirical_enumerated(dim: int, keep: int, clip: float) -> float:
-    rows = _rows(dim)
-
-    def below(kept: Sequence[int]) -> float:
-        return sum(math.hypot(*(float(row[j]) for j in kept)) < 0.75 * clip for row in rows) / len(rows)
-
-    return _enumerated(below, dim, keep, clip)
-
-
 @kappa_row.equal(lambda: [(d, k, c) for d, k in ((3, 1), (6, 4), (9, 3)) for c in (2.0, 9.0)], tolerance=1e-12)
 def _(dim: int, keep: int, clip: float) -> Sides:
     """examples' gradients, all masks"""
     return (
         sparsification.kappa(_gradient(dim), clip_norm=clip, drop_rate=1 - keep / dim, deviation=_rows(dim)).value,
-        lambda: _empirical_enumerated(dim, keep, clip),
+        lambda: _kappa.enumerated(_gradient(dim), keep, clip, _kappa.empirical(clip, _rows(dim))),
         printed_kappa(1 - keep / dim),
     )
 
@@ -193,11 +168,8 @@ def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
 @kappa_row.equal(lambda: [(name, *case) for case in _kappa.LARGE for name in _kappa.LARGE_FIELDS], tolerance=1e-3)
 def _(name: str, dim: int, keep: int, scale: float, z: float) -> Sides:
     """every field, heavy tails and Gaussian deviation, d = 1e4 to 1e6"""
-    return (
-        _kappa.large_field(name, dim, keep, scale, z),
-        lambda: _kappa.large_field_by_hand(name, dim, keep, scale, z),
-        lambda: 1.005 * _kappa.large_field(name, dim, keep, scale, z),
-    )
+    found = _kappa.large_field(name, dim, keep, scale, z)
+    return found, lambda: _kappa.large_field_by_hand(name, dim, keep, scale, z), 1.005 * found
 
 
 @kappa_row.mean(
@@ -225,44 +197,36 @@ def _(keep: int, z: float, n: int) -> Sides:
 
 
 @kappa_row.equal(
-    lambda: [(name, k, z) for name in _kappa.ROWS_FIELDS for k, z in ((8, 0.75), (6, 0.25))], tolerance=2e-3
+    lambda: itertools.chain.from_iterable(
+        ((name, 8, 0.75), (name, 6, 0.25)) for name in ("norm_ratio", "probability", "lower", "upper")
+    ),
+    tolerance=2e-3,
 )
 def _(name: str, keep: int, z: float) -> Sides:
     """rows: the other fields"""
-    return (
-        _kappa.rows_field(name, keep, z),
-        lambda: _kappa.rows_field_exact(name, keep, z),
-        lambda: 1.005 * _kappa.rows_field(name, keep, z),
-    )
+    found = getattr(_kappa.rows_found(keep, z, 500), name)
+    return found, lambda: _kappa.rows_field_exact(name, keep, z), 1.005 * found
 
 
-def _small_slack(dim: float, keep_share: float, scale: float) -> float:
-    """Wrong statement: the same for the share x in place of sqrt x."""
-    size = round(dim)
-    keep = min(max(round(keep_share * size), 1), size)
-    w = np.ones(size)
-    found = sparsification.kappa(
-        w, clip_norm=4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), drop_rate=1 - keep / size
-    )
-    return 1e-9 - abs(found.norm_ratio / (keep / size) - 1)
-
-
-@kappa_row.inequality(
-    {"dim": Range(2, 1000, log=True), "keep_share": Range(0, 0.95), "scale": Range(1, 1e6, log=True)},
-    wrong=_small_slack,
-)
-def _large_flat_slack(dim: float, keep_share: float, scale: float) -> float:
+def _large_flat_slack(
+    dim: float, keep_share: float, scale: float, stated: Callable[[float], float] = math.sqrt
+) -> float:
     """equal entries, large: R = sqrt x
 
     Entries of equal size: R = sqrt x once |w| is at least 2 c / sqrt x.
     """
     size = round(dim)
     keep = min(max(round(keep_share * size), 1), size)
-    w = np.ones(size)
-    found = sparsification.kappa(
-        w, clip_norm=4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size), drop_rate=1 - keep / size
-    )
-    return 1e-9 - abs(found.norm_ratio / math.sqrt(keep / size) - 1)
+    clip = 4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size)
+    found = sparsification.kappa(np.ones(size), clip_norm=clip, drop_rate=1 - keep / size)
+    return 1e-9 - abs(found.norm_ratio / stated(keep / size) - 1)
+
+
+kappa_row.inequality(
+    {"dim": Range(2, 1000, log=True), "keep_share": Range(0, 0.95), "scale": Range(1, 1e6, log=True)},
+    # wrong: x in place of sqrt x
+    wrong=lambda dim, keep_share, scale: _large_flat_slack(dim, keep_share, scale, lambda x: x),
+)(_large_flat_slack)
 
 
 kappa_error = new_row(
@@ -276,19 +240,9 @@ kappa_error = new_row(
 @kappa_error.equal(lambda: _kappa.UNEVEN)
 def _(dim: int, keep: int, present: int, share: float, scale: float) -> Sides:
     """one to five large entries: the error bars hold and are at most a thousandth"""
-    return (
-        _kappa.bar_holds(
-            _kappa.uneven_found(dim, keep, present, share, scale),
-            _kappa.uneven_ratio(dim, keep, present, share, scale),
-            1.1e-3,
-        ),
-        True,
-        lambda: _kappa.bar_holds(
-            replace(_kappa.uneven_found(dim, keep, present, share, scale), error=0.0),
-            _kappa.uneven_ratio(dim, keep, present, share, scale),
-            1.1e-3,
-        ),
-    )
+    found = _kappa.uneven_found(dim, keep, present, share, scale)
+    exact = _kappa.uneven_ratio(dim, keep, present, share, scale)
+    return _kappa.bar_holds(found, exact, 1.1e-3), True, _kappa.bar_holds(replace(found, error=0.0), exact, 1.1e-3)
 
 
 @kappa_error.equal((8, 0.75), (6, 0.25))
@@ -300,11 +254,8 @@ def _(keep: int, z: float) -> Sides:
 @kappa_error.equal(("standard_error", 8, 0.75), ("standard_error", 6, 0.25), ("error", 8, 0.75), tolerance=6e-3)
 def _(what: str, keep: int, z: float) -> Sides:
     """rows: mean standard error and error of 300 draws, by the spread over all masks and Bernstein's inequality"""
-    return (
-        _kappa.rows_bar(what, keep, z),
-        lambda: _kappa.rows_bar_exact(what, keep, z),
-        lambda: 1.01 * _kappa.rows_bar(what, keep, z),
-    )
+    found = _kappa.rows_bar(what, keep, z)
+    return found, lambda: _kappa.rows_bar_exact(what, keep, z), 1.01 * found
 
 
 @kappa_error.equal((8, 0.75), tolerance=0.12)

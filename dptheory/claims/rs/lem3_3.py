@@ -76,35 +76,32 @@ def _found(second: float, third: float, fourth: float, keep: int, scale: float, 
     )
 
 
-def _square_root_slack(**point: float) -> float:
+def _above_the_root(found: sparsification.Kappa) -> float:
     """Wrong statement: kappa is at least sqrt(1 - r)."""
-    found = _found(**point)  # type: ignore[arg-type]
     return found.value / math.sqrt(found.lower) - 1
 
 
-_BOX = {
-    "second": Range(0, 1),
-    "third": Range(0, 1),
-    "fourth": Range(0, 1),
-    "keep": Range(1, 4, integer=True),
-    "scale": Range(0.01, 100, log=True),
-    "margin": Range(0, 1),
-}
-
-
-@lem3_3.inequality(_BOX, wrong=_square_root_slack)
+@lem3_3.inequality(
+    {
+        "second": Range(0, 1),
+        "third": Range(0, 1),
+        "fourth": Range(0, 1),
+        "keep": Range(1, 4, integer=True),
+        "scale": Range(0.01, 100, log=True),
+        "margin": Range(0, 1),
+    },
+    wrong=lambda **point: _above_the_root(_found(**point)),
+)
 def _closed_range_slack(**point: float) -> float:
     """closed range where P >= sqrt(1 - r)"""
     found = _found(**point)  # type: ignore[arg-type]
     return min(found.value / found.lower, found.upper / found.value, 1 / found.value) - 1
 
 
-def _at_most_one_slack(probability: float, scale: float, keep: int) -> float:
-    """Wrong statement: kappa <= 1 without the condition."""
-    found = sparsification.kappa(
+def _six_equal(probability: float, scale: float, keep: int) -> sparsification.Kappa:
+    return sparsification.kappa(
         np.full(6, 0.25 * scale), clip_norm=1.0, drop_rate=1 - keep / 6, deviation=spread_of(probability, 6)
     )
-    return 1 / found.value - 1
 
 
 @lem3_3.inequality(
@@ -113,16 +110,15 @@ def _at_most_one_slack(probability: float, scale: float, keep: int) -> float:
         "scale": Range(0.01, 100, log=True),
         "keep": Range(1, 6, integer=True),
     },
-    wrong=_at_most_one_slack,
+    # wrong: kappa <= 1 without the condition
+    wrong=lambda **point: 1 / _six_equal(**point).value - 1,
 )
 def _without_condition_slack(probability: float, scale: float, keep: int) -> float:
     """range for every P
 
     The upper end with P arbitrary: min(x max(1, s), sqrt x) / P.
     """
-    found = sparsification.kappa(
-        np.full(6, 0.25 * scale), clip_norm=1.0, drop_rate=1 - keep / 6, deviation=spread_of(probability, 6)
-    )
+    found = _six_equal(probability, scale, keep)
     return min(found.value / found.lower, found.upper / found.value) - 1
 
 
@@ -188,15 +184,6 @@ def _(weight: Fraction, proxy: Fraction, spread: Fraction) -> Sides:
     return -abs(weight) * min(abs(weight), Fraction(1, 4)) / 2, lambda: _bias(weight, proxy, spread), Fraction(0)
 
 
-def _twice_markov_slack(share: float, size: float, keep_share: float) -> float:
-    """Wrong statement: twice that second moment is enough."""
-    return _markov_slack(2 * share, size, keep_share)
-
-
-@eq63.inequality(
-    {"share": Range(0, 1), "size": Range(0.75, 10, log=True), "keep_share": Range(0.01, 0.99)},
-    wrong=_twice_markov_slack,
-)
 def _markov_slack(share: float, size: float, keep_share: float) -> float:
     """second moment that is enough
 
@@ -207,6 +194,13 @@ def _markov_slack(share: float, size: float, keep_share: float) -> float:
     probability = min(1.0, share * limit / size**2)
     below = 1.0 if size < 0.75 else 1.0 - probability
     return below / root - 1
+
+
+eq63.inequality(
+    {"share": Range(0, 1), "size": Range(0.75, 10, log=True), "keep_share": Range(0.01, 0.99)},
+    # wrong: twice that second moment is enough
+    wrong=lambda share, size, keep_share: _markov_slack(2 * share, size, keep_share),
+)(_markov_slack)
 
 
 def printed_optimal_rate(delta_c: float, delta_sigma: float) -> float:
@@ -251,11 +245,8 @@ def _(what: str, dim: int, kind: str, z: float) -> Sides:
 @appG.equal(lambda: _kappa.SETTINGS, tolerance=1e-12)
 def _(dim: int, kind: str, z: float) -> Sides:
     """bound and every field of kappa are those of the rate"""
-    return (
-        _kappa.all_fields(_kappa.best(dim, kind, z).bound, _kappa.best(dim, kind, z).kappa),
-        lambda: _kappa.asked_alone(dim, kind, z),
-        lambda: 1.0 + _kappa.best(dim, kind, z).bound,
-    )
+    best = _kappa.best(dim, kind, z)
+    return _kappa.all_fields(best.bound, best.kappa), lambda: _kappa.asked_alone(dim, kind, z), 1.0 + best.bound
 
 
 def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: float) -> float:
@@ -338,18 +329,11 @@ _UNEVEN = np.array([3.0, -2.0, 1.0, 1.0, 0.5, 0.25, -0.1])
 
 def _best_bound(clip: float, delta_c: float, noise_term: float, spread: float) -> float:
     """Smallest U over all rates of seven uneven entries, by enumeration of all masks."""
-    dim, c = _UNEVEN.size, clip / 4
-
-    def part(kept: tuple[int, ...]) -> float:
-        square = sum(float(_UNEVEN[j]) ** 2 for j in kept)
-        below = float(scipy.stats.chi2.cdf((0.75 * clip / spread) ** 2, len(kept))) if spread else 1.0
-        return below * min(square, c * math.sqrt(square))
-
-    def bound(keep: int) -> float:
-        found = [part(kept) for kept in itertools.combinations(range(dim), keep)]
-        return (delta_c + keep / dim * noise_term) * part(tuple(range(dim))) * len(found) / sum(found)
-
-    return min(bound(keep) for keep in range(1, dim + 1))
+    below = _kappa.gaussian(clip, spread)
+    return min(
+        (delta_c + keep / _UNEVEN.size * noise_term) / _kappa.enumerated(_UNEVEN, keep, clip, below)
+        for keep in range(1, _UNEVEN.size + 1)
+    )
 
 
 def _bound_at_printed(clip: float, delta_c: float, noise_term: float, spread: float) -> float:
@@ -377,21 +361,15 @@ def _(c: float, dc: float, n: float, s: float) -> Sides:
 @appG.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "rate", "kappa")], tolerance=5e-3)
 def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
     """one large entry, d = 2,000 and 1e6: bound, rate and kappa of the best of every rate"""
-    return (
-        _kappa.best_found(dim, share, clip, delta_c, noise_term, name),
-        lambda: _kappa.best_by_trying(dim, share, clip, delta_c, noise_term, name),
-        lambda: 1.006 * _kappa.best_found(dim, share, clip, delta_c, noise_term, name),
-    )
+    found = _kappa.best_found(dim, share, clip, delta_c, noise_term, name)
+    return found, lambda: _kappa.best_by_trying(dim, share, clip, delta_c, noise_term, name), 1.006 * found
 
 
 @appG.equal(lambda: [(*case, name) for case in _kappa.BEST for name in ("bound", "kappa")], tolerance=1e-9)
 def _(dim: int, share: float, clip: float, delta_c: float, noise_term: float, name: str) -> Sides:
     """bound and kappa of the answer over those of the hypergeometric law at its rate"""
-    return (
-        _kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
-        1.0,
-        lambda: 1.001 * _kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name),
-    )
+    ratio = _kappa.over_law_at_rate(dim, share, clip, delta_c, noise_term, name)
+    return ratio, 1.0, 1.001 * ratio
 
 
 def _masking_pays(spread: float) -> bool:
@@ -448,21 +426,10 @@ _GRADIENT, _CLIP = (2.0, 2.0, 2.0, 2.0), 4.0
 _ROWS = (_GRADIENT, tuple(-one for one in _GRADIENT), (0.0,) * 4, (0.0,) * 4)
 
 
-def _enumerated_kappa(keep: int) -> float:
-    """By enumeration of masks and deviations, as Lemma 3.3 defines it."""
-
-    def part(kept: tuple[int, ...]) -> float:
-        norm = math.sqrt(sum(_GRADIENT[j] ** 2 for j in kept))
-        below = sum(sum(row[j] ** 2 for j in kept) < (3 * _CLIP / 4) ** 2 for row in _ROWS) / len(_ROWS)
-        return below * min(norm, _CLIP / 4) * norm
-
-    masks = list(itertools.combinations(range(4), keep))
-    return sum(map(part, masks)) / len(masks) / part((0, 1, 2, 3))
-
-
 @appG_kappa.equal((2,), (1,), (3,), tolerance=1e-14, kind=Kind.COUNTEREXAMPLE)
 def _(keep: int) -> Sides:
     """kappa of equal entries, deviations of half: by enumeration, not monotone in the rate"""
     rows = [list(row) for row in _ROWS]
     found = sparsification.kappa(list(_GRADIENT), clip_norm=_CLIP, drop_rate=1 - keep / 4, deviation=rows)
-    return found.value, lambda: _enumerated_kappa(keep), printed_kappa(1 - keep / 4)
+    exact = _kappa.enumerated(_GRADIENT, keep, _CLIP, _kappa.empirical(_CLIP, _ROWS))
+    return found.value, exact, printed_kappa(1 - keep / 4)

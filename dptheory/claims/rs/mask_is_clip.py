@@ -1,5 +1,6 @@
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 
@@ -54,10 +55,6 @@ def _inside(dim: float, keep: float, tilt: float, push: float, clip: float, narr
     return (narrow * half - off) / max(half, 1e-3)
 
 
-def _outside(**point: float) -> float:
-    return _inside(**point, narrow=0.2)
-
-
 _SMALL = {
     "dim": Range(2, 7, integer=True),
     "keep": Range(1, 6, integer=True),
@@ -70,7 +67,7 @@ _SMALL = {
 
 mask_is_clip.inequality(
     _SMALL,
-    wrong=_outside,
+    wrong=partial(_inside, narrow=0.2),
     tolerance=1e-9,
     name="kappa* lies within its bounds, every mask in turn",
 )(_inside)
@@ -89,13 +86,9 @@ def _near(dim: float, keep: float, tilt: float, push: float, clip: float, share:
     return (share * math.sqrt(x * variance) - math.hypot(*(mean - x * limit)) / math.hypot(*limit)) / math.sqrt(x)
 
 
-def _nearer(**point: float) -> float:
-    return _near(**point, share=0.3)
-
-
 mask_is_clip.inequality(
     _SMALL,
-    wrong=_nearer,
+    wrong=partial(_near, share=0.3),
     tolerance=1e-9,
     name="the masked step is the step of the larger clip but for the root of the variance, every mask in turn",
 )(_near)
@@ -357,10 +350,6 @@ def _alone(d: float, keep: float, tilt: float, clip: float, share: float = 1.0) 
     return (share * kept / dim * size - found) / size
 
 
-def _less(**point: float) -> float:
-    return _alone(**point, share=0.9)
-
-
 no_noise.inequality(
     {
         "d": Range(2, 6, integer=True),
@@ -368,7 +357,7 @@ no_noise.inequality(
         "tilt": Range(0, 2),
         "clip": Range(0.1, 3, log=True),
     },
-    wrong=_less,
+    wrong=partial(_alone, share=0.9),
     tolerance=1e-9,
     name="without deviations a mask leaves at most the share of entries that it keeps",
 )(_alone)
@@ -408,7 +397,7 @@ no_noise.inequality(
         "noise": Range(0, 3),
         "angle": Range(0, math.pi),
     },
-    wrong=lambda **point: _whole_run(**point, share=1.0),
+    wrong=partial(_whole_run, share=1.0),
     tolerance=1e-9,
     name="without clipping no run of fresh masks on a quadratic ends below the one with x times each update",
 )(_whole_run)
@@ -476,7 +465,7 @@ def _posterior(records: float, keep: float, prior: float, scale: float = 1.0) ->
 
 no_noise.inequality(
     {"records": Range(1, 200, integer=True), "keep": Range(1, 10, integer=True), "prior": Range(0.01, 100, log=True)},
-    wrong=lambda **point: _posterior(**point, scale=1.1),
+    wrong=partial(_posterior, scale=1.1),
     tolerance=1e-9,
     name="behind masks the best guess of a random minimum is no nearer than item 6 says",
 )(_posterior)
@@ -527,7 +516,7 @@ no_noise.inequality(
         "share": Range(0, 1),
         "largest": Range(0.01, 100, log=True),
     },
-    wrong=lambda **point: _held(**point, scale=1.05),
+    wrong=partial(_held, scale=1.05),
     tolerance=1e-9,
     name="masks held so long that the shares seen have no limit lose no less than fresh ones",
 )(_held)

@@ -1,6 +1,7 @@
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import scipy
@@ -8,6 +9,7 @@ import scipy
 from dptheory import convergence, gradients, sparsification
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims.rs._runs import spelled
 
 # --- Moments of a clipped Gaussian gradient as sums over a Poisson number: the noncentral chi-square law as a mixture of central ones
 #
@@ -63,15 +65,15 @@ def entries(dim: float, keep_share: float) -> tuple[int, int]:
     return whole, min(whole - 1, round(whole**keep_share))
 
 
-def spread_kappa(second: float, third: float, keep: float, signal: float, clip_share: float) -> tuple[float, float]:
-    """Exact kappa of four entries, all masks; and that of equal entries of the same norm."""
+def spread_kappa(second: float, third: float, keep: float, signal: float, clip_share: float) -> float:
+    """Exact kappa of four entries, all masks, over that of equal entries of the same norm."""
     w = np.array([1.0, second, third, second * third])
     w *= math.sqrt(4 * signal) / np.linalg.norm(w)
     size, k = math.sqrt(4 * signal), round(keep)
     clip = clip_share * math.sqrt(size**2 + 4)
     lengths = [math.hypot(*one) for one in itertools.combinations(w, k)]
     masked = np.mean([one**2 * clip_slope(one, k, 1.0, clip) for one in lengths])
-    return float(masked) / (size**2 * clip_slope(size, 4, 1.0, clip)), isotropic_kappa(size, 4, k, 1.0, clip)
+    return float(masked) / (size**2 * clip_slope(size, 4, 1.0, clip)) / isotropic_kappa(size, 4, k, 1.0, clip)
 
 
 def step_worth(size: float, entries: int, clip: float, batch: float, noise: float, share: float) -> float:
@@ -88,10 +90,8 @@ def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> float:
     return float(((g @ w) * clip / lengths).mean())
 
 
-def any_symmetric(
-    second: float, third: float, spread: float, turn: float, clip: float, keep: float
-) -> tuple[float, float]:
-    """Exact kappa of four entries and four deviations with their negatives; item 1's bound with H."""
+def any_symmetric(second: float, third: float, spread: float, turn: float, clip: float, keep: float) -> float:
+    """Item 1's bound with H over the exact kappa of four entries and four deviations with their negatives."""
     w = np.array([1.0, second, third, second * third])
     rows = (
         np.random.default_rng(round(100 * turn)).standard_normal((4, 4))
@@ -102,7 +102,7 @@ def any_symmetric(
     masks = np.array([np.isin(np.arange(4), one) for one in itertools.combinations(range(4), k)], dtype=np.float64)
     plain = _descents(w, deviations, clip * size, np.ones((1, 4)))
     x = k / 4
-    return _descents(w, deviations, clip * size, masks) / plain, min(x, math.sqrt(x) * clip) / (plain / size**2)
+    return min(x, math.sqrt(x) * clip) / (plain / size**2) / (_descents(w, deviations, clip * size, masks) / plain)
 
 
 def one_entry_gain(dim: int, keep: int, factor: float) -> bool:
@@ -125,25 +125,17 @@ def one_entry_gain(dim: int, keep: int, factor: float) -> bool:
     return masked / step(dim) > sparsification.least_kappa_tuned(drop_rate=1 - x, noise_to_curvature=1e9)
 
 
-def run(log_steps: float, log_theta: float, noise_ratio: float, dim: int = 10_000) -> dict[str, float | int | str]:
+def run(log_steps: float, log_theta: float, noise_ratio: float, dim: int = 10_000) -> dict[str, Any]:
     """A run with theta T = 10^log_theta without a mask: A = 1/2, D / A = ``noise_ratio``, G = 1."""
     steps = round(10**log_steps)
-    return {
-        "objective_gap": (1 + noise_ratio) / 8 * steps / 10**log_theta,
-        "steps": steps,
-        "smoothness": 1.0,
-        "clip_norm": 1.0,
-        "noise_multiplier": 4 * math.sqrt(noise_ratio / dim),
-        "dim": dim,
-        "batch_size": 4,
-        "sampling": "fixed",
-    }
+    gap, sigma = (1 + noise_ratio) / 8 * steps / 10**log_theta, 4 * math.sqrt(noise_ratio / dim)
+    return spelled(gap=gap, T=steps, G=1.0, C=1.0, sigma=sigma, d=dim, B=4, sampling="fixed")
 
 
-def _least(run: dict[str, float | int | str], rate: float) -> float:
+def _least(run: dict[str, Any], rate: float) -> float:
     """J_x, at the tuned learning rate."""
-    gamma = convergence.tuned_learning_rate(**run, drop_rate=rate)  # type: ignore[arg-type]
-    bound = convergence.dpsgd_bound(**run, drop_rate=rate, learning_rate=gamma)  # type: ignore[arg-type]
+    gamma = convergence.tuned_learning_rate(**run, drop_rate=rate)
+    bound = convergence.dpsgd_bound(**run, drop_rate=rate, learning_rate=gamma)
     return bound.value / (2 * float(run["objective_gap"]))
 
 
@@ -157,29 +149,19 @@ def threshold(log_steps: float, log_theta: float, noise_ratio: float, x: float) 
 
 def fixed_threshold(
     log_steps: float, noise_ratio: float, x: float, rate_share: float, gap_excess: float
-) -> tuple[float, float, float]:
-    """x B_x / B_1 at a fixed rate, B the bound for kappa = x; x + r c; and that of Theorem 3.5's bound. G = C = 1, A = 1/2."""
+) -> tuple[float, float]:
+    """x B_x / B_1 at a fixed rate, B the bound for kappa = x, over x + r c and over that of Theorem 3.5's bound. G = C = 1, A = 1/2."""
     gamma = rate_share / 2
     gap = gap_excess * gamma * (0.5 / x + 0.5 * noise_ratio) / 2
 
     def bound(drop_rate: float, bias: float | None = None) -> convergence.DescentBound:
-        return convergence.dpsgd_bound(
-            objective_gap=gap,
-            learning_rate=gamma,
-            steps=round(10**log_steps),
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_multiplier=math.sqrt(noise_ratio),
-            dim=1,
-            batch_size=1,
-            drop_rate=drop_rate,
-            bias=bias,
-            sampling="fixed",
-        )
+        run = spelled(gap=gap, gamma=gamma, T=round(10**log_steps), G=1.0, C=1.0, r=drop_rate, bias=bias)
+        return convergence.dpsgd_bound(**run, **spelled(sigma=math.sqrt(noise_ratio), d=1, B=1), sampling="fixed")
 
     plain = bound(0.0)
+    exact = x * bound(1 - x).value / plain.value
     printed = x * bound(1 - x, 0.0).value / bound(0.0, 0.0).value
-    return x * bound(1 - x).value / plain.value, x + (1 - x) * plain.clipping / plain.value, printed
+    return exact / (x + (1 - x) * plain.clipping / plain.value), exact / printed
 
 
 row = new_row(
@@ -264,23 +246,16 @@ def _six_slack(**point: float) -> float:
     return 1 - _used(**point)
 
 
-def _up_to_seven_tenths(signal: float, **point: float) -> float:
-    """Wrong statement: the same up to |w|^2 = 0.7 E|xi|^2."""
-    return _short_slack(signal=1.4 * signal, **point)
-
-
-@row.inequality(
-    {**_BOX, "signal": Range(0.01, 0.5, log=True)},
-    wrong=_up_to_seven_tenths,
-)
 def _short_slack(**point: float) -> float:
     """kappa <= sqrt x where |w|^2 is at most half of E|xi|^2"""
     return -_used(**point)
 
 
-def _other_way_round(**point: float) -> float:
-    exact, flat = spread_kappa(**point)
-    return exact / flat - 1
+row.inequality(
+    {**_BOX, "signal": Range(0.01, 0.5, log=True)},
+    # wrong: up to |w|^2 = 0.7 E|xi|^2
+    wrong=lambda signal, **point: _short_slack(signal=1.4 * signal, **point),
+)(_short_slack)
 
 
 @row.inequality(
@@ -291,12 +266,11 @@ def _other_way_round(**point: float) -> float:
         "signal": Range(0.01, 30, log=True),
         "clip_share": Range(1e-3, 2, log=True),
     },
-    wrong=_other_way_round,
+    wrong=lambda **point: spread_kappa(**point) - 1,  # the other way round
 )
 def _spread_slack(**point: float) -> float:
     """no gradient of the same norm has a larger kappa than equal entries, all masks of four"""
-    exact, flat = spread_kappa(**point)
-    return 1 - exact / flat
+    return 1 - spread_kappa(**point)
 
 
 def _gain_at_tuned(noise_share: float, **point: float) -> float:
@@ -380,11 +354,6 @@ def _(noise: float, dim: int, keep: int, batch: int) -> Sides:
     return found.masked.descent_ratio / found.full.descent_ratio, masked / full, 1.01 * masked / full
 
 
-def _symmetric_wrong(**point: float) -> float:
-    exact, bound = any_symmetric(**point)
-    return 0.95 * bound / exact - 1
-
-
 @row.inequality(
     {
         "second": Range(0, 3),
@@ -394,12 +363,11 @@ def _symmetric_wrong(**point: float) -> float:
         "clip": Range(0.02, 5, log=True),
         "keep": Range(1, 4),
     },
-    wrong=_symmetric_wrong,
+    wrong=lambda **point: 0.95 * any_symmetric(**point) - 1,
 )
 def _symmetric_slack(**point: float) -> float:
     """any symmetric deviation: kappa <= min(x, sqrt x C / |w|) / H, all masks of four entries"""
-    exact, bound = any_symmetric(**point)
-    return bound / exact - 1
+    return any_symmetric(**point) - 1
 
 
 @row.equal(
@@ -414,12 +382,6 @@ def _(dim: int, keep: int, factor: float, pays: bool) -> Sides:
     return pays, lambda: one_entry_gain(dim, keep, factor), not pays
 
 
-def _without_j(**point: float) -> float:
-    """Wrong statement: it asks for as much as the bound of Theorem 3.5."""
-    _, exact, top = threshold(**point)
-    return exact / top - 1
-
-
 _RUNS = {
     "log_steps": Range(0.4, 6),
     "log_theta": Range(0, 8),
@@ -428,7 +390,8 @@ _RUNS = {
 }
 
 
-@row.inequality(_RUNS, wrong=_without_j)
+# wrong: for as much as the bound of Theorem 3.5
+@row.inequality(_RUNS, wrong=lambda **point: 1 / (_looser_slack(**point) + 1) - 1)
 def _sharper_slack(**point: float) -> float:
     """the sharper bound asks for no less kappa than stated"""
     low, exact, _ = threshold(**point)
@@ -441,17 +404,13 @@ def _halfway(**point: float) -> float:
     return math.sqrt(low * top) / exact - 1
 
 
-@row.inequality(_RUNS, wrong=_halfway)
 def _looser_slack(**point: float) -> float:
     """nor for more than the bound of Theorem 3.5"""
     _, exact, top = threshold(**point)
     return top / exact - 1
 
 
-def _printed_threshold(**point: float) -> float:
-    """Wrong statement: it asks for as much as the bound of Theorem 3.5."""
-    exact, _, printed = fixed_threshold(**point)
-    return exact / printed - 1
+row.inequality(_RUNS, wrong=_halfway)(_looser_slack)
 
 
 @row.inequality(
@@ -462,12 +421,11 @@ def _printed_threshold(**point: float) -> float:
         "rate_share": Range(1e-4, 1, log=True),
         "gap_excess": Range(1, 1e4, log=True),
     },
-    wrong=_printed_threshold,
+    wrong=lambda **point: fixed_threshold(**point)[1] - 1,
 )
 def _fixed_sharper_slack(**point: float) -> float:
     """at a fixed rate the sharper bound asks for at least x + r c"""
-    exact, least, _ = fixed_threshold(**point)
-    return exact / least - 1
+    return fixed_threshold(**point)[0] - 1
 
 
 @row.equal(
@@ -485,7 +443,7 @@ def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_ra
     def least() -> float:
         def bound(log_rate: float) -> float:
             gamma = math.exp(log_rate)
-            return convergence.dpsgd_bound(**setting, drop_rate=rate, learning_rate=gamma).value  # type: ignore[arg-type]
+            return convergence.dpsgd_bound(**setting, drop_rate=rate, learning_rate=gamma).value
 
         grid = np.linspace(-25.0, 5.0, 121)
         best = float(grid[np.argmin([bound(float(one)) for one in grid])])
@@ -494,5 +452,5 @@ def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_ra
         )
         return math.exp(float(found.x))
 
-    found = convergence.tuned_learning_rate(**setting, drop_rate=rate)  # type: ignore[arg-type]
+    found = convergence.tuned_learning_rate(**setting, drop_rate=rate)
     return found, least, 1.01 * found

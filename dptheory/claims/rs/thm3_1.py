@@ -1,14 +1,15 @@
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import scipy
 
 from dptheory import privacy
+from dptheory.claims._draws import all_masks
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rf import ranked
 from dptheory.privacy import gaussian_delta
@@ -31,13 +32,6 @@ thm3_1 = new_row(
 _UNIVERSES: tuple[Rows, ...] = (((3, 4), (-6, 8)), ((0, 2), (5, 12), (-8, 15)), ((1, 2, 2), (2, -3, 6), (4, 4, -7)))
 
 
-def _mask_cases() -> Iterator[tuple[Rows, Fraction, tuple[int, ...]]]:
-    for rows in _UNIVERSES:
-        for mask in itertools.product((0, 1), repeat=len(rows[0])):
-            for clip in (Fraction(1), Fraction(5), Fraction(9), Fraction(40)):
-                yield rows, clip, mask
-
-
 def _largest_square(rows: Rows, clip: Fraction, mask: tuple[int, ...]) -> Fraction:
     """The largest squared norm of a masked, clipped gradient."""
     return max(min(Fraction(sum(m * x * x for m, x in zip(mask, row, strict=True))), clip * clip) for row in rows)
@@ -47,7 +41,15 @@ def _squared(rows: Rows, clip: Fraction, mask: tuple[int, ...] | None) -> float:
     return privacy.masked_sensitivity(gradients=rows, clip_norm=float(clip), mask=mask) ** 2
 
 
-@thm3_1.equal(_mask_cases, tolerance=1e-13)
+@thm3_1.equal(
+    *(
+        (rows, clip, mask)
+        for rows in _UNIVERSES
+        for mask in itertools.product((0, 1), repeat=len(rows[0]))
+        for clip in (Fraction(1), Fraction(5), Fraction(9), Fraction(40))
+    ),
+    tolerance=1e-13,
+)
 def _(rows: Rows, clip: Fraction, mask: tuple[int, ...]) -> Sides:
     """squared sensitivity in whole numbers, all masks"""
     return _squared(rows, clip, mask), lambda: _largest_square(rows, clip, mask), lambda: _squared(rows, clip, None)
@@ -97,17 +99,12 @@ def _within(bound: float, first: float, second: float, third: float, keep: int) 
     return bound - privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=mask, adjacency="replace-one")
 
 
-def _replace_half_slack(**point: float) -> float:
-    """Wrong statement: it is at most C, as under add/remove."""
-    return _within(1.0, **point)  # type: ignore[arg-type]
-
-
 @thm3_1.inequality(
     {
         **{name: Range(-3.0, 3.0) for name in ("first", "second", "third")},
         "keep": Range(1, 3, integer=True),
     },
-    wrong=_replace_half_slack,
+    wrong=partial(_within, 1.0),  # C, as under add/remove
 )
 def _replace_bound_slack(**point: float) -> float:
     """replace-one: at most 2C under any mask"""
@@ -116,18 +113,21 @@ def _replace_bound_slack(**point: float) -> float:
 
 def _public_mask_delta(sigma: float, epsilon: float, second: float, third: float, keep: int) -> float:
     """delta of masked sum and mask together: the mean over the masks, of a canary (1, second, third) with C = 1."""
-    masks = [tuple(int(j in kept) for j in range(3)) for kept in itertools.combinations(range(3), keep)]
-    norms = [privacy.masked_sensitivity(gradients=[(1.0, second, third)], clip_norm=1.0, mask=mask) for mask in masks]
+    rows, masks = [(1.0, second, third)], all_masks(3, keep)
+    norms = [privacy.masked_sensitivity(gradients=rows, clip_norm=1.0, mask=mask) for mask in masks]
     return sum(gaussian_delta(norm / sigma, epsilon) for norm in norms) / len(masks)
 
 
-def _amplified_slack(sigma: float, epsilon: float, second: float, third: float, keep: int) -> float:
-    """Wrong statement: it lowers delta by the share of entries kept."""
-    allowed = keep / 3 * gaussian_delta(1 / sigma, epsilon)
+def _mask_slack(sigma: float, epsilon: float, second: float, third: float, keep: int, share: float = 1.0) -> float:
+    """delta with a published random mask
+
+    The mask, published, costs nothing on top of the account without a mask.
+    """
+    allowed = share * gaussian_delta(1 / sigma, epsilon)
     return 1.0 - _public_mask_delta(sigma, epsilon, second, third, keep) / allowed
 
 
-@thm3_1.inequality(
+thm3_1.inequality(
     {
         "sigma": Range(0.5, 4.0),
         "epsilon": Range(0.0, 2.0),
@@ -135,14 +135,9 @@ def _amplified_slack(sigma: float, epsilon: float, second: float, third: float, 
         "third": Range(0.0, 2.0),
         "keep": Range(1, 2, integer=True),
     },
-    wrong=_amplified_slack,
-)
-def _mask_slack(sigma: float, epsilon: float, second: float, third: float, keep: int) -> float:
-    """delta with a published random mask
-
-    The mask, published, costs nothing on top of the account without a mask.
-    """
-    return 1.0 - _public_mask_delta(sigma, epsilon, second, third, keep) / gaussian_delta(1 / sigma, epsilon)
+    # wrong: it lowers delta by the share of entries kept
+    wrong=lambda keep, **point: _mask_slack(keep=keep, **point, share=keep / 3),
+)(_mask_slack)
 
 
 def _long_sensitivity(adjacency: str, masked: bool) -> float:
@@ -191,7 +186,7 @@ Line = tuple[float, float]
 
 @cache
 def _laws(guesses: int, p: float) -> tuple[tuple[float, ...], float]:
-    """Bin(guesses, p), one toss after the other, and the mean of the largest masses of all that come before it."""
+    """Bin(guesses, p), one toss after the other, and the mean over n < guesses of the largest mass of Bin(n, p)."""
     law, largest = np.ones(1), 0.0
     for _ in range(guesses):
         largest += float(law.max())
@@ -202,11 +197,6 @@ def _laws(guesses: int, p: float) -> tuple[tuple[float, ...], float]:
 def tail(n: int, p: float, least: int) -> float:
     """P(Bin(n, p) >= least), summed."""
     return math.fsum(_laws(n, p)[0][max(least, 0) :]) if n else float(least <= 0)
-
-
-def mean_mass(guesses: int, p: float) -> float:
-    """The mean over n < guesses of the largest mass of Bin(n, p)."""
-    return _laws(guesses, p)[1]
 
 
 @cache
@@ -280,10 +270,12 @@ def _accuracy(epsilon: float) -> float:
 def bound(hits: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """The statement, term by term."""
     p = _accuracy(epsilon)
-    return tail(guesses, p, hits) + canaries * delta * (1 - p) * mean_mass(guesses, p)
+    return tail(guesses, p, hits) + canaries * delta * (1 - p) * _laws(guesses, p)[1]
 
 
-def found_epsilon(hits: int, guesses: int, canaries: int, delta: float, level: float) -> float:
+def found_epsilon(
+    hits: int, guesses: int, canaries: int, delta: float, level: float, run: privacy.Composition | None = None
+) -> float:
     """What the calculator makes of so many hits: every canary that is guessed has a score of its own."""
     right = np.arange(guesses) >= guesses - hits
     guessed_in = np.arange(guesses) < guesses - guesses // 2
@@ -292,18 +284,18 @@ def found_epsilon(hits: int, guesses: int, canaries: int, delta: float, level: f
     scores[:guesses] = np.where(guessed_in, 1.0, -1.0) * (1.0 + np.arange(guesses))
     coins[:guesses] = np.where(right, guessed_in, ~guessed_in)
     return privacy.auditing.one_run_epsilon(
-        scores=scores, coins=coins, delta=delta, confidence=1 - level, guesses=guesses
+        scores=scores, coins=coins, delta=delta, confidence=1 - level, guesses=guesses, composition=run
     ).epsilon_lower
 
 
 def largest_by_enumeration(hits: int, guesses: int, canaries: int, delta: float, level: float) -> float:
     """The largest epsilon whose bound is below the level."""
-    refuted = [one for one in np.linspace(0.0, 12.0, 241) if bound(hits, guesses, canaries, float(one), delta) < level]
-    low, high = (refuted[-1], refuted[-1] + 0.05) if refuted else (0.0, 0.0)
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if bound(hits, guesses, canaries, middle, delta) < level else (low, middle)
-    return float(low)
+
+    def excess(epsilon: float) -> float:
+        return bound(hits, guesses, canaries, epsilon, delta) - level
+
+    refuted = [one for one in np.linspace(0.0, 12.0, 241).tolist() if excess(one) < 0]
+    return float(scipy.optimize.brentq(excess, refuted[-1], refuted[-1] + 0.05, xtol=1e-14)) if refuted else 0.0
 
 
 @one_run.equal(
@@ -356,6 +348,8 @@ def _(canaries: int, guesses: int, hits: int, epsilon: float, delta: float) -> S
 def _(epsilon: float, guesses: int, delta: float, shown: int) -> Sides:
     """who tells some coins with the chance that delta allows is refuted as rarely as stated, by enumeration"""
     p, level = _accuracy(epsilon), 0.05
+    # the least number of hits that the binomial tail alone refutes
+    refuted = next(v for v in range(guesses + 2) if tail(guesses, p, v) < level)
     chance = min(1.0, guesses * delta / shown)  # each coin is told with chance delta
     hits = bisect.bisect_left(  # the first that is refuted
         range(guesses + 1), True, key=lambda v: found_epsilon(v, guesses, guesses, delta, level) > epsilon
@@ -363,13 +357,8 @@ def _(epsilon: float, guesses: int, delta: float, shown: int) -> Sides:
     return (
         revealing_chance(guesses, hits, p, shown, chance) <= level,
         True,
-        lambda: revealing_chance(guesses, _first(guesses, p, level), p, shown, chance) <= level,
+        lambda: revealing_chance(guesses, refuted, p, shown, chance) <= level,
     )
-
-
-def _first(guesses: int, p: float, level: float) -> int:
-    """The least number of hits that the binomial tail alone refutes."""
-    return next(v for v in range(guesses + 2) if tail(guesses, p, v) < level)
 
 
 one_run_curve = new_row(
@@ -384,13 +373,11 @@ _EPSILONS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.5)
 
 def most_chance(inverse_curve: Callable[[float], float], hits: int, guesses: int, canaries: int) -> float:
     """The probability of so many hits at which all outcomes together have the probability 1."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if _least_mass(inverse_curve, hits, guesses, canaries, middle) <= 1 else (low, middle)
+    return float(
+        scipy.optimize.brentq(
+            lambda level: _least_mass(inverse_curve, hits, guesses, canaries, level) - 1, 0.0, 1.0, xtol=1e-15
         )
-    return high
+    )
 
 
 def curve_of(lines: tuple[tuple[float, float], ...]) -> Callable[[float], float]:
@@ -466,14 +453,13 @@ def _slack(more: float, hits: int, level: float, mu: float, share: float, spread
     return mass - _least_mass(inverse, hits, guesses, canaries, level)
 
 
-def _from_one_more(more: float, hits: int, level: float, mu: float, share: float, spread: float) -> float:
+def _from_one_more(hits: int, level: float, mu: float, **others: float) -> float:
     """Wrong statement: the least mass is that of one hit more."""
-    low = _slack(more, hits, level, mu, share, spread)
-    inverse = _gaussian(mu)
-    return low + _least_mass(inverse, hits, 12, 20, level) - _least_mass(inverse, min(hits + 1, 12), 12, 20, level)
+    least = [_least_mass(_gaussian(mu), count, 12, 20, level) for count in (hits, min(hits + 1, 12))]
+    return _slack(hits=hits, level=level, mu=mu, **others) + least[0] - least[1]
 
 
-@one_run_curve.inequality(
+one_run_curve.inequality(
     {
         "more": Range(0.0, 1.0),
         "hits": Range(1, 11, integer=True),
@@ -484,10 +470,8 @@ def _from_one_more(more: float, hits: int, level: float, mu: float, share: float
     },
     wrong=_from_one_more,
     tolerance=1e-12,
-)
-def _grown_slack(more: float, hits: int, level: float, mu: float, share: float, spread: float) -> float:
-    """all mass at the least number of hits, and no more than is asked for below it, is the least of all"""
-    return _slack(more, hits, level, mu, share, spread)
+    name="all mass at the least number of hits, and no more than is asked for below it, is the least of all",
+)(_slack)
 
 
 @one_run_curve.equal(*itertools.product((0.4, 1.2), ((126, 90), (126, 120), (40, 36))), tolerance=0.01, kind=Kind.EXACT)
@@ -496,21 +480,12 @@ def _(scale: float, numbers: tuple[int, int]) -> Sides:
     guesses, hits = numbers
     canaries, level, delta = 1000, 0.05, 1e-5
     run = privacy.Composition((privacy.Step(noise_multiplier=scale, sampling_rate=1.0, count=1),))
-    right = np.arange(guesses) >= guesses - hits
-    inside = np.arange(guesses) < guesses // 2
-    scores, coins = np.zeros(canaries), np.zeros(canaries)
-    scores[:guesses] = np.where(inside, 1.0, -1.0) * (1.0 + np.arange(guesses))
-    coins[:guesses] = np.where(right, inside, ~inside)
-    found = privacy.auditing.one_run_epsilon(
-        scores=scores, coins=coins, delta=delta, confidence=1 - level, guesses=guesses, composition=run
-    ).epsilon_lower
+    found = found_epsilon(hits, guesses, canaries, delta, level, run)
 
     def truth() -> float:
-        low, high = 1e-6, 30.0
-        for _ in range(60):
-            mu = (low + high) / 2
-            refuted = _least_mass(_gaussian(mu), hits, guesses, canaries, level) > 1
-            low, high = (mu, high) if refuted else (low, mu)
-        return privacy.gaussian_epsilon(low, delta)
+        def excess(mu: float) -> float:
+            return _least_mass(_gaussian(mu), hits, guesses, canaries, level) - 1
+
+        return privacy.gaussian_epsilon(float(scipy.optimize.brentq(excess, 1e-6, 30.0, xtol=1e-14)), delta)
 
     return found, truth, 1.05 * found

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -103,27 +104,22 @@ thm3_2.inequality(
         "spread": Range(0, 4),
         "curvature": Range(0, 1),
     },
-    wrong=_noisy_runs.halved_noisy_slack,
+    wrong=partial(_noisy_runs.noisy_slack, scale=0.5),
     name="bound above the recursion on quadratics",
 )(_noisy_runs.noisy_slack)
 
 
-@thm3_2.certificate(
+thm3_2.certificate(
     (0.5, 1.0, 0.5, 1),
     (1.0, 1.0, 0.5, 2),
     (0.3, 2.0, 0.5, 3),
     (1.7, 1.0, 0.0, 4),
     (0.5, 1.0, 0.0, 5),
     problem=_worst_case.masked_run,
+    # wrong: forgets the gap that is left at the end
     wrong=lambda gamma, G, r, T: 1 / ((1 - r) * gamma * T * (1 - gamma * G / 2)),
-)
-def _(gamma: float, G: float, r: float, T: int) -> float:
-    """worst case of one to five steps over smooth functions"""
-    # the wrong value forgets the gap that is left at the end
-    return convergence.noisy_sgd_bound(
-        objective_gap=1.0, learning_rate=gamma, steps=T, smoothness=G, drop_rate=r, sampling="fixed"
-    ).value
-
+    name="worst case of one to five steps over smooth functions",
+)(_noisy_runs.noisy_worst)
 
 thm3_2.certificate(
     (0.5, 1.0, 0.5, 2, 3.0),
@@ -210,19 +206,11 @@ class Schedule:
 
     def stated(self, *, constant: bool = False) -> float:
         """The bound by the calculator; ``constant`` takes the first step for all."""
-        base = self.base
-        return convergence.noisy_sgd_bound(
-            objective_gap=base.gap,
-            learning_rate=float(self.rates[0]) if constant else [float(rate) for rate in self.rates],
-            steps=len(self.rates),
-            smoothness=float(base.smoothness),
-            deviation_norm=float(base.deviation) * base.dim**0.5,
-            sum_noise_std=float(base.sum_noise_std),
-            dim=base.dim,
-            batch_size=base.batch_size,
-            drop_rate=1 - self.kept[0] / base.dim if constant else [1 - kept / base.dim for kept in self.kept],
-            **base.sampling,  # type: ignore[arg-type]
-        ).value
+        rates, drops = [float(rate) for rate in self.rates], [1 - kept / self.base.dim for kept in self.kept]
+        first = {"learning_rate": rates[0], "drop_rate": drops[0]}
+        steps = first if constant else {"learning_rate": rates, "drop_rate": drops}
+        run = _noisy_runs.deviating(self.base) | self.base.sampling
+        return convergence.noisy_sgd_bound(**run, steps=len(self.rates), **steps).value
 
     def enumerated(self) -> float:
         """The weighted mean by enumeration of everything random."""
@@ -284,17 +272,7 @@ def _(one: Schedule) -> Sides:
 
 
 def _worst(learning_rates: tuple[float, ...], G: float, rates: tuple[float, ...], energy: float) -> float:
-    return convergence.noisy_sgd_bound(
-        objective_gap=1.0,
-        learning_rate=learning_rates,
-        steps=len(rates),
-        smoothness=G,
-        sum_noise_std=math.sqrt(energy / 4),
-        dim=4,
-        batch_size=1,
-        drop_rate=rates,
-        sampling="fixed",
-    ).value
+    return _noisy_runs.noisy_worst(learning_rates, G, rates, len(rates), energy)
 
 
 changing_steps.certificate(
@@ -320,22 +298,9 @@ def _slack(
         squares.append(float(moments @ slopes**2))
         moments = moments + (1 - drop) * (moments * ((1 - gamma * slopes) ** 2 - 1) + gamma**2 * spread)
     weights = (1 - drops) * rates * (2 - rates)
-    bound = convergence.noisy_sgd_bound(
-        objective_gap=(curvature + 1) / 2,
-        learning_rate=rates,
-        steps=steps,
-        smoothness=1.0,
-        sum_noise_std=math.sqrt(spread),
-        dim=2,
-        batch_size=1,
-        drop_rate=drops,
-        sampling="fixed",
-    ).value
+    run = _noisy_runs.noisy_run((curvature + 1) / 2, rates, 1.0, drops, steps, 2 * spread, dim=2)
+    bound = convergence.noisy_sgd_bound(**run).value
     return scale * bound / (float(weights @ squares) / float(weights.sum())) - 1
-
-
-def _halved(**point: float) -> float:
-    return _slack(**point, scale=0.5)
 
 
 changing_steps.inequality(
@@ -347,7 +312,7 @@ changing_steps.inequality(
         "spread": Range(0, 4),
         "curvature": Range(0, 1),
     },
-    wrong=_halved,
+    wrong=partial(_slack, scale=0.5),
     name="bound above the recursion on quadratics, any decay",
 )(_slack)
 

@@ -1,6 +1,6 @@
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
@@ -10,18 +10,17 @@ import scipy
 from dptheory import sparsification
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims.rf.noisy_quadratic import solve
 from dptheory.sparsification import _costs
 
 # --- Errors of reconstruction attacks by hypergeometric laws and by hand, for the checks
 
 
 def rate_of(dim: int, keep: int) -> float:
-    """The sparsification rate of a mask that keeps ``keep`` of ``dim`` entries."""
     return 1 - keep / dim
 
 
 def leading_ones(dim: int, ones: int) -> Array:
-    """A vector with so many ones, zero elsewhere."""
     return np.asarray(np.arange(dim) < ones, dtype=np.float64)
 
 
@@ -52,11 +51,6 @@ def sparse_field(dim: int, ones: int, keep: int, field: str) -> float:
     return {"given": found.given_recoverable, "lost": found.lost_probability, "value": found.value}[field]
 
 
-def border(unknowns: int, row: str) -> Array:
-    """The identity and a row of ones, or its first row once more."""
-    return np.vstack([np.eye(unknowns), np.ones(unknowns) if row == "ones" else np.eye(unknowns)[0]])
-
-
 def bordered(unknowns: int, row: str, field: str) -> float | bool:
     """sigma = 2. Without row j of the identity x_j is the last measurement minus the others: |K_m^-1|^2 = 2 n - 1."""
     n = unknowns
@@ -73,7 +67,9 @@ def bordered(unknowns: int, row: str, field: str) -> float | bool:
 
 
 def bordered_field(unknowns: int, row: str, field: str) -> float | bool:
-    K, rate = border(unknowns, row), rate_of(unknowns + 1, unknowns)
+    # the identity and a row of ones, or its first row once more
+    K = np.vstack([np.eye(unknowns), np.ones(unknowns) if row == "ones" else np.eye(unknowns)[0]])
+    rate = rate_of(unknowns + 1, unknowns)
     if field == "bound":
         return float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=rate, noise_std=2.0)))
     found = sparsification.matrix_expected_error(K, drop_rate=rate, noise_std=2.0)
@@ -202,15 +198,10 @@ def _(dim: int, large: int, keep: int) -> Sides:
     )
 
 
-def _masks(rng: np.random.Generator, n: int, dim: int, keep: int) -> Array:
-    """n masks, shape (n, dim)."""
-    return (rng.random((n, dim)).argsort(axis=1) < keep).astype(np.float64)
-
-
 def _attacked(rng: np.random.Generator, n: int, k: Sequence[float], keep: int, sigma: float, tau: float) -> Array:
     """Squared errors of the attack on x ~ N(0, tau^2): mask, noise, then ridge regression (least squares at tau = inf)."""
     vector, x = np.asarray(k, dtype=np.float64), rng.standard_normal(n) * min(tau, 1.0)
-    mask = _masks(rng, n, vector.size, keep)
+    mask = (rng.random((n, vector.size)).argsort(axis=1) < keep).astype(np.float64)
     seen = mask * (np.outer(x, vector) + sigma * rng.standard_normal(mask.shape))
     estimate = (seen @ vector) / (mask @ vector**2 + (sigma / tau) ** 2)
     return np.asarray((estimate - x) ** 2)
@@ -229,41 +220,19 @@ def _() -> float:
     return sparsification.expected_error(_SPREAD, drop_rate=rate_of(20, 5), noise_std=0.7).value
 
 
-def _bound_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
-    k, rate = _searched(large, middle, small, zeros, keep_share)
-    given = sparsification.expected_error(k, drop_rate=rate, noise_std=1.0).given_recoverable
-    return given / sparsification.error_lower_bound(k, drop_rate=rate, noise_std=1.0) - 1
-
-
-def _printed_slack(large: float, middle: float, small: float, zeros: int, keep_share: float) -> float:
-    k, rate = _searched(large, middle, small, zeros, keep_share)
-    return (
-        sparsification.expected_error(k, drop_rate=rate, noise_std=1.0).given_recoverable
-        / printed_error_bound(k, rate, 1.0)
-        - 1
-    )
-
-
-def _searched(large: float, middle: float, small: float, zeros: int, keep_share: float) -> tuple[list[float], float]:
-    k = [large, middle, small] + [0.0] * zeros
-    return k, rate_of(len(k), max(1, round(keep_share * len(k))))
-
-
 @thm5_1_row.equal(
     lambda: itertools.product((1.0, 3.0, 10.0), (1.0, 3.0), (0.1, 0.5, 1.0), (0, 1, 2, 5), (0.0, 0.3, 0.6, 1.0))
 )
 def _(large: float, middle: float, small: float, zeros: int, keep_share: float) -> Sides:
     """bound with P(X > 0) <= error given m*k != 0"""
+    k = [large, middle, small] + [0.0] * zeros
+    rate = rate_of(len(k), max(1, round(keep_share * len(k))))
+    given = sparsification.expected_error(k, drop_rate=rate, noise_std=1.0).given_recoverable
     return (
-        _bound_slack(large, middle, small, zeros, keep_share) >= -1e-12,
+        given / sparsification.error_lower_bound(k, drop_rate=rate, noise_std=1.0) - 1 >= -1e-12,
         True,
-        lambda: _printed_slack(large, middle, small, zeros, keep_share) >= -1e-12,
+        lambda: given / printed_error_bound(k, rate, 1.0) - 1 >= -1e-12,
     )
-
-
-def _rises(k: Vector, keep: int) -> bool:
-    """Keeping one entry fewer raises the error given m*k != 0."""
-    return _mean_given(k, keep - 1) > _mean_given(k, keep)
 
 
 @thm5_1_row.equal(
@@ -278,7 +247,7 @@ def _rises(k: Vector, keep: int) -> bool:
 )
 def _(k: Vector, keep: int, raises: bool) -> Sides:
     """keeping fewer raises the error given m*k != 0: not with every zero pattern"""
-    return raises, lambda: _rises(k, keep), True
+    return raises, lambda: _mean_given(k, keep - 1) > _mean_given(k, keep), True
 
 
 def _bayes_by_enumeration(k: Vector, keep: int, ratio: Fraction) -> Fraction:
@@ -375,37 +344,21 @@ thm5_1_matrix = new_row(
 )
 
 
-def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]] | None:
-    """Gauss-Jordan; None where the matrix is singular."""
-    n = len(matrix)
-    rows = [[*row, *(Fraction(int(i == j)) for j in range(n))] for i, row in enumerate(matrix)]
-    for column in range(n):
-        pivot = next((i for i in range(column, n) if rows[i][column]), None)
-        if pivot is None:
-            return None
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        rows[column] = [x / rows[column][column] for x in rows[column]]
-        for i in set(range(n)) - {column}:
-            rows[i] = [x - rows[i][column] * y for x, y in zip(rows[i], rows[column], strict=True)]
-    return [row[n:] for row in rows]
-
-
-def _gram(rows: Sequence[Vector]) -> list[list[Fraction]]:
+def _trace_of_inverse(rows: Sequence[Vector]) -> Fraction | None:
+    """tr (K'K)^-1 for these rows of K; None where K'K is singular."""
     n = len(rows[0])
-    return [[Fraction(sum(row[i] * row[j] for row in rows)) for j in range(n)] for i in range(n)]
+    gram = [[Fraction(sum(row[i] * row[j] for row in rows)) for j in range(n)] for i in range(n)]
+    solved = solve([[*row, *(Fraction(int(i == j)) for j in range(n))] for i, row in enumerate(gram)])
+    return None if solved is None else sum((solved[i][i] for i in range(n)), Fraction(0))
 
 
-def kept_inverses(matrix: Matrix, keep: int) -> list[list[list[Fraction]] | None]:
-    """(K_m' K_m)^-1 of every mask; None where it is singular."""
-    return [_inverse(_gram(rows)) for rows in itertools.combinations(matrix, keep)]
-
-
-def _trace(matrix: list[list[Fraction]]) -> Fraction:
-    return sum((matrix[i][i] for i in range(len(matrix))), Fraction(0))
+def traces(matrix: Matrix, keep: int) -> list[Fraction | None]:
+    """Of every mask."""
+    return [_trace_of_inverse(rows) for rows in itertools.combinations(matrix, keep)]
 
 
 def _mean_trace(matrix: Matrix, keep: int) -> Fraction:
-    found = [_trace(inverse) for inverse in kept_inverses(matrix, keep) if inverse is not None]
+    found = [trace for trace in traces(matrix, keep) if trace is not None]
     return sum(found, Fraction(0)) / len(found)
 
 
@@ -432,17 +385,12 @@ def _(K: Matrix, keep: int) -> Sides:
     )
 
 
-def _singular_share(matrix: Matrix, keep: int) -> Fraction:
-    inverses = kept_inverses(matrix, keep)
-    return Fraction(inverses.count(None), len(inverses))
-
-
 @thm5_1_matrix.equal(lambda: _MATRIX_CASES, tolerance=1e-13)
 def _(K: Matrix, keep: int) -> Sides:
     """probability of rank deficiency, all masks"""
     return (
         sparsification.matrix_expected_error(K, drop_rate=rate_of(len(K), keep), noise_std=1.0).lost_probability,
-        lambda: _singular_share(K, keep),
+        lambda: Fraction(traces(K, keep).count(None), math.comb(len(K), keep)),
         0.0,
     )
 
@@ -539,11 +487,11 @@ def _(unknowns: int, last: str, field: str) -> Sides:
 
 def _mean_reciprocal(freedom: int) -> float:
     """E 1/X for X chi-square, by quadrature over its root: the law of a diagonal entry of (K'K)^-1 with rows - unknowns + 1 degrees."""
-    return float(
-        scipy.integrate.quad(lambda r: 2 * scipy.stats.chi2.pdf(r * r, freedom) / r, 0.0, 12.0, epsabs=0, epsrel=1e-11)[
-            0
-        ]
-    )
+
+    def part(r: float) -> float:
+        return float(2 * scipy.stats.chi2.pdf(r * r, freedom) / r)
+
+    return float(scipy.integrate.quad(part, 0.0, 12.0, epsabs=0, epsrel=1e-11)[0])
 
 
 @thm5_1_matrix.equal(
@@ -584,25 +532,18 @@ def _encoded(dim: int, keep: int, rounds: int, index: str) -> int:
     return len(values) + len(head)
 
 
-def _message_cases() -> Iterator[tuple[int, int, int, str]]:
-    yield from itertools.product((2, 17, 1000), (1, 2), (1, 50), ("seed", "kept", "dropped", "bitmap"))
-    yield from itertools.product((1000,), (100, 900), (1, 50), ("seed", "kept", "dropped", "bitmap"))
+_INDEX = ("seed", "kept", "dropped", "bitmap")
 
 
-def _total_bytes(dim: int, keep: int, rounds: int, index: _costs.Index) -> Fraction:
-    sent = sparsification.communication(dim, keep, rounds=rounds, index=index)
-    return Fraction(sent.values + sent.index)
-
-
-@communication.equal(_message_cases)
+@communication.equal(
+    *itertools.product((2, 17, 1000), (1, 2), (1, 50), _INDEX),
+    *itertools.product((1000,), (100, 900), (1, 50), _INDEX),
+)
 def _(dim: int, keep: int, rounds: int, index: _costs.Index) -> Sides:
     """length of an encoded message"""
-    # wrong: the indices are free
-    return (
-        _total_bytes(dim, keep, rounds, index),
-        lambda: Fraction(_encoded(dim, keep, rounds, index)),
-        Fraction(4 * keep * rounds),
-    )
+    sent = sparsification.communication(dim, keep, rounds=rounds, index=index)
+    free = Fraction(4 * keep * rounds)  # wrong: the indices cost nothing
+    return Fraction(sent.values + sent.index), lambda: Fraction(_encoded(dim, keep, rounds, index)), free
 
 
 @communication.equal(lambda: itertools.product((Fraction(1, 2), Fraction(1, 10)), (1, 50)), tolerance=1e-12)
@@ -633,7 +574,7 @@ def _packed(dim: int, keep: int, rounds: int, index: str, bits: int, part: str) 
     lambda: [
         (*size, index, bits, part)
         for size in ((17, 3), (999, 500), (20_000, 1_999))
-        for index in ("seed", "kept", "dropped", "bitmap")
+        for index in _INDEX
         for bits in (32, 16, 5)
         for part in ("dense", "values", "index")
     ]

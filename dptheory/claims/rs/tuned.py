@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import scipy
@@ -8,6 +9,7 @@ import scipy
 from dptheory import convergence, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa import calculated, exact_kappa_of, spread_of
+from dptheory.claims.rs._runs import spelled
 
 # --- The least bound over the learning rate, by search
 
@@ -106,11 +108,6 @@ def _same_probability(ratio: Ratio, second: float, third: float, keep: int, scal
     return ratio(1 - keep / 6, found.value, noise_ratio) - 1
 
 
-def _no_gain_fixed_slack(**point: float) -> float:
-    """Wrong statement: the same at a fixed learning rate."""
-    return _same_probability(_fixed_ratio, **point)  # type: ignore[arg-type]
-
-
 @tuned_row.inequality(
     {
         "second": Range(0, 1),
@@ -119,7 +116,7 @@ def _no_gain_fixed_slack(**point: float) -> float:
         "scale": Range(0.01, 100, log=True),
         "noise_ratio": Range(1e-3, 1e9, log=True),
     },
-    wrong=_no_gain_fixed_slack,
+    wrong=partial(_same_probability, _fixed_ratio),  # at a fixed learning rate
 )
 def _no_gain_slack(**point: float) -> float:
     """no gain where P' = P
@@ -203,20 +200,8 @@ def _sharper_ratio(steps: int, bias: float | None) -> float:
 
     def tuned(rate: float, kappa: float) -> float:
         def bound(log_step: float) -> float:
-            return convergence.dpsgd_bound(
-                objective_gap=1.0,
-                learning_rate=math.exp(log_step),
-                steps=steps,
-                smoothness=1.0,
-                clip_norm=1.0,
-                noise_multiplier=1.0,
-                dim=100,
-                batch_size=1,
-                drop_rate=rate,
-                kappa=kappa,
-                bias=bias,
-                sampling="fixed",
-            ).value
+            run = spelled(gap=1.0, gamma=math.exp(log_step), T=steps, G=1.0, C=1.0, sigma=1.0, d=100, B=1, r=rate)
+            return convergence.dpsgd_bound(**run, kappa=kappa, bias=bias, sampling="fixed").value
 
         grid = np.linspace(-12.0, 0.0, 41)
         best = grid[np.argmin([bound(one) for one in grid])]
@@ -272,20 +257,6 @@ def _needed_noise(x: float, share: float) -> float:
     return (1 + share) / math.sqrt(x)
 
 
-def _raised_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
-    """Wrong statement: the same up to 1.01 times the needed noise."""
-    return _needed_noise_slack(x, share, 1.01 * excess, kappa_share)
-
-
-@fixed_rate.inequality(
-    {
-        "x": Range(1e-4, 0.999, log=True),
-        "share": Range(1e-6, 1e6, log=True),
-        "excess": Range(0, 1),
-        "kappa_share": Range(0, 1),
-    },
-    wrong=_raised_noise_slack,
-)
 def _needed_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
     """noise that is needed where kappa <= sqrt x
 
@@ -294,6 +265,18 @@ def _needed_noise_slack(x: float, share: float, excess: float, kappa_share: floa
     noise = excess * _needed_noise(x, share)
     kappa = x + kappa_share * (math.sqrt(x) - x)
     return sparsification.least_kappa(drop_rate=1 - x, delta_c=1 + share, step_noise=noise) / kappa - 1
+
+
+fixed_rate.inequality(
+    {
+        "x": Range(1e-4, 0.999, log=True),
+        "share": Range(1e-6, 1e6, log=True),
+        "excess": Range(0, 1),
+        "kappa_share": Range(0, 1),
+    },
+    # wrong: up to 1.01 times the needed noise
+    wrong=lambda x, share, excess, kappa_share: _needed_noise_slack(x, share, 1.01 * excess, kappa_share),
+)(_needed_noise_slack)
 
 
 rem3 = new_row(
