@@ -27,17 +27,17 @@ from dptheory.privacy import (
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Step, Steps
-from dptheory.privacy.methods import _many_kinds
 from dptheory.privacy.methods._sampled_loss import Loss, Reals, StepLoss, log_cut, log_mixture, losses, real_moments
-from dptheory.privacy.methods.lattice._method import RareSteps
+from dptheory.privacy.methods.lattice._method import Lattice
+from dptheory.privacy.methods.lattice._rare_steps import RareSteps
 from dptheory.privacy.methods.references._cross_check import pld_bracket
 from dptheory.privacy.methods.saddle import _brackets, _noise
 from dptheory.privacy.methods.saddle import _line as _saddle_line
 from dptheory.privacy.methods.saddle._brackets import (
     Chernoff,
     Lines,
+    SaddleLine,
     closed_bounds,
-    delta_bounds_at,
     direction_delta,
     direction_epsilon,
     lines_near,
@@ -54,6 +54,7 @@ from dptheory.privacy.methods.saddle._line import (
     envelope,
     law,
     line_at,
+    line_of,
     moment_rule,
     output,
     saddle_at,
@@ -195,16 +196,17 @@ def test_a_search_for_the_noise_ends_where_any_will_do(
 def test_of_lines_as_wide_the_lower_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two brackets from 0 on are equally wide, relative to their ends."""
     found = {"whole": Chernoff(1.0, 5.0), "long": Chernoff(1.0, -100.0)}
-    monkeypatch.setattr(_brackets, "lines_by", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
+    monkeypatch.setattr(_brackets, "maker_of", lambda way: lambda steps, epsilon: Lines(epsilon, (found[way],)))
     low, high = lines_near(step_losses(one(1.0, 1e-3, 10), "add"), 1.0).delta_bracket(1.0)
     assert low == 0.0 and high == pytest.approx(math.exp(-101), rel=1e-9, abs=0.0)
 
 
 def test_bounds_of_delta_that_need_no_line() -> None:
-    steps = step_losses(one(1.0, 1e-3, 10**6), "remove")
+    run = one(1.0, 1e-3, 10**6)
+    steps = step_losses(run, "remove")
     assert 0.0 < without_lines(steps, 500.0) < 1e-200  # mu is about 1.3: epsilon is some 380 standard deviations off
     for epsilon in (0.5, 3.0, 6.0):
-        assert without_lines(steps, epsilon) >= delta_bounds_at(steps, epsilon)[0]
+        assert without_lines(steps, epsilon) >= SaddleLine().delta(run, "remove", epsilon).lower
     assert closed_bounds(step_losses(one(1.0, 1e-4, 100), "add"), 1000.0) == (0.0, 0.0)
 
 
@@ -265,11 +267,12 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
     """Where delta is near 1 at little noise the search began there, and fell back on halving: 43 brackets."""
     asked = []
 
-    def counted(*arguments: object) -> tuple[float, float]:
+    def counted(self: SaddleLine, *arguments: object) -> object:
         asked.append(arguments)
-        return delta_bounds_at(*arguments)  # type: ignore[arg-type]
+        return unchanged(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_noise, "delta_bounds_at", counted)
+    unchanged = SaddleLine.delta
+    monkeypatch.setattr(_noise.SaddleLine, "delta", counted)
     many = []
     for epsilon, delta, rate, count in (
         (8.0, 1e-5, 256 / 60_000, 9375),
@@ -296,9 +299,10 @@ def test_few_steps_with_rare_large_losses_take_few_lines(monkeypatch: pytest.Mon
 
     def counted(*arguments: object) -> Line:
         made.append(arguments)
-        return line_at(*arguments)  # type: ignore[arg-type]
+        return line_of(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_brackets, "line_at", counted)
+    monkeypatch.setattr(_brackets, "line_of", counted)
+    monkeypatch.setattr(_saddle_line, "line_of", counted)
     many = []
     for (noise, rate, count, delta), direction in (
         ((0.28415, 2.3388e-05, 2, 2.7602e-06), "replace"),
@@ -618,20 +622,20 @@ def reference(noise: float, rate: float, direction: Direction, s: complex) -> co
 
 @pytest.mark.parametrize("direction", ["remove", "add", "replace"])
 def test_real_moments(direction: Direction) -> None:
-    found = real_moments(step(0.8, 0.1, direction), 1.7)
+    found = real_moments((step(0.8, 0.1, direction),), 1.7)
     assert found.value == pytest.approx(math.log(reference(0.8, 0.1, direction, 1.7).real), rel=1e-10)
-    gap = [real_moments(step(0.8, 0.1, direction), 1.7 + h).value for h in (-1e-4, 0.0, 1e-4)]
+    gap = [real_moments((step(0.8, 0.1, direction),), 1.7 + h).value for h in (-1e-4, 0.0, 1e-4)]
     assert found.slope == pytest.approx((gap[2] - gap[0]) / 2e-4, rel=1e-6)
     assert found.curvature == pytest.approx((gap[2] - 2 * gap[1] + gap[0]) / 1e-8, rel=1e-4)
 
 
 def test_one_direction_mirrors_the_other() -> None:
     """M_add(s) = E[Lambda^-s] = M_remove(-1 - s)."""
-    assert real_moments(step(1.0, 0.1, "add"), 3.0).value != pytest.approx(
-        real_moments(step(1.0, 0.1), 3.0).value, rel=0.01
+    assert real_moments((step(1.0, 0.1, "add"),), 3.0).value != pytest.approx(
+        real_moments((step(1.0, 0.1),), 3.0).value, rel=0.01
     )
     for s in (-0.3, -0.7):
-        add, remove = real_moments(step(1.0, 0.1, "add"), s), real_moments(step(1.0, 0.1), -1 - s)
+        add, remove = real_moments((step(1.0, 0.1, "add"),), s), real_moments((step(1.0, 0.1),), -1 - s)
         assert add.value == pytest.approx(remove.value, rel=1e-9)
 
 
@@ -874,11 +878,12 @@ def test_slow_settings_of_the_whole_law_need_few_products(
 
     def counted(*at: object) -> Line:
         nonlocal spent
-        found = line_at(*at)  # type: ignore[arg-type]
+        found = line_of(*at)  # type: ignore[arg-type]
         spent += found.products
         return found
 
-    monkeypatch.setattr(_brackets, "line_at", counted)
+    monkeypatch.setattr(_brackets, "line_of", counted)
+    monkeypatch.setattr(_saddle_line, "line_of", counted)
     _brackets.whole_line.cache_clear()
     low, high = direction_epsilon(one(noise, rate, count), delta=delta, direction="remove")
     assert 0 < spent <= most
@@ -952,12 +957,12 @@ def test_rare_steps_are_narrow(noise: float, rate: float, count: int, delta: flo
 
 
 def test_rare_steps_need_no_line_that_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    def quick(steps: Losses, epsilon: float, at: object) -> object:
-        assert at != "long"
-        return lines_by(steps, epsilon, at)  # type: ignore[arg-type]
+    def quick(way: object) -> object:
+        assert way != "long"
+        return maker_of(way)  # type: ignore[arg-type]
 
-    lines_by = _brackets.lines_by
-    monkeypatch.setattr(_brackets, "lines_by", quick)
+    maker_of = _brackets.maker_of
+    monkeypatch.setattr(_brackets, "maker_of", quick)
     found = privacy.epsilon_bounds(noise_multiplier=0.892, sampling_rate=1.4e-6, steps=4, delta=1e-7)
     assert 0.0 < found.upper - found.lower <= 1e-6 * found.upper
 
@@ -996,7 +1001,7 @@ def test_rare_steps_of_epsilons_without_an_exponential() -> None:
 
 def test_many_kinds_of_rare_steps_need_no_smoothed_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took half a minute of the line, for nothing, and seconds of a wide lattice."""
-    monkeypatch.delattr(_many_kinds.ManyKinds, "epsilon")
+    monkeypatch.delattr(Lattice, "epsilon")
     steps = tuple(Step(noise_multiplier=0.9 + 0.02 * k, sampling_rate=1e-5 * (1 + k), count=1) for k in range(17))
     found = methods.epsilon_in(steps, "remove", 1e-8)
     assert 0.0 < found.upper - found.lower <= 1e-4 * found.upper
@@ -1006,12 +1011,12 @@ def test_a_trade_off_makes_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line serves many epsilons; each had lines of its own."""
     made = []
 
-    def counted(steps: Losses, epsilon: float, at: object) -> object:
-        made.append(at)
-        return lines_by(steps, epsilon, at)  # type: ignore[arg-type]
+    def counted(plan: _saddle_line.Plan) -> Line:
+        made.append(plan)
+        return line_of(plan)
 
-    lines_by = _brackets.lines_by
-    monkeypatch.setattr(_brackets, "lines_by", counted)
+    monkeypatch.setattr(_brackets, "line_of", counted)
+    monkeypatch.setattr(_saddle_line, "line_of", counted)
     run = [Step(noise_multiplier=noise, sampling_rate=0.01, count=100) for noise in (2.0, 1.25, 0.8)]
     found = privacy.Composition(run).tradeoff(0.01)
     assert 0.0 < found.upper - found.lower <= 2e-8

@@ -260,7 +260,7 @@ def _unsampled(steps: Steps) -> bool:
 
 
 def gaussian_bracket(mu: float, epsilon: float) -> tuple[float, float]:
-    log_delta = gaussian_log_delta(mu, epsilon)
+    log_delta = log_delta_at(mu, epsilon / mu - mu / 2)
     return math.exp(log_delta - CLOSED_FORM), min(1.0, max(math.exp(log_delta + CLOSED_FORM), LEAST))
 
 

@@ -134,7 +134,11 @@ class StepLoss:
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
         lower = float(np.maximum(self.cells.by_p[1:] - math.exp(epsilon) * self.cells.by_q[1:], 0.0).sum())
-        upper = float(self.cells.by_p @ np.maximum(-np.expm1(epsilon - self.cells.losses[1:]), 0.0))
+        whole = (
+            self.cells.by_p - math.exp(epsilon) * self.cells.by_q
+        )  # of cells that lie above epsilon: no more than at their ends
+        ends = self.cells.by_p * np.maximum(-np.expm1(epsilon - self.cells.losses[1:]), 0.0)
+        upper = float(np.where(self.cells.losses[:-1] >= epsilon, np.minimum(np.maximum(whole, 0.0), ends), ends).sum())
         return lower, upper
 
 

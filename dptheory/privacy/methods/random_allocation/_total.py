@@ -11,9 +11,8 @@ from dptheory.privacy.methods.lattice._sums import LatticeMasses, LatticeSum, Ti
 from dptheory.privacy.methods.random_allocation._losses import PartLoss
 
 _FINE = 250
-"""Lattice points to the standard deviation of a part's loss."""
 _COARSE = 4000
-_MOST = 2**18
+_MOST, _MOST_FINE = 2**18, 2**21
 _MARGIN = 1e-9
 """Relative, on delta: what else is rounded."""
 _MOST_ROUNDED = 700.0
@@ -25,10 +24,14 @@ _LEAST_TILT, _RATIO, _TILTS = 1e-3, 1.15, 128
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """Parts of a run and how often each occurs; bounds are close at about ``delta``, which what is left out is small against."""
+    """Parts of a run and how often each occurs; bounds are close where delta is about ``about``: what is left out is small against it.
+
+    ``fine``: lattice points to the standard deviation of a part's loss.
+    """
 
     parts: tuple[tuple[PartLoss, int], ...]
     about: float
+    fine: int = _FINE
 
     @property
     def _single(self) -> PartLoss | None:
@@ -61,7 +64,8 @@ class Total:
         deviation = math.sqrt(
             math.fsum(count * one[1] ** 2 for one, (_, count) in zip(spreads, self.parts, strict=True)) / rough.count
         )
-        return max(deviation / _FINE, 2 * reach / _MOST, farthest / _MOST)
+        most = min(_MOST * self.fine // _FINE, _MOST_FINE)
+        return max(deviation / self.fine, 2 * reach / most, farthest / most)
 
     def _on(self, spacing: float, *, above: bool) -> LatticeSum:
         laws: list[tuple[LatticeMasses, int]] = [
@@ -181,31 +185,6 @@ def _tilt(place: int) -> float:
 def power_of_ten(delta: float) -> float:
     """The largest at most delta, so that a lattice serves for many."""
     return 10.0 ** math.floor(math.log10(delta) + 1e-9)
-
-
-_GUESS, _PASSES = 1e-6, 3
-
-
-def lattice_delta(total: Callable[[float], Total], epsilon: float, *, above: bool, least: float) -> float:
-    """A bound of delta from a lattice that is good where delta is about what it is found to be.
-
-    Args:
-        total: the sum of all losses, on a lattice for a delta of about its argument; its bounds are of one side.
-        epsilon: at which delta is asked for.
-        above: which side.
-        least: a delta for which no finer lattice is made.
-    """
-    best, about = 1.0 if above else 0.0, _GUESS
-    try:
-        for _ in range(_PASSES):
-            found = total(power_of_ten(about))
-            best = min(best, found.upper_delta(epsilon)) if above else max(best, found.lower_delta(epsilon))
-            if best >= about / 100 or best < least:
-                break
-            about = best
-    except Unresolved:
-        pass
-    return best
 
 
 def _root(excess: Callable[[float], float], *, up: bool) -> float:

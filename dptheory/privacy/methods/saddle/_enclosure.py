@@ -13,7 +13,7 @@ from flint import acb, acb_mat, arb, ctx
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
 from dptheory.privacy.methods._sampled_loss import StepLoss
-from dptheory.privacy.methods.saddle._brackets import delta_bounds_at, direction_delta, direction_epsilon, largest_loss
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, direction_delta, direction_epsilon, largest_loss
 from dptheory.privacy.methods.saddle._line import (
     Losses,
     Nodes,
@@ -175,7 +175,7 @@ def _line(composition: Steps, epsilon: float, direction: Direction) -> BallLine:
 def line_plan(composition: Steps, *, epsilon: float, direction: Direction) -> Plan:
     """Where the line for epsilon runs, for an evaluation in another arithmetic."""
     steps = step_losses(composition, direction)
-    log_delta = math.log(max(delta_bounds_at(steps, epsilon)[1], 1e-300))
+    log_delta = math.log(max(SaddleLine().delta(composition, direction, epsilon).upper, 1e-300))
     kept = cut(steps, log_delta)
     saddle = saddle_at(total_of(kept), epsilon)
     if saddle.c > 0:  # delta may be far below what the saddle says

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps, unsampled_mu
 from dptheory.privacy.methods._closed_forms import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import delta_bounds_at, guessed_log_delta
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, guessed_log_delta
 from dptheory.privacy.methods.saddle._line import step_losses
 
 _TURNS = 12
@@ -43,7 +43,8 @@ def noise_bracket(
     """
 
     def bounds(log_factor: float, direction: Direction) -> tuple[float, float]:
-        return delta_bounds_at(step_losses(_scaled(composition, math.exp(log_factor)), direction), epsilon)
+        found = SaddleLine().delta(_scaled(composition, math.exp(log_factor)), direction, epsilon)
+        return found.lower, found.upper
 
     def rough(log_factor: float) -> float:
         return about_log_delta(_scaled(composition, math.exp(log_factor)), epsilon, among[0]) - math.log(delta)
