@@ -79,7 +79,7 @@ from dptheory.privacy.methods._many_kinds import ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.lattice import _method as lattice
-from dptheory.privacy.methods.lattice._part_losses import total_of
+from dptheory.privacy.methods.lattice._part_losses import total_loss
 from dptheory.privacy.methods.lattice._rare_steps import RareSteps
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
@@ -201,7 +201,7 @@ def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     if direction == "replace" or _fixed(parts) or _has_own_methods(parts):
         return functools.partial(delta_in, parts, direction)
     try:
-        below, above = (total_of(parts, direction, _ROUGH, side) for side in (False, True))
+        below, above = (total_loss(parts, direction, _ROUGH, side) for side in (False, True))
         below.lower_delta(0.0), above.upper_delta(0.0)
     except Unresolved:
         return functools.partial(delta_in, parts, direction)

@@ -368,7 +368,7 @@ def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.Monkey
     )
 
     def found() -> tuple[float, ...]:
-        for cached in (_part_losses.total_of, _atoms._atoms):
+        for cached in (_part_losses.total_loss, _atoms._atoms):
             cached.cache_clear()
         return tuple(lattice.delta_bound(run, "remove", 1.0, above=above) for above in (False, True))
 

@@ -38,8 +38,6 @@ from dptheory.privacy.methods.saddle._brackets import (
     Lines,
     SaddleLine,
     closed_bounds,
-    direction_delta,
-    direction_epsilon,
     lines_near,
     whole_line,
     without_lines,
@@ -70,6 +68,16 @@ from tests.refused import refused
 
 
 BOTH: tuple[Direction, ...] = ("remove", "add")
+
+
+def direction_delta(steps: Steps, *, epsilon: float, direction: Direction) -> tuple[float, float]:
+    return SaddleLine().delta(steps, direction, epsilon)[:2]
+
+
+def direction_epsilon(steps: Steps, *, delta: float, direction: Direction) -> tuple[float, float]:
+    found = SaddleLine().epsilon(steps, direction, delta)
+    assert found.settled
+    return found.lower, found.upper
 
 
 def delta_bracket(steps: Steps, *, epsilon: float, among: tuple[Direction, ...] = BOTH) -> tuple[float, float]:
@@ -169,13 +177,8 @@ def test_unsampled_noise_is_that_of_the_closed_form() -> None:
     assert low <= 1 / gaussian_mu(1.0, 1e-6) <= high
 
 
-def test_what_it_cannot_do_it_refuses_with_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    low, high = direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
-    monkeypatch.setattr(_brackets, "WIDEST", 1e-16)
-    monkeypatch.setattr(_brackets, "_SPLITS", ())
-    with pytest.raises(Unresolved, match="only") as refused:
-        direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
-    assert (refused.value.lower, refused.value.upper) == (low, high)
+def test_what_it_cannot_do_is_not_settled() -> None:
+    assert SaddleLine(1e-16).delta(one(1.0, 0.02, 100), "remove", 1.0).settled is False
 
 
 @pytest.mark.parametrize(

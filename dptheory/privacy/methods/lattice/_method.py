@@ -9,11 +9,11 @@ import math
 from dptheory.privacy._bounds import LATTICE, MAX_STEPS, NOISE, RATE, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
-from dptheory.privacy.methods.lattice._part_losses import total_of
+from dptheory.privacy.methods.lattice._part_losses import total_loss
 from dptheory.privacy.methods.random_allocation._total import power_of_ten
 from dptheory.privacy.methods.saddle._brackets import bins
 
-LEAST = 1e-300
+LEAST_DELTA = 1e-300
 """A delta for which no finer lattice is made."""
 _MOST = 128
 """More kinds than these are binned: each takes some hundredths of a second."""
@@ -25,7 +25,7 @@ _GUESS, _PASSES = 1e-6, 3
 def upper_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
     """An epsilon at which delta is surely at most ``delta``; inf where no lattice serves."""
     try:
-        return total_of(parts, direction, power_of_ten(delta), True).upper_epsilon(delta)
+        return total_loss(parts, direction, power_of_ten(delta), True).upper_epsilon(delta)
     except Unresolved:
         return math.inf
 
@@ -33,7 +33,7 @@ def upper_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
 def lower_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
     """An epsilon at which delta is surely at least ``delta``, or 0."""
     try:
-        return total_of(parts, direction, power_of_ten(delta), False).lower_epsilon(delta)
+        return total_loss(parts, direction, power_of_ten(delta), False).lower_epsilon(delta)
     except Unresolved:
         return 0.0
 
@@ -43,9 +43,9 @@ def delta_bound(parts: Parts, direction: Direction, epsilon: float, *, above: bo
     best, about = 1.0 if above else 0.0, _GUESS
     try:
         for _ in range(_PASSES):
-            total = total_of(parts, direction, power_of_ten(about), above)
+            total = total_loss(parts, direction, power_of_ten(about), above)
             best = min(best, total.upper_delta(epsilon)) if above else max(best, total.lower_delta(epsilon))
-            if best >= about / 100 or best < LEAST:
+            if best >= about / 100 or best < LEAST_DELTA:
                 break
             about = best
     except Unresolved:

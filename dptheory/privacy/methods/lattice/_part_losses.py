@@ -38,7 +38,7 @@ _ROUNDING = 1e-13
 
 
 @functools.lru_cache(maxsize=32)
-def total_of(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
+def total_loss(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
     """All parts for the bounds of one side; from below those that are not served are left out, as if they were not released.
 
     Raises:

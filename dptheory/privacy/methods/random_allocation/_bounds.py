@@ -11,7 +11,7 @@ import math
 from dptheory.privacy._bounds import ALLOCATION, BLOCKS, BOTH, CLOSED, Direction, Found
 from dptheory.privacy._parts import Parts, RandomAllocation, Step, Steps, taking_part_always
 from dptheory.privacy.methods._closed_forms import Gaussian
-from dptheory.privacy.methods.lattice._method import LEAST, delta_bound, lower_epsilon, upper_epsilon
+from dptheory.privacy.methods.lattice._method import LEAST_DELTA, delta_bound, lower_epsilon, upper_epsilon
 
 _SHARES = (0.5, 0.9, 0.99)
 """Of delta, for the record that is removed."""
@@ -84,7 +84,7 @@ def _replaced_epsilon(parts: Parts, delta: float) -> float:
     for share in _SHARES:
         removed = upper_epsilon(parts, "remove", share * delta)
         left = (1.0 - share) * delta * math.exp(-min(removed, 700.0)) * (1 - 1e-12)
-        if removed < min(best, 690.0) and left > LEAST:
+        if removed < min(best, 690.0) and left > LEAST_DELTA:
             best = min(best, (removed + upper_epsilon(parts, "add", left)) * (1 + 1e-15))
     return best
 

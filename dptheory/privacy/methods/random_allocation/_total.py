@@ -87,7 +87,7 @@ class Total:
         if allowed <= 0.0:
             return math.inf
         if self._single is not None:
-            return _root(lambda epsilon: self._upper(epsilon) - delta, up=True)
+            return _root(lambda epsilon: self.upper_delta(epsilon) - delta, up=True)
         place, found = self._above.for_level(math.log(allowed)), math.inf
         for _ in range(_ROUNDS):
             found = min(found, least(self._above.total(place), allowed, positive_part, 0.0) * (1 + 1e-12))
@@ -102,7 +102,7 @@ class Total:
             return 0.0
         asked = delta * (1.0 + _MARGIN) / self._kept
         if self._single is not None:
-            return _root(lambda epsilon: self._lower(epsilon) - delta, up=False)
+            return _root(lambda epsilon: self.lower_delta(epsilon) - delta, up=False)
         place, found = self._below.for_level(math.log(asked)), 0.0
         for _ in range(_ROUNDS):
             found = max(found, highest(self._below.total(place), asked) * (1 - 1e-12))
@@ -111,22 +111,16 @@ class Total:
             place = self._below.for_mean(found)
         return max(0.0, found - 2 * self._rounding)
 
-    def lower_delta(self, epsilon: float) -> float:
-        """Lower bound of delta at epsilon >= 0."""
-        return self._lower(epsilon)
-
     def upper_delta(self, epsilon: float) -> float:
         """Upper bound of delta at epsilon >= 0."""
-        return self._upper(epsilon)
-
-    def _upper(self, epsilon: float) -> float:
         if self._single is not None:
             found = self._single.deltas(epsilon)[1]
         else:
             found = sum(self._above.total(self._above.for_mean(epsilon)).expectation(positive_part, 0.0, epsilon))
         return min(1.0, found * (1.0 + self._rounding) * (1.0 + _MARGIN) + self._left_out)
 
-    def _lower(self, epsilon: float) -> float:
+    def lower_delta(self, epsilon: float) -> float:
+        """Lower bound of delta at epsilon >= 0."""
         moved = epsilon + 2 * self._rounding
         if self._single is not None:
             found, wrong = self._single.deltas(moved)[0], 0.0

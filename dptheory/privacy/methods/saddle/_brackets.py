@@ -16,6 +16,7 @@ import scipy
 from dptheory.privacy._bounds import LINE, RTOL, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps, unsampled_mu
 from dptheory.privacy.methods._closed_forms import (
+    LEAST,
     Curve,
     first_that_holds,
     gaussian_bracket,
@@ -80,7 +81,6 @@ _ROOM = 2.001
 """Times the width of a cut: between the highest floor and the cut."""
 _BEFORE = (1.0, 0.7, 0.4)
 """Of the saddle's c, for Chernoff's bound: a moment with a cut may explode just beyond the saddle."""
-_LEAST = 5e-324
 _LOG_UNSEEN = -600.0
 
 
@@ -121,7 +121,7 @@ class Lines:
         for part in self.parts:
             low, high = part.delta_bracket(epsilon)
             lower, upper = lower + low, upper + high
-        return lower, min(1.0, max(upper * (1 + 1e-15), _LEAST))
+        return lower, min(1.0, max(upper * (1 + 1e-15), LEAST))
 
     def middle(self, epsilon: float) -> tuple[float, float]:
         """About delta(epsilon) and its derivative."""
@@ -147,7 +147,7 @@ def _chernoff(steps: Losses, epsilon: float) -> float:
     whole = law(cut(steps, _LOG_UNSEEN))
     try:
         c = least_point(whole, epsilon).c
-        return min(1.0, math.exp(min(log_chernoff(whole, c) - c * epsilon, 0.0)) + whole.left_out + _LEAST)
+        return min(1.0, math.exp(min(log_chernoff(whole, c) - c * epsilon, 0.0)) + whole.left_out + LEAST)
     except Unresolved:
         return 1.0
 
@@ -182,7 +182,7 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     """
     if len(steps) == steps[0].count == 1:
         low, high = steps[0].delta_bounds(epsilon)
-        return low, high + _LEAST
+        return low, high + LEAST
     high = gaussian_bracket(unsampled_mu(steps, steps[0].direction), epsilon)[1]
     largest = largest_loss(steps)
     if largest == math.inf:
@@ -704,29 +704,3 @@ def nearly_alike(steps: Steps) -> bool:
         one.noise_multiplier <= other.noise_multiplier * _ALIKE and other.sampling_rate <= one.sampling_rate * _ALIKE
         for one, other in zip(less, more, strict=True)
     )
-
-
-def direction_delta(steps: Steps, *, epsilon: float, direction: Direction) -> tuple[float, float]:
-    """Bounds of delta(epsilon) of one direction.
-
-    Raises:
-        Unresolved: wider than ``WIDEST``; it carries the bounds that hold.
-    """
-    low, high, _ = SaddleLine().delta(steps, direction, epsilon)
-    if not narrow(low, high):
-        raise Unresolved(f"delta is known to lie in [{low!r}, {high!r}] only", low, high)
-    return low, high
-
-
-def direction_epsilon(steps: Steps, *, delta: float, direction: Direction) -> tuple[float, float]:
-    """Bounds of the smallest epsilon of one direction.
-
-    Raises:
-        Unresolved: delta there is not known to within ``WIDEST``, nor epsilon to within 1e-9; it carries bounds that hold.
-    """
-    found = SaddleLine().epsilon(steps, direction, delta)
-    if not found.settled:
-        raise Unresolved(
-            f"epsilon is known to lie in [{found.lower!r}, {found.upper!r}] only", found.lower, found.upper
-        )
-    return found.lower, found.upper

@@ -13,7 +13,7 @@ from flint import acb, acb_mat, arb, ctx
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
 from dptheory.privacy.methods._sampled_loss import StepLoss
-from dptheory.privacy.methods.saddle._brackets import SaddleLine, direction_delta, direction_epsilon, largest_loss
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, largest_loss
 from dptheory.privacy.methods.saddle._line import (
     Losses,
     Nodes,
@@ -87,18 +87,20 @@ def _delta(composition: Steps, epsilon: float, direction: Direction) -> tuple[fl
         return 0.0, 0.0
     low, high = _line(composition, epsilon, direction).delta_bracket(epsilon)
     if high - low > _WIDEST * high:
-        around = direction_delta(composition, epsilon=epsilon, direction=direction)
+        around = SaddleLine().delta(composition, direction, epsilon)
         raise Unresolved(f"certified: delta in [{low!r}, {high!r}] only; in doubles {around}", low, high)
     return low, high
 
 
 def _epsilon(composition: Steps, delta: float, direction: Direction) -> tuple[float, float]:
-    around = direction_epsilon(composition, delta=delta, direction=direction)
-    if around[1] == 0.0:
+    around = SaddleLine().epsilon(composition, direction, delta)
+    if not around.settled:
+        raise Unresolved(f"epsilon is known to lie in [{around.lower!r}, {around.upper!r}] only")
+    if around.upper == 0.0:
         if _delta(composition, 0.0, direction)[1] <= delta:
             return 0.0, 0.0
         raise Unresolved(f"certified: delta(0) is not told from delta = {delta!r}{_INSTEAD}")
-    epsilon = (around[0] + around[1]) / 2
+    epsilon = (around.lower + around.upper) / 2
     line = _line(composition, epsilon, direction)
     low, high = line.delta_bracket(epsilon)
     if high - low > _WIDEST * high:
