@@ -70,8 +70,8 @@ def ratio_of_gains(one: Mapping[str, float], other: Mapping[str, float], kind: s
     return value, math.hypot(one[f"{kind}_error"], value * other[f"{kind}_error"]) / base
 
 
-def effect(found: Difference) -> str:
-    return str(found)
+def difference(study: str, arm: str, against: str, *phases: str) -> Difference:
+    return paired_difference(*paired(study, phases, arm, against))
 
 
 def test_each_text_has_a_test() -> None:
@@ -88,11 +88,10 @@ def test_each_text_has_a_test() -> None:
 
 def test_how_many_layers_are_frozen() -> None:
     one, two, three = (
-        paired_difference(*paired("freezing", ("fashion-1",), arm, "dp-sgd"))
-        for arm in ("freezing-1", "freezing-2", "freezing")
+        difference("freezing", arm, "dp-sgd", "fashion-1") for arm in ("freezing-1", "freezing-2", "freezing")
     )
     budgets = tuple(f"fashion-{epsilon}" for epsilon in (1, 2, 3))
-    half = [effect(paired_difference(*paired("freezing", (phase,), "freezing-2", "dp-sgd"))) for phase in budgets]
+    half = [str(difference("freezing", "freezing-2", "dp-sgd", phase)) for phase in budgets]
     gains = [
         100
         * (
@@ -101,11 +100,11 @@ def test_how_many_layers_are_frozen() -> None:
         )
         for e in (1, 2, 3)
     ]
-    most = paired_difference(*paired("freezing", budgets, "freezing", "dp-sgd"))
+    most = difference("freezing", "freezing", "dp-sgd", *budgets)
     for said in (
         "at epsilon = 1, 2 and 3: {}, {} and {} points".format(*half),
         "prints gains of {:.1f}, {:.1f} and {:.1f}; three layers".format(*gains),
-        f"all budgets together: {effect(most)}; one, at epsilon = 1: {effect(one)}. DP-SGD itself",
+        f"all budgets together: {most}; one, at epsilon = 1: {one}. DP-SGD itself",
     ):
         assert says(BESIDE["lf.table1", "freezing"], said), said
     assert says(BESIDE["lf.fig6", "freezing"], f"{one.mean:.2f}", f"{two.mean:.2f}", f"{three.mean:.2f}")
@@ -147,10 +146,10 @@ def test_mnist_was_frozen_at_the_wrong_times() -> None:
     ]
     assert "tanh in place of tempered sigmoids" in text
     said = BESIDE["lf.table1", "freezing"]
-    changes = [paired_difference(*paired("freezing", (f"mnist-{e}",), "freezing", "dp-sgd")).mean for e in (1, 2, 3)]
+    changes = [difference("freezing", "freezing", "dp-sgd", f"mnist-{e}").mean for e in (1, 2, 3)]
     assert says(said, *(f"{change:.2f}" for change in changes)) and changes == sorted(changes) and changes[-1] < 0
     for epsilon in (1, 2, 3):
-        half = paired_difference(*paired("freezing", (f"fashion-{epsilon}",), "freezing-2", "dp-sgd"))
+        half = difference("freezing", "freezing-2", "dp-sgd", f"fashion-{epsilon}")
         names = [f"FashionMNIST, CNN, epsilon {epsilon}, {how} freezing" for how in ("without", "with")]
         assert half.high < 100 * (_printed(names[1]) - _printed(names[0]))
 
@@ -380,10 +379,10 @@ def test_rank_of_the_residuals() -> None:
 
 
 def test_freezing_on_handcrafted_features() -> None:
-    linear = paired_difference(*paired("handcrafted", ("linear",), "freeze", "dp-sgd"))
+    linear = difference("handcrafted", "freeze", "dp-sgd", "linear")
     cnn, plain = (statistics.mean(accuracies("handcrafted", phase, "dp-sgd").values()) for phase in ("final", "linear"))
     text = BESIDE["rf.table1", "handcrafted"]
-    assert says(text, effect(linear))
+    assert says(text, str(linear))
     assert says(text, f"{cnn:.1f}") and says(text, f"{plain:.1f}")
     printed = papers.table("rf.table1").cell("Handcrafted CNN, epsilon 3.0, baseline").text
     assert says(text, printed.split()[0])
@@ -429,7 +428,7 @@ def test_noise_of_embedding_beside_the_papers() -> None:
 def test_joint_clipping() -> None:
     text = BESIDE["gep.table1", "embedding"]
     above, below = (
-        [paired_difference(*paired("embedding", (phase,), *names)) for phase, *_ in BUDGETS]
+        [difference("embedding", *names, phase) for phase, *_ in BUDGETS]
         for names in (("gep-joint", "gep"), ("gp", "gep-joint"))
     )
     for first, second in (above, below):
@@ -473,12 +472,11 @@ def test_what_the_sharp_edges_say_of_a_step_and_a_run() -> None:
     assert says(text, *worth("quiet-layers", "freezing", "isotropic"))
     assert says(text, *worth("quiet-layers", "freezing", "curved"))
     frozen, quiet = (
-        paired_difference(*paired("freezing", ("fashion-1",), *names))
-        for names in (("freezing", "dp-sgd"), ("quiet-layers", "freezing"))
+        difference("freezing", *names, "fashion-1") for names in (("freezing", "dp-sgd"), ("quiet-layers", "freezing"))
     )
     assert says(text, f"{-frozen.mean:.1f}") and says(text, f"{quiet.mean:.1f}")
     isotropic, curved, _ = _worth_of_embedding()
-    published = paired_difference(*paired("embedding", ("final-2",), "gep", "gp"))
+    published = difference("embedding", "gep", "gp", "final-2")
     assert says(text, isotropic, curved)
     assert says(text, f"{-published.mean:.1f}")
 
@@ -503,7 +501,7 @@ def _worth_of_embedding() -> tuple[str, str, str]:
 def test_what_contradicts_the_forecast_of_masking() -> None:
     text = " ".join(read_contradicted(read_studies())["masking"].split())
     rates, plain, held = (
-        paired_difference(*paired("masking", ("final",), *names))
+        difference("masking", *names, "final")
         for names in (
             ("sparsification-90", "sparsification-50"),
             ("sparsification-90", "dp-sgd"),
@@ -528,24 +526,24 @@ def test_what_contradicts_the_forecast_of_masking() -> None:
 def test_what_the_findings_say_of_masking() -> None:
     page = " ".join((RESULTS.parent / "guides" / "findings.md").read_text(encoding="utf-8").split())
     masks = ("freeze-50", "freeze-90", "sparsification-50", "sparsification-90")
-    gains = [paired_difference(*paired("masking", ("final",), mask, "dp-sgd")) for mask in masks]
+    gains = [difference("masking", mask, "dp-sgd", "final") for mask in masks]
     assert max(gain.high for gain in gains) < 1 and {len(accuracies("masking", "final", mask)) for mask in masks} == {
         16
     }
     means = [gain.mean for gain in gains]
     assert says(page, "16", f"{min(means):+.2f}", f"{max(means):+.2f}")
-    fresh = paired_difference(*paired("masking", ("final",), "sparsification-90", "freeze-90"))
+    fresh = difference("masking", "sparsification-90", "freeze-90", "final")
     assert says(page, "90", f"{fresh.mean:.2f}", f"{fresh.low:.2f}", f"{fresh.high:.2f}")
 
 
 def test_what_contradicts_the_forecast_of_scaling() -> None:
     text = " ".join(read_contradicted(read_studies())["scaling"].split())
-    gains = [paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7)]
+    gains = [difference("scaling", "plain", "given", f"epsilon-{e}") for e in (3, 7)]
     first, second = (f"{gain.mean:.2f} points ({gain.low:.2f} to {gain.high:.2f})" for gain in gains)
     assert says(text, first, "0.1")
     assert says(text, "3", second.replace(" points", ""), "7.53")
     alone = [
-        paired_difference(*paired("scaling", (phase,), arm, against))
+        difference("scaling", arm, against, phase)
         for phase, arm, against in (
             *(("epsilon-3", arm, other) for arm in ("large-clip", "no-momentum") for other in ("given", "plain")),
             *(("epsilon-7", arm, "given") for arm in ("large-clip", "no-momentum")),
@@ -558,12 +556,10 @@ def test_what_contradicts_the_forecast_of_scaling() -> None:
 
 def test_what_the_findings_say_of_scaling() -> None:
     page = " ".join((RESULTS.parent / "guides" / "findings.md").read_text(encoding="utf-8").split())
-    three, seven = (paired_difference(*paired("scaling", (f"epsilon-{e}",), "plain", "given")) for e in (3, 7))
+    three, seven = (difference("scaling", "plain", "given", f"epsilon-{e}") for e in (3, 7))
     assert says(page, "0", f"{three.mean:.2f}", f"{three.low:.2f}", f"{three.high:.2f}", "3")
     assert says(page, f"{seven.mean:.2f}", f"{seven.low:.2f}", f"{seven.high:.2f}", "7.53")
-    alone = [
-        paired_difference(*paired("scaling", ("epsilon-3",), arm, "given")) for arm in ("large-clip", "no-momentum")
-    ]
+    alone = [difference("scaling", arm, "given", "epsilon-3") for arm in ("large-clip", "no-momentum")]
     assert says(page, *(f"{-one.mean:.2f}" for one in alone))
 
 
@@ -580,8 +576,7 @@ def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
     )
     assert says(text, f"{one:.2g}", f"{at_one:.2g}", f"{two:.2g}", f"{at_two:.2g}")
     lost, quiet = (
-        paired_difference(*paired("freezing", ("fashion-1",), *names))
-        for names in (("dp-sgd", "freezing"), ("quiet-layers", "freezing"))
+        difference("freezing", *names, "fashion-1") for names in (("dp-sgd", "freezing"), ("quiet-layers", "freezing"))
     )
     assert says(text, f"{lost.mean:.2f}", f"{lost.low:.2f}", f"{lost.high:.2f}")
     above, below = paired("freezing", ("fashion-1",), "dp-sgd", "freezing")
@@ -591,10 +586,7 @@ def test_what_contradicts_the_worth_of_a_frozen_step() -> None:
 
 def test_what_contradicts_the_forecast_of_embedding() -> None:
     text = " ".join(read_contradicted(read_studies())["embedding"].split())
-    split, published = (
-        paired_difference(*paired("embedding", ("final-2",), *names))
-        for names in (("gep", "gep-optimal"), ("gp", "gep"))
-    )
+    split, published = (difference("embedding", *names, "final-2") for names in (("gep", "gep-optimal"), ("gp", "gep")))
     p, count = split.sign_flip_p, len(read_studies()["embedding"].comparisons)
     interval = f"{split.low:.2f} to {split.high:.2f}; p = {p:.3f} by signs, {count * p:.2f} corrected"
     assert (
@@ -616,7 +608,7 @@ def test_what_contradicts_the_forecast_of_handcrafted_features() -> None:
     text = " ".join(read_contradicted(read_studies())["handcrafted"].split())
 
     def said(phase: str, arm: str, against: str) -> str:
-        found = paired_difference(*paired("handcrafted", (phase,), arm, against))
+        found = difference("handcrafted", arm, against, phase)
         mean, low, high = (f"{rounded(value):.2f}" for value in (found.mean, found.low, found.high))
         return f"{mean} ({low} to {high})"
 

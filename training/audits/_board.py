@@ -129,13 +129,7 @@ class Trace:
 def train(
     mechanism: Mechanism, plan: Plan, begin: Callable[[MechanismOptimizer], object] = lambda optimizer: None
 ) -> Trace:
-    """Train for real, and note what can be seen; an update is told by its moving the weights.
-
-    Args:
-        mechanism: a new one.
-        plan: of the training.
-        begin: called with the optimizer before the first step: to take over a state.
-    """
+    """Train for real, and note what can be seen; an update is told by its moving the weights. ``begin`` may take over a state."""
     model = plan.board(plan.sizes)
     with quiet():
         made = private(model, mechanism, plan)

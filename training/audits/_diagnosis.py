@@ -190,13 +190,6 @@ def _canaries(found: Seen, coins: NDArray[np.bool_], rate: float, rows: Sequence
     Where they move it more, the rows that were seen tell why: batches that are multiples of a number have as many rows of a record,
     and batches that are too large are drawn too often. Where no rows were seen the squares tell: a canary that is drawn twice as often
     adds twice to them, one that is twice as long four times.
-
-    Args:
-        found: what the steps show of the canaries.
-        coins: which were in.
-        rate: q.
-        rows: of every step.
-        records: in the data.
     """
     allowed = rate * max(float(found.size[:, coins].mean()), _TINY)
     moved, error = _moved(found.along.mean(axis=0), coins)

@@ -79,13 +79,7 @@ _FINE_RATE = 1.5 * 2.0**-16
 
 
 def law(drawn: Sequence[Indices], records: int, rate: float) -> list[Finding]:
-    """Batches against the law of Poisson samples: all statements are exact.
-
-    Args:
-        drawn: the records of every batch, numbers 0 to ``records`` - 1.
-        records: how many there are.
-        rate: with which each is drawn.
-    """
+    """Batches against the law of Poisson samples: all statements are exact."""
     sizes = np.array([len(batch) for batch in drawn])
     inside = np.zeros((len(drawn), records))
     for row, batch in zip(inside, drawn, strict=True):
@@ -121,14 +115,7 @@ def law(drawn: Sequence[Indices], records: int, rate: float) -> list[Finding]:
 
 
 def allocated(drawn: Sequence[Indices], records: int, steps: int, participations: int) -> list[Finding]:
-    """Batches of whole epochs against the law of random allocation: all statements are exact.
-
-    Args:
-        drawn: the records of every batch, numbers 0 to ``records`` - 1.
-        records: how many there are.
-        steps: of an epoch.
-        participations: of a record in it.
-    """
+    """Batches of whole epochs against the law of random allocation: all statements are exact."""
     inside = np.zeros((len(drawn) // steps, steps, records), dtype=np.int64)
     for number, batch in enumerate(drawn):
         np.add.at(inside[number // steps, number % steps], batch, 1)

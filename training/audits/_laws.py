@@ -124,12 +124,9 @@ def clipped_by_layer(rows: Array, clips: Array, sizes: Sequence[int]) -> Array:
 
 
 def by_layer(sizes: Sequence[int], shares: Sequence[float], masked: bool = False) -> LawOf:
-    """Clips of the layers whose squares are shares of that of the clip; what frozen layers had goes to the others.
+    """Clips of the layers whose squares are shares of that of the clip, of gradients that a mask may have come before.
 
-    Args:
-        sizes: entries of the layers.
-        shares: of them all.
-        masked: what a mask leaves is clipped.
+    What frozen layers had goes to the others.
     """
 
     def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:

@@ -59,41 +59,36 @@ def one_entry(dim: int, entry: int) -> torch.Tensor:
     return canary
 
 
+def _begun(make: Make, samples: torch.Tensor) -> tuple[Mechanism, torch.Tensor]:
+    """A fresh mechanism in its first step, and the clipped sum that it is to release with noise."""
+    mechanism = simulated(make)
+    mechanism.begin_step([torch.zeros(samples.shape[1])])
+    return mechanism, mechanism.contribute([samples], CLIP).total[0]
+
+
+def _released(mechanism: Mechanism, total: torch.Tensor, noise: Noise, noise_multiplier: float = SIGMA) -> Array:
+    (found,) = mechanism.release([total], noise_multiplier=noise_multiplier, clip_norm=CLIP, noise=noise)
+    return np.asarray(found.double().numpy())
+
+
 def clipped_total(make: Make, samples: torch.Tensor) -> Array:
     """The clipped sum that a fresh mechanism releases with noise."""
-    mechanism = simulated(make)
-    mechanism.begin_step([torch.zeros(samples.shape[1])])
-    return np.asarray(mechanism.contribute([samples], CLIP).total[0].double().numpy())
+    return np.asarray(_begun(make, samples)[1].double().numpy())
 
 
-def tiled_releases(
-    make: Make, samples: torch.Tensor, trials: int, noise: Noise, noise_multiplier: float = SIGMA
-) -> Array:
+def tiled_releases(make: Make, samples: torch.Tensor, trials: int, noise: Noise) -> Array:
     """Releases of a mechanism that acts on every entry apart, all trials at once; shape (trials, d)."""
-    mechanism = simulated(make)
-    mechanism.begin_step([torch.zeros(samples.shape[1])])
-    total = mechanism.contribute([samples], CLIP).total[0]
-    return np.asarray(
-        mechanism.release([total.expand(trials, -1)], noise_multiplier=noise_multiplier, clip_norm=CLIP, noise=noise)[0]
-        .double()
-        .numpy()
-    )
+    mechanism, total = _begun(make, samples)
+    return _released(mechanism, total.expand(trials, -1), noise)
 
 
 def grouped_releases(
     make: Make, samples: torch.Tensor, trials: int, noise: Noise, noise_multiplier: float = SIGMA
 ) -> Array:
     """Releases of a mechanism that acts on every group apart: each trial is a group."""
-    mechanism, dim = simulated(make), samples.shape[1]
-    mechanism.begin_step([torch.zeros(dim)])
-    total = mechanism.contribute([samples], CLIP).total[0]
-    mechanism.begin_step([torch.zeros(trials * dim)])
-    return np.asarray(
-        mechanism.release([total.repeat(trials)], noise_multiplier=noise_multiplier, clip_norm=CLIP, noise=noise)[0]
-        .view(-1, dim)
-        .double()
-        .numpy()
-    )
+    mechanism, total = _begun(make, samples)
+    mechanism.begin_step([torch.zeros(trials * len(total))])
+    return _released(mechanism, total.repeat(trials), noise, noise_multiplier).reshape(trials, -1)
 
 
 def log_ratio(released: Array, first: Array, second: Array, noise_multiplier: float = SIGMA) -> Array:
@@ -196,7 +191,12 @@ def _noisy_sums() -> list[StepAudit]:
     )
     audits = [
         StepAudit(
-            name, _claimed(make(), _DIM), True, "gaussian", _MANY, _tiled_scores(make, batch_of_five(_DIM), canary)
+            name,
+            _claimed(make(), _DIM),
+            True,
+            "gaussian",
+            _MANY,
+            _ratio_scores(make, batch_of_five(_DIM), canary, tiled_releases),
         )
         for name, make, canary in cases
     ]
@@ -249,10 +249,13 @@ def _counted_scores(batch: torch.Tensor, canary: torch.Tensor) -> Callable[[int,
     return both_worlds(batch, canary, scores)
 
 
-def _tiled_scores(make: Make, batch: torch.Tensor, canary: torch.Tensor) -> Callable[[int, Noise], tuple[Array, Array]]:
+def _ratio_scores(
+    make: Make, batch: torch.Tensor, canary: torch.Tensor, releases: Callable[..., Array]
+) -> Callable[[int, Noise], tuple[Array, Array]]:
+    """Log-likelihood ratios of releases that are all there is to see."""
     first, second = clipped_total(make, torch.cat([batch, canary[None]])), clipped_total(make, batch)
     return both_worlds(
-        batch, canary, lambda s, trials, noise: log_ratio(tiled_releases(make, s, trials, noise), first, second)
+        batch, canary, lambda s, trials, noise: log_ratio(releases(make, s, trials, noise), first, second)
     )
 
 
@@ -263,8 +266,7 @@ def _fresh_mask_scores(samples: torch.Tensor, trials: int, noise: Noise) -> Arra
     released = np.empty(trials)
     for i in range(trials):
         mechanism.begin_step([torch.zeros(samples.shape[1])])
-        total = mechanism.contribute([samples], CLIP).total
-        released[i] = float(mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)[0][0])
+        released[i] = _released(mechanism, mechanism.contribute([samples], CLIP).total[0], noise)[0]
     return log_ratio(released[:, None], np.array([second + CLIP]), np.array([second]))
 
 
@@ -419,20 +421,9 @@ def _selections() -> list[StepAudit]:
         ("top-k of noisy magnitudes", partial(m.NoisyMagnitudeTopK, 2 * SIGMA, half, group_size=_SELECTION_DIM)),
     )
     for name, make in makes:
-        first, second = clipped_total(make, torch.cat([high, largest[None]])), clipped_total(make, high)
-        world = partial(_selected_scores, make, first, second)
-        audits.append(
-            StepAudit(
-                name, _claimed(make(), _SELECTION_DIM), True, "gaussian", _MANY, both_worlds(high, largest, world)
-            )
-        )
+        scores = _ratio_scores(make, high, largest, grouped_releases)
+        audits.append(StepAudit(name, _claimed(make(), _SELECTION_DIM), True, "gaussian", _MANY, scores))
     return audits
-
-
-def _selected_scores(
-    make: Make, first: Array, second: Array, samples: torch.Tensor, trials: int, noise: Noise
-) -> Array:
-    return log_ratio(grouped_releases(make, samples, trials, noise), first, second)
 
 
 # --- what breaks the guarantee ------------------------------------------------------------------------------------------

@@ -178,6 +178,19 @@ def random_k(seed: int | None, drop_rate: float = 0.99) -> m.PosteriorFreeze:
     return m.PosteriorFreeze(m.Constant(drop_rate), seed)
 
 
+def _trainings(seed: int) -> Iterator[Finding]:
+    """Every mechanism trained with both noise generators, sums on layers and of views, and batches that are drawn at small rates."""
+    for case in cases():
+        if case.private:
+            yield from training(case, seed)
+            yield from training(case, seed, secure=True)
+        else:
+            yield broken(case, seed)
+    yield from layers(seed)
+    yield from views(seed)
+    yield from _draws.fine_rates(seed)
+
+
 def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
     """Every mechanism trained with both noise generators, attacks, and ``dptheory run``; about a minute.
 
@@ -189,15 +202,7 @@ def quick(seed: int, launch: _runs.Launch, folder: Path) -> Iterator[Finding]:
     Returns:
         Findings, each as soon as it is made.
     """
-    for case in cases():
-        if case.private:
-            yield from training(case, seed)
-            yield from training(case, seed, secure=True)
-        else:
-            yield broken(case, seed)
-    yield from layers(seed)
-    yield from views(seed)
-    yield from _draws.fine_rates(seed)
+    yield from _trainings(seed)
     yield from _draws.secure_bits()
     plain = cases()[0]
     for secure in (False, True):
@@ -226,17 +231,9 @@ def thorough(seed: int, folder: Path) -> Iterator[Finding]:
         Findings, each as soon as it is made.
     """
     for own in range(seed, seed + 10):
-        for case in cases():
-            if case.private:
-                yield from training(case, own)
-                yield from training(case, own, secure=True)
-            else:
-                yield broken(case, own)
-        yield from layers(own)
-        yield from views(own)
+        yield from _trainings(own)
         for secure in (False, True):
             yield from batches_and_states(own, secure)
-        yield from _draws.fine_rates(own)
     yield from _draws.secure_bits()
     for case in cases():
         if case.private and case.linear:

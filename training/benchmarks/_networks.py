@@ -199,14 +199,7 @@ def _built(way: str, by_hand: bool, sizes: Mapping[str, int], seed: int) -> nn.M
 
 
 def timed(way: str, *, by_hand: bool = False, batch: int = BATCH, sizes: Mapping[str, int] | None = None) -> Timed:
-    """The model with what is trained of it.
-
-    Args:
-        way: one of ``WAYS``.
-        by_hand: as for :class:`Classifier`.
-        batch: rows.
-        sizes: of the model, other than BERT's.
-    """
+    """The model with what is trained of it."""
     sizes = sizes or {}
     return Timed(
         name=way, build=partial(_built, way, by_hand, sizes), shape=(TOKENS,), batch=batch, words=sizes.get("vocab_size", WORDS)

@@ -20,14 +20,7 @@ Build = Callable[..., Timed]
 def parts(
     rounds: int, threads: int, *, text: Build = timed, views: Mapping[str, Timed] = VIEWS
 ) -> Iterator[tuple[str, Part]]:
-    """Names of what is measured, and how; that of text where its packages are installed.
-
-    Args:
-        rounds: of every comparison, after those that do not count.
-        threads: of torch.
-        text: gives the model of a way to train it.
-        views: the batches of images.
-    """
+    """Names of what is measured, and how; that of text where its packages are installed."""
     yield "time/views", lambda: measured(lambda: {"times": in_turns(_private(views), rounds)})
     for name, one in views.items():
         yield f"memory/{_arms.DP_SGD}/{name}", _peak(_arms.DP_SGD, name, one.batch, threads)

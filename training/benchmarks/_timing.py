@@ -50,13 +50,7 @@ class Timing:
 
 
 def compare(case: Case, repetitions: int, finish: Work = lambda: None) -> Timing:
-    """Run both in turns, after one round that does not count, and take the median of the ratios of neighbours.
-
-    Args:
-        case: what to compare.
-        repetitions: rounds, >= 1; fewer where the case wants fewer.
-        finish: waits for the device.
-    """
+    """Run both in turns, after one round that does not count, and take the median of the ratios of neighbours."""
     rounds = repetitions if case.rounds is None else min(repetitions, case.rounds)
     found = _rounds({"work": case.work, "against": case.against}, rounds, warm_up=1, finish=finish)
     work, part = ([clock for clock, _ in times] for times in found.values())

@@ -1,8 +1,8 @@
 """Runs that are measured on the way: the result of a seed, and the quantities that it has."""
 
-import functools
 import hashlib
 import inspect
+import json
 import math
 import statistics
 import sys
@@ -300,11 +300,6 @@ QUANTITIES: dict[str, Callable[[Arms], float]] = {
 def watched(run: Run, steps: int, look: Callable[[Run], None]) -> Run:
     """Train, and look before the first step and after every one; what looks must leave the run as it is.
 
-    Args:
-        run: prepared.
-        steps: to make, >= 0; the budget may stop it earlier.
-        look: is handed the run.
-
     Returns:
         The run.
     """
@@ -398,28 +393,9 @@ def measure_instrument(
 
 def rounded(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result with six digits but for its configurations, and None for what is no number."""
-    plain: dict[str, Any] = _plain(dict(result))
+    plain: dict[str, Any] = json.loads(
+        json.dumps(result), parse_float=lambda text: float(f"{float(text):.6g}"), parse_constant=lambda _: None
+    )
     for arm, table in plain["arms"].items():  # as it was given
         table.update({key: result["arms"][arm][key] for key in ("config", "noise_multiplier") if key in table})
     return plain
-
-
-@functools.singledispatch
-def _plain(value: Any) -> Any:
-    return value
-
-
-@_plain.register
-def _(value: float) -> Any:
-    return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-@_plain.register(dict)
-def _(value: dict[str, Any]) -> Any:
-    return {key: _plain(one) for key, one in value.items()}
-
-
-@_plain.register(list)
-@_plain.register(tuple)
-def _(value: Any) -> Any:
-    return [_plain(one) for one in value]

@@ -312,11 +312,7 @@ _CASES = {"language_model": "texts", "table": "table"}
 
 
 def page_table(results: Sequence[dict[str, Any]]) -> list[str]:
-    """The table of proofs/rs/loss_divisor.md: the largest moves over seeds and clips, in units of C.
-
-    Args:
-        results: what was measured, one of each seed.
-    """
+    """The table of proofs/rs/loss_divisor.md: the largest moves over seeds and clips, in units of C."""
     said = gaussian_epsilon(1.0 / _SIGMA, _DELTA)
     lines = [_HEAD, "|" + "---|" * _HEAD.count(" |")]
     for case, name in _CASES.items():

@@ -44,13 +44,7 @@ def noise_of_tuned_runs(
 ) -> float | None:
     """The noise multiplier that keeps the budget for the best of ``mean_runs`` runs on average; None above 1000.
 
-    Args:
-        epsilon: of the budget.
-        delta: of the budget.
-        sampling_rate: of each run.
-        steps: of each run.
-        noise_multiplier: that one run alone needs; the search starts there.
-        mean_runs: expected number of runs.
+    The search starts at ``noise_multiplier``, which one run alone needs.
     """
 
     def excess(log_noise: float) -> float:

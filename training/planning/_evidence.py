@@ -61,18 +61,7 @@ def priced(
     momentum: float = 0.0,
     average: float = 0.0,
 ) -> Point:
-    """A point at the least noise that keeps the setting's budget.
-
-    Args:
-        setting: with the budget.
-        count: number of private records.
-        batch_size: expected size of the batches.
-        epochs: passes.
-        clip_norm: C.
-        stride: learning rate times C over 1 - momentum.
-        momentum: of SGD.
-        average: share of the steps, the last ones, whose weights are averaged.
-    """
+    """A point at the least noise that keeps the setting's budget."""
     candidate = _candidate(setting.epsilon, count, batch_size, epochs)
     return point_of_candidate(candidate, clip_norm, stride, momentum, CONSTANT, average)
 
@@ -216,9 +205,6 @@ class _Counting(Executor):
     """Counts the examples that pilots see and the processor time that they take.
 
     A pilot's seconds are those of processor time, so that a plan does as much on a busy machine as on an idle one.
-
-    Args:
-        inner: where pilots run.
     """
 
     def __init__(self, inner: ProcessPoolExecutor | ThreadPoolExecutor) -> None:
@@ -331,17 +317,7 @@ def measure(
     seconds: float | None = None,
     device: str = "cpu",
 ) -> None:
-    """What is missing of a setting.
-
-    Args:
-        name: of the setting.
-        setting: what to measure.
-        results: where lines go.
-        parts: of "grid", "defaults" and "plan", those to measure.
-        public: of "own", "shipped" and "synthetic", the records that plans are made with.
-        seconds: for each plan; None for its default.
-        device: "cpu" or "cuda".
-    """
+    """What is missing of a setting."""
     records = _on(setting.build(), device)
     if "grid" in parts:
         _grid(setting, records, name, results)

@@ -113,10 +113,6 @@ def pilot_steps(job: Job, *, records: int) -> Steps:
     :math:`\sigma C/B` per step. Where the run has k times as many steps as the pilot may take, its learning rate is k times
     as large and its noise :math:`\sqrt k` times as small: then the way of the weights and the variance that noise adds to
     them agree over every k steps, up to what the gradient changes within these.
-
-    Args:
-        job: what the pilot does.
-        records: number of those that it trains on.
     """
     point = job.point
     count = min(point.steps, job.most_steps)
@@ -132,12 +128,7 @@ def pilot_steps(job: Job, *, records: int) -> Steps:
 
 
 def pilot(problem: Problem, job: Job) -> Outcome:
-    """Train and judge.
-
-    Args:
-        problem: the network and its records.
-        job: what the pilot does.
-    """
+    """Train and judge."""
     began = time.perf_counter()
     train, aside = problem.split(job)
     steps = pilot_steps(job, records=len(train[1]))

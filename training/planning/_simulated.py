@@ -78,14 +78,6 @@ def simulated_records(
 
     The probabilities are squared: the private run learns from more records than these networks were fitted to, and is surer of the
     classes than they can be.
-
-    Args:
-        model: at its starting weights.
-        loss: of outputs and labels.
-        features: public records.
-        labels: their classes.
-        count: number of simulated records.
-        seed: of all that is drawn.
     """
     generator = torch.Generator().manual_seed(seed)
     indices = torch.randint(len(labels), (count, 3), generator=generator).to(features.device)

@@ -81,17 +81,7 @@ def trained(
     mechanism: Callable[[nn.Module], Mechanism],
     averages: tuple[float, ...] = AVERAGES,
 ) -> Mapping[float, nn.Module]:
-    """The networks after all steps: by the share of the last steps that their weights are the mean of.
-
-    Args:
-        model: at its starting weights, which stay.
-        loss: a mean over the batch.
-        records: features and labels.
-        steps: how many, and how large.
-        seed: of batches and noise.
-        mechanism: builds a new one, from the network that is trained.
-        averages: shares, 0 for the last weights alone.
-    """
+    """The networks after all steps: by the share of the last steps that their weights are the mean of, 0 for the last alone."""
     features, labels = records
     rate = min(1.0, steps.batch_size / len(labels))
     batches = PoissonBatches(train_size=len(labels), sampling_rate=rate, seed=seed)

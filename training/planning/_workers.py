@@ -78,10 +78,6 @@ def runner(problem: Problem, executor: Executor | None) -> Iterator[Run]:
 
     Without an executor there is a process for each core where processes can be forked and the network is on the CPU, and none
     otherwise: forked processes take the network over as it is, also one that cannot be pickled.
-
-    Args:
-        problem: the network and its records.
-        executor: the user's; the problem is sent along with every pilot.
     """
     if executor is not None:
         yield lambda jobs: _ended({executor.submit(pilot, problem, job): i for i, job in enumerate(jobs)})

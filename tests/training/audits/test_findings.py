@@ -1,8 +1,13 @@
 """Every number of an audit, against a direct computation on small made-up trainings."""
 
 import itertools
+import json
 import logging
 import math
+import os
+import subprocess
+import sys
+import tomllib
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -605,9 +610,6 @@ def test_what_is_expected_is_not_said() -> None:
     assert logger.level == before
 
 
-# --- attacks --------------------------------------------------------------------------------------------------------------
-
-
 # --- the command line from outside ------------------------------------------------------------------------------------------
 
 
@@ -621,15 +623,11 @@ def left_behind(steps: int = 5, rate: float = 0.25, examples: int = 30, noise: f
 
 
 def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    import json
-    import tomllib
-
     pixels = torch.rand(6, 1, 2, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor(
         [0.1, 1, 2, 3, 4, 0]
     ).view(6, 1, 1, 1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 10))
     labels = torch.tensor([3, 1, 4, 1, 5, 9])
-    train = SimpleNamespace(pixels=pixels, labels=labels, __len__=lambda: 6)
     images = type("Images", (), {"__len__": lambda self: 6, "pixels": pixels, "labels": labels})()
     prepared = SimpleNamespace(model=model, train=images, batches="those of the run")
     monkeypatch.setattr(_runs, "prepare", lambda config, device: prepared if device.type == "cpu" else config.seed)
@@ -670,7 +668,6 @@ def test_an_outcome_is_read_from_the_files(monkeypatch: pytest.MonkeyPatch, tmp_
     np.testing.assert_allclose(
         found.total, clipped(np.array(gradients), 1.0).sum(0).reshape(10, 5), rtol=1e-5, atol=1e-6
     )
-    assert train is not None
     again = _runs.outcome(launch, folder, 'name = "dp-sgd"', True, 3, 0.5)  # the folder is there already
     assert again.epsilon == math.inf and tomllib.loads((folder / "audit.toml").read_text())["secure"] is True
 
@@ -690,10 +687,6 @@ def test_slopes_of_large_scores_are_finite() -> None:
 
 
 def test_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-    import subprocess
-    import sys
-
     asked: list[Any] = []
     answers = [0, 0, 3]
 

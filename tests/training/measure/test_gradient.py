@@ -768,32 +768,30 @@ def test_every_row() -> None:
     assert fit.layer_sigma_spread == pytest.approx(max(sizes) / min(sizes))
 
 
-def test_fewer_entries_than_a_group_and_ratios_that_keep_none_of_one() -> None:
-    def kept(dim: int, ratios: tuple[float, ...]) -> list[int]:
-        settings = MeasureSettings(ratios, draws=2, noise_multiplier=SIGMA, max_grad_norm=CLIP)
-        _, found = measure_gradient(np.arange(1.0, dim + 1), {"a": slice(0, dim)}, settings, np.random.default_rng(0))
-        return [row.keep for row in found if row.quantity == "grouped_top_k_mse"]
+def of_one_layer(g: Any, *shares: float, draws: int = 2) -> Measured:
+    """Measured without noise."""
+    settings = MeasureSettings(shares, draws=draws, noise_multiplier=0.0, max_grad_norm=CLIP)
+    return Measured(*measure_gradient(g, {"a": slice(0, len(g))}, settings, np.random.default_rng(0)))
 
-    assert kept(255, (0.5,)) == [] and kept(256, (0.5,)) == [128] and kept(511, (0.5,)) == [128]
-    assert kept(700, (0.0015, 0.0025)) == [2]  # .38 and .64 of 256
+
+def test_fewer_entries_than_a_group_and_ratios_that_keep_none_of_one() -> None:
+    def kept(dim: int, *shares: float) -> list[int | None]:
+        return [
+            row.keep
+            for row in of_one_layer(np.arange(1.0, dim + 1), *shares).rows
+            if row.quantity == "grouped_top_k_mse"
+        ]
+
+    assert kept(255, 0.5) == [] and kept(256, 0.5) == [128] and kept(511, 0.5) == [128]
+    assert kept(700, 0.0015, 0.0025) == [2]  # .38 and .64 of 256
 
 
 def test_without_noise() -> None:
-    fit, _ = measure_gradient(
-        G,
-        {"a": slice(0, DIM_OF_GRADIENT_LAWS)},
-        MeasureSettings((0.5,), draws=3, noise_multiplier=0.0, max_grad_norm=CLIP),
-        np.random.default_rng(0),
-    )
+    fit, _ = of_one_layer(G, 0.5, draws=3)
     assert fit.dp_sgd_mse == 0.0 and fit.snr is None
     sparse = np.zeros(300)
     sparse[0] = 1.0
-    _, rows = measure_gradient(
-        sparse,
-        {"a": slice(0, 300)},
-        MeasureSettings((0.3,), draws=40, noise_multiplier=0.0, max_grad_norm=CLIP),
-        np.random.default_rng(0),
-    )
+    _, rows = of_one_layer(sparse, 0.3, draws=40)
     random = [row for row in rows if row.quantity == "cosine_random_k" and row.assumption == NONE]
     assert 0.1 < random[0].measured < 0.6 and random[0].measured == pytest.approx(random[0].predicted, abs=1e-6)
 
@@ -802,27 +800,16 @@ def test_a_gradient_that_can_be_measured() -> None:
     def take(value: float) -> None:
         g = np.zeros(16)
         g[3] = value
-        measure_gradient(
-            g,
-            {"a": slice(0, 16)},
-            MeasureSettings((1.0,), draws=2, noise_multiplier=0.0, max_grad_norm=CLIP),
-            np.random.default_rng(0),
-        )
+        of_one_layer(g, 1.0)
 
     take(4.001e-70), take(-1e70)  # a quarter of it is the root mean square
     for bad, end in ((3.999e-70, "1e-70"), (0.0, "1e-70"), (1.01e70, "1e+70")):
         with refused("gradient", end):
             take(bad)
-    measure_gradient(
-        np.full(16, 1e-70),
-        {"a": slice(0, 16)},
-        MeasureSettings((1.0,), draws=2, noise_multiplier=0.0, max_grad_norm=CLIP),
-        np.random.default_rng(0),
-    )
-    with refused("gradient"):
-        measure_gradient(np.ones((2, 5)), {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
-    with refused("gradient"):
-        measure_gradient([], {"a": slice(0, 10)}, SETTINGS, np.random.default_rng(0))
+    of_one_layer(np.full(16, 1e-70), 1.0)
+    for wrong in (np.ones((2, 5)), []):
+        with refused("gradient"):
+            of_one_layer(wrong, 1.0)
     for layers in ({}, {"a": 3}, {"a": slice(0, 3), "b": 3}, [slice(0, 3)]):
         with refused("layers"):
             measure_gradient(G, layers, SETTINGS, np.random.default_rng(0))
@@ -832,7 +819,7 @@ def test_a_gradient_that_can_be_measured() -> None:
 def test_ratios_of_rows() -> None:
     row = Row(group="g", quantity="q", claims="c", keep=3, predicted=2.0, measured=3.0, standard_error=0.25)
     assert (row.ratio, row.standard_errors_off) == (1.5, 4.0)
-    for predicted, ratio in ((0.25, None), (-0.25, None), (0.251, 3 / 0.251), (-0.251, -3 / 0.251)):
+    for predicted, ratio in ((0.0, None), (0.25, None), (-0.25, None), (0.251, 3 / 0.251), (-0.251, -3 / 0.251)):
         assert dataclasses.replace(row, predicted=predicted).ratio == ratio
     for error, off in ((3e-12, None), (3.1e-12, 1 / 3.1e-12), (0.0, None)):
         found = dataclasses.replace(row, standard_error=error).standard_errors_off

@@ -26,7 +26,6 @@ from dptheory.training.measure import (
     Moment,
     ProbeSettings,
     Result,
-    Row,
     _measurements,
     _probe,
     fit_table,
@@ -41,6 +40,7 @@ from dptheory.training.measure._measurements import View
 from dptheory.training.networks import layer_slices, small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused
+from tests.training.made_rows import row as made_row
 from tests.training.measure.looked_at import invented, run_after, view_of
 from tests.training.tiny import TEST, TRAIN, tiny_load
 
@@ -250,40 +250,16 @@ FIT = Fit(
 )
 
 ENTRIES = {"group": "entries", "claims": "gip.assumption1", "keep": 4, "assumption": GAUSSIAN}
+TOP_K = {"group": "pruning", "claims": "gip.mse_t0", "keep": 1, "assumption": GAUSSIAN}
+RANDOM_K = {"group": "pruning", "claims": "gip.mse_r", "keep": 2}
+COSINES = {"group": "cosines", "claims": "gip.criterion", "keep": 4}
 
 ROWS = (
-    Row(quantity="ks_distance", predicted=0.1, measured=0.3456, standard_error=0.05, **ENTRIES),
-    Row(quantity="excess_kurtosis", predicted=0.5, measured=12.345, standard_error=0.25, **ENTRIES),
-    Row(
-        group="pruning",
-        quantity="top_k_mse",
-        setting="keep 0.125",
-        claims="gip.mse_t0",
-        keep=1,
-        predicted=0.0,
-        measured=12345.6,
-        standard_error=0.0,
-        assumption=GAUSSIAN,
-    ),
-    Row(
-        group="pruning",
-        quantity="random_k_mse",
-        setting="keep 0.5",
-        claims="gip.mse_r",
-        keep=2,
-        predicted=4.0,
-        measured=3.0,
-        standard_error=0.25,
-    ),
-    Row(
-        group="cosines",
-        quantity="cosine_dp_sgd",
-        claims="gip.criterion",
-        keep=4,
-        predicted=0.5,
-        measured=0.5,
-        standard_error=0.0,
-    ),
+    made_row(0.1, 0.3456, 0.05, quantity="ks_distance", **ENTRIES),
+    made_row(0.5, 12.345, 0.25, quantity="excess_kurtosis", **ENTRIES),
+    made_row(0.0, 12345.6, quantity="top_k_mse", setting="keep 0.125", **TOP_K),
+    made_row(4.0, 3.0, 0.25, quantity="random_k_mse", setting="keep 0.5", **RANDOM_K),
+    made_row(0.5, 0.5, quantity="cosine_dp_sgd", **COSINES),
 )
 
 GRADIENT = np.array([1.5, -2.0, 0.0, 0.25], np.float32)
@@ -649,10 +625,4 @@ def test_reconstruction(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _measurements.inversion(view, 2, [0.999], 0.0, 30, 0.0)
     exact, masked = found["mse"]
     assert exact < 0.075 < 0.12 < masked and found["drop_rates"] == [0.999]
-    torch.testing.assert_close(view.run.test.pixels, tiny_pixels())
-
-
-def tiny_pixels() -> torch.Tensor:
-    from tests.training.tiny import tiny_load
-
-    return tiny_load("excerpt", train=False).pixels
+    torch.testing.assert_close(view.run.test.pixels, tiny_load("excerpt", train=False).pixels)

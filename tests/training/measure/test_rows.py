@@ -167,9 +167,8 @@ def test_the_error_of_a_prediction_widens_the_reach() -> None:
     assert Labels(group="g", claims="c").mean("q", "s", 1.0, [1.0, 2.0]).error == 0.0
 
 
-def test_a_ratio_and_what_is_broken() -> None:
+def test_what_is_broken() -> None:
     row = made_row(2.0, 3.0)
-    assert row.ratio == 1.5 and dataclasses.replace(row, predicted=0.0).ratio is None
     assert row.broken and not dataclasses.replace(row, assumption="a").broken
     assert not dataclasses.replace(row, measured=2.0).broken
 

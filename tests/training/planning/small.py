@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from dptheory.training.planning import Choice, Effort, plan
+from dptheory.training.planning._pilot import Problem
 from dptheory.training.planning._point import Point, Schedule
+from dptheory.training.planning._simulated import accuracy
 
 TINY = Effort(spread=1, guided=1, short=4, kept=1, middle=6, finalists=2, whole=8)
 """Some forty pilots of a few steps each."""
@@ -58,6 +60,12 @@ def planned(model: nn.Module | None = None, data: Any = None, **more: Any) -> Ch
     given = {**BUDGET, "learning_rate": 0.5, "momentum": 0.0, "clip_norm": 1.0, "seconds": PLENTY, "effort": TINY}
     given |= {"executor": Here(), **more}
     return plan(linear() if model is None else model, public() if data is None else data, **given)  # type: ignore[arg-type]
+
+
+def problem(model: nn.Module, features: Tensor, labels: Tensor, **more: Any) -> Problem:
+    """Cross entropy and accuracy in three folds, where nothing else is said."""
+    plain = {"loss": nn.functional.cross_entropy, "metric": accuracy, "guide": accuracy, "folds": 3}
+    return Problem(model=model, features=features, labels=labels, **plain | more)  # type: ignore[arg-type]
 
 
 def point(**more: Any) -> Point:

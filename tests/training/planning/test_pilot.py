@@ -33,7 +33,7 @@ from dptheory.training.planning._search import (
 from dptheory.training.planning._simulated import ASIDE, accuracy, accuracy_and_loss, judged, simulated_records
 from dptheory.training.planning._spectrum import median_norm
 from dptheory.training.planning._training import DP_SGD, METHODS, Steps, trained
-from tests.training.planning.small import SCHEDULES_AND_AVERAGES, labelled, linear, planned, point
+from tests.training.planning.small import SCHEDULES_AND_AVERAGES, labelled, linear, planned, point, problem
 
 # --- A pilot has the noise per step of the private run that it stands for, also where a step stands for several ---
 
@@ -47,11 +47,9 @@ def zero(outputs: Tensor, labels: Tensor) -> Tensor:
     return 0.0 * outputs.mean()
 
 
-def problem(model: nn.Module, folds: int = 3) -> Problem:
-    features, labels = labelled(dim=50)
-    return Problem(
-        model=model, loss=zero, metric=accuracy, guide=accuracy, features=features, labels=labels, folds=folds
-    )
+def still(model: nn.Module, folds: int = 3) -> Problem:
+    """A problem in which only noise moves the weights."""
+    return problem(model, *labelled(dim=50), loss=zero, folds=folds)
 
 
 @pytest.mark.parametrize("most_steps", [1000, 5], ids=["every step", "one step for eight"])
@@ -60,7 +58,7 @@ def test_the_variance_of_the_noise_is_that_of_the_private_run(most_steps: int) -
     model = nn.Linear(50, 40, bias=False)
     run = point(steps=40, batch_size=500, noise_multiplier=3.0, clip_norm=0.2, learning_rate=0.7)
     job = Job(point=run, most_steps=most_steps, batch_size=16, fold=0, seed=5)
-    train, _ = problem(model).split(job)
+    train, _ = still(model).split(job)
     steps = pilot_steps(job, records=len(train[1]))
     assert steps.count == min(40, most_steps) and steps.batch_size == (40 if most_steps > 40 else 16)
     found = trained(model, zero, train, steps=steps, seed=5, mechanism=lambda _: DpSgd(), averages=())
@@ -85,7 +83,7 @@ def test_a_pilot_of_fewer_steps_takes_larger_batches_and_no_more_records_in_all(
 
 
 def test_the_records_kept_aside_are_not_trained_on_and_come_in_turn() -> None:
-    one = problem(linear(50), folds=5)
+    one = still(linear(50), folds=5)
     aside = []
     for fold in range(5):
         (train, _), (kept, _) = one.split(Job(point=point(), most_steps=1, batch_size=1, fold=fold, seed=0))
@@ -96,23 +94,14 @@ def test_the_records_kept_aside_are_not_trained_on_and_come_in_turn() -> None:
 
 
 def test_a_pilot_that_diverges_is_a_result() -> None:
-    features, labels = labelled()
-    one = Problem(
-        model=linear(),
-        loss=nn.functional.cross_entropy,
-        metric=accuracy,
-        guide=accuracy,
-        features=features,
-        labels=labels,
-        folds=3,
-    )
+    one = problem(linear(), *labelled())
     run = point(learning_rate=1e30, noise_multiplier=1e6)
     found = pilot(one, Job(point=run, most_steps=8, batch_size=16, fold=0, seed=0))
     assert all(0.0 <= score.aside <= 1.0 for score in found.scores.values())
 
 
 def test_the_same_job_gives_the_same_scores() -> None:
-    one = problem(nn.Sequential(nn.Dropout(0.5), nn.Linear(50, 2)))
+    one = still(nn.Sequential(nn.Dropout(0.5), nn.Linear(50, 2)))
     job = Job(point=point(), most_steps=8, batch_size=16, fold=1, seed=7)
     assert pilot(one, job).scores == pilot(one, job).scores
 
@@ -125,33 +114,16 @@ def test_outputs_without_numbers_are_wrong() -> None:
 def test_all_records_are_judged_in_parts() -> None:
     model = nn.Linear(1, 2)
     many = torch.zeros(2500, 1), torch.arange(2500) % 2
-    one = Problem(
-        model=model,
-        loss=zero,
-        metric=lambda o, y: float(len(o)),
-        guide=lambda o, y: 0.0,
-        features=many[0],
-        labels=many[1],
-        folds=3,
-    )
-    assert judged(one.metric, model, many) == 2500.0
+    assert judged(lambda outputs, labels: float(len(outputs)), model, many) == 2500.0
 
 
 def test_the_median_norm_of_gradients() -> None:
     """Of a mean of outputs the gradient of a record is itself, with a 1 for the bias."""
     features, labels = labelled(count=5)
-    one = Problem(
-        model=nn.Linear(5, 1),
-        loss=lambda o, y: o.mean(),
-        metric=accuracy,
-        guide=accuracy,
-        features=features,
-        labels=labels,
-        folds=3,
-    )
+    one = problem(nn.Linear(5, 1), features, labels, loss=lambda o, y: o.mean())
     wanted = float((features.square().sum(1) + 1).sqrt().median())
     assert median_norm(one) == pytest.approx(wanted, rel=1e-5)  # float32, sums of six squares
-    assert median_norm(problem(nn.Linear(50, 1))) == 1.0, "of gradients that are zero"
+    assert median_norm(still(nn.Linear(50, 1))) == 1.0, "of gradients that are zero"
 
 
 def test_the_guide_tells_networks_of_one_accuracy_apart_and_not_how_large_outputs_are() -> None:
@@ -173,11 +145,10 @@ def test_the_guide_tells_networks_of_one_accuracy_apart_and_not_how_large_output
 def test_every_method_makes_a_pilot(name: str) -> None:
     features, labels = labelled()
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2))
-    problem = Problem(
-        model=model, loss=cross_entropy, metric=accuracy, guide=accuracy, features=features, labels=labels, folds=3
-    )
     assert METHODS[name].serves(model, labels)
-    found = pilot(problem, Job(point=point(), most_steps=4, batch_size=16, fold=0, seed=0, method=name))
+    found = pilot(
+        problem(model, features, labels), Job(point=point(), most_steps=4, batch_size=16, fold=0, seed=0, method=name)
+    )
     assert all(0.0 <= score.aside <= 1.0 for score in found.scores.values())
 
 
@@ -298,8 +269,7 @@ _DEVIATIONS = 6.0
 
 
 def separable(count: int = 300) -> tuple[Tensor, Tensor]:
-    features = torch.randn(count, 5, generator=torch.Generator().manual_seed(3))
-    return features, (features[:, 0] > 0).long()
+    return labelled(count, seed=3)
 
 
 def test_mixtures_keep_mean_and_covariances() -> None:
@@ -346,14 +316,12 @@ def test_labels_are_drawn_from_what_was_fitted() -> None:
 def test_a_pilot_trains_on_simulated_records_and_is_judged_by_others_of_them(simulated: bool) -> None:
     features, labels = separable(90)
     records = simulated_records(linear(), cross_entropy, features, labels, count=ASIDE + 500, seed=0)
-    one = Problem(
-        model=linear(),
-        loss=cross_entropy,
+    one = problem(
+        linear(),
+        features,
+        labels,
         metric=lambda outputs, _: float(len(outputs)),
         guide=lambda outputs, _: -1.0,
-        features=features,
-        labels=labels,
-        folds=3,
         simulated=records,
     )
     job = Job(point=point(), most_steps=4, batch_size=16, fold=1, seed=0, simulated=simulated)
@@ -365,16 +333,7 @@ def test_a_pilot_trains_on_simulated_records_and_is_judged_by_others_of_them(sim
 def test_a_pilot_on_simulated_records_learns_what_is_true_of_public_ones() -> None:
     features, labels = separable()
     records = simulated_records(linear(), cross_entropy, features, labels, count=ASIDE + 2000, seed=0)
-    one = Problem(
-        model=nn.Linear(5, 2),
-        loss=cross_entropy,
-        metric=accuracy,
-        guide=accuracy,
-        features=features,
-        labels=labels,
-        folds=3,
-        simulated=records,
-    )
+    one = problem(nn.Linear(5, 2), features, labels, simulated=records)
     run = point(steps=60, batch_size=100, noise_multiplier=0.1, clip_norm=1.0, learning_rate=0.5)
     found = pilot(one, Job(point=run, most_steps=60, batch_size=100, fold=0, seed=0))
     assert found.scores[0.0].aside > 0.85
