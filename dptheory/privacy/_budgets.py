@@ -14,8 +14,8 @@ from dptheory.privacy._crossing import crossing, first_that_fits
 from dptheory.privacy._noise_scale import GAP, NoNoiseError, about_poisson, least_scale, quick_delta, root
 from dptheory.privacy._parts import RandomAllocation, Step, plain, values_of
 from dptheory.privacy.methods._closed_forms import gaussian_mu
+from dptheory.privacy.methods.saddle._brackets import about_log_delta
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
-from dptheory.privacy.methods.saddle._noise import about_log_delta
 
 _BEYOND = (
     "; the range of this function ends there, not the budget: "

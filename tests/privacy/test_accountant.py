@@ -559,7 +559,7 @@ def test_the_least_noise_for_a_large_budget_asks_for_no_line(monkeypatch: pytest
     def refused(*given: object, **named: object) -> None:
         raise AssertionError(given, named)
 
-    monkeypatch.setattr(_noise_scale, "noise_bracket", refused)
+    monkeypatch.setattr(_noise_scale, "_by_delta", refused)
     assert privacy.least_noise_multiplier(epsilon=1000.0, **run) == 0.05  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         privacy.least_noise_multiplier(epsilon=1.0, **run)  # type: ignore[arg-type]

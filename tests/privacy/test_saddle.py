@@ -19,9 +19,11 @@ from dptheory.privacy import (
     FreshMask,
     MaskedStep,
     ProbabilityBounds,
+    _noise_scale,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    least_noise_multiplier,
     privacy_statement,
 )
 from dptheory.privacy import epsilon as methods
@@ -31,12 +33,13 @@ from dptheory.privacy.methods._sampled_loss import Loss, Reals, StepLoss, log_cu
 from dptheory.privacy.methods.lattice._method import Lattice
 from dptheory.privacy.methods.lattice._rare_steps import RareSteps
 from dptheory.privacy.methods.references._cross_check import pld_bracket
-from dptheory.privacy.methods.saddle import _brackets, _noise
+from dptheory.privacy.methods.saddle import _brackets
 from dptheory.privacy.methods.saddle import _line as _saddle_line
 from dptheory.privacy.methods.saddle._brackets import (
     Chernoff,
     Lines,
     SaddleLine,
+    about_log_delta,
     closed_bounds,
     lines_near,
     whole_line,
@@ -61,7 +64,6 @@ from dptheory.privacy.methods.saddle._line import (
     total_of,
     widest_shift,
 )
-from dptheory.privacy.methods.saddle._noise import about_log_delta, noise_bracket
 from tests.refused import refused
 
 # --- Brackets of delta, epsilon and the noise: against witnesses, closed forms and each other ---
@@ -162,19 +164,19 @@ def test_beyond_the_largest_loss_delta_is_zero() -> None:
     assert direction_delta(one(0.5, 0.01, 10), epsilon=0.2, direction="add") == (0.0, 0.0)
 
 
+def least_noise(rate: float, count: int, epsilon: float, delta: float) -> float:
+    return least_noise_multiplier(sampling_rate=rate, steps=count, epsilon=epsilon, delta=delta)
+
+
 def test_the_least_noise() -> None:
-    low, high = noise_bracket(one(1.0, 0.02, 2000), epsilon=3.0, delta=1e-5, among=BOTH)
-    assert low < 1.4514858 + 5e-8 and 1.4514858 - 5e-8 < high < low * (1 + 1.01e-6)
-    assert (
-        epsilon_bracket(one(high, 0.02, 2000), delta=1e-5)[1]
-        <= 3.0
-        < epsilon_bracket(one(low, 0.02, 2000), delta=1e-5)[0]
-    )
+    found = least_noise(0.02, 2000, 3.0, 1e-5)
+    assert 1.4514858 - 5e-8 < found < 1.4514858 + 1.5e-6
+    for noise, fits in ((found, True), (found * (1 - 1e-6), False)):
+        assert (epsilon_bracket(one(noise, 0.02, 2000), delta=1e-5)[1] <= 3.0) is fits
 
 
 def test_unsampled_noise_is_that_of_the_closed_form() -> None:
-    low, high = noise_bracket(one(1.0, 1.0, 1), epsilon=1.0, delta=1e-6, among=BOTH)
-    assert low <= 1 / gaussian_mu(1.0, 1e-6) <= high
+    assert 1.0 <= least_noise(1.0, 1, 1.0, 1e-6) * gaussian_mu(1.0, 1e-6) <= 1 + 1e-6
 
 
 def test_what_it_cannot_do_is_not_settled() -> None:
@@ -191,9 +193,7 @@ def test_what_it_cannot_do_is_not_settled() -> None:
 def test_a_search_for_the_noise_ends_where_any_will_do(
     setting: tuple[float, float, int], delta: float, direction: Direction
 ) -> None:
-    with pytest.raises(Unresolved, match="only") as refused:
-        noise_bracket(one(*setting), epsilon=1.0, delta=delta, among=(direction,))
-    assert refused.value.lower == 0.0 and refused.value.upper == pytest.approx(0.02)
+    assert _noise_scale.least_scale(one(*setting), (direction,), epsilon=1.0, delta=delta) < 0.0251
 
 
 def test_of_lines_as_wide_the_lower_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,8 +242,7 @@ def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkey
         return rule
 
     monkeypatch.setattr(_saddle_line, "moment_rule", counted)
-    low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5, among=BOTH)
-    assert high <= low * (1 + 1.01e-6)
+    assert least_noise(0.02, 1000, 1.0, 0.5) == pytest.approx(0.594002, abs=1e-6)
     assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
 
 
@@ -275,7 +274,7 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
         return unchanged(self, *arguments)  # type: ignore[arg-type]
 
     unchanged = SaddleLine.delta
-    monkeypatch.setattr(_noise.SaddleLine, "delta", counted)
+    monkeypatch.setattr(SaddleLine, "delta", counted)
     many = []
     for epsilon, delta, rate, count in (
         (8.0, 1e-5, 256 / 60_000, 9375),
@@ -286,8 +285,8 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
         (1.0, 0.01, 1e-4, 10**6),
     ):
         asked.clear()
-        low, high = noise_bracket(one(1.0, rate, count), epsilon=epsilon, delta=delta, among=BOTH)
-        many += [(epsilon, rate, len(asked))] * (len(asked) > 12 or not low < high < low * (1 + 1.01e-6))
+        _noise_scale._by_delta(one(1.0, rate, count), BOTH, epsilon, delta, (0.05, 1000.0))
+        many += [(epsilon, rate, len(asked))] * (len(asked) > 12)
     assert not many
 
 

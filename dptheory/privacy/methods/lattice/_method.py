@@ -19,7 +19,7 @@ _MOST = 128
 """More kinds than these are binned: each takes some hundredths of a second."""
 _NARROW = 1e-2
 """Relative width at which no other method is asked."""
-_GUESS, _PASSES = 1e-6, 3
+_GUESS, _PASSES = 1e-6, 4
 
 
 def upper_epsilon(parts: Parts, direction: Direction, delta: float) -> float:

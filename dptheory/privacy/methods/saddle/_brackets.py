@@ -201,8 +201,12 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     return low, min(high, -math.expm1(epsilon - largest) * (1 + 1e-12))
 
 
-def guessed_log_delta(steps: Losses, epsilon: float) -> float:
+def about_log_delta(steps: Steps, epsilon: float, direction: Direction) -> float:
     """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
+    return guessed_log_delta(step_losses(bins(steps, upper=None), direction), epsilon)
+
+
+def guessed_log_delta(steps: Losses, epsilon: float) -> float:
     try:
         saddle = saddle_at(total_of(cut(steps, _ROUGH_CUT)), epsilon)
     except Unresolved:
@@ -579,7 +583,6 @@ _NOISE, _RATE, _STEPS = (0.025, 1e7), 1e-8, 10**12
 """Where the line is tried; elsewhere it is slow to find that it cannot. From half of the least noise of a batch of a fixed size."""
 MOST_KINDS = 16
 """Steps of more kinds are binned, once towards more privacy and once towards less."""
-_ALIKE = 1.0001 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -695,12 +698,3 @@ def bins(steps: Steps, *, upper: bool | None, most: int = MOST_KINDS) -> Steps:
 
 def _middle(values: list[float]) -> float:
     return (min(values) + max(values)) / 2
-
-
-def nearly_alike(steps: Steps) -> bool:
-    """Whether the bins, if any, are so narrow that they move epsilon by a few 1e-4 of itself at most."""
-    less, more = bins(steps, upper=False), bins(steps, upper=True)
-    return all(
-        one.noise_multiplier <= other.noise_multiplier * _ALIKE and other.sampling_rate <= one.sampling_rate * _ALIKE
-        for one, other in zip(less, more, strict=True)
-    )
