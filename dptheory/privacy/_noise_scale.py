@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import NOISE, Direction
-from dptheory.privacy._crossing import first_that_fits
 from dptheory.privacy._parts import (
     LEAST_NOISE,
     MOST_NOISE,
@@ -40,6 +39,25 @@ _LEAST_GUESSED = 0.02
 """Noise below which no guess goes."""
 _STEEP, _FLAT = -20.0, -0.1
 """Slopes of log epsilon over log noise that are believed."""
+
+
+MARGIN = 1e-7
+"""Relative: added to a noise, so that the bracket in any arithmetic keeps the budget."""
+_STEPS = 60
+
+
+def first_that_fits(x: float, most: float, fits: Callable[[float], bool]) -> float | None:
+    """``x``, or a number a little larger that fits, by steps that double from ``MARGIN``; None where ``most`` does not.
+
+    The bracket of delta by which a noise was chosen, and that of epsilon, agree up to rounding.
+    """
+    for turn in range(_STEPS):
+        if fits(x):
+            return x
+        if x == most:
+            break
+        x = min(most, x * (1 + 2.0**turn * MARGIN))
+    return None
 
 
 def least_scale(
