@@ -30,8 +30,7 @@ _RELEASE = privacy.Step(noise_multiplier=0.5, sampling_rate=1.0, count=1)
 def resumed(plan: _board.Plan) -> list[Finding]:
     """What the account of the last life says of all of them, and whether a life draws the noise of an earlier one again.
 
-    Args:
-        plan: of one life; its gradients are not needed. Each begins with generators of its seed, and takes over the state.
+    Each begins with generators of the plan's seed, and takes over the state.
     """
     plan = replace(plan, rows=np.zeros_like(plan.rows), epochs=1)
     saved = b""
@@ -73,11 +72,7 @@ def resumed(plan: _board.Plan) -> list[Finding]:
 
 
 def gone_back(plan: _board.Plan) -> list[Finding]:
-    """A training that goes back to the state of its first pass, in the same optimizer: no step is forgotten, no noise comes again.
-
-    Args:
-        plan: of the passes; its gradients are not needed.
-    """
+    """A training that goes back to the state of its first pass, in the same optimizer: no step is forgotten, no noise comes again."""
     plan = replace(plan, rows=np.zeros_like(plan.rows))
     model, mechanism = _board.Board(plan.sizes), m.DpSgd()
     with _board.quiet():

@@ -85,17 +85,7 @@ def diagnosis(
     epsilon: float,
     delta: float,
 ) -> tuple[Finding, ...]:
-    """Every statement that the released gradients refute or leave standing, causes before what follows from them.
-
-    Args:
-        steps: what was released.
-        stated: what the loop says of itself.
-        found: what the steps show of the canaries.
-        coins: which canaries were in.
-        records: in the data, with these canaries.
-        epsilon: what the loop claims.
-        delta: its delta.
-    """
+    """Every statement that the released gradients refute or leave standing, causes before what follows from them."""
     unit = stated.noise_multiplier * stated.max_grad_norm / stated.batch_size
     released = [{name: g.double().numpy().ravel() / unit for name, g in one.items()} for one in steps.gradients]
     noise, fresh = _noise(released), _fresh_noise(released)

@@ -60,18 +60,10 @@ def epsilon(
 def of_choices(
     *, size: int, theta: float, groups: int, keeps: Sequence[int], sampling_rate: float, delta: float
 ) -> float:
-    """A lower bound on epsilon of index sets alone, drawn by the Mallows model in groups.
+    """A lower bound on epsilon of index sets alone, drawn by the Mallows model in ``groups`` of ``size``; one of ``keeps`` a step.
 
     One example turns the largest entries of every group into the smallest, as far as there are others: a sum whose entries are
     all but equal can be made so.
-
-    Args:
-        size: entries of a group.
-        theta: dispersion.
-        groups: of a step.
-        keeps: entries that every group keeps, of each step.
-        sampling_rate: of the batches.
-        delta: at which.
     """
     whole = None
     for keep, times in sorted(Counter(keeps).items()):

@@ -22,6 +22,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from dptheory.training.benchmarks._steps import Part
 
+Threads = Annotated[int, typer.Option(min=1, help="torch threads on the CPU")]
+Rounds = Annotated[int, typer.Option(min=1, help="of every comparison")]
+
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
@@ -31,7 +34,7 @@ def main(
     out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("benchmarks.json"),
     repetitions: Annotated[int, typer.Option(min=1, help="rounds of every comparison")] = 15,
     only: Annotated[str, typer.Option(help="cases whose function name contains this")] = "",
-    threads: Annotated[int, typer.Option(min=1, help="torch threads on the CPU")] = 1,
+    threads: Threads = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
     """Compare mechanisms with what they change, and calculators with a sort, in turns in one process."""
@@ -141,11 +144,11 @@ def independent(
 @app.command()
 def steps(
     out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("steps.json"),
-    rounds: Annotated[int, typer.Option(min=1, help="of every comparison")] = 15,
+    rounds: Rounds = 15,
     only: Annotated[
         str, typer.Option(help="parts whose name contains this, such as step/MLP, memory, draw or epoch")
     ] = "",
-    threads: Annotated[int, typer.Option(min=1, help="torch threads on the CPU")] = 2,
+    threads: Threads = 2,
     data: Annotated[str, typer.Option(help="data set of the epochs")] = "fashion-mnist",
 ) -> None:
     """Compare private steps with plain ones, with Opacus's and JAX-Privacy's: time, memory, draws and an epoch.
@@ -165,9 +168,9 @@ def steps(
 @app.command()
 def practice(
     out: Annotated[Path, typer.Option(help="JSON file to write")] = Path("practice.json"),
-    rounds: Annotated[int, typer.Option(min=1, help="of every comparison")] = 9,
+    rounds: Rounds = 9,
     only: Annotated[str, typer.Option(help="parts whose name contains this, such as time/, memory/ or views")] = "",
-    threads: Annotated[int, typer.Option(min=1, help="torch threads on the CPU")] = 1,
+    threads: Threads = 1,
 ) -> None:
     """Compare ways to fine-tune a small BERT, and views of images with further images: time and memory of a step.
 

@@ -84,42 +84,33 @@ def noise_multiplier(device: torch.device) -> Case:
     )
 
 
-def joint_budget(device: torch.device) -> Case:
+def _joint_budget(name: str, groups: int, **run: float) -> Case:
     """theta for a whole run of GIP, index sets and noisy sums: at most 5 s."""
-    steps = itertools.count(875)
+    more = itertools.count(groups)
 
     def work() -> float:
-        return privacy.index_sets.theta_for_joint_budget(
-            epsilon=1.12,
-            delta=1e-5,
-            dim=256,
-            keep=26,
-            sampling_rate=4096 / 45_000,
-            noise_multiplier=10.0,
-            steps=next(steps),
-            groups=10_547,
-        )
+        return privacy.index_sets.theta_for_joint_budget(delta=1e-5, groups=next(more), **run)  # type: ignore[arg-type]
 
-    return _case("theta_for_joint_budget", work, 5.0, rounds=3)
+    return _case(name, work, 5.0, rounds=3)
+
+
+def joint_budget(device: torch.device) -> Case:
+    """Of the paper's size."""
+    run = {
+        "epsilon": 1.12,
+        "dim": 256,
+        "keep": 26,
+        "sampling_rate": 4096 / 45_000,
+        "noise_multiplier": 10.0,
+        "steps": 875,
+    }
+    return _joint_budget("theta_for_joint_budget", 10_547, **run)
 
 
 def joint_budget_of_many(device: torch.device) -> Case:
-    """The same for 1e12 releases: seconds too."""
-    groups = itertools.count(10**6)
-
-    def work() -> float:
-        return privacy.index_sets.theta_for_joint_budget(
-            epsilon=3.0,
-            delta=1e-5,
-            dim=20,
-            keep=5,
-            sampling_rate=1e-4,
-            noise_multiplier=2.0,
-            steps=10**6,
-            groups=next(groups),
-        )
-
-    return _case("theta_for_joint_budget, 1e12 releases", work, 5.0, rounds=3)
+    """Of 1e12 releases."""
+    run = {"epsilon": 3.0, "dim": 20, "keep": 5, "sampling_rate": 1e-4, "noise_multiplier": 2.0, "steps": 10**6}
+    return _joint_budget("theta_for_joint_budget, 1e12 releases", 10**6, **run)
 
 
 def angle(device: torch.device) -> Case:

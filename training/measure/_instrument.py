@@ -314,12 +314,6 @@ def watched(run: Run, steps: int, look: Callable[[Run], None]) -> Run:
 def measured_arm(instrument: Instrument, arm: str, *, seed: int, device: torch.device) -> dict[str, Any]:
     """Train one arm up to its last measurement.
 
-    Args:
-        instrument: whose arm it is.
-        arm: its name.
-        seed: of weights, batches, masks and noise.
-        device: where to train.
-
     Returns:
         A list of measurements per kind, each with its step; configuration, noise multiplier, and test accuracy at the end.
 

@@ -232,7 +232,7 @@ class _Round:
         most_steps: int,
         batch_size: int,
         seed: int | None = None,
-    ) -> list[Outcome]:
+    ) -> None:
         """A pilot of each place, each with its own fold, and with one of its own where no seed is given."""
         search = self._search
         jobs = [
@@ -245,12 +245,11 @@ class _Round:
                 self.places.append(other)
                 self._scores.append(outcome.scores[average])
                 self._folds.append(job.fold)
-        return outcomes
 
-    def add_to_all(self, places: Sequence[int], *, folds: int, most_steps: int, batch_size: int) -> list[Outcome]:
+    def add_to_all(self, places: Sequence[int], *, folds: int, most_steps: int, batch_size: int) -> None:
         """A pilot of each place on each of the folds, fold by fold."""
         numbers = [fold for fold in range(folds) for _ in places]
-        return self.add([*places] * folds, folds=numbers, most_steps=most_steps, batch_size=batch_size)
+        self.add([*places] * folds, folds=numbers, most_steps=most_steps, batch_size=batch_size)
 
     def join(self, other: "_Round") -> None:
         """Take over the scores of another round."""
@@ -274,12 +273,7 @@ class _Round:
         return self._posterior(np.maximum(values, np.quantile(values, worst)))
 
     def paired(self, worst: float, of: Callable[[Score], float]) -> Pooled:
-        """The same where each place has a pilot on each fold: what a fold adds to all of its scores is taken out first.
-
-        Args:
-            worst: quantile.
-            of: what is pooled of a score.
-        """
+        """The same where each place has a pilot on each fold: what a fold adds to all of its scores is taken out first."""
         values, folds = self._values(of), np.array(self._folds)
         for fold in np.unique(folds):
             values[folds == fold] += values.mean() - values[folds == fold].mean()
@@ -540,10 +534,6 @@ def decide(tried: Sequence[Tried], usual: Container[Point]) -> list[Tried]:
 
     What did well on other data is evidence too, and pilots err. The standard error is that of the difference of two means, from
     what is left of the scores of the better half once each point's mean and each seed's are taken out.
-
-    Args:
-        tried: points with the scores of the same seeds, two of each at least.
-        usual: those of them that people take without a plan.
 
     Returns:
         The choice, then the others by their mean score.

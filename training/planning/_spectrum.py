@@ -124,17 +124,8 @@ def measure_spectrum(
 ) -> Spectrum:
     """Measure curvature, gradient and clipped gradients of a network on public records, all of which go through it at once.
 
-    The model is copied, dropout rests, and only parameters that require gradients count.
-
-    Args:
-        model: takes ``features``; its layers keep records apart.
-        loss: of outputs and labels, the mean over the records.
-        features: shape (n, ...), on the model's device.
-        labels: shape (n, ...).
-        clips: the clip norms to measure at.
-        curved: how many of the records, drawn at random, the curvature is measured on; all where there are fewer.
-        vectors: k, the most Lanczos vectors from the gradient; fewer where the gradient lies in fewer directions.
-        probes: random starts, each with a third as many Lanczos vectors.
+    The model is copied, dropout rests, and only parameters that require gradients count. Of ``curved`` records, drawn at random, the
+    curvature is taken; from the gradient go ``vectors`` steps of Lanczos at most, from each of ``probes`` random starts a third of it.
 
     Raises:
         ValueError: a loss that is no finite number, or a gradient that is zero.

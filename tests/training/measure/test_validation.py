@@ -159,29 +159,21 @@ def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
     )
 
 
+ANGLES, ATTACK = torch_seeded(_validation.angle_rows), numpy_seeded(_validation.attack_rows)
+KAPPA = torch_seeded(lambda *given: _validation.kappa_rows(*given)[0])
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "change", "rows", "quantity"),
     [
         (gradients, "clipped_gradient_mse", more_noise, torch_seeded(_validation.mse_rows), "noise_energy"),
-        (
-            sparsification,
-            "kappa",
-            field("value", factor=1.2),
-            lambda snapshot: _validation.kappa_rows(snapshot, TINY, torch.Generator().manual_seed(1))[0],
-            "kappa",
-        ),
+        (sparsification, "kappa", field("value", factor=1.2), KAPPA, "kappa"),
         (pruning, "random_k_mse", times(1.05), numpy_seeded(_validation.pruning_rows), "random_k_mse"),
-        (
-            gradients.DistortionAngle,
-            "expected_cos",
-            times(1.4),
-            torch_seeded(_validation.angle_rows),
-            "cos gamma_BP",
-        ),
-        (gradients.DistortionAngle, "mean", times(0.98), torch_seeded(_validation.angle_rows), "gamma_BP"),
-        (gradients, "batch_expected_cos", times(1.6), torch_seeded(_validation.angle_rows), "cos gamma"),
-        (freezing, "expected_angle", times(0.98), torch_seeded(_validation.angle_rows), "gamma"),
-        (freezing, "norm_growth", times(1.01), torch_seeded(_validation.angle_rows), "mean clipped norm"),
+        (gradients.DistortionAngle, "expected_cos", times(1.4), ANGLES, "cos gamma_BP"),
+        (gradients.DistortionAngle, "mean", times(0.98), ANGLES, "gamma_BP"),
+        (gradients, "batch_expected_cos", times(1.6), ANGLES, "cos gamma"),
+        (freezing, "expected_angle", times(0.98), ANGLES, "gamma"),
+        (freezing, "norm_growth", times(1.01), ANGLES, "mean clipped norm"),
         (
             embedding,
             "random_basis_error",
@@ -189,20 +181,8 @@ def more_noise(value: gradients.MseBreakdown) -> gradients.MseBreakdown:
             torch_seeded(_validation.projection_rows),
             "error, random basis",
         ),
-        (
-            embedding,
-            "gep_mse",
-            field("joint", factor=1.1),
-            torch_seeded(_validation.embedding_rows),
-            "noise energy",
-        ),
-        (
-            sparsification,
-            "expected_error",
-            field("given_recoverable", factor=1.3),
-            numpy_seeded(_validation.attack_rows),
-            "error where not hidden",
-        ),
+        (embedding, "gep_mse", field("joint", factor=1.1), torch_seeded(_validation.embedding_rows), "noise energy"),
+        (sparsification, "expected_error", field("given_recoverable", factor=1.3), ATTACK, "error where not hidden"),
     ],
 )
 def test_a_wrong_prediction_is_noticed(
