@@ -178,29 +178,16 @@ def _colours(count: int) -> list[tuple[float, float, float, float]]:
 def _draw_errors(ax: Axes, moments: list[Moment]) -> None:
     dim = _gradient(moments[0]).size
     keeps = np.unique(np.geomspace(max(1, dim // 1000), dim, 60).astype(int))
-    ax.plot(
-        keeps / dim,
-        [pruning.random_k_mse(dim, int(k), sigma_g=1.0) / dim for k in keeps],
-        "k:",
-        label="random-k, any g",
-    )
-    ax.plot(
-        keeps / dim,
-        [pruning.top_k_mse(dim, int(k), sigma_g=1.0) / dim for k in keeps],
-        "k-",
-        label="top-k, Gaussian entries",
-    )
+    for predicted, line, label in (
+        (pruning.random_k_mse, "k:", "random-k, any g"),
+        (pruning.top_k_mse, "k-", "top-k, Gaussian entries"),
+    ):
+        ax.plot(keeps / dim, [predicted(dim, int(k), sigma_g=1.0) / dim for k in keeps], line, label=label)
     for moment, colour in zip(moments, _colours(len(moments)), strict=True):
         rows = _rows(moment, "top_k_mse", GAUSSIAN)
-        share = [row.measured / np.sum(_gradient(moment) ** 2) for row in rows]
-        ax.plot(
-            [(r.keep or 0) / dim for r in rows],
-            share,
-            "o",
-            color=colour,
-            ms=5,
-            label=f"top-k measured, step {moment.step}",
-        )
+        lost = [row.measured / np.sum(_gradient(moment) ** 2) for row in rows]
+        shares = [(row.keep or 0) / dim for row in rows]
+        ax.plot(shares, lost, "o", color=colour, ms=5, label=f"top-k measured, step {moment.step}")
     ax.set(xscale="log", xlabel="share of entries kept, k", ylabel=r"pruning MSE / $|g|^2$", ylim=(-0.03, 1.05))
     ax.set_title("(a) Pruning error: lines predicted, dots measured", loc="left")
     ax.legend(fontsize=8, loc="lower left")
@@ -212,17 +199,8 @@ def _draw_cosines(ax: Axes, moment: Moment) -> None:
         k = [(row.keep or 0) / _gradient(moment).size for row in exact]
         ax.plot(k, [row.predicted for row in exact], "-", color=colour, label=f"{name}, from kept norm")
         ax.plot(k, [row.predicted for row in fitted], "--", color=colour, label=f"{name}, by Assumption 1")
-        errors = [2 * row.standard_error for row in fitted]
-        ax.errorbar(
-            k,
-            [r.measured for r in exact],
-            yerr=errors,
-            fmt="o",
-            ms=4,
-            color=colour,
-            capsize=3,
-            label=f"{name}, measured",
-        )
+        measured, errors = [row.measured for row in exact], [2 * row.standard_error for row in fitted]
+        ax.errorbar(k, measured, yerr=errors, fmt="o", ms=4, color=colour, capsize=3, label=f"{name}, measured")
     (whole,) = _rows(moment, "cosine_dp_sgd", NONE)
     ax.axhline(whole.predicted, color="0.4", ls=":", label="DP-SGD (k = 1)")
     ax.set(xscale="log", xlabel="share of entries kept, k", ylabel=r"mean cosine of $(g + Z) \odot I$ with $g$")
@@ -238,12 +216,8 @@ def _draw_entries(ax: Axes, moments: list[Moment]) -> None:
         scaled = g / np.sqrt(np.mean(g**2))
         density = np.histogram(scaled, edges)[0] / (g.size * np.diff(edges))
         outside = int(np.sum(np.abs(scaled) > edges[-1]))
-        ax.stairs(
-            np.where(density > 0, density, np.nan),
-            edges,
-            color=colour,
-            label=f"step {moment.step} ({outside} beyond ±12)",
-        )
+        label = f"step {moment.step} ({outside} beyond ±12)"
+        ax.stairs(np.where(density > 0, density, np.nan), edges, color=colour, label=label)
     ax.plot(edges, np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi), "k-", label="N(0, 1)")
     ax.set(yscale="log", xlabel=r"$g_i / \sigma_g$", ylabel="density", ylim=(1e-5, 30.0), xlim=(-12, 12))
     ax.set_title("(c) Entries of g against Assumption 1", loc="left")
@@ -317,6 +291,10 @@ def _row_dict(row: Row) -> dict[str, Any]:
     return dataclasses.asdict(row) | {name: getattr(row, name) for name in derived}
 
 
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
+
+
 def fit_table(result: Result) -> Table:
     """One line per step of a probe: the Gaussian fit, and how far the entries are from it.
 
@@ -326,7 +304,7 @@ def fit_table(result: Result) -> Table:
     Returns:
         A table of rich, for the terminal.
     """
-    table = Table(title="Assumption 1: entries of g iid N(0, sigma_g^2)", title_justify="left", box=SIMPLE_HEAD)
+    table = _table("Assumption 1: entries of g iid N(0, sigma_g^2)")
     for heading in ("step", "batch", "sigma_g", "|g|", "KS", "kurtosis", "zeros", "layers", "s/n"):
         table.add_column(heading, justify="right")
     for moment in result.moments:
@@ -345,7 +323,6 @@ def fit_table(result: Result) -> Table:
             "-" if fit.layer_sigma_spread is None else f"1 : {fit.layer_sigma_spread:.0f}",
             "no noise" if fit.snr is None else f"{fit.snr:.2g}",
         )
-    table.caption_justify = "left"
     table.caption = (
         "KS distance from N(0, 1) and excess kurtosis of g / sigma_g; layers: smallest : largest layer sigma_g; "
         "s/n: sigma_g^2 / (sigma C)^2"
@@ -364,7 +341,7 @@ def row_table(moment: Moment) -> Table:
         (measured - predicted) / standard error.
     """
     title = f"{moment.name}: step {moment.step}, batch of {moment.batch_size}; * off by more than 5 SE and the prediction's error"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table = _table(title)
     table.add_column("quantity")
     table.add_column("setting")
     for heading in ("predicted", "error", "measured", "SE", "ratio", "SE off", ""):
@@ -391,7 +368,6 @@ def row_table(moment: Moment) -> Table:
             style="red" if row.broken else None,
         )
     needed = dict.fromkeys(row.assumption for row in moment.rows if row.assumption != NONE)
-    table.caption_justify = "left"
     table.caption = Text("\n".join([*needed, *moment.notes]))
     return table
 

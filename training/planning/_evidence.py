@@ -102,11 +102,6 @@ def _run(records: Records, point: Point, seed: int, **said: Any) -> Line:
 # --- the grid -------------------------------------------------------------------------------------------------------------
 
 
-def best(lines: Sequence[Line]) -> Line:
-    """The line of the largest accuracy."""
-    return max(lines, key=lambda line: line["accuracy"])
-
-
 def _grid(setting: Setting, records: Records, name: str, results: JsonLines) -> None:
     """All of the first axes, then further along every axis at whose end the best is; clips stay."""
     count = len(records.private[1])
