@@ -17,7 +17,7 @@ import dptheory
 from dptheory import claims, papers
 from dptheory import papers as embedding
 from dptheory.claims import Verdict
-from dptheory.papers import Cell, Preset, Setting, paper_settings
+from dptheory.papers import Cell, Setting, paper_settings
 from tests.refused import refused
 
 # --- The reader of the printed numbers against the files read a second time, and the numbers against each other ---
@@ -300,12 +300,6 @@ def test_unknown_name_is_answered_with_near_ones() -> None:
         papers.preset("rf.gep")
     with refused("name"):
         papers.preset("")
-
-
-def test_presets_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        papers.preset("rf.gep.eps8").epochs = 3  # type: ignore[misc]
-    assert isinstance(papers.all_presets(), tuple) and isinstance(papers.all_presets()[0], Preset)
 
 
 # What the papers print of their runs, typed a second time from their text, against the settings and presets of the

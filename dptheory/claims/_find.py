@@ -121,7 +121,7 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         raise ArgumentError("query", f"be words to look for, at most {_LONGEST_QUERY} characters", query)
     max_matches = _validate.integer("max_matches", max_matches, 1, 1000)
     units = _units(_words(query))
-    possible = [_beginning_like(unit[0]) for unit in units]
+    possible = [{one for one in _vocabulary() if one.startswith(unit[0])} for unit in units]  # in which _fit may see it
     entries = [entry for entry in _index() if not any(entry.words.isdisjoint(words) for words in possible)]
     scored = [(_score(entry, units, query.strip()), entry) for entry in entries]
     fitting = [pair for pair in scored if pair[0] > 0]
@@ -187,11 +187,6 @@ def _fit(unit: Words, text: Words) -> float:
     if word in text:
         return 1.5 if text[0] == word else 1.0
     return 0.5 if len(word) >= 3 and word.isalpha() and any(one.startswith(word) for one in text) else 0.0
-
-
-def _beginning_like(word: str) -> frozenset[str]:
-    """Words of the index in which ``_fit`` may see this one."""
-    return frozenset(one for one in _vocabulary() if one.startswith(word))
 
 
 @functools.cache

@@ -57,19 +57,16 @@ def ledger_markdown(claims: Iterable[Claim]) -> str:
             *table_head("claim", "verdict", "in the paper", "in short", "state"),
         ]
         for claim in rows:
+            coq = f", [Coq](kernel/{claim.kernel})" if claim.kernel else ""
             cells = (
                 f"[`{claim.id}`]({claim.page}) {claim.title}",
                 claim.judgement,
                 str(claim.source),
                 claim.summary or (claim.statement if claim.verdict is Verdict.EMPIRICAL else ""),
-                claim.answer.summary if claim.answer else claim.state + _coq(claim),
+                claim.answer.summary if claim.answer else claim.state + coq,
             )
             lines.append(one_row(cells))
     return "\n".join(lines) + "\n"
-
-
-def _coq(claim: Claim) -> str:
-    return f", [Coq](kernel/{claim.kernel})" if claim.kernel else ""
 
 
 def one_row(cells: Iterable[str]) -> str:
@@ -121,7 +118,8 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
         "([what the words mean](../results/claims.md)). [All studies](../results.md), and how their learning rates were chosen.",
     ]
     for claim in claims:
-        lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. Seen: **{_seen(claim)}**.", ""]
+        seen = claim.answer.in_words if claim.answer else claim.state
+        lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. Seen: **{seen}**.", ""]
         lines += [claim.statement, "", *table_head("reported", "value")]
         lines += [f"| {what} | {value} |" for what, value in claim.reported]
         if claim.answer:
@@ -129,10 +127,6 @@ def empirical_markdown(claims: Sequence[Claim]) -> str:
         if claim.figure:
             lines += ["", f"![{claim.title}](../figures/{claim.figure}.png)", *_caption(claim)]
     return "\n".join(lines) + "\n"
-
-
-def _seen(claim: Claim) -> str:
-    return claim.answer.in_words if claim.answer else claim.state
 
 
 def _caption(claim: Claim) -> list[str]:

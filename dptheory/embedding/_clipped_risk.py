@@ -174,7 +174,7 @@ def best_residual_clip(
         first, second = math.sqrt(subspace_dim) * lipschitz * scale, math.sqrt(dim - subspace_dim) * scale
         clip = _best_clip(rows, first, second)
         noise, bias = first + second * clip, _mean_excess(rows, clip)
-        steps = _whole(smoothness * distance / _root(noise, bias))
+        steps = _risk.better_whole(min(smoothness * distance / _root(noise, bias), _MOST_STEPS))
         energy = steps * noise * noise
         value = _bounds(smoothness, distance, steps, energy, bias).upper
         return BestResidualClip(
@@ -224,9 +224,3 @@ def _best_clip(rows: Array, first: float, second: float) -> float:
         middle = low + (high - low) / 2
         low, high = (low, middle) if rises(middle, share) else (middle, high)
     return high
-
-
-def _whole(best: float) -> int:
-    """The better whole number beside a real T >= 1 at which c / T + c' T is least; 1 below that."""
-    below = max(1, min(math.floor(best), _MOST_STEPS - 1))
-    return below if best <= math.sqrt(below) * math.sqrt(below + 1) else below + 1

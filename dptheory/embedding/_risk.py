@@ -287,12 +287,17 @@ def _at_steps(samples: int, smoothness: float, distance: float, per_step: float,
         steps = _validate.integer("steps", steps, 1, _MOST_STEPS)
     best = smoothness * distance / math.sqrt(energy)
     if steps is None:
-        below = max(1, math.floor(best))
-        steps = below if best <= math.sqrt(below) * math.sqrt(below + 1) else below + 1
+        steps = better_whole(best)
     found = noisy_descent_risk(
         smoothness=smoothness, initial_distance=distance, steps=steps, noise_energy=energy * steps
     )
     return ExcessRisk(optimization=found.optimization, noise=found.noise, steps=found.steps, optimal_steps=best)
+
+
+def better_whole(best: float) -> int:
+    """The better whole number beside a real T >= 1 at which c / T + c' T is least; 1 below that."""
+    below = max(1, math.floor(best))
+    return below if best <= math.sqrt(below) * math.sqrt(below + 1) else below + 1
 
 
 def _dimensions(dim: int, subspace_dim: int) -> tuple[int, int]:

@@ -3,15 +3,13 @@
 Source: RF, Tables 5-9; LF, Appendix D; GIP, Table 4; GEP, section 4 (gip.thm2, rs.thm3.1).
 """
 
-import difflib
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from dptheory.errors import ArgumentError
 from dptheory.papers import _data
-from dptheory.papers._records import Setting
+from dptheory.papers._records import Setting, found_in
 
 if TYPE_CHECKING:
     from dptheory.privacy import EpsilonBounds
@@ -391,11 +389,7 @@ def preset(name: str) -> Preset:
         >>> round(found.noise_share, 2), round(found.largest_drop_rate, 2)
         (1.3, 0.23)
     """
-    known = _presets()
-    if not isinstance(name, str) or name not in known:
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        raise ArgumentError("name", f"be that of a preset{(f', such as {near}' if near else '')}", name)
-    return known[name]
+    return found_in("name", name, "a preset", _presets())
 
 
 def all_presets() -> tuple[Preset, ...]:
@@ -414,11 +408,19 @@ def all_presets() -> tuple[Preset, ...]:
 
 @functools.cache
 def _presets() -> dict[str, Preset]:
-    return {preset.name: preset for preset in (*_rf(), *_rs_table_2(), *_rs_figure_2())}
+    rf = (_preset(one.id, one) for one in _data.settings("rf"))
+    # the nine combinations of sigma and C; the data set is not named, d is that of Table 2's DP-CNN
+    rs_figure_2 = (_preset(one.id.replace("fig2.", "fig2"), one) for one in _data.settings("rs.fig2"))
+    return {preset.name: preset for preset in (*rf, *_rs_table_2(), *rs_figure_2)}
 
 
-def _rf() -> tuple[Preset, ...]:
-    return tuple(_preset(one.id, one) for one in _data.settings("rf"))
+_IN_SETTINGS = {"framework": "model", "ramp_epochs": "cooling_epochs"}
+"""Fields that a setting has under another name."""
+
+
+def _preset(name: str, one: Setting) -> Preset:
+    names = (field.name for field in fields(Preset) if field.name != "name")
+    return Preset(name=name, **{field: getattr(one, _IN_SETTINGS.get(field, field)) for field in names})
 
 
 def _rs_table_2() -> tuple[Preset, ...]:
@@ -441,31 +443,3 @@ def _rs_table_2() -> tuple[Preset, ...]:
             )
         )
     return tuple(found)
-
-
-def _rs_figure_2() -> tuple[Preset, ...]:
-    """The nine combinations of sigma and C of RS, Figure 2; the data set is not named, d is that of Table 2's DP-CNN."""
-    return tuple(_preset(one.id.replace("fig2.", "fig2"), one) for one in _data.settings("rs.fig2"))
-
-
-def _preset(name: str, one: Setting) -> Preset:
-    return Preset(
-        name=name,
-        source=one.source,
-        framework=str(one.model),
-        dataset=one.dataset,
-        dim=one.dim,
-        train_size=one.train_size,
-        epsilon=one.epsilon,
-        delta=one.delta,
-        noise_multiplier=one.noise_multiplier,
-        learning_rate=one.learning_rate,
-        batch_size=one.batch_size,
-        epochs=one.epochs,
-        momentum=one.momentum,
-        clip_norm=one.clip_norm,
-        drop_rate=one.drop_rate,
-        ramp_epochs=one.cooling_epochs,
-        total_density=one.total_density,
-        others=one.others,
-    )

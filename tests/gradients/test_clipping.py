@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ive, ndtr
+from scipy.special import ive
 from scipy.stats import ncx2
 
 from dptheory import freezing, gradients
@@ -190,27 +190,6 @@ def test_law_is_a_law(dim: int, snr: float, share: float) -> None:
     assert (np.diff(below[:30]) >= -1e-11).all() and (density >= 0).all()
     assert angle.second_moment() == pytest.approx(mean**2 + var, rel=1e-14)
     assert angle.cdf(math.pi) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("dim", [2, 3, 100, 10**7])
-def test_moments_agree_with_the_expected_cosine(dim: int) -> None:
-    for snr in (1e-3, 1.0, 30.0, 1e4):
-        angle = DistortionAngle(dim, snr=snr)
-        x = angle.mean() + math.sqrt(angle.var()) * np.linspace(-12, 12, 4001)
-        x = x[(x > 0) & (x < math.pi)]
-        cosine = np.trapezoid(angle.density(x) * np.cos(x), x)
-        assert cosine == pytest.approx(angle.expected_cos(), abs=2e-3 if dim < 4 else 1e-9)
-
-
-def test_against_drawn_angles() -> None:
-    rng = np.random.default_rng(1)
-    noisy = rng.standard_normal((200_000, 6)) + np.array([1.5, 0, 0, 0, 0, 0])
-    drawn = np.arccos(noisy[:, 0] / np.linalg.norm(noisy, axis=1))
-    angle = DistortionAngle(6, snr=1.5)
-    assert drawn.mean() == pytest.approx(angle.mean(), abs=5 * math.sqrt(angle.var() / 200_000))
-    assert drawn.var() == pytest.approx(angle.var(), rel=0.02)
-    x = np.array([0.3, 0.8, 1.3, 2.0])
-    assert (drawn[:, None] <= x).mean(axis=0) == pytest.approx(angle.cdf(x), abs=0.006)
 
 
 def test_no_noise_and_huge_snr() -> None:
@@ -454,24 +433,6 @@ def test_bound_without_deviation_is_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("center", "deviation", "bound"),
-    [(0.0, 1.0, 1.0), (0.5, 1.0, 0.8), (2.0, 0.3, 1.0), (1.0, 0.01, 1.0), (1.0, 5.0, 1e-3)],
-)
-def test_moments_in_one_dimension(center: float, deviation: float, bound: float) -> None:
-    low, high = (-bound - center) / deviation, (bound - center) / deviation
-    phi = [math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) for x in (low, high)]
-    inside = float(ndtr(high) - ndtr(low))
-    mean = bound * float(ndtr(-high) - ndtr(low)) + center * inside + deviation * (phi[0] - phi[1])
-    square = bound**2 * float(ndtr(-high) + ndtr(low)) + (center**2 + deviation**2) * inside
-    square += deviation * (2 * center * (phi[0] - phi[1]) + deviation * (low * phi[0] - high * phi[1]))
-    moments = gradients.gaussian_clip_moments(grad_norm=center, dim=1, deviation=deviation, clip_norm=bound)
-    assert moments.slope * center == pytest.approx(mean, rel=1e-9, abs=1e-15)
-    assert moments.second_moment == pytest.approx(square, rel=1e-9)
-    assert moments.clip_probability == pytest.approx(1 - inside, abs=1e-12)
-    assert moments.variance == pytest.approx(square - mean**2, rel=1e-6, abs=1e-9 * square)
-
-
-@pytest.mark.parametrize(
     ("freedom", "square"), [(10**8, 0.9999), (10**8, 1.0002), (10**6, 1.004), (10**4, 0.95), (3, 40.0)]
 )
 def test_central_tails_against_forty_digits(freedom: int, square: float) -> None:
@@ -643,18 +604,6 @@ def _exact(grad_norm: float, deviation: float, clip_norm: float) -> dict[str, mp
         variance = s * s * (1 - lost - (mean[0] - mean[1]) ** 2)
         values = (1 - shortfall, shortfall, variance + ((1 - shortfall) * w) ** 2, variance, sum(tails))
         return dict(zip(_NAMES, values, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("grad_norm", "deviation", "clip_norm", "variance"),
-    [(10.0, 1.0, 1.0, 2.629e-21), (8.0, 1.0, 1.0, 4.758e-14), (1.0, 0.05, 0.5, 3.63e-28)],
-)
-def test_variance_where_nearly_all_are_clipped(
-    grad_norm: float, deviation: float, clip_norm: float, variance: float
-) -> None:
-    """The values are from quadrature with 40 digits; the difference E clip^2 - (a w)^2 gave 0, 4.696e-14 and 0."""
-    found = gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=1, deviation=deviation, clip_norm=clip_norm)
-    assert found.variance == pytest.approx(variance, rel=1e-3, abs=0.0)
 
 
 @pytest.mark.parametrize(

@@ -233,11 +233,6 @@ def mu_of_sum(first: float, second: float, embedding_std: float, residual_std: f
     return float(np.sqrt(moved @ np.linalg.solve(covariance, moved)))
 
 
-def _sum_ratio(first: float, second: float, mu: float) -> float:
-    """sigma_i / S_i at which the sum is mu-GDP: mu of the sum is inversely proportional to it."""
-    return mu_of_sum(first, second, first, second) / mu
-
-
 def release_errors(
     rng: np.random.Generator, count: int, way: Way, clip: float, residual_clip: float, mu: float
 ) -> Array:
@@ -252,7 +247,8 @@ def release_errors(
         return np.asarray(kept + noise(rng, count, clip / mu, 0.0, True) - g.sum(axis=0))
     kept = kept + _clip(source - w @ b, residual_clip).sum(axis=0)
     if way in ("published", "published_sum"):
-        ratio = 2**0.5 / mu if way == "published" else _sum_ratio(clip, residual_clip, mu)
+        # mu of the sum is inversely proportional to sigma_i / S_i
+        ratio = (2**0.5 if way == "published" else mu_of_sum(clip, residual_clip, clip, residual_clip)) / mu
         return np.asarray(kept + noise(rng, count, ratio * clip, ratio * residual_clip, False) - g.sum(axis=0))
     sizes = {"dim": DIM, "subspace_dim": SUBSPACE}
     if way == "optimal":

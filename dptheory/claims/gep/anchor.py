@@ -28,10 +28,6 @@ def _counted(sizes: tuple[int, ...], basis: tuple[int, ...], examples: int = 2) 
     return count
 
 
-def _counted_ratio(sizes: tuple[int, ...], basis: tuple[int, ...]) -> Fraction:
-    return Fraction(_counted(sizes, basis), _counted((sum(sizes),), (sum(basis),)))
-
-
 def _least_tail(sizes: tuple[int, ...], k: int) -> float:
     """min of sum p_g / k_g over k_g > 0 of sum k, numerically (softmax coordinates)."""
     p = np.asarray(sizes, dtype=np.float64)
@@ -61,7 +57,7 @@ def _(sizes: tuple[int, ...], basis: tuple[int, ...]) -> Sides:
     """multiplications counted"""
     return (
         embedding.grouping_cost_ratio(sizes, subspace_dims=basis),
-        lambda: _counted_ratio(sizes, basis),
+        lambda: Fraction(_counted(sizes, basis), _counted((sum(sizes),), (sum(basis),))),
         1 / len(sizes),
     )
 
@@ -181,20 +177,14 @@ NEIGHBOURS = (5, 50)
 """Numbers of gradients along either axis."""
 
 
-def _second_moments(along_first: int, along_second: int) -> tuple[Fraction, Fraction]:
-    """Of gradients (1, 0), and of (0, a) with a^2 = 1 + 1 / (2n), n of the second: sums of outer products, which are diagonal."""
-    return Fraction(along_first), along_second * (1 + Fraction(1, 2 * along_second))
-
-
 @private_pca.equal(*((n, more) for n in NEIGHBOURS for more in (0, 1)))
 def _(n: int, more: int) -> Sides:
-    """first principal axis of n and n gradients, and with one more along the first"""
+    """first principal axis of n and n gradients, and with one more along the first
 
-    def found() -> int:
-        first, second = _second_moments(n + more, n)
-        return 1 if first > second else 2
-
-    return 2 - more, found, 1 + more
+    Gradients (1, 0), and (0, a) with a^2 = 1 + 1 / (2n), n of them: the sum of outer products is diagonal.
+    """
+    first, second = Fraction(n + more), n * (1 + Fraction(1, 2 * n))
+    return 2 - more, 1 if first > second else 2, 1 + more
 
 
 def _kl(ratio: float) -> float:
@@ -264,17 +254,6 @@ def _same_span(first: Sequence[_subspace_bounds.Row], second: Sequence[_subspace
     return _subspace_bounds.rank(first) == together == _subspace_bounds.rank(second)
 
 
-def _spanning_cases() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(errors under true labels, errors under random labels) for four features of rank 3 in five dimensions."""
-    return [
-        ((1, -2, 3, 1), (5, 1, -1, 2)),
-        ((1, -2, 3, 1), (5, 0, -1, 2)),
-        ((1, -2, 3, 1), (5, 0, 0, 2)),
-        ((1, 0, 3, 1), (5, 0, 0, 2)),
-        ((1, -2, 3, 1), (0, 0, 0, 1)),
-    ]
-
-
 _FEATURES: tuple[_subspace_bounds.Row, ...] = tuple(
     tuple(map(Fraction, row)) for row in ((1, 0, 0, 2, 1), (0, 1, 0, 1, -1), (0, 0, 1, 0, 3), (1, 1, 1, 3, 3))
 )
@@ -330,9 +309,18 @@ random_labels = new_row(
 )
 
 
-@random_labels.equal(_spanning_cases)
+@random_labels.equal(
+    ((1, -2, 3, 1), (5, 1, -1, 2)),
+    ((1, -2, 3, 1), (5, 0, -1, 2)),
+    ((1, -2, 3, 1), (5, 0, 0, 2)),
+    ((1, 0, 3, 1), (5, 0, 0, 2)),
+    ((1, -2, 3, 1), (0, 0, 0, 1)),
+)
 def _(true: tuple[int, ...], random: tuple[int, ...]) -> Sides:
-    """spans under two labellings, exact ranks"""
+    """spans under two labellings, exact ranks
+
+    The errors under true and under random labels of four features of rank 3 in five dimensions.
+    """
     return _kept_features_span(true, random), lambda: _spans_agree(true, random), True
 
 

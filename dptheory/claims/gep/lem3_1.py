@@ -10,7 +10,6 @@ import scipy
 from dptheory import embedding, privacy
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.gep import _subspace_bounds
 from dptheory.claims.gep import _subspace_bounds as bounds
 
 
@@ -24,18 +23,17 @@ def _projected(part: str, dim: int) -> float:
     if part == "energy":
         return embedding.residual_energy(gradients, basis=basis)
     found = embedding.project(gradients, basis=basis)
-    return float(
-        (found.embeddings if part == "embeddings" else found.residuals) @ np.arange(1, _width(part, dim) + 1.0) @ [1, 1]
-    )
+    rows = getattr(found, part)
+    return float(rows @ np.arange(1, rows.shape[1] + 1.0) @ [1, 1])
 
 
 def _recovery(rank: int, anchors: int, zero: Fraction) -> float:
     """P(anchors span the space): zero with probability ``zero``, else a fresh vector in general position; exact ranks."""
-    vectors = _subspace_bounds.moment_curve(anchors, rank)
+    vectors = bounds.moment_curve(anchors, rank)
     total = Fraction(0)
-    for picked, chance in _subspace_bounds.samples((zero, 1 - zero), anchors):
+    for picked, chance in bounds.samples((zero, 1 - zero), anchors):
         rows = [vectors[i] for i, alive in enumerate(picked) if alive]
-        total += chance if _subspace_bounds.rank(rows) == rank else 0
+        total += chance if bounds.rank(rows) == rank else 0
     return float(total)
 
 
@@ -47,10 +45,6 @@ def _missed_energy(rank: int, dim: int, anchors: int) -> float:
     public, private = coordinates[:anchors] @ mixing, coordinates[anchors:] @ mixing
     basis = embedding.anchor_subspace(public, subspace_dim=min(rank, anchors), iterations=1, rng=rng)
     return embedding.residual_energy(private, basis=basis) / float(np.square(private).sum(axis=1).mean())
-
-
-def _width(part: str, dim: int) -> int:
-    return 2 if part == "embeddings" else dim
 
 
 def _projected_by_hand(part: str, dim: int) -> Fraction:
@@ -67,8 +61,8 @@ def _plane_failure(weights: tuple[Fraction, ...], anchors: int) -> Fraction:
     """P(anchors do not span), atoms e_1, ..., e_k with these weights."""
     rows = [tuple(int(i == j) for j in range(len(weights))) for i in range(len(weights))]
     total = Fraction(0)
-    for picked, chance in _subspace_bounds.samples(weights, anchors):
-        total += chance if _subspace_bounds.rank([rows[i] for i in picked]) < len(weights) else 0
+    for picked, chance in bounds.samples(weights, anchors):
+        total += chance if bounds.rank([rows[i] for i in picked]) < len(weights) else 0
     return total
 
 
@@ -139,10 +133,6 @@ _BOX = {
 }
 
 
-def _trace_off(law: bounds.Law, k: int) -> float:
-    return float(np.square(law.matrix[:, k:]).sum() / len(law.atoms))
-
-
 lem3_2 = new_row(
     id="gep.lem3.2",
     source=Source("gep", "Lemma 3.2", (3,)),
@@ -167,7 +157,7 @@ def _(law: bounds.Law, k: int, m: int) -> Sides:
     """tail: the trace without the leading eigenvalues"""
     return (
         bounds.bound(law, k, m, bounds.ALMOST_SURE_FAILURE).tail,
-        float(np.trace(_subspace_bounds.second_moments(law.matrix, law.weights)) - np.sum(law.eigenvalues[::-1][:k])),
+        float(np.trace(bounds.second_moments(law.matrix, law.weights)) - np.sum(law.eigenvalues[::-1][:k])),
         float(law.eigenvalues.sum()),
     )
 
@@ -187,7 +177,7 @@ def _(law: bounds.Law, k: int) -> Sides:
     """residual energy is the trace off the subspace"""
     return (
         embedding.residual_energy(law.matrix, basis=np.eye(3)[:k]),
-        _trace_off(law, k),
+        float(np.square(law.matrix[:, k:]).sum() / len(law.atoms)),
         float(np.square(law.matrix).sum() / 3),
     )
 
@@ -238,7 +228,7 @@ def _mean_line_residual(anchors: int) -> Fraction:
     """Mean residual of the leading line of the anchors: e_1 with probability .9, sqrt(8) e_2 with probability .1."""
     energies = (Fraction(9, 10), Fraction(8, 10))
     total = Fraction(0)
-    for picked, chance in _subspace_bounds.samples((Fraction(9, 10), Fraction(1, 10)), anchors):
+    for picked, chance in bounds.samples((Fraction(9, 10), Fraction(1, 10)), anchors):
         second = 8 * sum(picked) > anchors - sum(picked)
         total += chance * energies[0 if second else 1]
     return total
@@ -299,11 +289,6 @@ def _(weights: tuple[Fraction, ...], m: int, k: int) -> Sides:
     )
 
 
-def _affine_line_rank(anchors: int) -> bool:
-    """Points (t, 1): on a flat with probability 1, on no line through 0 twice."""
-    return _subspace_bounds.rank([(t, 1) for t in range(1, anchors + 1)]) == 2
-
-
 thmD_1 = new_row(
     id="gep.thmD.1",
     source=Source("gep", "Theorem D.1"),
@@ -317,7 +302,7 @@ def _(p: int, n: int) -> Sides:
     """general position spans, exact ranks"""
     return (
         embedding.recovery_probability(rank=p, anchors=n),
-        Fraction(int(_subspace_bounds.rank(_subspace_bounds.moment_curve(n, p)) == p)),
+        Fraction(int(bounds.rank(bounds.moment_curve(n, p)) == p)),
         Fraction(int(n > p)),
     )
 
@@ -325,7 +310,8 @@ def _(p: int, n: int) -> Sides:
 @thmD_1.equal(lambda: [(n,) for n in (2, 3, 5)])
 def _(n: int) -> Sides:
     """a law on a line that misses 0: flats have mass, subspaces have none"""
-    return n >= 2, lambda: _affine_line_rank(n), False
+    # points (t, 1): on a flat with probability 1, on no line through 0 twice
+    return n >= 2, lambda: bounds.rank([(t, 1) for t in range(1, n + 1)]) == 2, False
 
 
 def printed_conversion(order: float, divergence: float, delta: float) -> float:
@@ -446,18 +432,18 @@ def _left_out(size: int, dim: int) -> float:
     """Mean over all samples of the mean residual energy of an anchor off the subspace of the others."""
     atoms = np.array(_ATOMS)
     total = 0.0
-    for often, chance in _subspace_bounds.counts(_WEIGHTS, size):
+    for often, chance in bounds.counts(_WEIGHTS, size):
         for atom, times in enumerate(often):
             if times:
                 others = [n - (i == atom) for i, n in enumerate(often)]
-                kept = _subspace_bounds.leading(_subspace_bounds.second_moments(atoms, others, size - 1), dim)
+                kept = bounds.leading(bounds.second_moments(atoms, others, size - 1), dim)
                 left = atoms[atom] - kept @ atoms[atom]
                 total += chance * times / size * float(left @ left)
     return total
 
 
 def _mean_residual(size: int, dim: int) -> float:
-    return sum(value * chance for value, chance in _subspace_bounds.residuals(np.array(_ATOMS), _WEIGHTS, size, dim))
+    return sum(value * chance for value, chance in bounds.residuals(np.array(_ATOMS), _WEIGHTS, size, dim))
 
 
 def _worst_shift(chance: float, distance: float, kind: str) -> float:

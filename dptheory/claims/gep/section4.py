@@ -144,13 +144,10 @@ def _(count: int) -> Sides:
     return _mean_of_largest(count), lambda: _by_midpoints(count), _mean_of_largest(count % 4 + 1)
 
 
-def _noise() -> float:
-    return privacy.least_noise_multiplier(epsilon=8.0, delta=_DELTA, sampling_rate=_RATE, steps=_STEPS)
-
-
 def _epsilon(runs: int) -> float:
     """Of so many runs, one part of a composition each, at the noise that one of them needs for epsilon = 8."""
-    part = privacy.Step(noise_multiplier=_noise(), sampling_rate=_RATE, count=_STEPS)
+    noise = privacy.least_noise_multiplier(epsilon=8.0, delta=_DELTA, sampling_rate=_RATE, steps=_STEPS)
+    part = privacy.Step(noise_multiplier=noise, sampling_rate=_RATE, count=_STEPS)
     return float(privacy.Composition((part,) * runs).epsilon(_DELTA).upper)
 
 

@@ -133,17 +133,6 @@ def _odds_after_sampling(odds: Fraction, rate: Fraction) -> Fraction:
     ).limit_denominator(1000)
 
 
-def _full_delta(law: int, odds: Fraction) -> Fraction:
-    """Least delta of the step on all records, neighbours in either order."""
-    return max(_sampled_delta(law, odds, Fraction(1), removed) for removed in (False, True))
-
-
-def _kept(law: int, odds: Fraction, sampled_odds: Fraction, rate: Fraction) -> bool:
-    return all(
-        _sampled_delta(law, sampled_odds, rate, removed) <= rate * _full_delta(law, odds) for removed in (False, True)
-    )
-
-
 def _sampled_loss(epsilon: float, rate: float) -> float:
     """Largest loss when a truth is told e^epsilon times as often as not, and the record drawn with this chance."""
     told = 1 / (1 + math.exp(-epsilon))
@@ -172,11 +161,13 @@ def _(law: int, odds: Fraction, rate: Fraction) -> Sides:
 @sampling.equal(lambda: _SAMPLED)
 def _(law: int, odds: Fraction, rate: Fraction) -> Sides:
     """either order, in fractions"""
-    return (
-        _kept(law, odds, _odds_after_sampling(odds, rate), rate),
-        True,
-        _kept(law, odds, 1 + rate**2 * (odds - 1), rate),
+    orders = (False, True)
+    most = rate * max(_sampled_delta(law, odds, Fraction(1), removed) for removed in orders)
+    kept, wrong = (
+        all(_sampled_delta(law, sampled, rate, removed) <= most for removed in orders)
+        for sampled in (_odds_after_sampling(odds, rate), 1 + rate**2 * (odds - 1))
     )
+    return kept, True, wrong
 
 
 @sampling.equal(

@@ -349,16 +349,6 @@ _PUBLISHED_SETTINGS = [
 ]
 
 
-def _rounding_cost(optimal: Fraction) -> Fraction:
-    """(best integer risk) / (best real risk): the risk is proportional to T*/T + T/T*."""
-    return min((optimal / steps + steps / optimal) / 2 for steps in range(1, 60))
-
-
-def _rounded(optimal: Fraction) -> float:
-    """The same of the calculator: dim = subspace_dim = samples = 1 and mu = 1 give an optimal T of beta D."""
-    return calculated_risk("value", Setting(1, 1, 1, 1.0, float(optimal), (1.0,), 0.0)) / float(optimal)
-
-
 def _least_capped_risk(beta: float, distance: float, steps: int, lipschitz: float) -> float:
     """Largest excess of the rounded |x| over the slopes up to G, by search."""
     found = scipy.optimize.minimize_scalar(
@@ -460,8 +450,12 @@ def _(
 
 @thm3_3.equal(lambda: [(Fraction(t),) for t in (1, "3/2", 2, "7/5", "10/3", 20, "41/2")], tolerance=1e-12)
 def _(optimal: Fraction) -> Sides:
-    """cost of an integer T"""
-    return _rounded(optimal), _rounding_cost(optimal), Fraction(1)
+    """cost of an integer T
+
+    The risk is proportional to T*/T + T/T*. p = k = n = mu = 1 give an optimal T of beta D, the best real risk.
+    """
+    found = calculated_risk("value", Setting(1, 1, 1, 1.0, float(optimal), (1.0,), 0.0)) / float(optimal)
+    return found, min((optimal / steps + steps / optimal) / 2 for steps in range(1, 60)), Fraction(1)
 
 
 independent_p = new_row(

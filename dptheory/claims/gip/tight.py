@@ -43,11 +43,6 @@ def _delta(law: Loss, weight: Fraction, at: int) -> Fraction:
     return sum((p * (1 - weight ** (2 * (j - at))) for j, p in law.items() if j > at), Fraction(0))
 
 
-def _stated_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
-    law = privacy.index_sets.loss_law(mechanism=model_of(dim, keep, weight), distance=2 * pairs)
-    return math.exp(law.log_pmf[j - law.low])
-
-
 def _independent_loss(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> float:
     """The loss if all pairs were split and answered one by one: randomised response."""
     up = float(1 / (1 + weight**2))
@@ -139,10 +134,6 @@ def _small_constant(dim: int, keep: int) -> float:
 
 def _renyi(dim: int, keep: int, theta: float, order: float) -> float:
     return privacy.index_sets.loss_law(mechanism=SubsetMallows(dim, keep, theta=theta)).renyi(order=order)
-
-
-def _small_zcdp(model: SubsetMallows) -> float:
-    return model.theta**2 * _small_constant(model.dim, model.keep)
 
 
 def _zcdp_room(
@@ -393,8 +384,9 @@ row = new_row(
 @row.equal(_loss_cases, tolerance=1e-12)
 def _(dim: int, keep: int, weight: Fraction, pairs: int, j: int) -> Sides:
     """law of the loss by enumeration"""
+    law = privacy.index_sets.loss_law(mechanism=model_of(dim, keep, weight), distance=2 * pairs)
     return (
-        _stated_loss(dim, keep, weight, pairs, j),
+        math.exp(law.log_pmf[j - law.low]),
         lambda: enumerated_loss(dim, keep, weight, pairs)[j],
         _independent_loss(dim, keep, weight, pairs, j),
     )
@@ -456,7 +448,9 @@ def _(dim: int, keep: int, weight: Fraction) -> Sides:
         "order": Range(1.01, 500, log=True),
     },
     # wrong: the constant of small theta bounds every theta
-    wrong=lambda dim, keep_share, theta, order: _zcdp_room(_small_zcdp, dim, keep_share, theta, order),
+    wrong=lambda dim, keep_share, theta, order: _zcdp_room(
+        lambda model: theta**2 * _small_constant(model.dim, model.keep), dim, keep_share, theta, order
+    ),
     tolerance=1e-10,
 )
 def _zcdp_slack(dim: float, keep_share: float, theta: float, order: float) -> float:
