@@ -102,14 +102,6 @@ def test_keeping_everything_loses_nothing(dim: int) -> None:
     assert float(pruning.random_k_mse(dim, dim, sigma_g=2.0)) == 0.0
 
 
-@pytest.mark.parametrize(("dim", "keep"), [(2, 1), (10, 3), (256, 26)])
-def test_limits_in_theta(dim: int, keep: int) -> None:
-    none, full = (float(pruning.perturbed_top_k_mse(dim, keep, theta=theta, sigma_g=1.0)) for theta in (0.0, math.inf))
-    assert none == pytest.approx(float(pruning.random_k_mse(dim, keep, sigma_g=1.0)), rel=1e-14)
-    assert full == pytest.approx(float(pruning.top_k_mse(dim, keep, sigma_g=1.0)), rel=1e-14)
-    assert pruning.beta(clip_norm=2.0, keep=keep, dim=dim, theta=0.0) == pytest.approx(4.0, rel=1e-14)
-
-
 def test_sigma_broadcasts_and_zero_sigma_gives_zero() -> None:
     sigma = np.array([[0.0, 1.0], [2.0, 3.0]])
     for value in (
@@ -135,15 +127,6 @@ def test_mask_keeps_exactly_the_largest(values: list[int], data: st.DataObject) 
 def test_mask_breaks_ties_by_index_in_every_row() -> None:
     mask = pruning.top_k_mask([[1.0, -1.0, 1.0], [0.0, 2.0, 0.0]], keep=2)
     assert mask.tolist() == [[True, True, False], [True, True, False]]
-
-
-def test_cosine_of_given_norms() -> None:
-    assert (
-        pruning.pruned_cosine(grad_norm=2.0, retained_norm=1.0, keep=5, noise_std=0.0) == 0.5
-    )  # no noise: what is left is the retained share
-    assert pruning.pruned_cosine(grad_norm=2.0, retained_norm=0.0, keep=5, noise_std=1.0) == 0.0
-    everything = pruning.pruned_cosine(grad_norm=3.0, retained_norm=3.0, keep=100, noise_std=1.0)
-    assert everything == pytest.approx(3 / math.sqrt(100 + 9), rel=0.01)
 
 
 def test_numpy_integers_are_as_good_as_python_integers() -> None:

@@ -280,7 +280,11 @@ def _search(looked: _Looked, deadline: float, seed: int) -> bool:
     def slack(**shares: float) -> float:
         place = _place(conjecture, shares)
         if place not in looked.searched:
-            looked.searched[place] = looked.at(_decoded(conjecture, shares))
+            point = {
+                name: share if isinstance(one := conjecture.ranges[name], Range) else one[int(at)]
+                for (name, share), at in zip(shares.items(), place, strict=True)
+            }
+            looked.searched[place] = looked.at(point)
         over = looked.searched[place]
         return _OUTSIDE if over is None else -over
 
@@ -297,15 +301,6 @@ def _place(conjecture: Conjecture, shares: Mapping[str, float]) -> tuple[float, 
         else min(int(share), len(one) - 1)
         for name, share in shares.items()
     )
-
-
-def _decoded(conjecture: Conjecture, shares: Mapping[str, float]) -> dict[str, Any]:
-    """Parameters of a point of the search: of a row of values the search knows the place."""
-    ranges = conjecture.ranges
-    return {
-        name: share if isinstance(one := ranges[name], Range) else one[min(int(share), len(one) - 1)]
-        for name, share in shares.items()
-    }
 
 
 def _shrunk(conjecture: Conjecture, judged: _Judged, deadline: float) -> _Judged:
@@ -401,16 +396,15 @@ def _chosen(conjecture: Conjecture, seed: int) -> Iterator[dict[str, Any]]:
     )
     seen: list[dict[str, Any]] = []
     for row in shares:
-        point = {name: _at(conjecture.ranges[name], share) for name, share in zip(names, row, strict=True)}
+        point = {
+            name: one.value(share) if isinstance(one, Range) else one[min(int(share * len(one)), len(one) - 1)]
+            for (name, one), share in zip(conjecture.ranges.items(), row, strict=True)
+        }
         if point not in seen and _admitted(conjecture, point):
             seen.append(point)
             yield point
         if len(seen) == _MOST_DRAWN:
             return
-
-
-def _at(where: Range | Sequence[Any], share: float) -> Any:
-    return where.value(share) if isinstance(where, Range) else where[min(int(share * len(where)), len(where) - 1)]
 
 
 # --- points -------------------------------------------------------------------------------------------------------------

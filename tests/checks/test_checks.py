@@ -249,12 +249,6 @@ def test_search_reports_nan_as_an_error() -> None:
         dataclasses.replace(GOOD_SEARCH, slack=_undefined).run(10, 0)
 
 
-def test_ranges() -> None:
-    assert Range(1, 100, log=True).value(0.5) == pytest.approx(10)
-    assert Range(1, 9, integer=True).value(1.0) == 9
-    assert Range(2, 4).value(0.25) == 2.5
-
-
 def _exact(
     truth: Callable[[int], object] = lambda n: Fraction(sum(range(n + 1))),
     statement: Callable[[int], object] = lambda n: Fraction(n * (n + 1), 2),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from dptheory import embedding
 from dptheory.claims.gep._subspace_bounds import printed_residual_bound
@@ -48,14 +48,6 @@ def test_many_iterations_give_the_singular_vectors() -> None:
     leading = np.linalg.svd(gradients)[2][:3]
     basis = embedding.anchor_subspace(gradients, subspace_dim=3, iterations=200, rng=np.random.default_rng(0))
     assert np.allclose(basis.T @ basis, leading.T @ leading, atol=1e-10)
-    errors = [
-        np.linalg.norm(embedding.anchor_subspace(gradients, subspace_dim=3, iterations=t,
-        rng=np.random.default_rng(0)) @ np.eye(8)
-                       - embedding.anchor_subspace(gradients, subspace_dim=3, iterations=t,
-                       rng=np.random.default_rng(0)) @ leading.T @ leading)
-        for t in (1, 2, 4)
-    ]  # fmt: skip
-    assert errors[0] > errors[1] > errors[2]
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-150, 1.0, 1e150, 1e300])
@@ -159,12 +151,6 @@ def test_random_basis(dim: int, k: int) -> None:
     mean = embedding.mean_random_basis_error(dim=dim, subspace_dim=k)
     assert mean == pytest.approx(float(exact), rel=1e-12)
     assert mean <= embedding.random_basis_error(dim=dim, subspace_dim=k) * (1 + 1e-12)
-    if 0 < k < dim <= 1001:
-        law = beta((dim - k) / 2, k / 2)
-        assert law.mean() == pytest.approx(embedding.random_basis_error(dim=dim, subspace_dim=k) ** 2, rel=1e-12)
-        assert dim / k * law.std() == pytest.approx(
-            embedding.random_embedding_distortion(dim=dim, subspace_dim=k), rel=1e-9
-        )
 
 
 def test_almost_the_whole_space_keeps_its_digits() -> None:
