@@ -11,45 +11,41 @@ from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 # --- One power iteration carried out with numbers that count operations, and with a ledger of the matrices that are held.
 
 
+Rows = list[list[float]]
+
+
 @dataclass
 class _Tally:
-    """Operations so far; ``fused`` are the additions of a product to something."""
+    """Arithmetic on rows of floats, and its operations so far; ``fused`` are the additions of a product to something."""
 
     products: int = 0
     sums: int = 0
     divisions: int = 0
     fused: int = 0
 
-
-class _Matrix:
-    """Rows of floats whose arithmetic is written to a tally, one operation at a time."""
-
-    def __init__(self, rows: list[list[float]], tally: _Tally) -> None:
-        self.rows, self.tally = rows, tally
-
     def dot(self, x: list[float], y: list[float]) -> float:
         """Inner product: as many products as entries, one sum less; as many multiply-adds as entries, from 0."""
-        self.tally.products += len(x)
-        self.tally.sums += len(x) - 1
-        self.tally.fused += len(x)
+        self.products += len(x)
+        self.sums += len(x) - 1
+        self.fused += len(x)
         return sum(a * b for a, b in zip(x, y, strict=True))
 
-    def times(self, other: list[list[float]]) -> list[list[float]]:
+    def times(self, rows: Rows, other: Rows) -> Rows:
         """All inner products of the rows with the rows of ``other``."""
-        return [[self.dot(x, y) for y in other] for x in self.rows]
+        return [[self.dot(x, y) for y in other] for x in rows]
 
-    def orthonormalise(self) -> None:
+    def orthonormalise(self, rows: Rows) -> None:
         """Modified Gram-Schmidt on the rows, in place."""
-        for i, x in enumerate(self.rows):
+        for i, x in enumerate(rows):
             norm = math.sqrt(self.dot(x, x))
             x[:] = [a / norm for a in x]
-            self.tally.divisions += len(x)
-            for y in self.rows[i + 1 :]:
+            self.divisions += len(x)
+            for y in rows[i + 1 :]:
                 share = self.dot(x, y)
                 y[:] = [b - share * a for a, b in zip(x, y, strict=True)]
-                self.tally.products += len(x)
-                self.tally.sums += len(x)
-                self.tally.fused += len(x)
+                self.products += len(x)
+                self.sums += len(x)
+                self.fused += len(x)
 
 
 @lru_cache(maxsize=64)
@@ -60,12 +56,12 @@ def counted(dim: int, basis: int, anchors: int, groups: int) -> tuple[int, int]:
     for _ in range(groups):
         gradients = rng.standard_normal((anchors, dim // groups)).tolist()
         start = rng.standard_normal((basis // groups, dim // groups)).tolist()
-        images = _Matrix(gradients, tally).times(start)
+        images = tally.times(gradients, start)
         columns = [list(column) for column in zip(*images, strict=True)]
         entries = [list(column) for column in zip(*gradients, strict=True)]
-        found = _Matrix(_Matrix(columns, tally).times(entries), tally)
-        found.orthonormalise()
-        rows = np.array(found.rows)
+        found = tally.times(columns, entries)
+        tally.orthonormalise(found)
+        rows = np.array(found)
         if not np.allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-6):
             raise ArithmeticError("the basis is not orthonormal")
     return tally.fused, tally.products + tally.sums + tally.divisions

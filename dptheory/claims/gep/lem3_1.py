@@ -339,9 +339,9 @@ def _divergence(order: float, *shifts: float) -> float:
     return sum(map(one, shifts))
 
 
-def _too_good_slack(mu: float, order: float, log_delta: float) -> float:
-    """Wrong statement: with log(order) / (order - 1) taken off twice."""
-    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta)) - math.log(order) / (order - 1)
+def _conversion_room(mu: float, order: float, log_delta: float, less: float = 0.0) -> float:
+    """log of delta over the delta that the Gaussian mechanism has at the better epsilon less a number."""
+    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta)) - less
     return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
 
 
@@ -384,15 +384,15 @@ def _(mu: float, delta: float) -> Sides:
         "order": Range(1.001, 1000, log=True),
         "log_delta": Range(-60, -0.1),
     },
-    wrong=_too_good_slack,
+    # wrong: with log(order) / (order - 1) taken off twice
+    wrong=lambda mu, order, log_delta: _conversion_room(mu, order, log_delta, math.log(order) / (order - 1)),
 )
 def conversion_slack(mu: float, order: float, log_delta: float) -> float:
     """better conversion, for the Gaussian mechanism
 
     log of delta over the delta that the Gaussian mechanism has at the better epsilon, the divergence being its own.
     """
-    epsilon = better_conversion(order, order * mu**2 / 2, math.exp(log_delta))
-    return 1.0 if epsilon < 0 else log_delta - privacy.gaussian_log_delta(mu, epsilon)
+    return _conversion_room(mu, order, log_delta)
 
 
 _CLIP = 2.0
@@ -540,22 +540,20 @@ def _(chance: float, count: int, failure: float, bound: str) -> Sides:
     )
 
 
-def _twice_slack(share: float, failure: float, room: float, needed: float = 3.26) -> float:
+def _bound_over_mean(share: float, failure: float, room: float, needed: float) -> float:
     count = math.ceil(room * needed * -math.log(failure) / share**2)
     found = _found((_CLIP * share,) * count, _CLIP, failure)
-    return 2 - found.energy_bound / found.energy
+    return found.energy_bound / found.energy
 
 
-def _twice_wrong(share: float, failure: float, room: float) -> float:
-    """Wrong statement: two in place of 3.26."""
-    return _twice_slack(share, failure, room, 2.0)
-
-
-held_out.inequality(
+@held_out.inequality(
     {"share": Range(0.2, 1), "failure": Range(0.01, 0.9, log=True), "room": Range(1, 2)},
-    wrong=_twice_wrong,
-    name="energy bound: at most twice the mean",
-)(_twice_slack)
+    # wrong: two in place of 3.26
+    wrong=lambda share, failure, room: 2 - _bound_over_mean(share, failure, room, 2.0),
+)
+def _twice_slack(share: float, failure: float, room: float) -> float:
+    """energy bound: at most twice the mean"""
+    return 2 - _bound_over_mean(share, failure, room, 3.26)
 
 
 @held_out.equal(

@@ -12,7 +12,6 @@ from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
 from dptheory.claims.gip._finite import RATES, STEPS, gaussian_delta, gaussian_log_delta, half_line, values_curve
-from dptheory.privacy import FreshMask
 
 
 def _gaussian_epsilon(mu: float, log_delta: float) -> float:
@@ -128,10 +127,9 @@ def _(order: float, delta: float) -> Sides:
     )
 
 
-def _fresh(order: float, rate: float, sigma: float, dim: int, keep: int) -> float:
-    return float(
-        privacy.FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0]
-    )
+def _fresh(order: float, rate: float, sigma: float, dim: int, keep: int, steps: int = 1) -> float:
+    mask = privacy.FreshMask(dim=dim, keep=keep)
+    return float(mask.rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, steps=steps)[0])
 
 
 def _one_entry(dim: int) -> tuple[float, ...]:
@@ -203,9 +201,9 @@ def _(order: int, rate: float, sigma: float, dim: int, keep: int) -> Sides:
 def _(order: int, rate: float, sigma: float, steps: int, dim: int, keep: int) -> Sides:
     """example with one entry over many entries and steps"""
     return (
-        FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma, steps=steps)[0],
+        _fresh(order, rate, sigma, dim, keep, steps),
         lambda: _masked(order, rate, sigma, steps, dim, keep),
-        FreshMask(dim=dim, keep=keep).rdp(orders=[order], sampling_rate=rate, noise_multiplier=sigma)[0],
+        _fresh(order, rate, sigma, dim, keep),
     )
 
 
@@ -250,7 +248,7 @@ def _(order: int, sigma: float, steps: int) -> Sides:
     return (
         _fresh(order, 1.0, sigma / math.sqrt(steps), 4, 1),
         lambda: _finite.masked_divergence(order, 1.0, sigma / math.sqrt(steps), _one_entry(4), 1),
-        privacy.FreshMask(dim=4, keep=1).rdp(orders=[order], sampling_rate=1.0, noise_multiplier=sigma, steps=steps)[0],
+        _fresh(order, 1.0, sigma, 4, 1, steps),
     )
 
 
