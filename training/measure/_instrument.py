@@ -1,5 +1,6 @@
 """Runs that are measured on the way: the result of a seed, and the quantities that it has."""
 
+import functools
 import hashlib
 import inspect
 import json
@@ -125,34 +126,18 @@ def _beside_dense(arms: Arms, key: str) -> list[float]:
     return [with_freezing - without for with_freezing, without in pairs]
 
 
-def signal_change(arms: Arms) -> float:
-    """Least change of log |s^B| of a trained layer, after the freezing against before."""
-    return min(_trained_changes(arms, "freezing", "signal"))
+_CHANGES: Mapping[str, Callable[[list[float]], float]] = {"signal": min, "clipping_angle": max, "noise_angle": max}
+"""What the papers say that freezing raises, by its least change over the trained layers; what it lowers, by the greatest."""
 
 
-def signal_change_beside_dense(arms: Arms) -> float:
+def _change(key: str, arms: Arms) -> float:
+    """Of log of |s^B|, gamma^UB or gamma^BP of a trained layer, after the freezing against before."""
+    return _CHANGES[key](_trained_changes(arms, "freezing", key))
+
+
+def _change_beside_dense(key: str, arms: Arms) -> float:
     """The same less the change of the run without freezing."""
-    return min(_beside_dense(arms, "signal"))
-
-
-def clipping_angle_change(arms: Arms) -> float:
-    """Greatest change of log gamma^UB of a trained layer."""
-    return max(_trained_changes(arms, "freezing", "clipping_angle"))
-
-
-def clipping_angle_change_beside_dense(arms: Arms) -> float:
-    """The same less the change of the run without freezing."""
-    return max(_beside_dense(arms, "clipping_angle"))
-
-
-def noise_angle_change(arms: Arms) -> float:
-    """Greatest change of log gamma^BP of a trained layer."""
-    return max(_trained_changes(arms, "freezing", "noise_angle"))
-
-
-def noise_angle_change_beside_dense(arms: Arms) -> float:
-    """The same less the change of the run without freezing."""
-    return max(_beside_dense(arms, "noise_angle"))
+    return _CHANGES[key](_beside_dense(arms, key))
 
 
 def noise_over_clipping(arms: Arms) -> float:
@@ -293,6 +278,10 @@ QUANTITIES: dict[str, Callable[[Arms], float]] = {
     name: one
     for name, one in inspect.getmembers(sys.modules[__name__], inspect.isfunction)
     if not name.startswith("_") and one.__module__ == __name__
+} | {
+    f"{key}_change{kind}": functools.partial(change, key)
+    for kind, change in (("", _change), ("_beside_dense", _change_beside_dense))
+    for key in _CHANGES
 }
 """The functions above by name; an instrument says which of them it measures."""
 

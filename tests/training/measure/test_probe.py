@@ -178,21 +178,34 @@ def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monke
     assert shown == [("training", 5, True, not terminal)]
 
 
+SETS = ("'excerpt'", "'fashion-mnist'", "'mnist'", "'cifar-10'")
+SMALL = ["probe", *TINY]
+
+
 @pytest.mark.parametrize(
-    "case",
+    ("words", "name", "shown"),
     [
-        (["--data", "cifar-10"], "data", "'excerpt'", "'fashion-mnist'", "'mnist'", "'cifar-10'"),
-        (["--record", "3"], "record", "0..2", "3"),
-        (["--record", "a"], "record", "'a'"),
-        (["--batch-size", "2001"], "batch_size", "1..2000", "2001"),
-        (["--keep-shares", "0.1;2"], "keep_shares"),
-        (["--keep-shares", "1e-9"], "keep_shares", "26010"),
-        (["--device", "tpu"], "device"),
+        ([*SMALL, "--data", "cifar-10"], "data", SETS),
+        ([*SMALL, "--record", "3"], "record", ("0..2", "3")),
+        ([*SMALL, "--record", "a"], "record", ("'a'",)),
+        ([*SMALL, "--batch-size", "2001"], "batch_size", ("1..2000", "2001")),
+        ([*SMALL, "--keep-shares", "0.1;2"], "keep_shares", ()),
+        ([*SMALL, "--keep-shares", "1e-9"], "keep_shares", ("26010",)),
+        ([*SMALL, "--device", "tpu"], "device", ()),
+        (["validate", "--data", "cifar-10"], "data", SETS),
+        (["validate", "--steps", "12"], "steps", ("3", "13", "12")),
+        (["validate", "--batch-size", "2001"], "batch_size", ("1..2000", "2001")),
+        (["validate", "--keep-shares", "a"], "keep_shares", ("'a'",)),
+        (["validate", "--subspace-dims", "0"], "subspace_dims", ("1..256",)),
+        (["validate", "--pool", "2001"], "pool", ("2000", "2001")),
+        (["validate", "--anchors", "501"], "anchors", ("500", "501")),
+        (["validate", "--draws", "19"], "draws", ("20..1000000000", "19")),
+        (["validate", "--device", "tpu"], "device", ()),
     ],
 )
-def test_bad_arguments_end_in_one_line(tmp_path: Path, case: tuple[Any, ...]) -> None:
-    arguments, name, *shown = case
-    code, text = call(*TINY, *arguments, "--out", str(tmp_path / "new"))
+def test_bad_arguments_end_in_one_line(tmp_path: Path, words: list[str], name: str, shown: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "new")])
+    code, text = result.exit_code, result.output
     assert code == 2 and text.startswith(f"Error: {name} ") and "Traceback" not in text
     assert [one for one in shown if one not in text] == []
     assert not (tmp_path / "new").exists()
@@ -209,8 +222,9 @@ def test_missing_data_ends_in_advice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "train-images-idx3-ubyte: 7 bytes; expected 47,040,016 bytes" in text
 
 
-def test_help_shows_an_example() -> None:
-    assert "dptheory probe --data excerpt" in CliRunner().invoke(app, ["probe", "--help"]).output
+@pytest.mark.parametrize("command", ["probe", "validate"])
+def test_help_shows_an_example(command: str) -> None:
+    assert f"dptheory {command} --data excerpt" in CliRunner().invoke(app, [command, "--help"]).output
 
 
 def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:

@@ -244,28 +244,6 @@ def test_command_writes_its_files(tmp_path: Path, result: Result, monkeypatch: p
     assert len(found["rows"]) == sum(len(moment.rows) for moment in result.moments)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        (["--data", "cifar-10"], "data", "'excerpt'", "'fashion-mnist'", "'mnist'", "'cifar-10'"),
-        (["--steps", "12"], "steps", "3", "13", "12"),
-        (["--batch-size", "2001"], "batch_size", "1..2000", "2001"),
-        (["--keep-shares", "a"], "keep_shares", "'a'"),
-        (["--subspace-dims", "0"], "subspace_dims", "1..256"),
-        (["--pool", "2001"], "pool", "2000", "2001"),
-        (["--anchors", "501"], "anchors", "500", "501"),
-        (["--draws", "19"], "draws", "20..1000000000", "19"),
-        (["--device", "tpu"], "device"),
-    ],
-)
-def test_bad_arguments_end_in_one_line(tmp_path: Path, case: tuple[Any, ...]) -> None:
-    arguments, name, *shown = case
-    code, text = call(*arguments, "--out", str(tmp_path / "new"))
-    assert code == 2 and text.startswith(f"Error: {name} ") and "Traceback" not in text
-    assert [one for one in shown if one not in text] == []
-    assert not (tmp_path / "new").exists()
-
-
 def test_empty_batch_is_said() -> None:
     settings = dataclasses.replace(TINY, training=dataclasses.replace(TINY.training, batch_size=1))
     with refused("batch_size"):
@@ -278,10 +256,6 @@ def test_other_images_are_refused() -> None:
     images = Images("large", torch.zeros(300, 3, 32, 32), torch.zeros(300, dtype=torch.int64))
     with refused("images", "1", "28", "3", "32"):
         validate_images(images, images, TINY, CPU)
-
-
-def test_help_shows_an_example() -> None:
-    assert "dptheory validate --data excerpt" in call("--help")[1]
 
 
 # --- The settings that a validation has where nobody says otherwise: the same from Python and from the command line
