@@ -287,11 +287,7 @@ class Place(NamedTuple):
 
 @functools.cache
 def places_of_rows(paper: str) -> dict[str, Place]:
-    """By ids; the files are read and not loaded. A file holds one claim, or those of one printed statement.
-
-    Raises:
-        ValueError: an id that stands twice.
-    """
+    """By ids; the files are read and not loaded. A file holds one claim, or those of one printed statement."""
     places: dict[str, Place] = {}
     for file in sorted((Path(__file__).parent / paper).glob("[!_]*.py")):
         for row, id in _ROW.findall(file.read_text(encoding="utf-8")):

@@ -20,16 +20,7 @@ def kernel_counts(claims: Iterable[Claim]) -> str:
 
 
 def kernel_statements(claims: Iterable[Claim], directory: Path) -> str:
-    """What the heads of the modules doubt, and per paper what they state and prove, without proofs.
-
-    Args:
-        claims: the ledger, in its order; the rows with a Coq file are shown.
-        directory: folder of the proof pages, where the Coq files are.
-
-    Raises:
-        OSError: a file that a row names is missing.
-        ValueError: it has no module for the claim.
-    """
+    """What the heads of the modules doubt, and per paper what they state and prove, without proofs; from the folder of the pages."""
     rows = [claim for claim in claims if claim.kernel]
     files = {
         name: (directory / "kernel" / str(name)).read_text(encoding="utf-8") for name in {one.kernel for one in rows}
@@ -47,11 +38,7 @@ def kernel_statements(claims: Iterable[Claim], directory: Path) -> str:
 
 
 def module_text(text: str, module: str) -> str:
-    """The head and the body of one claim's module in the Coq file of its paper.
-
-    Raises:
-        ValueError: there is no such module.
-    """
+    """The head and the body of one claim's module in the Coq file of its paper."""
     name = module.rpartition(".")[2]
     found = re.search(rf"^Module {name}\.\n(.*?\n)End {name}\.$", text, re.DOTALL | re.MULTILINE)
     if found is None:

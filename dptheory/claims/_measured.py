@@ -21,11 +21,7 @@ Reported = Iterator[tuple[str, str]]
 
 @functools.cache
 def measured_claims(paper: str) -> dict[str, Claim]:
-    """The measured claims of a paper by their ids, in the order of its file.
-
-    Raises:
-        ValueError: a key that no row has.
-    """
+    """The measured claims of a paper by their ids, in the order of its file."""
     text = resources.files("dptheory.claims").joinpath(paper, "measured.toml").read_text(encoding="utf-8")
     rows = {f"{paper}.{name}": row for name, row in tomllib.loads(text).items()}
     return {id: _claim(paper, id, row) for id, row in rows.items()}

@@ -22,12 +22,7 @@ _NOT_AS_PRINTED = (Verdict.FALSE, Verdict.NOT_SHOWN, Verdict.CONDITIONAL, Verdic
 
 
 def write_erratum(page: Path, paper: str) -> None:
-    """Renew the table of verdicts in the erratum of a paper; what stands outside its markers stays.
-
-    Raises:
-        OSError: no such page.
-        ValueError: not one pair of markers.
-    """
+    """Renew the table of verdicts in the erratum of a paper; what stands outside its markers stays."""
     text = page.read_text(encoding="utf-8")
     if (text.count(_BEGIN), text.count(_END)) != (1, 1):
         raise ArgumentError.about("page", page, f"{page} must hold the markers {_BEGIN} and {_END} once each")
@@ -129,15 +124,7 @@ _QUESTION = ("The question.", "What a journal's referee would still ask.")
 
 
 def own_results_markdown(claims: Iterable[Claim], directory: Path) -> str:
-    """The page.
-
-    Args:
-        claims: the ledger, in its order; the results of the library are chosen from it.
-        directory: folder of the proof pages, where the pages of methods are.
-
-    Raises:
-        ValueError: a page of a method does not say in one sentence what it proves, what that changes, or how it was checked.
-    """
+    """The page: from the ledger's rows, and from the pages of methods in the folder of the proof pages."""
     own = [claim for claim in claims if claim.ours]
     methods = _methods(directory)
     lines = [

@@ -54,11 +54,7 @@ def page_folders() -> tuple[Path, ...]:
 
 
 def page_file(page: str) -> Path:
-    """The Markdown of a page, given relative to ``proofs/``.
-
-    Raises:
-        ValueError: an installation without pages.
-    """
+    """The Markdown of a page, given relative to ``proofs/``."""
     for folder in page_folders():
         if (folder / page).is_file():
             return folder / page
@@ -68,11 +64,7 @@ def page_file(page: str) -> Path:
 
 
 def read_prose(page: str) -> Prose:
-    """The words of the claim whose page this is.
-
-    Raises:
-        ValueError: no such page, or one that lacks its title or its statement.
-    """
+    """The words of the claim whose page this is."""
     file = page_file(page)
     try:
         return prose_of(file.read_text(encoding="utf-8"))
@@ -81,11 +73,7 @@ def read_prose(page: str) -> Prose:
 
 
 def prose_of(text: str) -> Prose:
-    """The words of a claim from the text of its page.
-
-    Raises:
-        ValueError: no title, no statement, or a section that stands twice.
-    """
+    """The words of a claim from the text of its page."""
     before_proof, *proof = re.split(r"^## Proof$", text, maxsplit=1, flags=re.MULTILINE)
     top, sections = _sections(before_proof)
     title = re.match(r"# \S+: (.+)\n", top)

@@ -60,11 +60,7 @@ class Row:
         return replace(self._claim, checks=tuple(self._checks))
 
     def add(self, *checks: Check) -> None:
-        """Checks in any other form.
-
-        Raises:
-            RuntimeError: the row was read before.
-        """
+        """Checks in any other form."""
         if "claim" in self.__dict__:
             raise RuntimeError(f"{self._claim.id} was read before the check {checks[0].name!r} was added")
         self._checks.extend(checks)
@@ -212,11 +208,7 @@ def _found_side(id: str, place: int, which: str) -> Callable[..., float]:
 
 
 def argued_claim(id: str) -> Claim:
-    """The claim with this id whose row stands in a file; no other file is loaded.
-
-    Raises:
-        KeyError: no such row.
-    """
+    """The claim with this id whose row stands in a file; no other file is loaded."""
     paper = id.partition(".")[0]
     file, name = places_of_rows(paper)[id]
     row: Row = getattr(importlib.import_module(f"dptheory.claims.{paper}.{file}"), name)
