@@ -437,12 +437,6 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
             lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
             "adjacency 'replace-one'",
         ),
-        (lambda: step(0.0, 0.1, 1), "noise_multiplier"),
-        (lambda: step(1.0, 0.0, 1), "sampling_rate"),
-        (lambda: step(1.0, 0.1, 0), "count"),
-        (lambda: GAUSSIAN.epsilon(0.0), "delta"),
-        (lambda: GAUSSIAN.delta(-1.0), "epsilon"),
-        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate"),
         (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates"),
         (lambda: GAUSSIAN.plot(ax=3), "ax"),  # type: ignore[arg-type]
     ],

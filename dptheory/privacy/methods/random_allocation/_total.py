@@ -47,6 +47,10 @@ class Total:
         return math.expm1(min(1.01 * math.fsum(count * part.rounding for part, count in self.parts), _MOST_ROUNDED))
 
     @property
+    def _moved(self) -> float:
+        return math.fsum(count * part.moved for part, count in self.parts)
+
+    @property
     def _kept(self) -> float:
         """Of such a probability, at least."""
         return max(0.0, 1.0 - self._rounding)
@@ -94,7 +98,7 @@ class Total:
             if found == 0.0 or self._above.for_mean(found) == place:
                 break
             place = self._above.for_mean(found)
-        return found
+        return found + self._moved
 
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon >= 0 at which delta is surely at least ``delta``, or 0."""
@@ -109,10 +113,11 @@ class Total:
             if found == 0.0 or self._below.for_mean(found) == place:
                 break
             place = self._below.for_mean(found)
-        return max(0.0, found - 2 * self._rounding)
+        return max(0.0, found - 2 * self._rounding - self._moved)
 
     def upper_delta(self, epsilon: float) -> float:
         """Upper bound of delta at epsilon >= 0."""
+        epsilon = max(0.0, epsilon - self._moved)
         if self._single is not None:
             found = self._single.deltas(epsilon)[1]
         else:
@@ -121,7 +126,7 @@ class Total:
 
     def lower_delta(self, epsilon: float) -> float:
         """Lower bound of delta at epsilon >= 0."""
-        moved = epsilon + 2 * self._rounding
+        moved = epsilon + 2 * self._rounding + self._moved
         if self._single is not None:
             found, wrong = self._single.deltas(moved)[0], 0.0
         else:
