@@ -1,7 +1,7 @@
 """Batches with rational clipped gradients, in fractions, and angles drawn from Gaussian vectors: what the checks of freezing and of angles share."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -137,9 +137,9 @@ def angle_bins(rng: np.random.Generator, n: int, dim: int, snr: float, edges: tu
     return np.searchsorted(edges, angles_drawn(rng, n, dim, snr))
 
 
-def half_squares(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
+def half_squares(rng: np.random.Generator, n: int, draw: Callable[..., Array], dim: int, snr: float) -> Array:
     """Half the squared difference of two independent angles: its mean is the variance."""
-    return (angles_drawn(rng, n, dim, snr) - angles_drawn(rng, n, dim, snr)) ** 2 / 2
+    return (draw(rng, n, dim, snr) - draw(rng, n, dim, snr)) ** 2 / 2
 
 
 def squares(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
@@ -147,14 +147,10 @@ def squares(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
     return angles_drawn(rng, n, dim, snr) ** 2
 
 
-def opposed_half_squares(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
-    """Half squared differences where the clipped signal points along or against the true gradient, with equal chances."""
-
-    def drawn() -> Array:
-        angle = angles_drawn(rng, n, dim, snr)
-        return np.where(rng.random(n) < 0.5, angle, math.pi - angle)
-
-    return (drawn() - drawn()) ** 2 / 2
+def opposed_angles(rng: np.random.Generator, n: int, dim: int, snr: float) -> Array:
+    """Angles where the clipped signal points along or against the true gradient, with equal chances."""
+    angle = angles_drawn(rng, n, dim, snr)
+    return np.where(rng.random(n) < 0.5, angle, math.pi - angle)
 
 
 def private_cosines(rng: np.random.Generator, n: int, dim: int, snr: float, cos_bias: float) -> Array:

@@ -17,15 +17,9 @@ import numpy as np
 from dptheory import convergence, freezing
 from dptheory._arrays import Array, ArrayLike
 from dptheory.checks import Range
-from dptheory.claims.rs._runs import spelled
+from dptheory.claims.rs._runs import clip, spelled
 
 Rows = tuple[tuple[float, ...], ...]
-
-
-def clip(rows: Array, bound: float) -> Array:
-    """Rows along the last axis, scaled to at most ``bound``; without the calculators."""
-    norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
-    return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))
 
 
 def log_cosh(u: Array) -> Array:
@@ -42,19 +36,7 @@ LOSSES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """A run of DP-SGD-LF.
-
-    Attributes:
-        loss: a key of ``LOSSES``.
-        examples: the data, one row each.
-        start: theta_1.
-        learning_rates: eta_1..eta_T.
-        frozen: how many of the first coordinates are frozen at each step.
-        clip: C.
-        noise_multiplier: sigma.
-        batch_size: B.
-        poisson: Poisson batches at rate B over the number of examples.
-    """
+    """A run of DP-SGD-LF: how many of the first coordinates are ``frozen`` at each step; Poisson batches have the rate B / N."""
 
     loss: str
     examples: Rows
@@ -100,22 +82,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Expectations:
-    """Exact expectations, one entry per step t = 1..T; ``objective``, ``whole`` and ``alignment`` have t = 1..T + 1.
-
-    Attributes:
-        objective: E f(theta_t).
-        whole: E|grad f(theta_t)|^2.
-        trained: E|P_t grad f(theta_t)|^2, the coordinates that are trained.
-        alignment: E<grad f, s^B>; the last entry at theta_{T+1}, with what is trained in the last step.
-        moment: E|s^B|^2.
-        private_moment: E|s^P|^2.
-    """
+    """Exact expectations, one entry per step t = 1..T; the first three have t = 1..T + 1."""
 
     objective: Array
-    whole: Array
-    trained: Array
-    alignment: Array
-    moment: Array
+    whole: Array  # E|grad f|^2
+    alignment: Array  # E<grad f, s^B>; the last one with what is trained in the last step
+    trained: Array  # E|P_t grad f|^2, the coordinates that are trained
+    moment: Array  # E|s^B|^2
     private_moment: Array
 
     @property
@@ -136,37 +109,28 @@ def expectations(run: Run) -> Expectations:
     examples = np.array(run.examples)
     counts, chances = run.batches()
     nodes, law = np.array([run.start]), np.ones(1)
-    objective: list[float] = []
-    whole: list[float] = []
-    aligned: list[float] = []
-    rows: list[tuple[float, float, float]] = []
+    at: list[tuple[float, float, float]] = []
+    of_step: list[tuple[float, float, float]] = []
     for eta, frozen in zip((*run.learning_rates, None), (*run.frozen, run.frozen[-1]), strict=True):
         gradients = slope(nodes[:, None, :] - examples)  # node, example, coordinate
         true = gradients.mean(axis=1)
         trained = gradients.copy()
         trained[..., :frozen] = 0.0
         signals = np.einsum("be,nec->nbc", counts, clip(trained, run.clip)) / run.batch_size
-        objective.append(float(law @ loss(nodes[:, None, :] - examples).sum(axis=2).mean(axis=1)))
-        whole.append(float(law @ (true**2).sum(axis=1)))
-        aligned.append(float(law @ (signals * true[:, None, :]).sum(axis=2) @ chances))
+        value = float(law @ loss(nodes[:, None, :] - examples).sum(axis=2).mean(axis=1))
+        alignment = float(law @ (signals * true[:, None, :]).sum(axis=2) @ chances)
+        at.append((value, float(law @ (true**2).sum(axis=1)), alignment))
         if eta is None:
             break
         noise = np.zeros((2 ** (len(run.start) - frozen), len(run.start)))
         noise[:, frozen:] = list(itertools.product((run.tau, -run.tau), repeat=len(run.start) - frozen))
         private = signals[:, :, None, :] + noise
-        rows.append(
-            (
-                float(law @ (true[:, frozen:] ** 2).sum(axis=1)),
-                float(law @ (signals**2).sum(axis=2) @ chances),
-                float(law @ (private**2).sum(axis=3).mean(axis=2) @ chances),
-            )
-        )
+        trained_square = float(law @ (true[:, frozen:] ** 2).sum(axis=1))
+        moment = float(law @ (signals**2).sum(axis=2) @ chances)
+        of_step.append((trained_square, moment, float(law @ (private**2).sum(axis=3).mean(axis=2) @ chances)))
         nodes = (nodes[:, None, None, :] - eta * private).reshape(-1, len(run.start))
         law = np.repeat(np.outer(law, chances).ravel() / len(noise), len(noise))
-    trained_squares, moments, private_moments = np.array(rows).T
-    return Expectations(
-        np.array(objective), np.array(whole), trained_squares, np.array(aligned), moments, private_moments
-    )
+    return Expectations(*np.array(at).T, *np.array(of_step).T)
 
 
 def mean_trained(run: Run) -> float:

@@ -62,30 +62,26 @@ def _decrease(signal: Plane, eta: Fraction, tau: Fraction) -> Fraction:
     return Fraction(1, 2) - total / 4
 
 
-def _square_cosine(signal: Plane) -> Fraction:
-    """cos^2 of the angle to (1, 0), for signals on its side."""
-    return signal[0] ** 2 / (signal[0] ** 2 + signal[1] ** 2)
-
-
 def _smaller_angle_helps(first: Plane, second: Plane, eta: Fraction, tau: Fraction) -> bool:
-    """Does the signal with the smaller angle give the larger decrease?"""
-    closer, other = sorted((first, second), key=_square_cosine, reverse=True)
+    """Does the signal with the smaller angle to (1, 0) give the larger decrease?"""
+    closer, other = sorted((first, second), key=lambda signal: signal[0] ** 2 / _norm2(signal), reverse=True)
     return _decrease(closer, eta, tau) >= _decrease(other, eta, tau)
 
 
-def _signals() -> list[tuple[Plane, Plane, Fraction, Fraction]]:
-    """Pairs of signals; of one norm in the first three."""
-    pairs = (((1, 0), ("3/5", "4/5")), (("4/5", "3/5"), ("3/5", "4/5")), (("12/13", "5/13"), ("3/5", "4/5")))
-    free = ((("1/100", 0), ("9/10", "3/10")), (("1/10", 0), ("1/2", "1/4")))
-
-    def plane(signal: tuple[str | int, str | int]) -> Plane:
-        return Fraction(signal[0]), Fraction(signal[1])
-
-    return [
-        (plane(first), plane(second), Fraction(1, 2), tau)
-        for first, second in (*pairs, *free)
-        for tau in (Fraction(0), Fraction(1, 3))
-    ]
+_SIGNALS = tuple(
+    ((Fraction(a), Fraction(b)), (Fraction(c), Fraction(d)), Fraction(1, 2), tau)
+    for a, b, c, d in (
+        # of one norm
+        ("1", "0", "3/5", "4/5"),
+        ("4/5", "3/5", "3/5", "4/5"),
+        ("12/13", "5/13", "3/5", "4/5"),
+        # of two
+        ("1/100", "0", "9/10", "3/10"),
+        ("1/10", "0", "1/2", "1/4"),
+    )
+    for tau in (Fraction(0), Fraction(1, 3))
+)
+"""Pairs of signals, eta and tau."""
 
 
 def _norm2(signal: Plane) -> Fraction:
@@ -100,17 +96,13 @@ angle_metric = new_row(
 )
 
 
-@angle_metric.equal(_signals, kind=Kind.COUNTEREXAMPLE)
+@angle_metric.equal(lambda: _SIGNALS, kind=Kind.COUNTEREXAMPLE)
 def _(first: Plane, second: Plane, eta: Fraction, tau: Fraction) -> Sides:
     """smaller angle, larger decrease? In fractions"""
-    return (
-        _norm2(first) == _norm2(second),
-        lambda: _smaller_angle_helps(first, second, eta, tau),
-        True,
-    )
+    return _norm2(first) == _norm2(second), lambda: _smaller_angle_helps(first, second, eta, tau), True
 
 
-@angle_metric.equal(lambda: [(first, eta, tau) for first, _, eta, tau in _signals()])
+@angle_metric.equal(lambda: [(first, eta, tau) for first, _, eta, tau in _SIGNALS])
 def _(s: Plane, eta: Fraction, tau: Fraction) -> Sides:
     """decrease from angle, norm and noise, in fractions"""
     second_moment_of_appendix_a = tau**2
@@ -130,15 +122,6 @@ _PYTHAGOREAN = tuple(
     (Fraction(cosine, size), Fraction(sine, size))
     for cosine, sine, size in ((4, 3, 5), (12, 5, 13), (15, 8, 17), (-12, 35, 37))
 )
-
-
-def _angle_of(point: tuple[Fraction, Fraction]) -> float:
-    return math.atan2(point[1], point[0])
-
-
-def _folded_back(bias: tuple[Fraction, Fraction], noise: tuple[Fraction, Fraction]) -> Fraction:
-    """Cosine of the angle of s^P with the first axis: the noise turns s^B back towards it, in the plane."""
-    return bias[0] * noise[0] + bias[1] * noise[1]
 
 
 def _angle_at(bias: float, noise: float, twist: float) -> float:
@@ -180,12 +163,9 @@ def3_2 = new_row(
 @def3_2.equal(lambda: [(b, n) for b in _PYTHAGOREAN for n in _PYTHAGOREAN], tolerance=1e-12, kind=Kind.COUNTEREXAMPLE)
 def _(b: tuple[Fraction, Fraction], n: tuple[Fraction, Fraction]) -> Sides:
     """noise that turns the signal back: cosines in fractions"""
-    cosine_of_the_sum = b[0] * n[0] - b[1] * n[1]
-    return (
-        math.cos(gradients.angle_range(bias_angle=_angle_of(b), noise_angle=_angle_of(n))[0]),
-        _folded_back(b, n),
-        cosine_of_the_sum,
-    )
+    folded_back, cosine_of_the_sum = b[0] * n[0] + b[1] * n[1], b[0] * n[0] - b[1] * n[1]
+    found = gradients.angle_range(bias_angle=math.atan2(b[1], b[0]), noise_angle=math.atan2(n[1], n[0]))
+    return math.cos(found[0]), folded_back, cosine_of_the_sum
 
 
 @def3_2.inequality(
@@ -243,13 +223,10 @@ def _(c: float, d: int, share: float) -> Sides:
     )
 
 
-def _noncentral_t(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
-    """P(angle <= ``angle``) as an upper tail of noncentral t."""
-    return float(scipy.stats.nct.sf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
-
-
-def _noncentral_t_above(dim: int, snr: float, angle: float, freedom: int = 1) -> float:
-    return float(scipy.stats.nct.cdf(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
+def _noncentral_t(dim: int, snr: float, angle: float, freedom: int = 1, above: bool = False) -> float:
+    """P(angle <= ``angle``), or of the angle above it, as an upper or lower tail of noncentral t."""
+    tail = scipy.stats.nct.cdf if above else scipy.stats.nct.sf
+    return float(tail(math.sqrt(dim - 1) / math.tan(angle), dim - freedom, snr))
 
 
 def _moment_by_quadrature(dim: int, snr: float, power: int, centre: float = 0.0) -> float:
@@ -264,12 +241,6 @@ def _moment_by_quadrature(dim: int, snr: float, power: int, centre: float = 0.0)
         limit=200,
     )
     return float(found[0])
-
-
-def _variance_without_signal(dim: int) -> float:
-    """Variance of the angle to a fixed direction, by the recursion in steps of two dimensions."""
-    start = math.pi**2 / 12 if dim % 2 == 0 else math.pi**2 / 4 - 2
-    return start - sum(2 / k**2 for k in range(2 + dim % 2, dim, 2))
 
 
 _EDGES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.1)
@@ -349,11 +320,8 @@ def _(d: int, k: float, x: float) -> Sides:
 )
 def _(d: int, k: float, x: float) -> Sides:
     """noncentral t, upper tail"""
-    return (
-        gradients.DistortionAngle(d, snr=k).sf(x),
-        lambda: _noncentral_t_above(d, k, x),
-        _noncentral_t_above(d + 1, k, x, 2),
-    )
+    above = partial(_noncentral_t, above=True)
+    return gradients.DistortionAngle(d, snr=k).sf(x), lambda: above(d, k, x), above(d + 1, k, x, 2)
 
 
 @angle_law.equal(
@@ -361,11 +329,8 @@ def _(d: int, k: float, x: float) -> Sides:
 )
 def _(d: int, k: float, x: float) -> Sides:
     """density in the plane and in space"""
-    return (
-        gradients.DistortionAngle(d, snr=k).density(x),
-        density_in_two_or_three(d, k, x),
-        density_in_two_or_three(5 - d, k, x),
-    )
+    stated = gradients.DistortionAngle(d, snr=k).density(x)
+    return stated, density_in_two_or_three(d, k, x), density_in_two_or_three(5 - d, k, x)
 
 
 @angle_law.law(partial(angle_bins, dim=5, snr=2.0, edges=_EDGES), wrong=_normal_bin_law, row_bytes=120)
@@ -377,27 +342,24 @@ def _() -> Array:
 @angle_law.equal(lambda: [(d, k) for d in (2, 3) for k in (0.0, 0.3, 2.0, 15.0)], tolerance=1e-10)
 def _(d: int, k: float) -> Sides:
     """mean in the plane and in space"""
-    return (
-        gradients.DistortionAngle(d, snr=k).mean(),
-        lambda: _moment_by_quadrature(d, k, 1),
-        gradients.DistortionAngle(d, snr=k).asymptotic_mean(),
-    )
+    angle = gradients.DistortionAngle(d, snr=k)
+    return angle.mean(), lambda: _moment_by_quadrature(d, k, 1), angle.asymptotic_mean()
 
 
 @angle_law.equal(lambda: [(d, k) for d in (2, 3) for k in (0.0, 0.3, 2.0, 15.0)], tolerance=1e-10)
 def _(d: int, k: float) -> Sides:
     """variance in the plane and in space"""
-    return (
-        gradients.DistortionAngle(d, snr=k).var(),
-        lambda: _moment_by_quadrature(d, k, 2, _moment_by_quadrature(d, k, 1)),
-        gradients.DistortionAngle(d, snr=k).asymptotic_var(),
-    )
+    angle = gradients.DistortionAngle(d, snr=k)
+    found = partial(_moment_by_quadrature, d, k)
+    return angle.var(), lambda: found(2, found(1)), angle.asymptotic_var()
 
 
 @angle_law.equal(lambda: [(d,) for d in (2, 3, 10, 11, 50)], tolerance=1e-11)
 def _(d: int) -> Sides:
     """variance without a signal"""
-    return gradients.DistortionAngle(d, snr=0.0).var(), _variance_without_signal(d), 1 / d
+    start = math.pi**2 / 4 - 2 if d % 2 else math.pi**2 / 12
+    by_two_dimensions = start - sum(2 / k**2 for k in range(2 + d % 2, d, 2))
+    return gradients.DistortionAngle(d, snr=0.0).var(), by_two_dimensions, 1 / d
 
 
 @angle_law.equal(lambda: [(float(d), s) for d in (2, 10, 1000, 10**6) for s in (0.01, 0.3, 1.0, 3.0, 100.0)])

@@ -125,26 +125,13 @@ def printed_bound(
     return (decrease - aligned + noise) / sum(learning_rates)
 
 
-def _right_side(run: Run, reading: str) -> float:
+def _printed(run: Run, iterates: slice = slice(1, None)) -> float:
     found = testbed.expectations(run)
-    alignments = found.alignment[1:] if reading == "literal" else found.alignment[:-1]
-    return printed_bound(
-        found.decrease,
-        run.learning_rates,
-        tuple(alignments.tolist()),
-        1.0,
-        run.clip,
-        run.noise_multiplier,
-        run.batch_size,
-    )
+    noise = run.clip, run.noise_multiplier, run.batch_size
+    return printed_bound(found.decrease, run.learning_rates, tuple(found.alignment[iterates].tolist()), 1.0, *noise)
 
 
-def _printed(run: Run) -> float:
-    return _right_side(run, "literal")
-
-
-def _reindexed(run: Run) -> float:
-    return _right_side(run, "shifted")
+_reindexed = partial(_printed, iterates=slice(None, -1))
 
 
 def _reindexed_on_quadratic(run: Run) -> float:
@@ -168,22 +155,18 @@ def _printed_holds(dim: int, start: Fraction, eta: Fraction, tau: Fraction, step
     return min(squares) <= (decrease - eta * sum(met) + steps * eta**2 * tau**2 / 2) / (steps * eta)
 
 
-_LITERAL_HOLDS = {1: ("0.36", "1.39"), 10: ("0.127", "1.498"), 100: ("0.026", "1.498")}
+_LITERAL_HOLDS = {
+    1: (Fraction("0.36"), Fraction("1.39")),
+    10: (Fraction("0.127"), Fraction("1.498")),
+    100: (Fraction("0.026"), Fraction("1.498")),
+}
 """Between which eta L, to the digits given, the bound read literally holds on L |theta|^2 / 2, by the number of steps."""
 
 
-def _reading_cases() -> list[tuple[int, Fraction, Fraction, Fraction, int, str]]:
-    cases = []
-    for steps, ends in _LITERAL_HOLDS.items():
-        low, high = map(Fraction, ends)
-        for eta in (Fraction(1, 100), low - Fraction(1, 500), low, (low + high) / 2, high, high + Fraction(1, 500)):
-            cases += [(1, Fraction(1), eta, Fraction(0), steps, reading) for reading in ("shifted", "literal")]
-    return cases
-
-
-def _stated_reading(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> bool:
-    low, high = map(Fraction, _LITERAL_HOLDS[steps])
-    return reading == "literal" and low <= eta <= high
+def _about(low: Fraction, high: Fraction) -> tuple[Fraction, ...]:
+    """Step sizes at both ends and beside them."""
+    beside = Fraction(1, 500)
+    return Fraction(1, 100), low - beside, low, (low + high) / 2, high, high + beside
 
 
 lem3_1 = new_row(
@@ -217,15 +200,20 @@ def _(run: Run) -> Sides:
     return testbed.corrected(run), lambda: testbed.mean_trained(run), _printed(run)
 
 
-@lem3_1.equal(_reading_cases)
+@lem3_1.equal(
+    lambda: [
+        (1, Fraction(1), eta, Fraction(0), steps, reading)
+        for steps, ends in _LITERAL_HOLDS.items()
+        for eta in _about(*ends)
+        for reading in ("shifted", "literal")
+    ]
+)
 def _(dim: int, start: Fraction, eta: Fraction, tau: Fraction, steps: int, reading: str) -> Sides:
     """where either reading holds on |theta|^2 / 2, in fractions"""
+    low, high = _LITERAL_HOLDS[steps]
+    holds = reading == "literal" and low <= eta <= high
     false_on_every_quadratic = False
-    return (
-        _stated_reading(dim, start, eta, tau, steps, reading),
-        lambda: _printed_holds(dim, start, eta, tau, steps, reading),
-        false_on_every_quadratic,
-    )
+    return holds, lambda: _printed_holds(dim, start, eta, tau, steps, reading), false_on_every_quadratic
 
 
 @lem3_1.equal(lambda: [(run,) for run in RUNS], tolerance=1e-10)
@@ -366,25 +354,11 @@ def _whole_slack(run: Run) -> float:
     return float(testbed.corrected(run) - whole) / testbed.size(run)
 
 
-def _frozen_runs() -> list[tuple[Run]]:
-    return [(run,) for run in RUNS if any(run.frozen)]
-
-
-def _all_dims(run: Run) -> float:
-    """The bound with the noise of all parameters at every step."""
-    return testbed.bound(run, dims=len(run.start)).value
-
-
 def _energy(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> Fraction:
     """What the noise of one step of size eta on the first ``frozen`` blocks adds to E|theta|^2 / 2, over eta."""
     dim = sum(sizes[:frozen])
     before, after = testbed.squares(dim, Fraction(0), eta, tau, 1)
     return (after - before) / 2 / eta
-
-
-def _break_even(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> float:
-    run = spelled(gap=1.0, gamma=float(eta), T=7, G=1.0, C=2.0, sigma=float(tau), B=2)
-    return freezing.freezing_bounds(sizes, frozen_layers=frozen, **run).largest_frozen_gradient
 
 
 def _trained(step: _draws.Step, which: str) -> _draws.Step:
@@ -395,15 +369,12 @@ def _trained(step: _draws.Step, which: str) -> _draws.Step:
 def _bounds(step: _draws.Step, given: bool) -> freezing.FreezingBounds:
     """``given``: nine tenths of the largest second moments, and biases of 1/4 and -1/2."""
     moment = 0.9 * _trained(step, "full").moment
-    known: dict[str, Any] = {
-        "second_moment": moment,
-        "frozen_second_moment": [0.8 / 0.9 * moment] * 3,
-        "bias": 0.25,
-        "frozen_bias": -0.5,
-    }
     run = spelled(gap=1.0, gamma=float(step.learning_rate), T=3, G=float(step.smoothness), C=float(step.clip))
     run |= spelled(sigma=float(step.noise_multiplier), B=step.batch_size, frozen_layers=1) | step.sampling
-    return freezing.freezing_bounds((step.dim - step.kept, step.kept), **run, **(known if given else {}))
+    if given:
+        run |= {"second_moment": moment, "frozen_second_moment": [0.8 / 0.9 * moment] * 3}
+        run |= {"bias": 0.25, "frozen_bias": -0.5}
+    return freezing.freezing_bounds((step.dim - step.kept, step.kept), **run)
 
 
 def _stated_alignment(step: _draws.Step, which: str, given: bool) -> float:
@@ -418,10 +389,6 @@ def _alignment_of(step: _draws.Step, which: str, given: bool) -> float:
     share, bias = ((0.9, 0.25) if which == "full" else (0.8, -0.5)) if given else (1.0, 0.0)
     gain = float(step.learning_rate * step.smoothness) / 2
     return trained.alignment - (1 - share) * gain * trained.moment - bias
-
-
-def _wrong_alignment(step: _draws.Step, which: str, given: bool) -> float:
-    return _stated_alignment(step, "full" if which == "frozen" else "frozen", given)
 
 
 def _counted(step: _draws.Step, field: str, given: bool) -> float | Fraction:
@@ -441,10 +408,11 @@ freeze_bound = new_row(
 )
 
 
-@freeze_bound.equal(_frozen_runs, tolerance=1e-12)
+@freeze_bound.equal(lambda: [(run,) for run in RUNS if any(run.frozen)], tolerance=1e-12)
 def _(run: Run) -> Sides:
     """equality on quadratics with frozen coordinates, by enumeration"""
-    return testbed.corrected(run), lambda: testbed.mean_trained(run), _all_dims(run)
+    noise_of_all_parameters = testbed.bound(run, dims=len(run.start)).value
+    return testbed.corrected(run), lambda: testbed.mean_trained(run), noise_of_all_parameters
 
 
 @freeze_bound.equal(
@@ -455,8 +423,10 @@ def _(run: Run) -> Sides:
 )
 def _(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> Sides:
     """break-even against the noise energy of the frozen layers, in fractions"""
+    run = spelled(gap=1.0, gamma=float(eta), T=7, G=1.0, C=2.0, sigma=float(tau), B=2)
+    found = freezing.freezing_bounds(sizes, frozen_layers=frozen, **run)
     nothing = 0.0  # the printed bound does not know d: freezing does nothing to it
-    return _break_even(sizes, frozen, eta, tau), _energy(sizes, frozen, eta, tau), nothing
+    return found.largest_frozen_gradient, _energy(sizes, frozen, eta, tau), nothing
 
 
 @freeze_bound.equal(
@@ -471,11 +441,8 @@ def _(sizes: tuple[int, ...], frozen: int, eta: Fraction, tau: Fraction) -> Side
 )
 def _(step: _draws.Step, which: str, given: bool) -> Sides:
     """both bounds on a step of a quadratic, at the sizes of the papers"""
-    return (
-        _stated_alignment(step, which, given),
-        lambda: _alignment_of(step, which, given),
-        _wrong_alignment(step, which, given),
-    )
+    other = _stated_alignment(step, "full" if which == "frozen" else "frozen", given)
+    return _stated_alignment(step, which, given), lambda: _alignment_of(step, which, given), other
 
 
 @freeze_bound.equal(

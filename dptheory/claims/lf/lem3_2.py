@@ -1,6 +1,5 @@
 import itertools
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -25,11 +24,8 @@ from dptheory.claims.lf._batches import (
     in_blocks,
 )
 
-
-def growth_cases() -> Iterator[tuple[int, int, int, int]]:
-    """Trainable, frozen and whole norm, all whole numbers, and the clip."""
-    for (kept, frozen, whole), clip in itertools.product(((3, 4, 5), (5, 12, 13), (8, 0, 8), (0, 7, 7)), (1, 6, 9, 20)):
-        yield kept, frozen, whole, clip
+_TRIANGLES = [(*norms, clip) for norms in ((3, 4, 5), (5, 12, 13), (8, 0, 8), (0, 7, 7)) for clip in (1, 6, 9, 20)]
+"""Trainable, frozen and whole norm, all whole numbers, and the clip."""
 
 
 def exact_growth(kept: int, frozen: int, whole: int, clip: int) -> Fraction:
@@ -47,7 +43,7 @@ lem3_2a = new_row(
 )
 
 
-@lem3_2a.equal(growth_cases, tolerance=1e-14)
+@lem3_2a.equal(*_TRIANGLES, tolerance=1e-14)
 def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
     """growth of the clipped norm, whole-number triangles"""
     return (
@@ -68,11 +64,7 @@ def _norm_slack(kept: float, frozen: float, clip: float, share: float = 0.0) -> 
 
 
 lem3_2a.inequality(
-    {
-        "kept": Range(1e-6, 1e6, log=True),
-        "frozen": Range(1e-6, 1e6, log=True),
-        "clip": Range(1e-6, 1e6, log=True),
-    },
+    dict.fromkeys(("kept", "frozen", "clip"), Range(1e-6, 1e6, log=True)),
     # wrong: every one grows by 1 % of what the whole norm falls
     wrong=partial(_norm_slack, share=0.01),
 )(_norm_slack)
@@ -89,11 +81,6 @@ def _signal_square(batch: Batch, frozen: bool) -> Fraction:
 
 def _growth_of(batch: Batch) -> freezing.SignalGrowth:
     return freezing.signal_growth(batch.rows, frozen_norms=batch.frozen_norms, clip_norm=1.0)
-
-
-def _common_growth(kept: int, frozen: int, whole: int, clip: int) -> freezing.SignalGrowth:
-    """Two samples at right angles, of equal norms."""
-    return freezing.signal_growth(np.array([[kept, 0.0], [0.0, kept]]), frozen_norms=frozen, clip_norm=clip)
 
 
 def _three_samples(first: float, second: float, third: float, spread: float, long: float, frozen: float) -> Array:
@@ -189,10 +176,11 @@ def _(batch: Batch, frozen: bool) -> Sides:
     return norm**2, _signal_square(batch, frozen), float(_signal_square(batch, not frozen))
 
 
-@lem3_2b.equal(growth_cases, tolerance=1e-14)
+@lem3_2b.equal(*_TRIANGLES, tolerance=1e-14)
 def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
     """equal factors: the range is one point"""
-    found = _common_growth(kept, frozen, whole, clip)
+    # two samples at right angles, of equal norms
+    found = freezing.signal_growth(np.array([[kept, 0.0], [0.0, kept]]), frozen_norms=frozen, clip_norm=clip)
     return (
         math.sqrt(found.lower * found.upper),
         exact_growth(kept, frozen, whole, clip),
@@ -236,13 +224,9 @@ def _range_slack(clip: float, middle: float = 0.0, **point: float) -> float:
 
 lem3_2b.inequality(
     {
-        "first": Range(0.0, 1.0),
-        "second": Range(0.0, 1.0),
-        "third": Range(0.0, 1.0),
-        "spread": Range(0.01, 10.0, log=True),
-        "long": Range(0.01, 10.0, log=True),
+        **dict.fromkeys(("first", "second", "third"), Range(0.0, 1.0)),
+        **dict.fromkeys(("spread", "long", "clip"), Range(0.01, 10.0, log=True)),
         "frozen": Range(0.01, 100.0, log=True),
-        "clip": Range(0.01, 10.0, log=True),
     },
     # wrong: the signal grows by the mean growth of the samples at least
     wrong=partial(_range_slack, middle=0.5),

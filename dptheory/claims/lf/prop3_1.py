@@ -2,7 +2,6 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -26,10 +25,12 @@ from dptheory.claims.lf._batches import (
     dot,
     half_squares,
     in_blocks,
-    opposed_half_squares,
+    opposed_angles,
+    private_cosines,
     signed_square_cosine,
     squares,
 )
+from dptheory.claims.rs._runs import spelled
 from dptheory.gradients import DistortionAngle
 
 
@@ -42,40 +43,22 @@ def _bias_falls(batch: Batch) -> bool:
     return after >= before
 
 
-def _stated_bias_falls(batch: Batch) -> bool:
+def _signals(batch: Batch, dim: int) -> tuple[Array, Array, Array]:
+    """True direction, and sums of the clipped gradients before and after; embedded in R^dim."""
     u = np.array(batch.direction(), dtype=np.float64)
-    before = freezing.biased_signal(batch.rows, frozen_norms=batch.frozen_norms, clip_norm=1.0)
-    after = freezing.biased_signal(batch.rows, frozen_norms=0.0, clip_norm=1.0)
-    return freezing.bias_angle(direction=u, signal=after) <= freezing.bias_angle(direction=u, signal=before)
+    before, after = (
+        freezing.biased_signal(batch.rows, frozen_norms=norms, clip_norm=1.0) * len(batch.trainable)
+        for norms in (batch.frozen_norms, 0.0)
+    )
+    pad = np.zeros(dim - batch.dim)
+    return np.append(u, pad), np.append(before, pad), np.append(after, pad)
 
 
-def _aimed(x: tuple[int, ...], w: tuple[int, ...], limit: Fraction, off: int) -> freezing.BiasAngleChange:
-    """u = x + limit w and a part at right angles to x and w: the closest point of the ray is known."""
-    u = [*(float(a + limit * b) for a, b in zip(x, w, strict=True)), float(off)]
-    return freezing.bias_turn(direction=u, signal=[*x, 0], added=[*w, 0])
+def _angle(a: Vector, b: Vector) -> float:
+    return freezing.bias_angle(direction=in_blocks(a, 1), signal=in_blocks(b, 1))
 
 
-def _ray(u: Vector, x: Vector, w: Vector) -> tuple[Array, Array, Array]:
-    return np.array(u, dtype=np.float64), np.array(x, dtype=np.float64), np.array(w, dtype=np.float64)
-
-
-def _cosine_rate(u: Vector, x: Vector, w: Vector) -> float:
-    """d cos(u, x + t w) / dt at t = 0 by a central difference, times |x| / |w|."""
-    a, b, c = _ray(u, x, w)
-    step = 1e-4
-    ahead, behind = (float(a @ y / np.linalg.norm(a) / np.linalg.norm(y)) for y in (b + step * c, b - step * c))
-    return float((ahead - behind) / (2 * step) * np.linalg.norm(b) / np.linalg.norm(c))
-
-
-def _rays() -> Iterator[tuple[Vector, Vector, Vector]]:
-    vectors: tuple[Vector, ...] = ((1, 0, 0), (2, 1, 0), (0, 1, 3), (-3, 1, 1))
-    yield from itertools.permutations(vectors, 3)
-
-
-def _closer_margin(u: Vector, x: Vector, w: Vector) -> float:
-    """Wrong statement: cos(u, w) - cos(u, x), as if only a vector closer to u helped."""
-    a, b, c = _ray(u, x, w)
-    return math.cos(freezing.bias_angle(direction=a, signal=c)) - math.cos(freezing.bias_angle(direction=a, signal=b))
+_VECTORS: tuple[Block, ...] = ((1, 0, 0), (2, 1, 0), (0, 1, 3), (-3, 1, 1), (-1, -1, 2))
 
 
 def _directions(lean: float, tilt: float, turn: float, length: float) -> tuple[Array, Array, Array]:
@@ -98,12 +81,6 @@ _BLOCK_ANGLES = tuple(
 )
 
 
-def _angle_by_hand(first: Block, second: Block, length: int) -> float:
-    """By the complex quotient of the two, in whole numbers."""
-    across, along = first[0] * second[1] - first[1] * second[0], first[0] * second[0] + first[1] * second[1]
-    return math.atan2(abs(across), along)
-
-
 _BLOCK_RAYS: tuple[tuple[tuple[Block, Block, Block], float | Fraction], ...] = (
     # u, x, w and how long the angle between u and x + t w falls
     (((2, 3, 5), (1, 0, 0), (1, 3, 0)), Fraction(1)),  # u is at right angles to the plane but for x + w
@@ -123,7 +100,7 @@ def _block_turn(field: str, ray: tuple[Block, Block, Block], length: int) -> flo
     return float(getattr(freezing.bias_turn(direction=u, signal=x, added=w), field))
 
 
-def _block_rate(ray: tuple[Block, Block, Block]) -> float:
+def _rate(ray: tuple[Block, Block, Block]) -> float:
     """d cos(u, x + t w) / dt at t = 0 by a difference of fourth order, times |x| / |w|."""
     u, x, w = (in_blocks(vector, 1) for vector in ray)
     step = 1e-3 * float(np.linalg.norm(x) / np.linalg.norm(w))
@@ -149,7 +126,9 @@ prop3_1_1 = new_row(
 @prop3_1_1.equal(lambda: [(batch,) for batch in (TURNING, IMPROVING, LINE)], kind=Kind.COUNTEREXAMPLE)
 def _(batch: Batch) -> Sides:
     """does the bias angle fall? full batches that meet every assumption, in fractions"""
-    return _stated_bias_falls(batch), _bias_falls(batch), True
+    u, *signals = _signals(batch, batch.dim)
+    before, after = (freezing.bias_angle(direction=u, signal=signal) for signal in signals)
+    return after <= before, _bias_falls(batch), True
 
 
 @prop3_1_1.equal(
@@ -158,27 +137,26 @@ def _(batch: Batch) -> Sides:
 )
 def _(x: tuple[int, ...], w: tuple[int, ...], limit: Fraction, off: int) -> Sides:
     """how far the angle falls, rays with a known closest point"""
-    found = _aimed(x, w, limit, off)
+    # u = x + limit w and a part at right angles to x and w
+    u = [*(float(a + limit * b) for a, b in zip(x, w, strict=True)), float(off)]
+    found = freezing.bias_turn(direction=u, signal=[*x, 0], added=[*w, 0])
     return found.limit, limit, found.margin
 
 
-@prop3_1_1.equal(_rays, tolerance=1e-6)
-def _(u: Vector, x: Vector, w: Vector) -> Sides:
+@prop3_1_1.equal(lambda: itertools.permutations(_VECTORS[:4], 3), tolerance=1e-6)
+def _(u: Block, x: Block, w: Block) -> Sides:
     """the margin is the rate of the cosine"""
-    direction, signal, added = _ray(u, x, w)
-    found = freezing.bias_turn(direction=direction, signal=signal, added=added)
-    return found.margin, _cosine_rate(u, x, w), _closer_margin(u, x, w)
+    only_a_closer_vector_helps = math.cos(_angle(u, w)) - math.cos(_angle(u, x))
+    return _block_turn("margin", (u, x, w), 1), _rate((u, x, w)), only_a_closer_vector_helps
 
 
 @prop3_1_1.equal(lambda: [(*pair, length) for pair in _BLOCK_ANGLES for length in LENGTHS], tolerance=1e-12)
 def _(first: Block, second: Block, length: int) -> Sides:
     """bias angle in blocks, by a complex quotient"""
-    by_hand = _angle_by_hand(first, second, length)
-    return (
-        freezing.bias_angle(direction=in_blocks(first, length), signal=in_blocks(second, length)),
-        by_hand,
-        math.pi - by_hand,
-    )
+    across, along = first[0] * second[1] - first[1] * second[0], first[0] * second[0] + first[1] * second[1]
+    by_hand = math.atan2(abs(across), along)
+    stated = freezing.bias_angle(direction=in_blocks(first, length), signal=in_blocks(second, length))
+    return stated, by_hand, math.pi - by_hand
 
 
 @prop3_1_1.equal(lambda: [(*ray, length) for ray in _BLOCK_RAYS for length in LENGTHS], tolerance=1e-12)
@@ -188,12 +166,12 @@ def _(ray: tuple[Block, Block, Block], limit: float | Fraction, length: int) -> 
 
 
 @prop3_1_1.equal(
-    lambda: [(ray, length) for ray, _ in _BLOCK_RAYS if abs(_block_rate(ray)) > 1e-6 for length in LENGTHS],
+    lambda: [(ray, length) for ray, _ in _BLOCK_RAYS if abs(_rate(ray)) > 1e-6 for length in LENGTHS],
     tolerance=1e-9,
 )
 def _(ray: tuple[Block, Block, Block], length: int) -> Sides:
     """margin in blocks, by differences of the cosine"""
-    return _block_turn("margin", ray, length), _block_rate(ray), -_block_rate(ray)
+    return _block_turn("margin", ray, length), _rate(ray), -_rate(ray)
 
 
 def _limit_slack(lean: float, tilt: float, turn: float, length: float, share: float, factor: float = 1.0) -> float:
@@ -325,7 +303,9 @@ def _(before: Fraction, after: Fraction) -> Sides:
     )
 
 
-@prop3_1_2.mean(partial(half_squares, dim=20, snr=3.0), wrong=lambda: printed_variance(20, 3.0), row_bytes=960)
+@prop3_1_2.mean(
+    partial(half_squares, draw=angles_drawn, dim=20, snr=3.0), wrong=lambda: printed_variance(20, 3.0), row_bytes=960
+)
 def _() -> float:
     """variance given the batch, d = 20, snr = 3"""
     return gradients.DistortionAngle(20, snr=3.0).var()
@@ -364,33 +344,10 @@ def _(dim: int, share: float, factor: float) -> Sides:
     )
 
 
-Sample = tuple[Fraction, Fraction, Fraction]
-"""Trainable x and y, and the squared norm of the frozen part."""
-
-
-def _clipped_sum(samples: tuple[Sample, ...], frozen: bool) -> Fraction:
-    """Squared norm of the sum of clipped trainable gradients, C = 1."""
-    x, y = Fraction(0), Fraction(0)
-    for first, second, rest in samples:
-        square = first**2 + second**2 + (0 if frozen else rest)
-        size = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
-        assert size**2 == square
-        scale = min(1 / size, Fraction(1))
-        x, y = x + scale * first, y + scale * second
-    return x**2 + y**2
-
-
-_CANCELLING = ((Fraction(1), Fraction(0), Fraction(0)), (Fraction(-48, 25), Fraction(14, 25), Fraction(12)))
-_ALIGNED = ((Fraction(1), Fraction(0), Fraction(0)), (Fraction(48, 25), Fraction(14, 25), Fraction(12)))
-
-
-def _second_moment_falls(samples: tuple[Sample, ...], snr: float) -> bool:
-    """E angle^2 after freezing against before, at snr = ``snr`` times the norm of the sum; d = 2."""
-    before, after = (
-        gradients.DistortionAngle(2, snr=snr * math.sqrt(_clipped_sum(samples, frozen))).second_moment()
-        for frozen in (False, True)
-    )
-    return after < before
+_TWO = tuple(
+    Batch(f"(1, 0; 0), ({first}, 14/25; sqrt 12)", ((1, 0), (Fraction(first), Fraction(14, 25))), (0, 12))
+    for first in ("-48/25", "48/25")
+)
 
 
 def _mean_square_angle(dim: int, snr: float) -> float:
@@ -432,12 +389,12 @@ appC_second_moment.inequality(
 )(_second_moment_slack)
 
 
-@appC_second_moment.equal(
-    lambda: [(samples, snr) for samples in (_CANCELLING, _ALIGNED) for snr in (0.1, 5.0)], kind=Kind.COUNTEREXAMPLE
-)
-def _(samples: tuple[Sample, ...], snr: float) -> Sides:
+@appC_second_moment.equal(lambda: itertools.product(_TWO, (0.1, 5.0)), kind=Kind.COUNTEREXAMPLE)
+def _(batch: Batch, snr: float) -> Sides:
     """two samples, norms in fractions: rises where the clipped gradients cancel"""
-    return _second_moment_falls(samples, snr), _clipped_sum(samples, True) > _clipped_sum(samples, False), True
+    shorter, longer = (dot(s, s) for s in (batch.clipped_sum(False), batch.clipped_sum(True)))
+    before, after = (gradients.DistortionAngle(2, snr=snr * math.sqrt(s)).second_moment() for s in (shorter, longer))
+    return after < before, longer > shorter, True
 
 
 @appC_second_moment.equal(lambda: [(d, share) for d in (20_000, 10**6) for share in (0.1, 1.0, 4.0)], tolerance=1e-5)
@@ -455,31 +412,16 @@ def printed_cosine(a: float, b: float, c: float, factor: float) -> float:
     return (factor**2 * a + factor * b) / (factor * math.sqrt(a) + math.sqrt(factor**2 * a + c + 2 * factor * b))
 
 
-def _pairs() -> Iterator[tuple[Vector, Vector, Fraction]]:
-    """v1, v2 at acute, right and obtuse angles, and k > 1."""
-    vectors: tuple[Vector, ...] = ((1, 0, 0), (2, 1, 0), (0, 1, 3), (-3, 1, 1), (-1, -1, 2))
-    for v1, v2 in itertools.permutations(vectors, 2):
-        for factor in (Fraction(11, 10), Fraction(2), Fraction(40)):
-            yield v1, v2, factor
+_PAIRS = tuple(
+    (v1, v2, factor)
+    for v1, v2 in itertools.permutations(_VECTORS, 2)
+    for factor in (Fraction(11, 10), Fraction(2), Fraction(40))
+)
+"""v1, v2 at acute, right and obtuse angles, and k > 1."""
 
 
 def _combined(v1: Vector, v2: Vector, factor: Fraction) -> Vector:
     return tuple(factor * y + x for x, y in zip(v1, v2, strict=True))
-
-
-def _angle(a: Vector, b: Vector) -> float:
-    return freezing.bias_angle(direction=[float(x) for x in a], signal=[float(x) for x in b])
-
-
-def _falls(seen_from: Vector, v1: Vector, v2: Vector, factor: Fraction) -> bool:
-    """Does the angle between a vector and k v2 + v1 fall between 1 and k = factor? In fractions."""
-    one = _combined(v1, v2, Fraction(1))
-    return signed_square_cosine(seen_from, _combined(v1, v2, factor)) > signed_square_cosine(seen_from, one)
-
-
-def _root(signed_square: Fraction) -> float:
-    """x of x |x|."""
-    return math.copysign(math.sqrt(abs(signed_square)), signed_square)
 
 
 appC_cos = new_row(
@@ -493,22 +435,22 @@ appC_cos = new_row(
 )
 
 
-@appC_cos.equal(_pairs, kind=Kind.COUNTEREXAMPLE)
+@appC_cos.equal(lambda: _PAIRS, kind=Kind.COUNTEREXAMPLE)
 def _(v1: Vector, v2: Vector, factor: Fraction) -> Sides:
     """which angle falls? in fractions"""
-    return (
-        _angle(v2, _combined(v1, v2, factor)) < _angle(v2, _combined(v1, v2, Fraction(1))),
-        _falls(v2, v1, v2, factor),
-        _falls(v1, v1, v2, factor),
-    )
+    one, longer = _combined(v1, v2, Fraction(1)), _combined(v1, v2, factor)
+    falls, other_falls = (signed_square_cosine(v, longer) > signed_square_cosine(v, one) for v in (v2, v1))
+    return _angle(v2, longer) < _angle(v2, one), falls, other_falls
 
 
-@appC_cos.equal(_pairs, tolerance=1e-12)
+@appC_cos.equal(lambda: _PAIRS, tolerance=1e-12)
 def _(v1: Vector, v2: Vector, factor: Fraction) -> Sides:
     """cosine of the angle with the longer vector"""
+    longer = _combined(v1, v2, factor)
+    signed_square = signed_square_cosine(v2, longer)
     return (
-        math.cos(_angle(v2, _combined(v1, v2, factor))),
-        _root(signed_square_cosine(v2, _combined(v1, v2, factor))),
+        math.cos(_angle(v2, longer)),
+        math.copysign(math.sqrt(abs(signed_square)), signed_square),
         printed_cosine(float(dot(v2, v2)), float(dot(v1, v2)), float(dot(v1, v1)), float(factor)),
     )
 
@@ -518,24 +460,16 @@ def _(v1: Vector, v2: Vector, factor: Fraction) -> Sides:
 # snr = |s|; bias is the angle between u and s.
 
 
-def _projected_normal(angle: float, snr: float) -> float:
-    """Density of the angle between s and s + z in the plane."""
-    c = snr * math.cos(angle)
-    tail = float(scipy.special.ndtr(c)) * math.exp(0.5 * (c * c - snr * snr)) * math.sqrt(2 * math.pi)
-    return (math.exp(-0.5 * snr * snr) + c * tail) / (2 * math.pi)
-
-
-def _plane_mean(snr: float, bias: float) -> float:
-    """E gamma in the plane, by its density."""
+def _plane_moment(snr: float, bias: float, power: int = 1, centre: float = 0.0) -> float:
+    """E (gamma - centre)^power in the plane, by the density of the angle between s and s + z on both sides of s."""
 
     def part(angle: float) -> float:
         turned = abs(bias + angle)
-        return min(turned, 2 * math.pi - turned) * _projected_normal(angle, snr)
+        return (min(turned, 2 * math.pi - turned) - centre) ** power * density_in_two_or_three(2, snr, angle) / 2
 
     breaks = sorted({-math.pi, -bias, math.pi - bias, math.pi, -0.1, 0.0, 0.1})
-    return float(
-        sum(scipy.integrate.quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks))
-    )
+    pieces = itertools.pairwise(breaks)
+    return float(sum(scipy.integrate.quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in pieces))
 
 
 def _space_mean(snr: float, bias: float) -> float:
@@ -558,21 +492,7 @@ def mean_by_density(dim: int, snr: float, bias: float) -> float:
     """E gamma up to three dimensions; in one and three the signal points along u or against it."""
     if dim == 1:
         return math.pi * float(scipy.special.ndtr(-snr if bias == 0.0 else snr))
-    return _plane_mean(snr, bias) if dim == 2 else _space_mean(snr, bias)
-
-
-def _plane_variance(snr: float, bias: float) -> float:
-    """Var gamma in the plane, by its density."""
-    mean = _plane_mean(snr, bias)
-
-    def part(angle: float) -> float:
-        turned = abs(bias + angle)
-        return (min(turned, 2 * math.pi - turned) - mean) ** 2 * _projected_normal(angle, snr)
-
-    breaks = sorted({-math.pi, -bias, math.pi - bias, math.pi, -0.1, 0.0, 0.1})
-    return float(
-        sum(scipy.integrate.quad(part, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(breaks))
-    )
+    return _plane_moment(snr, bias) if dim == 2 else _space_mean(snr, bias)
 
 
 _gauss_rule = functools.cache(np.polynomial.legendre.leggauss)
@@ -599,7 +519,9 @@ def _variance_by_tails(dim: int, snr: float, bias: float) -> float:
 
 def variance_by_density(dim: int, snr: float, bias: float) -> float:
     """Var gamma by the density in the plane, by tail probabilities beyond it."""
-    return _plane_variance(snr, bias) if dim == 2 else _variance_by_tails(dim, snr, bias)
+    if dim == 2:
+        return _plane_moment(snr, bias, 2, _plane_moment(snr, bias))
+    return _variance_by_tails(dim, snr, bias)
 
 
 def mean_over_noise(dim: int, snr: float, bias: float, cosine: bool = False) -> float:
@@ -632,24 +554,11 @@ def mean_in_space(dim: int, snr: float, bias: float, cosine: bool) -> float:
     return float(scipy.integrate.quad(part, 0, math.pi, epsabs=0, epsrel=1e-12, limit=200)[0])
 
 
-def _signals(batch: Batch, dim: int) -> tuple[Array, Array, Array]:
-    """True direction, and sums of the clipped gradients before and after; embedded in R^dim."""
-    pad = np.zeros(dim - batch.dim)
-    u = np.array(batch.direction(), dtype=np.float64)
-    before = freezing.biased_signal(batch.rows, frozen_norms=batch.frozen_norms, clip_norm=1.0) * len(batch.trainable)
-    after = freezing.biased_signal(batch.rows, frozen_norms=0.0, clip_norm=1.0) * len(batch.trainable)
-    return np.append(u, pad), np.append(before, pad), np.append(after, pad)
-
-
 def _stated_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
-    u, before, after = _signals(batch, dim)
-    means = [
-        freezing.expected_angle(
-            dim, snr=float(np.linalg.norm(s)) / float(sigma), bias_angle=freezing.bias_angle(direction=u, signal=s)
-        )
-        for s in (before, after)
-    ]
-    return means[1] <= means[0]
+    u, *signals = _signals(batch, dim)
+    turns = [(np.linalg.norm(s) / float(sigma), freezing.bias_angle(direction=u, signal=s)) for s in signals]
+    before, after = (freezing.expected_angle(dim, snr=float(snr), bias_angle=bias) for snr, bias in turns)
+    return after <= before
 
 
 def _certified_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
@@ -674,59 +583,8 @@ def _certified_fall(batch: Batch, dim: int, sigma: Fraction) -> bool:
     return False
 
 
-def _fall_cases() -> list[tuple[Batch, int, Fraction]]:
-    return [
-        *(
-            (batch, dim, Fraction(1))
-            for batch, dim in ((LINE, 1), (LINE, 2), (LINE, 10), (GROWING_LINE, 1), (GROWING_LINE, 50))
-        ),
-        (TURNING, 2, Fraction(1, 100)),
-    ]
-
-
-def _line_variance(batch: Batch, frozen: bool) -> float:
-    """Var gamma in one dimension, sigma = 1: the angle is 0 or pi."""
-    norms = np.zeros_like(batch.frozen_norms) if frozen else batch.frozen_norms
-    snr = float(freezing.biased_signal(batch.rows, frozen_norms=norms, clip_norm=1.0)[0]) * len(batch.trainable)
-    return math.pi**2 * float(scipy.special.ndtr(snr) * scipy.special.ndtr(-snr))
-
-
 def _angles(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:
-    noisy = rng.standard_normal((n, dim))
-    noisy[:, 0] += snr * math.cos(bias)
-    noisy[:, 1] += snr * math.sin(bias)
-    return np.asarray(np.arccos(noisy[:, 0] / np.linalg.norm(noisy, axis=1)))
-
-
-def _low_cases() -> Iterator[tuple[int, float, float]]:
-    yield from itertools.product((1, 3), (0.1, 2.0), (0.0, math.pi))
-    yield from itertools.product((2,), (0.1, 2.0), (0.0, 0.7, math.pi / 2, 2.5))
-
-
-def _variance_cases() -> Iterator[tuple[int, float, float]]:
-    yield from itertools.product((2,), (0.1, 2.0, 10.0), (0.3, math.pi / 2, 2.5))
-    yield from itertools.product((3, 5, 20, 200), (0.5, 5.0), (0.0, 0.3, 2.5))
-
-
-def _half_squares(rng: np.random.Generator, n: int, dim: int, snr: float, bias: float) -> Array:
-    return (_angles(rng, n, dim, snr, bias) - _angles(rng, n, dim, snr, bias)) ** 2 / 2
-
-
-def _line_cases() -> Iterator[tuple[float, float]]:
-    yield from itertools.product((0.0, 0.5, 3.0, math.inf), (0.0, math.pi))
-
-
-def _falling_variance(dim: int, snr: float, bias: float) -> float:
-    """Wrong statement: the bias angle changes nothing."""
-    return DistortionAngle(dim, snr=snr).var()
-
-
-def _large_variance(dim: int, snr: float, bias: float) -> float:
-    """Var gamma to first order where all is steep: gamma - bias is minus the noise along one direction at right angles to s.
-
-    gamma = bias + z_1 / snr, up to a share of dim / snr^2.
-    """
-    return 1 / snr**2
+    return np.asarray(np.arccos(private_cosines(rng, n, dim, snr, math.cos(bias))))
 
 
 _SNRS = ((12, 0.5), (12, 8.0), (20_000, 0.5), (20_000, 150.0), (10**6, 300.0), (10**8, 2e5))
@@ -735,35 +593,16 @@ _LAYERS = ((7, 2, 1), (7, 2, 30), (70_000, 20_000, 9000), (10**7, 200, 300_000))
 
 def _effect(sizes: Block, clip: int, alignment: Fraction) -> freezing.FreezingEffect:
     """Two samples, the first of three layers frozen, sigma = 2, B = 10."""
-    norms = [[4, 0, 3], [12, 3, 4]]
-    if alignment == 1:
-        return freezing.freezing_effect(
-            sizes, layer_norms=norms, frozen_layers=1, clip_norm=clip, noise_multiplier=2.0, batch_size=10
-        )
-    return freezing.freezing_effect(
-        sizes,
-        layer_norms=norms,
-        frozen_layers=1,
-        clip_norm=clip,
-        noise_multiplier=2.0,
-        batch_size=10,
-        alignment=float(alignment),
-    )
+    run = spelled(C=clip, sigma=2.0, B=10) | ({} if alignment == 1 else {"alignment": float(alignment)})
+    return freezing.freezing_effect(sizes, layer_norms=[[4, 0, 3], [12, 3, 4]], frozen_layers=1, **run)
 
 
 def _effect_by_hand(field: str, sizes: Block, clip: int, alignment: Fraction) -> float | Fraction:
     """Trainable norms 3 and 5, whole norms 5 and 13."""
     when, _, name = field.partition(".")
     norms = {
-        at: sum(
-            (
-                min(Fraction(kept), Fraction(kept * clip, whole_norm))
-                for kept, whole_norm in zip((3, 5), whole, strict=True)
-            ),
-            Fraction(0),
-        )
-        / 2
-        for at, whole in {"before": (5, 13), "after": (3, 5)}.items()
+        at: (3 * min(Fraction(1), Fraction(clip, first)) + 5 * min(Fraction(1), Fraction(clip, second))) / 2
+        for at, (first, second) in {"before": (5, 13), "after": (3, 5)}.items()
     }
     if field == "growth":
         return norms["after"] / norms["before"]
@@ -815,7 +654,11 @@ prop3_1_3 = new_row(
 )
 
 
-@prop3_1_3.equal(_fall_cases, kind=Kind.COUNTEREXAMPLE)
+@prop3_1_3.equal(
+    *((batch, dim, Fraction(1)) for batch, dims in ((LINE, (1, 2, 10)), (GROWING_LINE, (1, 50))) for dim in dims),
+    (TURNING, 2, Fraction(1, 100)),
+    kind=Kind.COUNTEREXAMPLE,
+)
 def _(batch: Batch, dim: int, sigma: Fraction) -> Sides:
     """does the mean angle fall? full batches, in fractions"""
     return _stated_fall(batch, dim, sigma), _certified_fall(batch, dim, sigma), True
@@ -825,10 +668,16 @@ def _(batch: Batch, dim: int, sigma: Fraction) -> Sides:
 def _(batch: Batch) -> Sides:
     """does the variance fall? one dimension, in fractions"""
     before, after = (abs(Fraction(batch.clipped_sum(frozen)[0])) for frozen in (False, True))
-    return _line_variance(batch, True) <= _line_variance(batch, False), after >= before, True
+    # sigma = 1; the angle is 0 or pi
+    variances = [math.pi**2 * float(scipy.special.ndtr(s) * scipy.special.ndtr(-s)) for (s,) in _signals(batch, 1)[1:]]
+    return variances[1] <= variances[0], after >= before, True
 
 
-@prop3_1_3.equal(_low_cases, tolerance=1e-8)
+@prop3_1_3.equal(
+    *itertools.product((1, 3), (0.1, 2.0), (0.0, math.pi)),
+    *itertools.product((2,), (0.1, 2.0), (0.0, 0.7, math.pi / 2, 2.5)),
+    tolerance=1e-8,
+)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """mean angle by densities, up to three dimensions"""
     return freezing.expected_angle(dim, snr=snr, bias_angle=bias), lambda: mean_by_density(dim, snr, bias), bias
@@ -840,27 +689,31 @@ def _() -> float:
     return freezing.expected_angle(20, snr=3.0, bias_angle=0.6)
 
 
-@prop3_1_3.equal(_variance_cases, tolerance=1e-7)
+@prop3_1_3.equal(
+    *itertools.product((2,), (0.1, 2.0, 10.0), (0.3, math.pi / 2, 2.5)),
+    *itertools.product((3, 5, 20, 200), (0.5, 5.0), (0.0, 0.3, 2.5)),
+    tolerance=1e-7,
+)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """variance with a bias angle, by densities and by tail probabilities"""
+    without_bias = DistortionAngle(dim, snr=snr).var()
     return (
         gradients.angle_variance(dim, snr=snr, bias_angle=bias),
         lambda: variance_by_density(dim, snr, bias),
-        _falling_variance(dim, snr, bias),
+        without_bias,
     )
 
 
 @prop3_1_3.equal((10**6, 1e9, 0.7), (10**6, 1e9, 2.0), (10**9, 1e30, 1.0), (7, 1e40, 1e-3), tolerance=1e-6)
 def _(dim: int, snr: float, bias: float) -> Sides:
     """variance with a bias angle, little noise in many dimensions"""
-    return (
-        gradients.angle_variance(dim, snr=snr, bias_angle=bias),
-        _large_variance(dim, snr, bias),
-        _falling_variance(dim, snr, bias),
-    )
+    # gamma = bias + z_1 / snr, up to a share of dim / snr^2, with the noise z_1 along one direction at right angles to s
+    first_order = 1 / snr**2
+    without_bias = DistortionAngle(dim, snr=snr).var()
+    return gradients.angle_variance(dim, snr=snr, bias_angle=bias), first_order, without_bias
 
 
-@prop3_1_3.equal(_line_cases, tolerance=1e-9)
+@prop3_1_3.equal(*itertools.product((0.0, 0.5, 3.0, math.inf), (0.0, math.pi)), tolerance=1e-9)
 def _(snr: float, bias: float) -> Sides:
     """variance on a line"""
     return (
@@ -871,7 +724,9 @@ def _(snr: float, bias: float) -> Sides:
 
 
 @prop3_1_3.mean(
-    partial(_half_squares, dim=20, snr=3.0, bias=0.6), wrong=lambda: DistortionAngle(20, snr=3.0).var(), row_bytes=1000
+    partial(half_squares, draw=partial(_angles, bias=0.6), dim=20, snr=3.0),
+    wrong=lambda: DistortionAngle(20, snr=3.0).var(),
+    row_bytes=1000,
 )
 def _() -> float:
     """variance with a bias angle, d = 20, snr = 3, bias 0.6"""
@@ -889,9 +744,8 @@ def _fall_slack(dim: float, snr: float, gain: float, bias: float, turn: float) -
         math.cos(angle) * DistortionAngle(d, snr=ratio).expected_cos()
         for angle, ratio in ((turn * bias, gain * snr), (bias, snr))
     ]
-    return min(
-        freezing.expected_angle(d, snr=snr, bias_angle=bias) - after, after - turn * bias, cosines[0] - cosines[1]
-    )
+    before = freezing.expected_angle(d, snr=snr, bias_angle=bias)
+    return min(before - after, after - turn * bias, cosines[0] - cosines[1])
 
 
 prop3_1_3.inequality(
@@ -909,8 +763,7 @@ prop3_1_3.inequality(
 
 
 @prop3_1_3.equal(
-    lambda: [(dim, snr, bias) for dim, snr in _SNRS for bias in (0.0, 0.7, math.pi / 2, 2.5)],
-    tolerance=1e-9,
+    lambda: [(dim, snr, bias) for dim, snr in _SNRS for bias in (0.0, 0.7, math.pi / 2, 2.5)], tolerance=1e-9
 )
 def _(dim: int, snr: float, bias: float) -> Sides:
     """mean angle, over noise in the plane and length of the rest"""
@@ -936,12 +789,6 @@ def _(field: str, sizes: Block, clip: int, alignment: Fraction) -> Sides:
 def printed_sum(bias_variance: float, dim: int, snr: float) -> float:
     """Var gamma as the sum of the variances."""
     return bias_variance + gradients.DistortionAngle(dim, snr=snr).var()
-
-
-def _opposed_variance(dim: int, snr: float) -> float:
-    """Var gamma where s^B points along or against the gradient with equal chances and has one norm."""
-    angle = gradients.DistortionAngle(dim, snr=snr)
-    return angle.var() + (math.pi / 2 - angle.mean()) ** 2
 
 
 def _variance_of_two(chance: Fraction) -> Fraction:
@@ -977,8 +824,11 @@ def _(against: Fraction, flip: Fraction) -> Sides:
 
 
 @prop3_1_3_sum.mean(
-    partial(opposed_half_squares, dim=10, snr=2.0), wrong=lambda: printed_sum(math.pi**2 / 4, 10, 2.0), row_bytes=560
+    partial(half_squares, draw=opposed_angles, dim=10, snr=2.0),
+    wrong=lambda: printed_sum(math.pi**2 / 4, 10, 2.0),
+    row_bytes=560,
 )
 def _() -> float:
     """s^B along or against the gradient, d = 10, snr = 2"""
-    return _opposed_variance(10, 2.0)
+    angle = gradients.DistortionAngle(10, snr=2.0)
+    return angle.var() + (math.pi / 2 - angle.mean()) ** 2

@@ -10,7 +10,7 @@ from dptheory import papers, privacy
 from dptheory._arrays import Array
 from dptheory.claims._row import Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gip import _finite
-from dptheory.claims.lf._testbed import clip
+from dptheory.claims.rs._runs import clip
 from dptheory.papers import Cell, Setting
 
 # --- What the privacy statements are held against: a private run drawn at random, and the budget of the paper's settings.

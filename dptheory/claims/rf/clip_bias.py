@@ -10,6 +10,7 @@ from dptheory import gradients
 from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
+from dptheory.claims.rf.section2_2 import clip_moments
 from dptheory.claims.rf.thm1 import Point, clipped
 from dptheory.gradients import posterior_freeze, relaxed_gradient_ratio
 
@@ -29,21 +30,9 @@ def _chance(law: Law, mask: Point, bound: int) -> Fraction:
     return sum((p for p, g in law if sum(a * a * m for a, m in zip(g, mask, strict=True)) > bound**2), Fraction(0))
 
 
-def _bias_falls(law: Law, mask: Point, bound: int) -> bool:
-    """Is the bias with the mask at most that without?"""
-    return _squared_bias(law, mask, bound) <= _squared_bias(law, (1, 1), bound)
-
-
-def _chance_falls(law: Law, mask: Point, bound: int) -> bool:
-    return _chance(law, mask, bound) <= _chance(law, (1, 1), bound)
-
-
 def _gaussian_bias(grad_norm: float, dim: int, deviation: float) -> float:
     """|E clip(g) - w| for g ~ N(w, s^2 I), C = 1."""
-    return (
-        gradients.gaussian_clip_moments(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=1.0).shortfall
-        * grad_norm
-    )
+    return clip_moments(grad_norm, dim, deviation, 1.0).shortfall * grad_norm
 
 
 def _gaussian_bias_falls(
@@ -90,7 +79,12 @@ def _(law: Law, mask: Point, c: int) -> Sides:
     the law of five: where all are clipped their mean stays 0, and with (1, 0) it does not
     """
     stated = law != _FIVE or mask != (1, 0) or c == 6
-    return stated, lambda: _bias_falls(law, mask, c), lambda: True if _chance_falls(law, mask, c) else None
+    chance_falls = _chance(law, mask, c) <= _chance(law, (1, 1), c)
+    return (
+        stated,
+        lambda: _squared_bias(law, mask, c) <= _squared_bias(law, (1, 1), c),
+        True if chance_falls else None,
+    )
 
 
 @clip_bias.equal(((1, 1),), ((1, 0),), ((0, 1),))
@@ -126,13 +120,7 @@ def bias_bound_slack(
 
 
 clip_bias.inequality(
-    {
-        "first": Range(-5, 5),
-        "second": Range(-5, 5),
-        "third": Range(-5, 5),
-        "fourth": Range(-5, 5),
-        "chance": Range(0, 1),
-    },
+    {**dict.fromkeys(("first", "second", "third", "fourth"), Range(-5, 5)), "chance": Range(0, 1)},
     wrong=partial(bias_bound_slack, factor=0.9),
     tolerance=1e-9,
 )(bias_bound_slack)
@@ -234,20 +222,12 @@ clip_probability = new_row(
 
 
 @clip_probability.equal(
-    lambda: [
-        *itertools.product((1, 2, 5, 50), (0.5, 9.0, 100.0)),
-        (10_000, 19_900.0),
-        (10_000, 20_300.0),
-    ],
-    tolerance=1e-9,
+    *itertools.product((1, 2, 5, 50), (0.5, 9.0, 100.0)), (10_000, 19_900.0), (10_000, 20_300.0), tolerance=1e-9
 )
 def _(half: int, square: float) -> Sides:
     """w = 0 and an even dimension: Poisson sums"""
-    return (
-        gradients.clip_probability(grad_norm=0.0, dim=2 * half, deviation=1.0, clip_norm=math.sqrt(square)),
-        lambda: _poisson_tail(half, square),
-        gradients.clip_probability(grad_norm=0.0, dim=4 * half, deviation=1.0, clip_norm=math.sqrt(square)),
-    )
+    stated = partial(gradients.clip_probability, grad_norm=0.0, deviation=1.0, clip_norm=math.sqrt(square))
+    return stated(dim=2 * half), lambda: _poisson_tail(half, square), stated(dim=4 * half)
 
 
 @clip_probability.mean(
@@ -330,13 +310,7 @@ def _posterior_descent(batch: Batch, keep: int) -> Fraction:
     return sum((Fraction(j + 1) * x for mean in means for j, x in enumerate(mean)), Fraction(0)) / len(masks)
 
 
-def _stated_descent(batch: Batch, keep: int) -> float:
-    mean = posterior_freeze(batch, clip_norm=1.0, keep=keep).mean
-    return float(mean @ np.arange(1, mean.size + 1))
-
-
-def _batch_cases() -> list[tuple[Batch, int]]:
-    return [(batch, keep) for batch in BATCHES for keep in range(1, len(batch[0]))]
+_KEPT = tuple((batch, keep) for batch in BATCHES for keep in range(1, len(batch[0])))
 
 
 def _long_posterior(keep: int, what: str) -> float:
@@ -356,7 +330,7 @@ posterior = new_row(
 )
 
 
-@posterior.equal(_batch_cases, kind=Kind.COUNTEREXAMPLE)
+@posterior.equal(*_KEPT, kind=Kind.COUNTEREXAMPLE)
 def _(batch: Batch, keep: int) -> Sides:
     """order of the mean squares, batches in fractions"""
     other = mean_square(batch, keep, False)
@@ -364,20 +338,21 @@ def _(batch: Batch, keep: int) -> Sides:
     return stated, mean_square(batch, keep, True) <= other, True
 
 
-@posterior.equal(_batch_cases, tolerance=1e-13)
+@posterior.equal(*_KEPT, tolerance=1e-13)
 def _(batch: Batch, keep: int) -> Sides:
     """mean square of posterior freeze, all masks"""
-    return (
-        posterior_freeze(batch, clip_norm=1.0, keep=keep).mean_square,
-        mean_square(batch, keep, True),
-        float(mean_square(batch, keep, False)),
-    )
+    found = posterior_freeze(batch, clip_norm=1.0, keep=keep)
+    return found.mean_square, mean_square(batch, keep, True), float(mean_square(batch, keep, False))
 
 
-@posterior.equal(_batch_cases, tolerance=1e-13)
+@posterior.equal(*_KEPT, tolerance=1e-13)
 def _(batch: Batch, keep: int) -> Sides:
     """descent of posterior freeze, all masks"""
-    return _stated_descent(batch, keep), lambda: _posterior_descent(batch, keep), _stated_descent(batch, len(batch[0]))
+    dim = len(batch[0])
+    masked, whole = (
+        float(posterior_freeze(batch, clip_norm=1.0, keep=kept).mean @ np.arange(1, dim + 1)) for kept in (keep, dim)
+    )
+    return masked, lambda: _posterior_descent(batch, keep), whole
 
 
 def _example_slack(norm: float, share: float, clip: float) -> float:

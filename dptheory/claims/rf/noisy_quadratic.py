@@ -1,7 +1,7 @@
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -16,9 +16,9 @@ from dptheory.convergence._noisy_quadratic import Schedule
 # --- Noise under momentum by running the recursion in fractions
 
 
-def momentum_cases() -> Iterator[tuple[Fraction, int]]:
-    """(mu, steps): every pair from a small grid."""
-    yield from itertools.product((Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(9, 10)), (1, 2, 5, 20))
+_F = Fraction
+MOMENTUM = tuple(itertools.product((_F(0), _F(1, 3), _F(1, 2), _F(9, 10)), (1, 2, 5, 20)))
+"""mu and steps."""
 
 
 def noise_weights(mu: Fraction, steps: int) -> tuple[list[Fraction], list[Fraction]]:
@@ -81,7 +81,7 @@ momentum = new_row(
 )
 
 
-@momentum.equal(momentum_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
+@momentum.equal(*MOMENTUM, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
 def _(mu: Fraction, steps: int) -> Sides:
     """velocity, weights of the single noises in fractions"""
     return (
@@ -91,7 +91,7 @@ def _(mu: Fraction, steps: int) -> Sides:
     )
 
 
-@momentum.equal(momentum_cases, tolerance=1e-13)
+@momentum.equal(*MOMENTUM, tolerance=1e-13)
 def _(mu: Fraction, steps: int) -> Sides:
     """displacement, weights of the single noises in fractions"""
     return (
@@ -155,12 +155,10 @@ def _clipped_slack(mu: float, steps: float, deficit: float) -> float:
     """Mean and variance of the displacement at C = 1 - mu, against momentum-free ones at C = 1: 1 - deficit <= ratio <= 1."""
     size = round(steps)
     clip = 1 - mu
-    mean = convergence.displacement_mean(
-        learning_rate=1.0, force=clip, momentum=mu, steps=size
-    ) / convergence.displacement_mean(learning_rate=1.0, force=1.0, momentum=0.0, steps=size)
-    variance = convergence.displacement_variance(
-        learning_rate=1.0, noise_std=clip, momentum=mu, steps=size
-    ) / convergence.displacement_variance(learning_rate=1.0, noise_std=1.0, momentum=0.0, steps=size)
+    drift = partial(convergence.displacement_mean, learning_rate=1.0, steps=size)
+    spread = partial(convergence.displacement_variance, learning_rate=1.0, steps=size)
+    mean = drift(force=clip, momentum=mu) / drift(force=1.0, momentum=0.0)
+    variance = spread(noise_std=clip, momentum=mu) / spread(noise_std=1.0, momentum=0.0)
     lost = deficit * mu / ((1 - mu) * size)
     return min(1 - mean, 1 - variance, mean - 1 + lost, variance - 1 + lost)
 
@@ -197,7 +195,7 @@ def _twice_the_memory_slack(mu: float, steps: float) -> float:
     return _clipped_slack(mu, steps, 2.0)
 
 
-@scaling.equal(momentum_cases, tolerance=1e-13)
+@scaling.equal(*MOMENTUM, tolerance=1e-13)
 def _(mu: Fraction, steps: int) -> Sides:
     """clipped: drift, weights of the steps in fractions"""
     return (
@@ -219,26 +217,18 @@ def _(mu: Fraction, steps: int) -> Sides:
 
 # the last pair of momentum and clip is the papers' (0.9, 0.1) and (0, 1)
 @scaling.equal(
-    *itertools.product(
-        (Fraction(1, 10), Fraction(1)),
-        (Fraction(1, 2), Fraction(9, 10)),
-        (Fraction(1, 20), Fraction(1)),
-        (Fraction(1, 10), 1),
-    ),
-    (Fraction(1, 10), Fraction(0), Fraction(1), Fraction(1)),
+    *itertools.product((_F(1, 10), _F(1)), (_F(1, 2), _F(9, 10)), (_F(1, 20), _F(1)), (_F(1, 10), 1)),
+    (_F(1, 10), _F(0), _F(1), _F(1)),
     tolerance=1e-13,
     kind=Kind.COUNTEREXAMPLE,
 )
 def _(rate: Fraction, mu: Fraction, curvature: Fraction, clip: Fraction) -> Sides:
     """unclipped: excess on a quadratic, second moments in fractions"""
+    excess = partial(convergence.stationary_excess, learning_rate=float(rate), curvature=float(curvature))
     return (
-        convergence.stationary_excess(
-            learning_rate=float(rate), noise_std=float(clip), momentum=float(mu), curvature=float(curvature)
-        ),
+        excess(noise_std=float(clip), momentum=float(mu)),
         lambda: excess_by_lyapunov(rate, mu, curvature, clip),
-        convergence.stationary_excess(
-            learning_rate=float(rate), noise_std=float(clip / (1 - mu)), momentum=0.0, curvature=float(curvature)
-        ),
+        excess(noise_std=float(clip / (1 - mu)), momentum=0.0),
     )
 
 
@@ -333,38 +323,6 @@ def average_of_correlated(z: Fraction, last: int) -> float:
     return correlated / last**2 / float(z * (2 - z))
 
 
-@dataclass(frozen=True)
-class DrawnRuns:
-    """DP-SGD on sum_i h_i (w_i - x_i)^2 / 2 over records x with entries uniform on +-spread: draws of the loss at the end.
-
-    Of the mean of the ``last`` weights; batches are drawn afresh, and noise is put on the mean gradient.
-    """
-
-    curvature: tuple[float, ...]
-    start: float
-    spread: float
-    batch_size: int
-    noise_std: float
-    gamma: float
-    factors: tuple[float, ...]
-    mu: float
-    last: int
-
-    def __call__(self, rng: np.random.Generator, n: int) -> Array:
-        h = np.array(self.curvature)
-        w = np.full((n, h.size), self.start)
-        velocity, total = np.zeros_like(w), np.zeros_like(w)
-        for t, factor in enumerate(self.factors):
-            records = rng.random((self.batch_size, n, h.size)).mean(axis=0) * (2 * self.spread) - self.spread
-            gradient = h * (w - records) + self.noise_std * rng.standard_normal((n, h.size))
-            velocity = self.mu * velocity + gradient
-            w = w - self.gamma * factor * velocity
-            if t >= len(self.factors) - self.last:
-                total += w
-        loss: Array = (total / self.last) ** 2 @ (h / 2)
-        return loss
-
-
 noisy_quadratic = new_row(
     id="rf.noisy_quadratic",
     source=Source("rf", "new, on section 3.4"),
@@ -372,7 +330,6 @@ noisy_quadratic = new_row(
     calculators=(convergence.noisy_quadratic_loss,),
 )
 
-_F = Fraction
 _SCHEDULES: tuple[Schedule, ...] = ("constant", "linear", "cosine")
 _SMALL = (
     Direction(_F(0), _F(0), _F(5), _F(1), _F(1, 5)),
@@ -394,20 +351,11 @@ def _small_truth(schedule: str, steps: int, mu: Fraction, average: Fraction) -> 
 )
 def _(schedule: Schedule, steps: int, mu: Fraction, average: Fraction) -> Sides:
     """three curvatures, one of them 0: second moments step by step in fractions"""
+    curvature, energy, count, slope, variance = np.array([astuple(one) for one in _SMALL], dtype=np.float64).T
+    run = spelled(gradient_energy=energy, multiplicities=count, slope=slope, variance=variance, average=float(average))
+    run |= spelled(gamma=float(_GAMMA), T=steps, mu=float(mu), noise_std=float(_NOISE))
     return (
-        convergence.noisy_quadratic_loss(
-            [float(one.curvature) for one in _SMALL],
-            gradient_energy=[float(one.energy) for one in _SMALL],
-            learning_rate=float(_GAMMA),
-            steps=steps,
-            momentum=float(mu),
-            variance=[float(one.variance) for one in _SMALL],
-            noise_std=float(_NOISE),
-            slope=[float(one.slope) for one in _SMALL],
-            multiplicities=[float(one.count) for one in _SMALL],
-            schedule=schedule,
-            average=float(average),
-        ),
+        convergence.noisy_quadratic_loss(curvature, **run, schedule=schedule),
         lambda: _small_truth(schedule, steps, mu, average),
         lambda: _small_truth(schedule, steps, _F(0), average),
     )
@@ -443,10 +391,9 @@ def _(z: float, steps: int) -> Sides:
     """without momentum, a constant rate, short and long runs: closed form"""
     curvature, gamma = 2.0, z / 2.0
     left = (1 - z) ** (2 * steps)
+    run = spelled(gamma=gamma, T=steps, noise_std=0.7)
     return (
-        convergence.noisy_quadratic_loss(
-            [curvature], gradient_energy=3.0, learning_rate=gamma, steps=steps, noise_std=0.7
-        ),
+        convergence.noisy_quadratic_loss([curvature], gradient_energy=3.0, **run),
         left * 3.0 / (2 * curvature) + curvature / 2 * gamma**2 * 0.7**2 * (1 - left) / (z * (2 - z)),
         lambda: curvature / 2 * gamma**2 * 0.7**2 / (z * (2 - z)),  # as if at rest from the start
     )
@@ -470,10 +417,9 @@ def _(gamma: Fraction, mu: Fraction, curvature: Fraction, slope: Fraction) -> Si
 def _(z: Fraction, last: int) -> Sides:
     """at rest without momentum: the mean of K correlated weights"""
     steps = 10_000
+    run = spelled(gamma=float(z), T=steps, noise_std=1.0, average=last / steps)
     return (
-        convergence.noisy_quadratic_loss(
-            [1.0], gradient_energy=1.0, learning_rate=float(z), steps=steps, noise_std=1.0, average=last / steps
-        ),
+        convergence.noisy_quadratic_loss([1.0], gradient_energy=1.0, **run),
         lambda: float(z) ** 2 / 2 * average_of_correlated(z, last),
         float(z) / (2 * float(2 - z)) / last,  # as if they were independent
     )
@@ -495,35 +441,44 @@ def _(gamma: float, mu: float, slope: float) -> Sides:
 def _(mu: float, share: float) -> Sides:
     """a constant rate: bounded below z = 2 (1 + mu), without limit above"""
     z = 2 * (1 + mu) * share
-    found = convergence.noisy_quadratic_loss(
-        [1.0], gradient_energy=1.0, learning_rate=z, steps=10**7, momentum=mu, noise_std=1.0
-    )
+    run = spelled(gamma=z, T=10**7, mu=mu, noise_std=1.0)
+    found = convergence.noisy_quadratic_loss([1.0], gradient_energy=1.0, **run)
     return math.isinf(float(found)), share > 1, z > 2
 
 
 _DRAWN_CURVATURES = np.logspace(-1.5, 0.3, 12)
-_ALIKE, _BATCH, _SPREAD, _START, _STEPS = 25, 2, 0.8, 0.3, 20
-_DRAWN = DrawnRuns(
-    curvature=tuple(np.repeat(_DRAWN_CURVATURES, _ALIKE)),
-    start=_START,
-    spread=_SPREAD,
-    batch_size=_BATCH,
-    noise_std=0.4,
-    gamma=0.2,
-    factors=tuple(float(one) for one in rates("cosine", _STEPS)),
-    mu=0.8,
-    last=4,
-)
+_ALIKE, _BATCH, _SPREAD, _START, _STEPS, _LAST = 25, 2, 0.8, 0.3, 20, 4
+_DRAWN_RUN = spelled(gamma=0.2, T=_STEPS, mu=0.8, noise_std=0.4)
+
+
+def _drawn_losses(rng: np.random.Generator, n: int) -> Array:
+    """DP-SGD on sum_i h_i (w_i - x_i)^2 / 2, entries of the records x uniform on +-spread: draws of the loss of the mean of the last weights.
+
+    Batches are drawn afresh, and noise is put on the mean gradient.
+    """
+    h = np.repeat(_DRAWN_CURVATURES, _ALIKE)
+    w = np.full((n, h.size), _START)
+    velocity, total = np.zeros_like(w), np.zeros_like(w)
+    for t, factor in enumerate(rates("cosine", _STEPS)):
+        records = rng.random((_BATCH, n, h.size)).mean(axis=0) * (2 * _SPREAD) - _SPREAD
+        gradient = h * (w - records) + _DRAWN_RUN["noise_std"] * rng.standard_normal((n, h.size))
+        velocity = _DRAWN_RUN["momentum"] * velocity + gradient
+        w = w - _DRAWN_RUN["learning_rate"] * float(factor) * velocity
+        if t >= _STEPS - _LAST:
+            total += w
+    return np.asarray((total / _LAST) ** 2 @ (h / 2))
 
 
 def _drawn_loss(batch_size: float) -> float:
     h = _DRAWN_CURVATURES
-    each = {"gradient_energy": _ALIKE * (h * _START) ** 2, "variance": h**2 * _SPREAD**2 / 3 / batch_size}
-    run = spelled(gamma=_DRAWN.gamma, T=_STEPS, mu=_DRAWN.mu, noise_std=_DRAWN.noise_std, multiplicities=_ALIKE)
-    return float(convergence.noisy_quadratic_loss(h, **each, **run, schedule="cosine", average=0.2))
+    run = _DRAWN_RUN | {"gradient_energy": _ALIKE * (h * _START) ** 2, "multiplicities": _ALIKE}
+    variance = h**2 * _SPREAD**2 / 3 / batch_size
+    return float(
+        convergence.noisy_quadratic_loss(h, **run, variance=variance, schedule="cosine", average=_LAST / _STEPS)
+    )
 
 
-@noisy_quadratic.mean(_DRAWN, wrong=lambda: _drawn_loss(1.0), row_bytes=6 * 8 * 300)
+@noisy_quadratic.mean(_drawn_losses, wrong=lambda: _drawn_loss(1.0), row_bytes=6 * 8 * 300)
 def _() -> float:
     """DP-SGD on 300 parameters with batches of drawn records, cosine rate, momentum and averaged weights"""
     return _drawn_loss(_BATCH)
@@ -557,10 +512,7 @@ def _enumerated(
             state = w - gamma * fast, fast
             after[state] = after.get(state, _F(0)) + share
         law = after
-    return (
-        sum((p * w for (w, _), p in law.items()), _F(0)),
-        sum((p * w * w for (w, _), p in law.items()), _F(0)),
-    )
+    return sum((p * w for (w, _), p in law.items()), _F(0)), sum((p * w * w for (w, _), p in law.items()), _F(0))
 
 
 @poisson_quadratic.equal(
@@ -592,12 +544,9 @@ def _(records: Sequence[Record], rate: Fraction, mu: Fraction, noise: Fraction, 
 def _(mu: float, steps: int) -> Sides:
     """the whole data in each step: the noisy quadratic model, in long runs too"""
     h, gamma, noise = 0.7, 0.05, 0.3
-    found = convergence.poisson_quadratic_moments(
-        h, start=3.0, learning_rate=gamma, steps=steps, batch_size=50, momentum=mu, sampling_rate=1.0, noise_std=noise
-    )[1]
-    other = convergence.noisy_quadratic_loss(
-        [h], gradient_energy=(3 * h) ** 2, learning_rate=gamma, steps=steps, momentum=mu, noise_std=noise
-    )
+    run = spelled(gamma=gamma, T=steps, mu=mu, noise_std=noise)
+    found = convergence.poisson_quadratic_moments(h, start=3.0, **run, batch_size=50, sampling_rate=1.0)[1]
+    other = convergence.noisy_quadratic_loss([h], gradient_energy=(3 * h) ** 2, **run)
     return found, lambda: 2 * float(other) / h, 1.001 * found
 
 
@@ -609,9 +558,8 @@ def _(size: int, rate: float, mu: float) -> Sides:
     h, gamma, squared, offset, noise = 0.8, 0.5, 0.9, 2.0, 0.1
     beta, z = (1 - rate) / size, gamma * h
     run = spelled(gamma=gamma, T=100_000, B=size, mu=mu, q=rate, noise_std=noise)
-    found = convergence.poisson_quadratic_moments(h, start=1.0, **run, curvature_square=squared, offset_square=offset)[
-        1
-    ]
+    run |= {"curvature_square": squared, "offset_square": offset}
+    found = convergence.poisson_quadratic_moments(h, start=1.0, **run)[1]
     summed = (1 + mu) / ((1 - mu) * z * (2 * (1 + mu) - z))
     kick = gamma**2 * summed * (beta * offset + noise**2)
     return found, kick / (1 - beta * gamma**2 * squared * summed), kick
@@ -620,17 +568,16 @@ def _(size: int, rate: float, mu: float) -> Sides:
 @poisson_quadratic.equal((0.9, 16, True), (0.97, 16, False), (0.97, 64, True), kind=Kind.COUNTEREXAMPLE)
 def _(mu: float, size: int, settles: bool) -> Sides:
     """a rate of one over the curvature: with momentum the batch's size alone can keep the weights from rest"""
-    run = dict(start=0.0, learning_rate=1.0, steps=20_000, momentum=mu, noise_std=1.0)
-    found = convergence.poisson_quadratic_moments(1.0, batch_size=size, **run)[1]  # type: ignore[arg-type]
-    plain = convergence.poisson_quadratic_moments(1.0, batch_size=10**12, **run)[1]  # type: ignore[arg-type]
+    run = spelled(start=0.0, gamma=1.0, T=20_000, mu=mu, noise_std=1.0)
+    found, plain = (convergence.poisson_quadratic_moments(1.0, batch_size=b, **run)[1] for b in (size, 10**12))
     return settles, bool(found < 10 * plain), bool(found < 1.07 * plain) if settles else bool(plain < math.inf)
 
 
 @poisson_quadratic.equal((1.0, True), (2.0, False), (15.0, False), kind=Kind.COUNTEREXAMPLE)
 def _(spread: float, little: bool) -> Sides:
     """batches of 16 at a rate of one over the mean curvature add below 7 % where all records share it, not where theirs differ"""
-    run = dict(start=0.0, learning_rate=1.0, steps=20_000, noise_std=1.0, batch_size=16)
-    found = convergence.poisson_quadratic_moments(1.0, curvature_square=spread, **run)[1]  # type: ignore[arg-type]
+    run = spelled(start=0.0, gamma=1.0, T=20_000, noise_std=1.0, B=16)
+    found = convergence.poisson_quadratic_moments(1.0, curvature_square=spread, **run)[1]
     return little, bool(found < 1.07), not little
 
 

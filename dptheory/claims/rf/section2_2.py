@@ -14,7 +14,9 @@ from dptheory._arrays import Array
 from dptheory.claims._draws import all_masks, drawn_masks
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rf.thm1 import clipped
-from dptheory.claims.rs._kappa import calculated, exact_kappa_of
+from dptheory.claims.rs._kappa import CASES, calculated, exact_kappa_of
+from dptheory.claims.rs._runs import clip as clip_rows
+from dptheory.claims.rs._runs import spelled
 from dptheory.claims.rs.tuned import least_over_rates
 
 order_d = new_row(
@@ -35,16 +37,8 @@ def errors(
     rate: float = 0.5,
     norms: Sequence[float] | None = None,
 ) -> gradients.MseBreakdown:
-    return gradients.clipped_gradient_mse(
-        grad_norm=grad_norm,
-        dim=dim,
-        deviation=deviation,
-        clip_norm=clip,
-        noise_multiplier=sigma,
-        batch_size=batch,
-        drop_rate=rate,
-        masked_norms=norms,
-    )
+    step = spelled(d=dim, C=clip, sigma=sigma, B=batch, r=rate)
+    return gradients.clipped_gradient_mse(grad_norm=grad_norm, deviation=deviation, **step, masked_norms=norms)
 
 
 def clip_moments(grad_norm: float, dim: int, deviation: float, clip: float) -> gradients.ClipMoments:
@@ -178,11 +172,8 @@ inverse_kappa = new_row(
 
 def _inverse(dim: int, keep: int) -> Fraction:
     """1 / kappa of the gradient (5, 0, ..., 0) without deviation, C = 4, by enumeration of the masks."""
-    masks = list(all_masks(dim, keep))
-    masked = [Fraction(5 * mask[0]) for mask in masks]
-    return (
-        5 * min(Fraction(5), Fraction(3)) / (sum((v * min(v, Fraction(3)) for v in masked), Fraction(0)) / len(masks))
-    )
+    descents = [5 * mask[0] * min(5 * mask[0], 3) for mask in all_masks(dim, keep)]
+    return 5 * min(5, 3) / Fraction(sum(descents), len(descents))
 
 
 @inverse_kappa.equal((10, 1), (10, 5), (4, 3), (7, 2))
@@ -250,8 +241,7 @@ def gaussian_errors(
     center = np.array(w)
     mask = drawn_masks(rng, n, center.size, kept)
     gradients = (center + deviation * rng.standard_normal((n, batch, center.size))) * mask[:, None]
-    norms = np.linalg.norm(gradients, axis=2, keepdims=True)
-    mean = (gradients * np.minimum(1.0, bound / np.maximum(norms, 1e-300))).mean(axis=1)
+    mean = clip_rows(gradients, bound).mean(axis=1)
     noise = rng.standard_normal((n, center.size)) * (bound * sigma / batch) * mask
     return np.asarray(np.square(center - mean - noise).sum(axis=1))
 
@@ -265,11 +255,6 @@ def flat_breakdown() -> gradients.MseBreakdown:
 
 
 # Moments of clipped Gaussian gradients by quadrature over both parts of the gradient, and the errors put together from them.
-
-
-def crossed(dim: int, spread: float) -> float:
-    """A bound that about half the gradients of mean norm 1 and deviation spread / sqrt(dim) exceed."""
-    return math.sqrt(1.0 + spread**2) + 0.3 * spread / math.sqrt(dim)
 
 
 @functools.lru_cache(maxsize=256)
@@ -405,12 +390,8 @@ def _small_variance(grad_norm: float, dim: int, deviation: float, distance: floa
     law = scipy.stats.norm.pdf(z) * (z[1] - z[0]) / 60
     longer = z + deviation * across / (2 * (grad_norm + deviation * z))  # |g|, the next term is of order s^2
     shrink = np.minimum(1.0, (grad_norm + deviation * distance) / (grad_norm + deviation * longer))
-    along = (
-        np.where(
-            longer > distance, (distance - longer) * (grad_norm + deviation * z) / (grad_norm + deviation * longer), 0.0
-        )
-        + z
-    )
+    cut = (distance - longer) * (grad_norm + deviation * z) / (grad_norm + deviation * longer)
+    along = np.where(longer > distance, cut, 0.0) + z
     mean = float((law * along).sum())
     return deviation**2 * float((law * ((along - mean) ** 2 + shrink**2 * across)).sum())
 
@@ -418,13 +399,8 @@ def _small_variance(grad_norm: float, dim: int, deviation: float, distance: floa
 _SIZES = ((1.0, 5000, 0.02, 1.2, 1.5, 64, 0.5), (0.5, 10**6, 1e-3, 1.0, 4.0, 1000, 0.9))
 
 
-def _large_error(side: str, name: str, *setting: float) -> float:
-    """A field of the calculator for a flat gradient."""
-    return float(getattr(getattr(errors(*setting), side), name))  # type: ignore[arg-type]
-
-
 def _large_error_by_hand(side: str, name: str, *setting: float) -> float:
-    """The same from SciPy's noncentral chi-square law."""
+    """A field for a flat gradient, from SciPy's noncentral chi-square law."""
     grad_norm, dim, deviation, clip, sigma, batch, rate = setting
     kept = int(dim) if side == "full" else round((1 - rate) * dim)
     size = grad_norm * math.sqrt(kept / dim)
@@ -445,11 +421,8 @@ eq6 = new_row(
 @eq6.equal(lambda: [(i, size) for i in range(len(BATCHES)) for size in (1, 3)])
 def _(i: int, size: int) -> Sides:
     """split by enumeration, two-point noise"""
-    return (
-        split_mse(BATCHES[i], 2, size, 2),
-        lambda: enumerated_mse(BATCHES[i], 2, size),
-        split_mse(BATCHES[i], 2, size, 1),
-    )
+    batch = BATCHES[i]
+    return split_mse(batch, 2, size, 2), lambda: enumerated_mse(batch, 2, size), split_mse(batch, 2, size, 1)
 
 
 @eq6.equal(
@@ -476,7 +449,7 @@ def _(grad_norm: float, dim: int, deviation: float, distance: float) -> Sides:
 )
 def _(side: str, name: str, *setting: float) -> Sides:
     """every field with and without a mask, d = 5,000 and 1e6, by SciPy's noncentral chi-square law"""
-    stated = _large_error(side, name, *setting)
+    stated = float(getattr(getattr(errors(*setting), side), name))  # type: ignore[arg-type]
     return stated, lambda: _large_error_by_hand(side, name, *setting), 1.001 * stated
 
 
@@ -505,7 +478,8 @@ def _() -> float:
 @eq6.equal(*itertools.product(_MOMENTS, (3, 40, 20_000, 10**6), (0.3, 1.0)), tolerance=2e-3)
 def _(name: str, dim: int, spread: float) -> Sides:
     """every moment, small and users' sizes, by quadrature over both parts of the gradient"""
-    deviation, bound = spread / math.sqrt(dim), crossed(dim, spread)
+    deviation = spread / math.sqrt(dim)
+    bound = math.sqrt(1.0 + spread**2) + 0.3 * deviation  # which about half the gradients exceed
     return (
         _moment(name, 1.0, dim, deviation, bound),
         lambda: split_moments(1.0, dim, deviation, bound)[name],
@@ -629,30 +603,22 @@ def _(entry: int, dim: int, kept: int, size: int) -> Sides:
 def _(entry: int, dim: int, kept: int, size: int) -> Sides:
     """descent ratio: twice the best decrease"""
     found = _noisy(entry, dim, kept, size)
-    return (
-        found.masked.descent_ratio,
-        lambda: 2 * _best_decrease(entry, dim, kept, size),
-        found.full.descent_ratio,
-    )
+    return found.masked.descent_ratio, lambda: 2 * _best_decrease(entry, dim, kept, size), found.full.descent_ratio
 
 
 @mse_criterion.equal(lambda: itertools.product((4, 1000, 10**6), (1, 3), (0, 1), (0, 3)), tolerance=1e-9)
 def _(dim: int, kept: int, spread: int, size: int) -> Sides:
     """scaling beats masking in MSE by x (1 - x) E|g|^2, unclipped: entry by entry, in fractions"""
-    return (
-        _stated_gap(dim, kept, spread, size),
-        lambda: _gap_by_entry(dim, kept, spread, size),
-        _stated_gap(dim, kept, 0, size),
-    )
+    without = _stated_gap(dim, kept, 0, size)
+    return _stated_gap(dim, kept, spread, size), lambda: _gap_by_entry(dim, kept, spread, size), without
 
 
 def _raised_ratio(x: float, kappa: float, noise: float) -> float:
     """Tuned bound with the mask, T / x steps and noise D / x, over that without; A = 1."""
 
     def bound(x: float, kappa: float) -> float:
-        return sparsification.tuned_bound(
-            drop_rate=1 - x, kappa=kappa, objective_gap=1.0, steps=100.0 / x, curvature_term=1.0, noise_term=noise / x
-        ).bound
+        run = spelled(gap=1.0, T=100.0 / x, r=1 - x)
+        return sparsification.tuned_bound(**run, kappa=kappa, curvature_term=1.0, noise_term=noise / x).bound
 
     return bound(x, kappa) / bound(1.0, 1.0)
 
@@ -682,15 +648,7 @@ def _(x: float, kappa: float, n: float) -> Sides:
 
 
 @raise_noise.equal(
-    lambda: itertools.product(
-        (
-            "one entry, no deviation",
-            "equal entries, no deviation",
-            "equal entries, P = 1/2",
-            "equal entries, P = 1/4",
-        ),
-        (0, 10),
-    ),
+    *itertools.product(tuple(CASES)[:4], (0, 10)),
     tolerance=1e-12,
 )
 def _(name: str, n: int) -> Sides:

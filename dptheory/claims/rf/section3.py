@@ -1,10 +1,11 @@
 import itertools
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 
 from dptheory import convergence
+from dptheory.claims._draws import all_masks
 from dptheory.claims._row import Kind, Sides, Source, Verdict, new_row
+from dptheory.claims.rs._runs import spelled
 
 averaged_out = new_row(
     id="rf.averaged_out",
@@ -29,16 +30,8 @@ _SHARES = tuple(Fraction(kept, 4) for kept in (1, 2, 3))
 def _by_steps(held: bool, x: Fraction, start: int) -> float:
     """The same by the calculators, step by step."""
     epochs, steps = (3, 4) if held else (12, 1)
-    moments = convergence.epoch_mask_moments(
-        1.0,
-        start=[float(start)],
-        epochs=epochs,
-        steps_per_epoch=steps,
-        learning_rate=0.5,
-        drop_rate=float(1 - x),
-        variance=3.0,
-    )
-    return float(moments[-1, 0])
+    run = spelled(gamma=0.5, epochs=epochs, n=steps, r=float(1 - x))
+    return float(convergence.epoch_mask_moments(1.0, start=[float(start)], **run, variance=3.0)[-1, 0])
 
 
 @averaged_out.equal(lambda: itertools.product((True, False), _SHARES, (0, 1, 2, 1000)), tolerance=1e-12)
@@ -50,8 +43,7 @@ def _(held: bool, x: Fraction, start: int) -> Sides:
 
 def _enumerated(held: bool, keep: int, start: int) -> Fraction:
     """E w_1^2 after 2 epochs of 2 steps, over all masks that keep ``keep`` of 3 entries; rate 1/2, noise +-1 or 0."""
-    masks = [m for m in itertools.product((0, 1), repeat=3) if sum(m) == keep]
-    drawn = itertools.product(masks, repeat=2 if held else 4)
+    drawn = itertools.product(all_masks(3, keep), repeat=2 if held else 4)
     total, count = Fraction(0), 0
     for sequence in drawn:
         kept = [sequence[step // 2 if held else step][0] for step in range(4)]
@@ -113,38 +105,28 @@ less_bias = new_row(
 )
 
 
-def _mean_clipped(batch: Batch, clip: Fraction) -> tuple[Fraction, Fraction]:
-    """The mean of the clipped gradients; their norms are whole numbers."""
-    shares = [min(Fraction(1), clip / math.isqrt(x * x + y * y)) for x, y in batch]
-    first = sum((share * x for share, (x, _) in zip(shares, batch, strict=True)), Fraction(0))
-    second = sum((share * y for share, (_, y) in zip(shares, batch, strict=True)), Fraction(0))
-    return first / len(batch), second / len(batch)
-
-
-def _bias(batch: Batch, clip: Fraction) -> Fraction:
-    """The first coordinate of the bias, in size; the second is 0 in the batches below."""
-    return abs(_mean_clipped(batch, clip)[0] - Fraction(sum(x for x, _ in batch), len(batch)))
-
-
-_UNEVEN: Batch = ((4, 0), (-2, 0), (-2, 0))
+def _mean_clipped(batch: Batch, clip: Fraction) -> Fraction:
+    """The first coordinate of the mean of the clipped gradients; their norms are whole numbers."""
+    cut = (min(Fraction(1), clip / math.isqrt(x * x + y * y)) * x for x, y in batch)
+    return sum(cut, Fraction(0)) / len(batch)
 
 
 @less_bias.equal((1, Fraction(1, 3)), (2, Fraction(2, 3)), (4, Fraction(0)), kind=Kind.COUNTEREXAMPLE)
 def _(clip: int, bias: Fraction) -> Sides:
     """clipping bias of the gradients 4, -2, -2"""
     falling = Fraction(4 - clip, 3)  # wrong: the bound E(|g| - C)_+ on it, as long as only one is clipped
-    return bias, lambda: _bias(_UNEVEN, Fraction(clip)), falling
+    return bias, lambda: abs(_mean_clipped(((4, 0), (-2, 0), (-2, 0)), Fraction(clip))), falling  # without clipping 0
 
 
-def _all_clipped() -> Iterator[tuple[Batch, Fraction, Fraction]]:
-    batches: tuple[Batch, ...] = (((3, 4), (0, 5)), ((5, 12), (-3, 4), (8, 15)), ((1, 0), (0, -2)))
-    for batch, large, ratio in itertools.product(batches, (Fraction(1), Fraction(1, 2)), (2, 10)):
-        yield batch, large, large / ratio
-
-
-@less_bias.equal(_all_clipped)
+@less_bias.equal(
+    *(
+        (batch, large, large / ratio)
+        for batch in (((3, 4), (0, 5)), ((5, 12), (-3, 4), (8, 15)), ((1, 0), (0, -2)))
+        for large in (Fraction(1), Fraction(1, 2))
+        for ratio in (2, 10)
+    )
+)
 def _(batch: Batch, large: Fraction, small: Fraction) -> Sides:
     """clip over 1 - momentum kept, all clipped: the mean clipped gradient times 1 / (1 - momentum)"""
     factor = large / small  # 1 / (1 - momentum) at the smaller clip; 1 at the larger one
-    one = _mean_clipped(batch, large)[0]
-    return one, lambda: factor * _mean_clipped(batch, small)[0], _mean_clipped(batch, small)[0]
+    return _mean_clipped(batch, large), lambda: factor * _mean_clipped(batch, small), _mean_clipped(batch, small)

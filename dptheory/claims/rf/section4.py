@@ -3,6 +3,7 @@ import itertools
 import math
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -94,25 +95,13 @@ def _counted(dim: int, basis: int, samples: int, gradients: int) -> tuple[int, i
     return power, multiply(basis, dim, gradients) - power
 
 
-def _operations(dim: int, basis: int, samples: int, gradients: int) -> sparsification.Operations:
-    return sparsification.projection_operations(dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients)
-
-
-def _scaled_total(x: Fraction, both: bool, sizes: Sizes) -> sparsification.Operations:
-    """Operations when a share x of the rows stays, and of b and s too where ``both``."""
-    dim, basis, samples, gradients = sizes
-    factor = x if both else Fraction(1)
-    return _operations(int(x * dim), int(factor * basis), int(factor * samples), gradients)
+def _operations(dim: int, basis: int, samples: int, gradients: int, iterations: int = 1) -> sparsification.Operations:
+    return sparsification.projection_operations(
+        dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients, iterations=iterations
+    )
 
 
 _SIZES: tuple[Sizes, ...] = ((24, 4, 8, 8), (12, 6, 4, 20))
-
-
-def _cost_ratio(x: Fraction, sizes: Sizes) -> Fraction:
-    """Projection with d and b scaled, counted, over the dense count."""
-    dim, basis, samples, gradients = sizes
-    smaller = _counted(int(x * dim), int(x * basis), int(x * samples), gradients)
-    return Fraction(smaller[1], _counted(*sizes)[1])
 
 
 def _multiplied(dim: int, basis: int, samples: int, gradients: int, iterations: int, part: str) -> int:
@@ -134,21 +123,19 @@ cost = new_row(
 @cost.equal(lambda: [(*sizes, part) for sizes in _SIZES for part in (0, 1)])
 def _(dim: int, basis: int, samples: int, gradients: int, part: int) -> Sides:
     """multiplications counted one by one"""
-    sizes = (dim, basis, samples, gradients)
-    found = _operations(*sizes)
+    found = _operations(dim, basis, samples, gradients)
     stated = Fraction((found.power_method, found.projection)[part])
-    return stated, lambda: Fraction(_counted(*sizes)[part]), Fraction(dim * basis * samples)
+    return stated, lambda: Fraction(_counted(dim, basis, samples, gradients)[part]), Fraction(dim * basis * samples)
 
 
 @cost.equal(lambda: [(Fraction(1, 2), sizes) for sizes in _SIZES], kind=Kind.COUNTEREXAMPLE)
 def _(x: Fraction, sizes: Sizes) -> Sides:
     """projection with d and b halved"""
+    *scaled, gradients = sizes
+    dim, basis, samples = (int(x * size) for size in scaled)
     return (
-        Fraction(
-            _scaled_total(x, True, sizes).projection,
-            _operations(*sizes).projection,
-        ),
-        lambda: _cost_ratio(x, sizes),
+        Fraction(_operations(dim, basis, samples, gradients).projection, _operations(*sizes).projection),
+        lambda: Fraction(_counted(dim, basis, samples, gradients)[1], _counted(*sizes)[1]),
         x**3,
     )
 
@@ -163,12 +150,7 @@ def _(x: Fraction, sizes: Sizes) -> Sides:
 )
 def _(dim: int, basis: int, samples: int, gradients: int, iterations: int, part: str) -> Sides:
     """shapes multiplied, users' sizes, three power iterations"""
-    stated = getattr(
-        sparsification.projection_operations(
-            dim=dim, subspace_dim=basis, anchors=samples, gradient_count=gradients, iterations=iterations
-        ),
-        part,
-    )
+    stated = getattr(_operations(dim, basis, samples, gradients, iterations), part)
     counted = _multiplied(dim, basis, samples, gradients, iterations, part)
     return Fraction(stated), Fraction(counted), Fraction(dim * basis * samples)
 
@@ -182,7 +164,7 @@ def counted_density(final: Fraction, cooling: int, epochs: int, baseline: int) -
     return sum((1 - r for r in rates), Fraction(0)) / baseline
 
 
-def stated_density(final: Fraction, cooling: int, epochs: int, baseline: int) -> float:
+def stated_density(final: Fraction | float, cooling: int, epochs: int, baseline: int) -> float:
     """The same by the calculator."""
     return sparsification.total_density(
         final_drop_rate=float(final), cooling_epochs=cooling, epochs=epochs, baseline_epochs=baseline
@@ -214,12 +196,7 @@ def _printed_density(where: str) -> Fraction:
 def _density_as_printed(where: str, own_epochs: bool) -> Fraction:
     one = papers.setting(PRINTED_DENSITIES[where])
     cooling, epochs = one.whole("cooling_epochs"), one.whole("epochs")
-    value = sparsification.total_density(
-        final_drop_rate=one.number("drop_rate"),
-        cooling_epochs=cooling,
-        epochs=epochs,
-        baseline_epochs=epochs if own_epochs else cooling,
-    )
+    value = stated_density(one.number("drop_rate"), cooling, epochs, epochs if own_epochs else cooling)
     return _rounded(value, len(str(one.total_density).split(".")[1]))
 
 
@@ -380,9 +357,8 @@ def _least_by_inversion(where: str, factor: float) -> bool:
 
 # noise, rate, steps, delta
 _USED = ((1.0, 0.02, 1000, 1e-5), (10.0, 4096 / 45_000, 875, 1e-5), (10.0, 0.01, 1000, 1e-5))
-_REACH = (
-    1e-6  # how far a bound may be from epsilon, times max(1, epsilon); the inversion here is the less exact of the two
-)
+_REACH = 1e-6
+"""How far a bound may be from epsilon, times max(1, epsilon); the inversion here is the less exact of the two."""
 
 
 def _bracket_holds(sigma: float, rate: float, steps: int, delta: float, field: str, moved: float = 0.0) -> bool:
@@ -392,15 +368,6 @@ def _bracket_holds(sigma: float, rate: float, steps: int, delta: float, field: s
     low, high = at - reach, at + reach
     # delta falls in epsilon: the true epsilon lies between the two
     return worst_delta(sigma, rate, steps, low) >= delta >= worst_delta(sigma, rate, steps, high)
-
-
-def _moved_bracket_holds(sigma: float, rate: float, steps: int, delta: float, field: str) -> bool:
-    """Wrong statement: so is the field half a percent further in (the estimate: further down)."""
-    return _bracket_holds(sigma, rate, steps, delta, field, 0.005 if field == "lower" else -0.005)
-
-
-def _spent_fields() -> list[tuple[float, float, int, float, str]]:
-    return [(*run, field) for run in _USED for field in ("lower", "estimate", "upper")]
 
 
 def _most_by_inversion(epsilon: float, sigma: float, rate: float, factor: float) -> bool:
@@ -438,11 +405,12 @@ def _(where: str) -> Sides:
     return _least_by_inversion(where, 1.0), True, lambda: _least_by_inversion(where, 1.01)
 
 
-@sigmas.equal(_spent_fields)
+@sigmas.equal(*((*run, field) for run in _USED for field in ("lower", "estimate", "upper")))
 def _(sigma: float, rate: float, steps: int, delta: float, field: str) -> Sides:
     """each bound within 1e-6 of epsilon by inversion"""
-    run = (sigma, rate, steps, delta, field)
-    return _bracket_holds(*run), True, lambda: _moved_bracket_holds(*run)
+    holds = partial(_bracket_holds, sigma, rate, steps, delta, field)
+    # wrong: half a percent further in, the estimate further down
+    return holds(), True, lambda: holds(0.005 if field == "lower" else -0.005)
 
 
 @sigmas.equal((1.0, 2.0, 0.1), (3.0, 1.5, 0.2), (1.0, 1.5, 0.02))

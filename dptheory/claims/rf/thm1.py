@@ -258,8 +258,7 @@ def _third_central_moment(eigenvalues: Sequence[int]) -> Fraction:
 
 def printed_third_moment(eigenvalues: Sequence[int]) -> Fraction:
     """E(Q - E Q)^3 of the Gamma(k, k) variable of equation 19: 2 / k^2 = 8 (sum p^2)^2."""
-    trace = sum(eigenvalues)
-    return 8 * sum((Fraction(x, trace) ** 2 for x in eigenvalues), Fraction(0)) ** 2
+    return 8 * sum((Fraction(x, sum(eigenvalues)) ** 2 for x in eigenvalues), Fraction(0)) ** 2
 
 
 eq19 = new_row(
@@ -275,11 +274,8 @@ eq19 = new_row(
 @eq19.equal(((1,),), ((1, 1),), ((3, 1),), ((5, 2, 1),), kind=Kind.COUNTEREXAMPLE)
 def _(e: tuple[int, ...]) -> Sides:
     """third central moment in fractions"""
-    return (
-        8 * sum((Fraction(x, sum(e)) ** 3 for x in e), Fraction(0)),
-        lambda: _third_central_moment(e),
-        printed_third_moment(e),
-    )
+    stated = 8 * sum((Fraction(x, sum(e)) ** 3 for x in e), Fraction(0))
+    return stated, lambda: _third_central_moment(e), printed_third_moment(e)
 
 
 @eq19.equal(*PAIRED_DRAWS, tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
@@ -338,11 +334,8 @@ def _(n: int) -> Sides:
 @eq24.equal(*itertools.product((2, 5, 30), (0.3, 1.0, 3.0), (1, 2, 20, 10**4)))
 def _(dim: int, decay: float, draws: int) -> Sides:
     """E M1 >= E M2 >= 1 over a grid of spectra"""
-    return (
-        _stated_order(dim, decay, draws),
-        lambda: _gamma_order(dim, decay, draws),
-        _stated_order(dim, decay, draws, sign=-1.0),
-    )
+    stated = partial(_stated_order, dim, decay, draws)
+    return stated(), lambda: _gamma_order(dim, decay, draws), stated(sign=-1.0)
 
 
 def printed_degenerate_bound(scale: int, sigma: Fraction, dim: int) -> Fraction:
@@ -556,12 +549,7 @@ def _bounds_slack(second: float, third: float, fourth: float, keep: int, raised:
 
 
 lem2.inequality(
-    {
-        "second": Range(0, 1),
-        "third": Range(0, 1),
-        "fourth": Range(0, 1),
-        "keep": Range(1, 4, integer=True),
-    },
+    {**dict.fromkeys(("second", "third", "fourth"), Range(0, 1)), "keep": Range(1, 4, integer=True)},
     # wrong: the lower end raised to |u| x^(9/10)
     wrong=lambda keep, **entries: _bounds_slack(keep=keep, **entries, raised=math.pow(keep / 4, -0.1)),
 )(_bounds_slack)

@@ -3,16 +3,17 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.checks import Range
-from dptheory.claims._draws import Step
+from dptheory.claims._draws import Step, all_masks
 
 _LETTERS = {
     "gap": "objective_gap",
@@ -44,6 +45,27 @@ def noise_of(step: Step) -> dict[str, Any]:
     """What decides Delta_sigma at a step."""
     clip, sigma = float(step.clip), float(step.noise_multiplier)
     return spelled(G=float(step.smoothness), C=clip, sigma=sigma, d=step.dim, B=step.batch_size)
+
+
+def least(value: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Where a function is least, and its value there: the best of a grid, then a bounded search about it."""
+    grid = np.linspace(low, high, 121).tolist()
+    best, step = min(grid, key=value), grid[1] - grid[0]
+    about = (best - step, best + step)
+    found = scipy.optimize.minimize_scalar(value, bounds=about, method="bounded", options={"xatol": 1e-10})
+    return float(found.x), float(found.fun)
+
+
+def mask_rows(dim: int, keep: int) -> Array:
+    """Every mask with ``keep`` ones, a row each."""
+    return np.array(all_masks(dim, keep), dtype=np.float64)
+
+
+def four_entries(second: float, third: float, spread: float, turn: float, longest: float) -> tuple[Array, Array]:
+    """A gradient of four entries, and four deviations from 0 to ``longest`` times ``spread`` with their negatives."""
+    rows = np.random.default_rng(round(100 * turn)).standard_normal((4, 4))
+    rows *= spread * np.array([[0.0], [0.3], [1.0], [longest]])
+    return np.array([1.0, second, third, second * third]), np.concatenate((rows, -rows))
 
 
 # --- Masked, clipped and noised SGD on L(w) = G |w|^2 / 2 in two dimensions, by enumeration of everything random
@@ -117,10 +139,10 @@ def symmetrised(law: Law) -> Law:
     return tuple((p / 2, (sign * v[0], sign * v[1])) for p, v in law for sign in (1, -1))
 
 
-def clip(vectors: Array, norm: float) -> Array:
-    """Rows scaled to at most ``norm``."""
-    lengths = np.sqrt(_dot(vectors, vectors))
-    return np.asarray(vectors * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None])
+def clip(rows: Array, bound: float) -> Array:
+    """Rows along the last axis, scaled to at most ``bound``; without the calculators."""
+    norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
+    return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))
 
 
 def _dot(first: Array, second: Array) -> Array:
@@ -223,12 +245,7 @@ QUIET_BOX = {name: one for name, one in BOX.items() if name != "noise_std"}
 
 
 def at(
-    angle: float,
-    size: float,
-    deviation: float,
-    weight: float,
-    learning_rate: float,
-    noise_std: float = 0.0,
+    angle: float, size: float, deviation: float, weight: float, learning_rate: float, noise_std: float = 0.0
 ) -> Settings:
     """Two masked steps with C = G = 1 for a point of :data:`BOX`."""
     return Settings(

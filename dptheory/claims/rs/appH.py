@@ -8,7 +8,7 @@ import numpy as np
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rf.noisy_quadratic import momentum_cases, noise_weights, printed_velocity_variance, squares
+from dptheory.claims.rf.noisy_quadratic import MOMENTUM, noise_weights, printed_velocity_variance, squares
 
 
 def printed_adam_variance(noise_std: float, mu: float, steps: int) -> float:
@@ -33,7 +33,7 @@ row = new_row(
 )
 
 
-@row.equal(momentum_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
+@row.equal(*MOMENTUM, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
 def _(mu: Fraction, steps: int) -> Sides:
     """Adam's velocity, weights of the single noises in fractions"""
     return (
@@ -43,7 +43,7 @@ def _(mu: Fraction, steps: int) -> Sides:
     )
 
 
-@row.equal(momentum_cases, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
+@row.equal(*MOMENTUM, tolerance=1e-13, kind=Kind.COUNTEREXAMPLE)
 def _(mu: Fraction, steps: int) -> Sides:
     """after bias correction, in fractions"""
     return (

@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -105,10 +104,6 @@ def _step_value(step: _draws.Step, steps: int, kappa: float | None, bias: float,
     return steps * step.decrease * unit.optimization + unit.clipping + unit.noise + unit.bias
 
 
-def _largest_kappa(step: _draws.Step) -> float:
-    return 1.0 if step.kept == step.dim else 1.1 * step.kept / step.dim
-
-
 def largest_moment_check() -> EqualityCheck:
     """Every term with the default second moment, by equality with a step on a quadratic whose gradients are all clipped."""
 
@@ -126,7 +121,7 @@ def largest_moment_check() -> EqualityCheck:
         lambda: [
             (step, steps, kappa, bias)
             for step in _draws.STEPS
-            for steps, kappa, bias in ((1, None, 0.0), (10_000, _largest_kappa(step), -0.125))
+            for steps, kappa, bias in ((1, None, 0.0), (10_000, min(1.0, 1.1 * step.kept / step.dim), -0.125))
         ],
         compare,
         tolerance=1e-11,
@@ -279,15 +274,14 @@ as_tight = new_row(
 
 def _second_moment(square: Fraction, dim: int, keep: int, clip_square: Fraction) -> Fraction:
     """Mean over the masks of the squared norm of a clipped masked gradient whose ``dim`` entries have this square."""
-    masks = [m for m in itertools.product((0, 1), repeat=dim) if sum(m) == keep]
+    masks = _draws.all_masks(dim, keep)
     return sum((min(sum(m) * square, clip_square) for m in masks), Fraction(0)) / len(masks)
 
 
-def _sizes() -> Iterator[tuple[int, int]]:
-    yield from ((dim, keep) for dim in (2, 4, 8) for keep in range(1, dim))
+_SIZES = tuple((dim, keep) for dim in (2, 4, 8) for keep in range(1, dim))
 
 
-@as_tight.equal(_sizes, kind=Kind.COUNTEREXAMPLE)
+@as_tight.equal(*_SIZES, kind=Kind.COUNTEREXAMPLE)
 def _(dim: int, keep: int) -> Sides:
     """second moment with a mask where it is C^2 = 9 without one"""
     square, clip_square = Fraction(9, dim), Fraction(9)
@@ -295,7 +289,7 @@ def _(dim: int, keep: int) -> Sides:
     return Fraction(9 * keep, dim), lambda: _second_moment(square, dim, keep, clip_square), clip_square
 
 
-@as_tight.equal(_sizes)
+@as_tight.equal(*_SIZES)
 def _(dim: int, keep: int) -> Sides:
     """second moment with a mask for entries of the square C^2 / ((1 - r) d), C^2 = 9"""
     return Fraction(9), lambda: _second_moment(Fraction(9, keep), dim, keep, Fraction(9)), Fraction(9 * keep, dim)
@@ -311,15 +305,8 @@ State = tuple[int, ...]
 class LatticeRun:
     """SGD with B = 1 on |w|^2 / 2 (G = 1); every entry of an example's gradient is +-1, with mean w_j.
 
-    gamma = 1 / ``inverse_rate`` keeps every w_j a multiple of gamma within [-1, 1]. A mask keeps ``kept`` of the entries, so that every
-    masked gradient has norm C = sqrt(kept) and none is clipped.
-
-    Attributes:
-        start: w_1 in multiples of gamma.
-        inverse_rate: 1 / gamma, a whole number.
-        kept: entries that a mask keeps.
-        steps: T.
-        z: share of C left to the deviation.
+    gamma = 1 / ``inverse_rate`` keeps every w_j a multiple of gamma, as ``start`` has it, within [-1, 1]. A mask keeps ``kept`` of the
+    entries, so that every masked gradient has norm C = sqrt(kept) and none is clipped.
     """
 
     start: State
@@ -334,10 +321,8 @@ class LatticeRun:
     def bound(self, bias: float | None = None) -> float:
         """The bound by the calculator; ``bias`` 0 asks for the sum of the one-step inequalities."""
         gap = float(Fraction(sum(k * k for k in self.start), 2 * self.inverse_rate**2))
-        run = spelled(gap=gap, gamma=1 / self.inverse_rate, T=self.steps, G=1.0, C=math.sqrt(self.kept))
-        return convergence.dpsgd_bound(
-            **run, drop_rate=1 - self.kept / len(self.start), bias=bias, sampling="fixed"
-        ).value
+        run = spelled(gap=gap, gamma=1 / self.inverse_rate, T=self.steps, G=1.0, C=math.sqrt(self.kept), bias=bias)
+        return convergence.dpsgd_bound(**run, drop_rate=1 - self.kept / len(self.start), sampling="fixed").value
 
     def measure(self) -> Fraction:
         """Mean over the steps of E[min(|grad|, (1 - z) C) |grad|], all deviations 0 under the symmetric law, by enumeration."""
@@ -386,19 +371,8 @@ LATTICE = tuple(
 class Recursion:
     """S_t = S_{t-1} + R_t, R_t = 2 G x D_t, D_{t+1} = D_t - gamma R_t + v_t: what the worst case does, step by step.
 
-    Attributes:
-        gap: Delta.
-        learning_rate: gamma.
-        smoothness: G.
-        kept: x.
-        steps: T.
-        clip: C.
-        noise_multiplier: sigma.
-        dim: d.
-        batch_size: B.
-        sampling_rate: q of Poisson batches, None for batches of fixed size.
-        kappa: None for 1 - drop_rate.
-        moment: mean of E|update|^2, which may all come at the first step; None for the largest at every step.
+    Batches without a ``sampling_rate`` have a fixed size; ``kappa`` is x where it is None. ``moment`` is the mean of E|update|^2, which
+    may all come at the first step, or None for the largest at every step.
     """
 
     gap: float
@@ -422,15 +396,8 @@ class Recursion:
         excess = 0.0 if self.sampling_rate is None else (1 - self.sampling_rate) / self.batch_size
         return self.clip**2 * (1 + excess)
 
-    def stated(self) -> convergence.DescentBound:
-        """The bound by the calculator."""
-        return self._by_calculator(None)
-
-    def summed(self) -> convergence.DescentBound:
-        """The sum of the one-step inequalities."""
-        return self._by_calculator(0.0)
-
-    def _by_calculator(self, bias: float | None) -> convergence.DescentBound:
+    def bound(self, bias: float | None = None) -> convergence.DescentBound:
+        """The bound by the calculator; ``bias`` 0 asks for the sum of the one-step inequalities."""
         run = spelled(gap=self.gap, gamma=self.learning_rate, T=self.steps, G=self.smoothness, C=self.clip)
         run |= spelled(sigma=self.noise_multiplier, d=self.dim, B=self.batch_size, q=self.sampling_rate)
         run |= spelled(r=1 - self.kept, kappa=self.kappa, bias=bias, M=self.moment)
@@ -494,12 +461,8 @@ _TERMS = ("value", "optimization", "clipping", "noise")
 @clipped_steps.equal(lambda: itertools.product(RUNS, range(4)), tolerance=1e-9)
 def _(run: Recursion, part: int) -> Sides:
     """every term, step by step at the sizes of the papers"""
-    summed = getattr(run.summed(), _TERMS[part])
-    return (
-        getattr(run.stated(), _TERMS[part]),
-        lambda: run.walked(**_PARTS[part]),
-        summed if summed else 1.0,
-    )
+    stated, summed = (getattr(run.bound(bias), _TERMS[part]) for bias in (None, 0.0))
+    return stated, lambda: run.walked(**_PARTS[part]), summed or 1.0
 
 
 @clipped_steps.equal(*itertools.product((0.01, 0.1, 1.0, 30.0), (0.6, 1.9), (1, 2, 40)), tolerance=1e-12)
@@ -573,16 +536,9 @@ def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> Array:
     return np.asarray(sizes * np.minimum(sizes[:, None], np.maximum(clip - lengths, 0.0)).mean(axis=1))
 
 
-@functools.cache
-def _masks(dim: int, keep: int) -> Array:
-    return np.array(
-        [np.isin(np.arange(dim), one) for one in itertools.combinations(range(dim), keep)], dtype=np.float64
-    )
-
-
 def _kappa(w: Array, deviations: Array, clip: float, keep: int) -> float:
     """By its definition: all masks, all deviations."""
-    masked = _descents(w, deviations, clip, _masks(w.size, keep)).mean()
+    masked = _descents(w, deviations, clip, _runs.mask_rows(w.size, keep)).mean()
     return float(masked / _descents(w, deviations, clip, np.ones((1, w.size)))[0])
 
 
@@ -590,13 +546,8 @@ def _case(
     second: float, third: float, spread: float, turn: float, clip: float, keep: float
 ) -> tuple[Array, Array, float, int]:
     """Four entries, four deviations with their negatives, at least one within the clip."""
-    w = np.array([1.0, second, third, second * third])
-    rows = (
-        np.random.default_rng(round(100 * turn)).standard_normal((4, 4))
-        * spread
-        * np.array([[0.0], [0.3], [1.0], [3.0]])
-    )
-    return w, np.concatenate((rows, -rows)), clip * float(np.linalg.norm(w)), round(keep)
+    w, deviations = _runs.four_entries(second, third, spread, turn, 3.0)
+    return w, deviations, clip * float(np.linalg.norm(w)), round(keep)
 
 
 def _bound(w: Array, deviations: Array, clip: float, keep: int) -> float:

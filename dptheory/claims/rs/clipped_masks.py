@@ -8,24 +8,15 @@ import numpy as np
 from dptheory import convergence
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs import _worst_case
+from dptheory.claims.rs import _runs, _worst_case
 from dptheory.claims.rs._runs import spelled
 from dptheory.claims.rs.held_steps import Wave
 
 # --- The printed algorithm on quadratics of two entries: masks, deviations and orders of the records in turn, gradients clipped
 
 
-_BOTH, _ONE = np.ones((1, 2)), np.eye(2)
-
-
 def phi(lengths: Array, threshold: float) -> Array:
     found: Array = lengths * np.minimum(lengths, threshold)
-    return found
-
-
-def clipped(vectors: Array, clip_norm: float) -> Array:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    found: Array = vectors * np.minimum(1.0, clip_norm / np.maximum(lengths, 1e-300))
     return found
 
 
@@ -54,7 +45,7 @@ def _started(start: Array) -> _Paths:
 
 
 def _masks(rate: float) -> Array:
-    return _BOTH if rate == 0 else _ONE
+    return np.ones((1, 2)) if rate == 0 else np.eye(2)
 
 
 def drawn_mean(
@@ -79,7 +70,7 @@ def drawn_mean(
             total += (1 - rate) * float(paths.chances @ phi(np.linalg.norm(slopes, axis=1), threshold))
             slopes, kept = np.repeat(slopes, len(chances), 0), np.repeat(kept, len(chances), 0)
             way = paths.split(chances)
-            paths.move(clipped(kept * (slopes + deviations[way]), clip_norm), learning_rate, momentum)
+            paths.move(_runs.clip(kept * (slopes + deviations[way]), clip_norm), learning_rate, momentum)
     return total / steps_per_epoch / sum(1 - rate for rate in rates)
 
 
@@ -127,7 +118,7 @@ def allocated_mean(
             away = np.linalg.norm(records.slopes(paths.places) - slopes[:, None, :], axis=2)
             chance = min(chance, float((away < deviation_share * clip_norm).mean(axis=1).min()))
             total += (1 - rate) * float(paths.chances @ phi(np.linalg.norm(slopes, axis=1), threshold))
-            each = clipped(records.slopes(paths.places) * kept[:, None, :], clip_norm)
+            each = _runs.clip(records.slopes(paths.places) * kept[:, None, :], clip_norm)
             paths.move((each * (when == step)[:, :, None]).sum(axis=1) / 2, learning_rate, momentum)
     return total / 2 / sum(1 - rate for rate in rates), chance
 
@@ -434,7 +425,7 @@ def _pushed(gamma: float, steps: int) -> float:
     )
     for _ in range(steps):
         slopes = flats * (flats @ place)[:, None] + pulls
-        place = place - gamma * clipped(slopes, 1.0).mean(axis=0)
+        place = place - gamma * _runs.clip(slopes, 1.0).mean(axis=0)
     return float((place[1] / 1e-6) ** (1 / steps))
 
 

@@ -3,12 +3,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import scipy
-
 from dptheory import convergence
 from dptheory.claims._row import Kind, Severity, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._runs import spelled
+from dptheory.claims.rs._runs import least, spelled
 
 # The bound at a privacy budget, term by term, at small sizes and at users': from the law of a step on a quadratic.
 
@@ -28,19 +25,7 @@ def printed_noise(
 class Budget:
     """T = root^2 steps at gamma = 1/(G root) with delta = 10^-digits; all numbers but the logarithm are rational.
 
-    Attributes:
-        root: square root of the number of steps.
-        dim: d.
-        kept: entries that a mask keeps.
-        samples: N.
-        batch_size: B.
-        gap: Delta.
-        smoothness: G.
-        clip: C.
-        epsilon: budget.
-        digits: delta = 10^-digits.
-        kappa: None for its least value.
-        sampling: "fixed", "poisson" at the rate B/N, or "any" for Poisson batches at a rate that is not told.
+    ``kappa`` None is its least value. Poisson batches have the rate B/N; that of "any" is not told.
     """
 
     root: int
@@ -109,15 +94,9 @@ class Budget:
     @property
     def noise(self) -> float:
         """D by the calculator."""
-        return convergence.privacy_term(
-            epsilon=float(self.epsilon),
-            delta=10.0**-self.digits,
-            clip_norm=float(self.clip),
-            dim=self.dim,
-            train_size=self.samples,
-            constant=float(CONSTANT),
-            drop_rate=1 - self.kept / self.dim,
-        )
+        run = spelled(C=float(self.clip), d=self.dim, r=1 - self.kept / self.dim, train_size=self.samples)
+        budget = spelled(epsilon=float(self.epsilon), delta=10.0**-self.digits)
+        return convergence.privacy_term(**run, **budget, constant=float(CONSTANT))
 
     @property
     def _run(self) -> dict[str, Any]:
@@ -188,15 +167,8 @@ class Setting:
     @property
     def noise(self) -> float:
         """D of the calculators."""
-        return convergence.privacy_term(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            clip_norm=self.clip,
-            dim=self.dim,
-            train_size=self.samples,
-            constant=_U,
-            drop_rate=self.rate,
-        )
+        run = spelled(C=self.clip, d=self.dim, r=self.rate, train_size=self.samples)
+        return convergence.privacy_term(**run, epsilon=self.epsilon, delta=self.delta, constant=_U)
 
 
 _SETTINGS = (
@@ -212,11 +184,6 @@ def _by_theorem(s: Setting, root: int, batch_size: int) -> float:
     gamma = 1 / (s.smoothness * root)
     run = spelled(gap=s.objective_gap, gamma=gamma, T=root**2, G=s.smoothness, C=s.clip, r=s.rate)
     return convergence.dpsgd_bound(**run, **spelled(sigma=sigma, d=s.dim, B=batch_size), sampling="fixed").value
-
-
-def _still_falls(s: Setting, root: int) -> bool:
-    """Does Theorem 3.5's right side fall from T = root^2 to 4 T, with B = sqrt T as in the corollary?"""
-    return _by_theorem(s, 2 * root, 2 * root) < _by_theorem(s, root, root)
 
 
 def _optimum(s: Setting, sampling: str = "fixed") -> float:
@@ -235,8 +202,9 @@ def _optimum(s: Setting, sampling: str = "fixed") -> float:
 )
 def _(s: Setting, root: int) -> Sides:
     """falls up to T*, grows after it"""
-    # from T to 4 T: A/sqrt T + D sqrt T falls iff A/(2 sqrt T) > D sqrt T, that is T < T*/2
-    return root**2 < _optimum(s) / 2, lambda: _still_falls(s, root), True
+    # from T to 4 T, with B = sqrt T as in the corollary: A/sqrt T + D sqrt T falls iff A/(2 sqrt T) > D sqrt T, that is T < T*/2
+    falls = root**2 < _optimum(s) / 2
+    return falls, lambda: _by_theorem(s, 2 * root, 2 * root) < _by_theorem(s, root, root), True
 
 
 def _searched_optimum(s: Setting, sampling: str) -> float:
@@ -250,10 +218,7 @@ def _searched_optimum(s: Setting, sampling: str) -> float:
         step = spelled(gamma=1 / (s.smoothness * math.sqrt(steps)), G=s.smoothness, M=moment, r=s.rate)
         return convergence.alignment_bound(**step, decrease=s.objective_gap / steps, noise_term=noise).value
 
-    grid = np.linspace(0, 40, 81)
-    best = grid[int(np.argmin([value(x) for x in grid]))]
-    found = scipy.optimize.minimize_scalar(value, bracket=(best - 0.5, best, best + 0.5), tol=1e-12)
-    return math.exp(float(found.x))
+    return math.exp(least(value, 0.0, 40.0)[0])
 
 
 @row.equal(lambda: [(setting, sampling) for setting in _SETTINGS for sampling in ("fixed", "poisson")], tolerance=1e-5)
@@ -277,16 +242,8 @@ def _(budget: Budget) -> Sides:
 @row.equal(lambda: [(dim,) for dim in (5, 10**6)])
 def _(dim: int) -> Sides:
     """no budget: no noise, and no end to the steps"""
-    # wrong: the falling part over a noise of 1
-    return (
-        convergence.optimal_steps(
-            objective_gap=2.0,
-            smoothness=1.0,
-            clip_norm=1.0,
-            noise_per_root_step=convergence.privacy_term(
-                epsilon=math.inf, delta=1e-5, clip_norm=1.0, dim=dim, train_size=50_000, constant=1.5
-            ),
-        ),
-        math.inf,
-        2.5,
+    noise = convergence.privacy_term(
+        epsilon=math.inf, delta=1e-5, clip_norm=1.0, dim=dim, train_size=50_000, constant=1.5
     )
+    # wrong: the falling part over a noise of 1
+    return convergence.optimal_steps(**spelled(gap=2.0, G=1.0, C=1.0), noise_per_root_step=noise), math.inf, 2.5

@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from dptheory import convergence
+from dptheory.claims._draws import all_masks
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _worst_case
 from dptheory.claims.rs._runs import spelled
@@ -53,7 +54,7 @@ def enumerated_moments(
     curvature: Fraction, gamma: Fraction, mu: Fraction, dim: int, keep: int, epochs: int, n: int, noise: Fraction
 ) -> list[Fraction]:
     """The same, the mean over d entries that share a mask with ``keep`` ones, noise +-``noise`` in each; all paths in turn."""
-    masks = [tuple(int(j in kept) for j in range(dim)) for kept in itertools.combinations(range(dim), keep)]
+    masks = all_masks(dim, keep)
     signs = list(itertools.product((1, -1), repeat=dim)) if noise else [(0,) * dim]
     zeros = (Fraction(0),) * dim
     law = {((Fraction(1),) * dim, zeros): Fraction(1)}
@@ -205,9 +206,7 @@ held_steps = new_row(
     calculators=(convergence.momentum_mask_bound,),
 )
 
-_WAVES = tuple(
-    (gamma, G, epochs, n) for gamma, G, epochs, n in ((1.0, 1.0, 2, 50), (0.5, 1.0, 4, 100), (0.2, 2.0, 4, 400))
-)
+_WAVES = ((1.0, 1.0, 2, 50), (0.5, 1.0, 4, 100), (0.2, 2.0, 4, 400))
 
 
 @held_steps.equal(*_WAVES, (1.0, 1.0, 2, 2), tolerance=1e-9)
@@ -253,17 +252,17 @@ held_steps.inequality(
     name="bound above the wave",
 )(_slack_of_the_wave)
 
+_QUADRATICS = {
+    "share": Range(0.01, 1.99, log=True),
+    "mu": Range(0, 0.95),
+    "rate": Range(0, 0.95),
+    "spread": Range(0, 4),
+    "curvature": Range(0.01, 1),
+    "weight": Range(0.01, 1),
+}
+
 held_steps.inequality(
-    {
-        "epochs": Range(1, 12, log=True),
-        "n": Range(1, 12, log=True),
-        "share": Range(0.01, 1.99, log=True),
-        "mu": Range(0, 0.95),
-        "rate": Range(0, 0.95),
-        "spread": Range(0, 4),
-        "curvature": Range(0.01, 1),
-        "weight": Range(0.01, 1),
-    },
+    {"epochs": Range(1, 12, log=True), "n": Range(1, 12, log=True), **_QUADRATICS},
     wrong=partial(slack, scale=0.5),
     name="bound above the exact moments on quadratics with noise and momentum, held masks",
 )(slack)
@@ -448,15 +447,7 @@ def _(gamma: float, G: float, mu: float, rate: float, epochs: int, n: int) -> fl
 
 
 momentum_masks.inequality(
-    {
-        "epochs": Range(1, 30, log=True),
-        "share": Range(0.01, 1.99, log=True),
-        "mu": Range(0, 0.95),
-        "rate": Range(0, 0.95),
-        "spread": Range(0, 4),
-        "curvature": Range(0.01, 1),
-        "weight": Range(0.01, 1),
-    },
+    {"epochs": Range(1, 30, log=True), **_QUADRATICS},
     wrong=partial(slack, scale=0.5),
     name="bound above the exact moments on quadratics with noise, fresh masks",
 )(slack)

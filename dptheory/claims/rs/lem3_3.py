@@ -1,6 +1,8 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
@@ -9,6 +11,7 @@ from dptheory import sparsification
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _kappa
 from dptheory.claims.rs._kappa import CASES, DIM, calculated, exact_kappa_of, printed_kappa, spread_of
+from dptheory.claims.rs._runs import least
 
 lem3_3 = new_row(
     id="rs.lem3.3",
@@ -22,11 +25,6 @@ lem3_3 = new_row(
 )
 
 
-def _strictly_inside(name: str) -> bool:
-    x = Fraction(CASES[name][1], DIM)
-    return x < exact_kappa_of(name) < 1
-
-
 def _condition_met(name: str) -> bool:
     """P >= sqrt(1 - r) and r > 0, in fractions: the lemma then says that kappa lies in (1 - r, 1)."""
     _, keep, rows = CASES[name]
@@ -34,15 +32,11 @@ def _condition_met(name: str) -> bool:
     return keep < DIM and below**2 >= Fraction(keep, DIM)
 
 
-def _stated_inside(name: str) -> bool:
-    found = calculated(name)
-    return found.lower < found.value < 1
-
-
 @lem3_3.equal(lambda: [(name,) for name in CASES], kind=Kind.COUNTEREXAMPLE)
 def _(name: str) -> Sides:
     """the open interval is left on both sides"""
-    return _stated_inside(name), lambda: _strictly_inside(name), True if _condition_met(name) else None
+    found, x = calculated(name), Fraction(CASES[name][1], DIM)
+    return found.lower < found.value < 1, lambda: x < exact_kappa_of(name) < 1, True if _condition_met(name) else None
 
 
 @lem3_3.equal(lambda: [(name,) for name in CASES], tolerance=1e-14)
@@ -76,26 +70,22 @@ def _found(second: float, third: float, fourth: float, keep: int, scale: float, 
     )
 
 
-def _above_the_root(found: sparsification.Kappa) -> float:
-    """Wrong statement: kappa is at least sqrt(1 - r)."""
-    return found.value / math.sqrt(found.lower) - 1
+def _closed_range_slack(from_the_root: bool = False, **point: Any) -> float:
+    """closed range where P >= sqrt(1 - r)"""
+    found = _found(**point)
+    least = math.sqrt(found.lower) if from_the_root else found.lower
+    return min(found.value / least, found.upper / found.value, 1 / found.value) - 1
 
 
-@lem3_3.inequality(
+lem3_3.inequality(
     {
-        "second": Range(0, 1),
-        "third": Range(0, 1),
-        "fourth": Range(0, 1),
+        **dict.fromkeys(("second", "third", "fourth"), Range(0, 1)),
         "keep": Range(1, 4, integer=True),
         "scale": Range(0.01, 100, log=True),
         "margin": Range(0, 1),
     },
-    wrong=lambda **point: _above_the_root(_found(**point)),
-)
-def _closed_range_slack(**point: float) -> float:
-    """closed range where P >= sqrt(1 - r)"""
-    found = _found(**point)  # type: ignore[arg-type]
-    return min(found.value / found.lower, found.upper / found.value, 1 / found.value) - 1
+    wrong=partial(_closed_range_slack, from_the_root=True),
+)(_closed_range_slack)
 
 
 def _six_equal(probability: float, scale: float, keep: int) -> sparsification.Kappa:
@@ -255,8 +245,7 @@ def _best_by_search(delta_c: float, gamma: float, delta_sigma: float, exponent: 
     def bound(log_x: float) -> float:
         return (delta_c + math.exp(log_x) * gamma * delta_sigma) * math.exp(-exponent * log_x)
 
-    found = scipy.optimize.minimize_scalar(bound, bounds=(-30.0, 0.0), method="bounded", options={"xatol": 1e-10})
-    return 0.0 if bound(0.0) <= found.fun else 1.0 - math.exp(found.x)
+    return max(0.0, 1.0 - math.exp(least(bound, -30.0, 0.0)[0]))
 
 
 @appG.equal(

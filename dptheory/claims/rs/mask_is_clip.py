@@ -3,10 +3,13 @@ import math
 from functools import partial
 
 import numpy as np
+import scipy
 
 from dptheory import gradients, sparsification
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
+from dptheory.claims.rs import _runs
+from dptheory.claims.rs._runs import mask_rows
 
 mask_is_clip = new_row(
     id="rs.mask_is_clip",
@@ -14,15 +17,6 @@ mask_is_clip = new_row(
     verdict=Verdict.HOLDS,
     calculators=(sparsification.masked_descent,),
 )
-
-
-def _clipped(vector: Array, clip: float) -> Array:
-    found: Array = vector * min(1.0, clip / max(math.hypot(*vector), 1e-300))
-    return found
-
-
-def _masks(dim: int, keep: int) -> Array:
-    return np.array([[float(j in kept) for j in range(dim)] for kept in itertools.combinations(range(dim), keep)])
 
 
 def _rows(dim: int, count: int, tilt: float, push: float) -> Array:
@@ -34,10 +28,8 @@ def _rows(dim: int, count: int, tilt: float, push: float) -> Array:
 
 def _enumerated(rows: Array, true: Array, clip: float, keep: int) -> float:
     """kappa*, every mask in turn."""
-    every = _masks(rows.shape[1], keep)[:, None, :] * rows
-    shares = np.minimum(1.0, clip / np.maximum(np.linalg.norm(every, axis=2), 1e-300))
-    whole = math.fsum(float(true @ _clipped(one, clip)) for one in rows)
-    return float(((every @ true) * shares).sum(axis=1).mean()) / whole
+    every = _runs.clip(mask_rows(rows.shape[1], keep)[:, None, :] * rows, clip)
+    return float((every @ true).sum(axis=1).mean()) / float((_runs.clip(rows, clip) @ true).sum())
 
 
 def _inside(dim: float, keep: float, tilt: float, push: float, clip: float, narrow: float = 1.0) -> float:
@@ -47,7 +39,7 @@ def _inside(dim: float, keep: float, tilt: float, push: float, clip: float, narr
     keep = min(round(keep), dim - 1)
     size = clip * float(np.linalg.norm(rows, axis=1).mean())
     true = rows.mean(axis=0)
-    if math.fsum(float(true @ _clipped(one, size)) for one in rows) <= 1e-9:
+    if float((_runs.clip(rows, size) @ true).sum()) <= 1e-9:
         return 1.0
     found = sparsification.masked_descent(rows, clip_norm=size, drop_rate=1 - keep / dim)
     middle, half = (found.upper + found.lower) / 2, (found.upper - found.lower) / 2
@@ -79,8 +71,8 @@ def _near(dim: float, keep: float, tilt: float, push: float, clip: float, share:
     keep = min(round(keep), dim - 1)
     x, one = keep / dim, _rows(dim, 1, tilt, push)[0]
     size = clip * math.hypot(*one)
-    mean = np.mean([_clipped(mask * one, size) for mask in _masks(dim, keep)], axis=0)
-    limit = _clipped(one, size / math.sqrt(x))
+    mean = _runs.clip(mask_rows(dim, keep) * one, size).mean(axis=0)
+    limit = _runs.clip(one, size / math.sqrt(x))
     crowding = float((one**4).sum() / (one**2).sum() ** 2)
     variance = (1 - x) / x * (dim * crowding - 1) / (dim - 1)
     return (share * math.sqrt(x * variance) - math.hypot(*(mean - x * limit)) / math.hypot(*limit)) / math.sqrt(x)
@@ -272,17 +264,11 @@ def _(dim: int, keep: int, sits: int) -> Sides:
     """item 5: w in one entry and gradients flat in others gain 3 r / (4 x n) to first order"""
     x, spare = keep / dim, dim - 1 - sits
 
-    def gain() -> (
-        float
-    ):  # kappa* = x E sqrt(n / H), H of the n entries kept beside that of w; one is counted where none is
-        logs = [
-            math.lgamma(sits + 1) - math.lgamma(h + 1) - math.lgamma(sits - h + 1)
-            - math.lgamma(keep - h) - math.lgamma(spare - keep + 1 + h + 1)
-            for h in range(max(0, keep - 1 - spare), min(sits, keep - 1) + 1)
-        ]  # fmt: skip
-        weights = np.exp(np.array(logs) - max(logs))
-        counts = np.maximum(1, np.arange(max(0, keep - 1 - spare), min(sits, keep - 1) + 1))
-        return x * (float(weights @ (sits / counts) ** 0.5) / float(weights.sum())) ** 2 - 1
+    def gain() -> float:
+        # kappa* = x E sqrt(n / H), H of the n entries kept beside that of w; one is counted where none is
+        kept = np.arange(max(0, keep - 1 - spare), min(sits, keep - 1) + 1)
+        chances = scipy.stats.hypergeom.pmf(kept, dim - 1, sits, keep - 1)
+        return x * float(chances @ np.sqrt(sits / np.maximum(1, kept))) ** 2 - 1
 
     first = 2 * (1 - x) / x * (3 / 8 / sits + 1 / 8 / dim)
     return True, abs(gain() / first - 1) < 0.1, abs(gain() / (4 / 3 * first) - 1) < 0.1
@@ -301,11 +287,11 @@ def _(keep: int, flat: int, nu: float) -> Sides:
     )
 
     def falls(clip: float, masks: Array) -> float:
-        cut = np.array([_clipped(one, clip) for one in (masks[:, None, :] * rows).reshape(-1, dim)])
+        cut = _runs.clip((masks[:, None, :] * rows).reshape(-1, dim), clip)
         return float(cut[:, 0].mean()) ** 2 / (float((cut**2).sum(axis=1).mean()) + float(masks.mean()) * nu * clip**2)
 
     plain = max(falls(clip, np.ones((1, dim))) for clip in (0.1, 0.1 * math.sqrt(dim / keep), 1.0, 1.7, 2.0, 4.0))
-    masked = falls(0.1, _masks(dim, keep))
+    masked = falls(0.1, mask_rows(dim, keep))
     return True, masked > 1.05 * plain, masked <= plain
 
 
@@ -314,14 +300,9 @@ def _(flat: int, dim: int, keep: int) -> Sides:
     """item 5 nearly attained: its first order is within 3 % of the gain, counted over what a mask keeps of the flat entries"""
     x, small = keep / dim, 1 / flat
 
-    def log(n: int, k: int) -> float:
-        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-    kappa = x * math.fsum(
-        math.exp(log(flat, k) + log(dim - 1 - flat, keep - 1 - k) - log(dim - 1, keep - 1))
-        / math.sqrt(small**2 + (1 - small**2) * k / flat)
-        for k in range(flat + 1)
-    )
+    kept = np.arange(flat + 1)
+    chances = scipy.stats.hypergeom.pmf(kept, dim - 1, flat, keep - 1)
+    kappa = x * float(chances @ (small**2 + (1 - small**2) * kept / flat) ** -0.5)
     gain = (kappa**2 / x - 1) / (2 * (1 - x) / x * (3 / 8 / flat + 1 / 8 / dim))
     return True, 1 < gain < 1.03, gain < 1
 
@@ -346,7 +327,7 @@ def _alone(d: float, keep: float, tilt: float, clip: float, share: float = 1.0) 
     dim, kept = round(d), min(round(keep), round(d) - 1)
     true = np.arange(1, dim + 1) ** -tilt * (1 + 0.5 * np.sin(2 * np.arange(dim)))
     size = float(true @ true)
-    found = decrease(true[None, :], true, clip * math.sqrt(size), _masks(dim, kept))
+    found = decrease(true[None, :], true, clip * math.sqrt(size), mask_rows(dim, kept))
     return (share * kept / dim * size - found) / size
 
 
@@ -413,7 +394,7 @@ def _(clip: float, scale: float) -> Sides:
     true, whole = np.array([1.0, 0.5, 1.0, 0.2]), np.ones((1, 4))
     return (
         0.5 * decrease(rows, true, clip * math.sqrt(2), whole),
-        lambda: decrease(rows, true, clip, _masks(4, 2)),
+        lambda: decrease(rows, true, clip, mask_rows(4, 2)),
         0.5 * decrease(rows, true, clip * 2, whole) * 1.01,
     )
 
@@ -422,7 +403,7 @@ def _(clip: float, scale: float) -> Sides:
 def _(clip: float) -> Sides:
     """a flat, symmetric law in two entries, gradient 1 and deviations +-1.5: a mask helps the clip 0.9 and not 1.5"""
     rows, true = np.array([[2.5, 2.5], [-0.5, -0.5]]), np.ones(2)
-    plain, masked = (decrease(rows, true, clip, masks) for masks in (np.ones((1, 2)), _masks(2, 1)))
+    plain, masked = (decrease(rows, true, clip, masks) for masks in (np.ones((1, 2)), mask_rows(2, 1)))
     return clip < 1, masked > plain, masked < plain
 
 
@@ -430,7 +411,7 @@ def _(clip: float) -> Sides:
 def _(pull: float, push: float) -> Sides:
     """no bound over all symmetric laws: gradients (w, +-b) gain (w^2 + b^2) / (4 w^2)"""
     rows, true = np.array([[pull, push], [pull, -push]]), np.array([pull, 0.0])
-    gain = decrease(rows, true, 1.0, _masks(2, 1)) / decrease(rows, true, 1.0, np.ones((1, 2)))
+    gain = decrease(rows, true, 1.0, mask_rows(2, 1)) / decrease(rows, true, 1.0, np.ones((1, 2)))
     stated = (pull**2 + push**2) / (4 * pull**2)
     return True, math.isclose(gain, stated, rel_tol=1e-9), math.isclose(gain, 1.1 * stated, rel_tol=1e-9)
 
@@ -458,8 +439,8 @@ def _(dim: int, keep: int, pull: float, spread: float) -> Sides:
 def _posterior(records: float, keep: float, prior: float, scale: float = 1.0) -> float:
     """The mean of 1 / (n_j + 1 / b^2), s = 1, n_j binomial, over ``scale`` of what item 6 says, less 1; ten entries."""
     n, share, known = round(records), round(keep) / 10, prior**-2
-    chances = [math.comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(n + 1)]
-    exact = math.fsum(chance / (j + known) for j, chance in enumerate(chances))
+    seen = np.arange(n + 1)
+    exact = float(scipy.stats.binom.pmf(seen, n, share) @ (1 / (seen + known)))
     return exact * (share * n + known) / scale - 1
 
 

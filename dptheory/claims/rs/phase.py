@@ -9,7 +9,8 @@ import scipy
 from dptheory import convergence, gradients, sparsification
 from dptheory._arrays import Array
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
-from dptheory.claims.rs._runs import spelled
+from dptheory.claims.rs._runs import clip as clip_rows
+from dptheory.claims.rs._runs import four_entries, least, mask_rows, spelled
 
 # --- Moments of a clipped Gaussian gradient as sums over a Poisson number: the noncentral chi-square law as a mixture of central ones
 #
@@ -85,24 +86,15 @@ def step_worth(size: float, entries: int, clip: float, batch: float, noise: floa
 
 def _descents(w: Array, deviations: Array, clip: float, masks: Array) -> float:
     """Mean over masks and deviations of <w, clip(m * (w + xi))>."""
-    g = masks[:, None, :] * (w + deviations)[None, :, :]
-    lengths = np.maximum(np.linalg.norm(g, axis=-1), clip)
-    return float(((g @ w) * clip / lengths).mean())
+    return float((clip_rows(masks[:, None, :] * (w + deviations), clip) @ w).mean())
 
 
 def any_symmetric(second: float, third: float, spread: float, turn: float, clip: float, keep: float) -> float:
     """Item 1's bound with H over the exact kappa of four entries and four deviations with their negatives."""
-    w = np.array([1.0, second, third, second * third])
-    rows = (
-        np.random.default_rng(round(100 * turn)).standard_normal((4, 4))
-        * spread
-        * np.array([[0.0], [0.3], [1.0], [30.0]])
-    )
-    deviations, size, k = np.concatenate((rows, -rows)), float(np.linalg.norm(w)), round(keep)
-    masks = np.array([np.isin(np.arange(4), one) for one in itertools.combinations(range(4), k)], dtype=np.float64)
-    plain = _descents(w, deviations, clip * size, np.ones((1, 4)))
-    x = k / 4
-    return min(x, math.sqrt(x) * clip) / (plain / size**2) / (_descents(w, deviations, clip * size, masks) / plain)
+    w, deviations = four_entries(second, third, spread, turn, 30.0)
+    size, x = float(np.linalg.norm(w)), round(keep) / 4
+    masked = _descents(w, deviations, clip * size, mask_rows(4, round(keep)))
+    return min(x, math.sqrt(x) * clip) / (masked / size**2)
 
 
 def one_entry_gain(dim: int, keep: int, factor: float) -> bool:
@@ -208,16 +200,9 @@ def _(dim: int, keep: int) -> Sides:
 @row.equal((10_000, 100), (1_000_000, 1_000), tolerance=0.004)
 def _(dim: int, keep: int) -> Sides:
     """6 is the best constant: reached by long gradients of d >> k >> 1 entries and a small clip"""
-    size = math.sqrt(2 * dim)
-    excess = (
-        sparsification.isotropic_kappa(
-            grad_norm=size, dim=dim, clip_norm=_THIN, drop_rate=1 - keep / dim, deviation=1.0
-        )
-        ** 2
-        / (keep / dim)
-        - 1
-    )
-    return excess * (6 * keep - 1) / (1 - keep / dim), 1.0, 6 / 7
+    x, size = keep / dim, math.sqrt(2 * dim)
+    kappa = sparsification.isotropic_kappa(grad_norm=size, dim=dim, clip_norm=_THIN, drop_rate=1 - x, deviation=1.0)
+    return (kappa**2 / x - 1) * (6 * keep - 1) / (1 - x), 1.0, 6 / 7
 
 
 def _used(dim: float, keep_share: float, signal: float, clip_share: float) -> float:
@@ -236,11 +221,8 @@ _BOX = {
 }
 
 
-@row.inequality(
-    _BOX,
-    # wrong: 3 % less is enough
-    wrong=lambda **point: 0.97 - _used(**point),
-)
+# wrong: 3 % less is enough
+@row.inequality(_BOX, wrong=lambda **point: 0.97 - _used(**point))
 def _six_slack(**point: float) -> float:
     """kappa^2 <= x (1 + r / (6 k - 1))"""
     return 1 - _used(**point)
@@ -340,15 +322,8 @@ def _worth_slack(**point: float) -> float:
 def _(noise: float, dim: int, keep: int, batch: int) -> Sides:
     """what one step is worth, by the calculator"""
     x, size, clip = keep / dim, math.sqrt(3.0 * dim), 2.0
-    found = gradients.clipped_gradient_mse(
-        grad_norm=size,
-        dim=dim,
-        deviation=1.0,
-        clip_norm=clip,
-        noise_multiplier=batch * math.sqrt(noise / dim),
-        batch_size=batch,
-        drop_rate=1 - x,
-    )
+    step = spelled(C=clip, sigma=batch * math.sqrt(noise / dim), B=batch, d=dim, r=1 - x)
+    found = gradients.clipped_gradient_mse(grad_norm=size, deviation=1.0, **step)
     full = step_worth(size, dim, clip, batch, noise * clip**2, 1.0)
     masked = step_worth(math.sqrt(x) * size, keep, clip, batch, noise * clip**2, x)
     return found.masked.descent_ratio / found.full.descent_ratio, masked / full, 1.01 * masked / full
@@ -440,17 +415,8 @@ def _(steps: int, log_theta: float, noise_ratio: float, rate: float, sampling_ra
     if sampling_rate is not None:
         setting |= {"sampling": "poisson", "sampling_rate": sampling_rate}
 
-    def least() -> float:
-        def bound(log_rate: float) -> float:
-            gamma = math.exp(log_rate)
-            return convergence.dpsgd_bound(**setting, drop_rate=rate, learning_rate=gamma).value
-
-        grid = np.linspace(-25.0, 5.0, 121)
-        best = float(grid[np.argmin([bound(float(one)) for one in grid])])
-        found = scipy.optimize.minimize_scalar(
-            bound, bounds=(best - 0.3, best + 0.3), method="bounded", options={"xatol": 1e-10}
-        )
-        return math.exp(float(found.x))
+    def bound(log_rate: float) -> float:
+        return convergence.dpsgd_bound(**setting, drop_rate=rate, learning_rate=math.exp(log_rate)).value
 
     found = convergence.tuned_learning_rate(**setting, drop_rate=rate)
-    return found, least, 1.01 * found
+    return found, lambda: math.exp(least(bound, -25.0, 5.0)[0]), 1.01 * found

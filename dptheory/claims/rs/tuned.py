@@ -9,19 +9,20 @@ import scipy
 from dptheory import convergence, sparsification
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs._kappa import calculated, exact_kappa_of, spread_of
-from dptheory.claims.rs._runs import spelled
+from dptheory.claims.rs._runs import least, spelled
 
 # --- The least bound over the learning rate, by search
 
 
+def _searched_rate(slope: float, gap: float, steps: float) -> tuple[float, float]:
+    """Where gap / (g steps) + g slope is least over the learning rate g, and its value there, by a search over log g."""
+    log_g, bound = least(lambda log: gap / steps * math.exp(-log) + slope * math.exp(log), -30.0, 30.0)
+    return math.exp(log_g), bound
+
+
 def least_over_rates(slope: float, gap: float, steps: float) -> float:
-    """min over the learning rate of gap / (g steps) + g slope, by a bounded search over log g."""
-
-    def bound(log_g: float) -> float:
-        return gap / steps * math.exp(-log_g) + slope * math.exp(log_g)
-
-    found = scipy.optimize.minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
-    return float(found.fun)
+    """min over the learning rate of gap / (g steps) + g slope."""
+    return _searched_rate(slope, gap, steps)[1]
 
 
 Ratio = Callable[[float, float, float], float]
@@ -48,13 +49,10 @@ tuned_row = new_row(
 )
 def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
     """least bound, by search over the learning rate"""
-    return (
-        sparsification.tuned_bound(
-            drop_rate=r, kappa=k, objective_gap=gap, steps=t, curvature_term=2.0, noise_term=d
-        ).bound,
-        lambda: least_over_rates(2.0 + (1 - r) * d, gap, t) / k,
-        (gap / t + 2.0 + (1 - r) * d) / k,
-    )
+    run = spelled(gap=gap, T=t, r=r)
+    found = sparsification.tuned_bound(**run, kappa=k, curvature_term=2.0, noise_term=d)
+    noise = 2.0 + (1 - r) * d
+    return found.bound, lambda: least_over_rates(noise, gap, t) / k, (gap / t + noise) / k
 
 
 _GAIN_CASES = tuple(
@@ -66,40 +64,28 @@ _GAIN_CASES = tuple(
 """x, kappa, D / A."""
 
 
-def _tuned_gain(x: Fraction, kappa: Fraction, ratio: Fraction) -> bool:
-    """Squares of the tuned bounds compared in fractions."""
-    return (1 + x * ratio) / kappa**2 < 1 + ratio
-
-
 @tuned_row.equal(lambda: _GAIN_CASES)
 def _(x: Fraction, k: Fraction, ratio: Fraction) -> Sides:
     """who gains, in fractions"""
-    # wrong: the comparison at a fixed rate
-    return (
-        k > sparsification.least_kappa_tuned(drop_rate=float(1 - x), noise_to_curvature=float(ratio)) * (1 + 1e-12),
-        lambda: _tuned_gain(x, k, ratio),
-        (1 + x * ratio) / k < 1 + ratio,
-    )
+    needed = sparsification.least_kappa_tuned(drop_rate=float(1 - x), noise_to_curvature=float(ratio))
+    squares_fall = (1 + x * ratio) / k**2 < 1 + ratio
+    falls_at_a_fixed_rate = (1 + x * ratio) / k < 1 + ratio
+    return k > needed * (1 + 1e-12), squares_fall, falls_at_a_fixed_rate
 
 
 def _tuned_ratio(rate: float, kappa: float, noise_ratio: float) -> float:
     """Tuned bound with the mask over that without."""
-    masked = sparsification.tuned_bound(
-        drop_rate=rate, kappa=kappa, objective_gap=1.0, steps=100.0, curvature_term=1.0, noise_term=noise_ratio
-    ).bound
-    return (
-        masked
-        / sparsification.tuned_bound(
-            drop_rate=0.0, kappa=1.0, objective_gap=1.0, steps=100.0, curvature_term=1.0, noise_term=noise_ratio
-        ).bound
+    setting = {"objective_gap": 1.0, "steps": 100.0, "curvature_term": 1.0, "noise_term": noise_ratio}
+    masked, plain = (
+        sparsification.tuned_bound(drop_rate=r, kappa=k, **setting).bound for r, k in ((rate, kappa), (0.0, 1.0))
     )
+    return masked / plain
 
 
 def _fixed_ratio(rate: float, kappa: float, noise_ratio: float) -> float:
     """The same at a learning rate so large that Delta_L / (g T) is negligible."""
-    return sparsification.relative_bound(
-        drop_rate=rate, delta_c=1.0, step_noise=noise_ratio, kappa=kappa
-    ) / sparsification.relative_bound(drop_rate=0.0, delta_c=1.0, step_noise=noise_ratio, kappa=1.0)
+    bound = partial(sparsification.relative_bound, delta_c=1.0, step_noise=noise_ratio)
+    return bound(drop_rate=rate, kappa=kappa) / bound(drop_rate=0.0, kappa=1.0)
 
 
 def _same_probability(ratio: Ratio, second: float, third: float, keep: int, scale: float, noise_ratio: float) -> float:
@@ -158,17 +144,6 @@ def _small_gradient_slack(margin: float, keep: int, scale: float, noise_ratio: f
     return _tuned_ratio(*_small_gradient(root + margin * (0.9999 - root), keep, scale), noise_ratio) - 1
 
 
-def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
-    """argmin of gap / (g T) + g slope over log g."""
-    found = scipy.optimize.minimize_scalar(
-        lambda log: gap / steps * math.exp(-log) + slope * math.exp(log),
-        bounds=(-20, 20),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    return math.exp(float(found.x))
-
-
 @tuned_row.equal(
     lambda: [
         (r, k, gap, t, d)
@@ -182,16 +157,11 @@ def _best_learning_rate(slope: float, gap: float, steps: float) -> float:
 )
 def _(r: float, k: float, gap: float, t: float, d: float) -> Sides:
     """learning rate of the least bound, by golden section"""
+    tuned = partial(sparsification.tuned_bound, objective_gap=gap, steps=t, curvature_term=2.0)
     return (
-        sparsification.tuned_bound(
-            drop_rate=r, kappa=k, objective_gap=gap, steps=t, curvature_term=2.0, noise_term=d
-        ).learning_rate,
-        lambda: _best_learning_rate(2.0 + (1 - r) * d, gap, t),
-        lambda: (
-            sparsification.tuned_bound(
-                drop_rate=0.0, kappa=1.0, objective_gap=gap, steps=t, curvature_term=2.0, noise_term=d + 0.1
-            ).learning_rate
-        ),
+        tuned(drop_rate=r, kappa=k, noise_term=d).learning_rate,
+        lambda: _searched_rate(2.0 + (1 - r) * d, gap, t)[0],
+        lambda: tuned(drop_rate=0.0, kappa=1.0, noise_term=d + 0.1).learning_rate,
     )
 
 
@@ -203,9 +173,7 @@ def _sharper_ratio(steps: int, bias: float | None) -> float:
             run = spelled(gap=1.0, gamma=math.exp(log_step), T=steps, G=1.0, C=1.0, sigma=1.0, d=100, B=1, r=rate)
             return convergence.dpsgd_bound(**run, kappa=kappa, bias=bias, sampling="fixed").value
 
-        grid = np.linspace(-12.0, 0.0, 41)
-        best = grid[np.argmin([bound(one) for one in grid])]
-        return float(scipy.optimize.minimize_scalar(bound, bounds=(best - 0.3, best + 0.3), method="bounded").fun)
+        return least(bound, -12.0, 0.0)[1]
 
     return tuned(0.5, math.sqrt(0.5)) / tuned(0.0, 1.0)
 
@@ -252,17 +220,12 @@ def _(name: str) -> Sides:
     )
 
 
-def _needed_noise(x: float, share: float) -> float:
-    """(1 + Delta_L / (g^2 T A)) / sqrt x, ``share`` = Delta_L / (g^2 T A): what D / A has to exceed where kappa <= sqrt x."""
-    return (1 + share) / math.sqrt(x)
-
-
 def _needed_noise_slack(x: float, share: float, excess: float, kappa_share: float) -> float:
     """noise that is needed where kappa <= sqrt x
 
-    Below the needed noise no kappa in [x, sqrt x] gives a gain; A = g = 1.
+    D / A has to exceed (1 + share) / sqrt x, share = Delta_L / (g^2 T A): below it no kappa in [x, sqrt x] gives a gain; A = g = 1.
     """
-    noise = excess * _needed_noise(x, share)
+    noise = excess * (1 + share) / math.sqrt(x)
     kappa = x + kappa_share * (math.sqrt(x) - x)
     return sparsification.least_kappa(drop_rate=1 - x, delta_c=1 + share, step_noise=noise) / kappa - 1
 
@@ -299,28 +262,20 @@ def _noise_reduced(size: int, threshold: int, keep: int) -> bool:
     return Fraction(keep, 4) / kappa < 1
 
 
-def _noise_reduced_by_calculator(size: int, threshold: int, keep: int) -> bool:
-    found = sparsification.kappa(np.full(4, float(size)), clip_norm=4.0 * threshold, drop_rate=1 - keep / 4)
-    return found.lower / found.value < 1 - 1e-12
-
-
 @rem3.equal(
     lambda: [(size, c, keep) for size in (1, 2, 5) for c in (1, 3, 10) for keep in (1, 4)], kind=Kind.COUNTEREXAMPLE
 )
 def _(size: int, threshold: int, keep: int) -> Sides:
     """is noise saved?"""
-    return (
-        _noise_reduced_by_calculator(size, threshold, keep),
-        lambda: _noise_reduced(size, threshold, keep),
-        True if keep < 4 else None,
-    )
+    found = sparsification.kappa(np.full(4, float(size)), clip_norm=4.0 * threshold, drop_rate=1 - keep / 4)
+    saved = found.lower / found.value < 1 - 1e-12
+    return saved, lambda: _noise_reduced(size, threshold, keep), True if keep < 4 else None
 
 
 def _tuned(rate: float, kappa: float, noise: Fraction) -> float:
     """Tuned bound for Delta_L = 1, T = 9, A = 1, D = noise."""
-    return sparsification.tuned_bound(
-        drop_rate=rate, kappa=kappa, objective_gap=1.0, steps=9.0, curvature_term=1.0, noise_term=float(noise)
-    ).bound
+    run = spelled(gap=1.0, T=9.0, r=rate)
+    return sparsification.tuned_bound(**run, kappa=kappa, curvature_term=1.0, noise_term=float(noise)).bound
 
 
 def _searched(x: Fraction, kappa: Fraction, noise: Fraction) -> float:
@@ -354,10 +309,9 @@ def _(x: Fraction, kappa: Fraction, noise: Fraction) -> Sides:
 @rem3.equal(lambda: [(Fraction(j, 4), Fraction(n)) for j in (1, 2, 3) for n in (0, 1, 10)], tolerance=1e-12)
 def _(x: Fraction, n: Fraction) -> Sides:
     """threshold of a fixed rate: where the bounds with and without the mask meet, by root finding"""
-    return (
-        sparsification.least_kappa(drop_rate=float(1 - x), delta_c=1.0, step_noise=float(n)),
-        lambda: float(
-            scipy.optimize.brentq(lambda k: float(1 + x * n) / k - float(1 + n), float(x) / 2, 2.0, xtol=1e-15)
-        ),
-        x,
-    )
+    found = sparsification.least_kappa(drop_rate=float(1 - x), delta_c=1.0, step_noise=float(n))
+
+    def excess(kappa: float) -> float:
+        return float(1 + x * n) / kappa - float(1 + n)
+
+    return found, lambda: float(scipy.optimize.brentq(excess, float(x) / 2, 2.0, xtol=1e-15)), x
