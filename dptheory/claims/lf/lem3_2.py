@@ -225,8 +225,9 @@ def _range_slack(clip: float, middle: float = 0.0, **point: float) -> float:
 lem3_2b.inequality(
     {
         **dict.fromkeys(("first", "second", "third"), Range(0.0, 1.0)),
-        **dict.fromkeys(("spread", "long", "clip"), Range(0.01, 10.0, log=True)),
+        **dict.fromkeys(("spread", "long"), Range(0.01, 10.0, log=True)),
         "frozen": Range(0.01, 100.0, log=True),
+        "clip": Range(0.01, 10.0, log=True),
     },
     # wrong: the signal grows by the mean growth of the samples at least
     wrong=partial(_range_slack, middle=0.5),

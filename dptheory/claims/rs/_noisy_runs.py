@@ -11,7 +11,7 @@ import numpy as np
 
 from dptheory import convergence
 from dptheory._arrays import ArrayLike
-from dptheory.claims._draws import Batches
+from dptheory.claims._draws import Batches, all_masks
 from dptheory.claims.rs._runs import spelled
 
 Curvature = tuple[Fraction, ...]
@@ -28,8 +28,7 @@ def enumerated_moment(
     Along one sequence of masks an entry is a fixed number plus independent noises of mean zero, whose squares add up.
     """
     dim = len(curvature)
-    masks = [tuple(j in kept for j in range(dim)) for kept in itertools.combinations(range(dim), keep)]
-    paths = list(itertools.product(masks, repeat=epochs))
+    paths = list(itertools.product(all_masks(dim, keep), repeat=epochs))
     total = Fraction(0)
     for path in paths:
         for j, slope in enumerate(curvature):
@@ -57,14 +56,12 @@ def stated_moment(
     """The same by the calculators, every entry that often; over the number of copies."""
     slopes = np.repeat(np.array(curvature, dtype=np.float64), copies)
     start = np.repeat(np.arange(1.0, len(curvature) + 1), copies)
-    rate = 1 - keep / len(curvature)
-    run = {"start": start, "learning_rate": float(gamma), "drop_rate": rate, "variance": float(variance)}
-    found = (
-        convergence.fresh_mask_moments(slopes, steps=epochs, **run)  # type: ignore[arg-type]
-        if per_epoch == 1
-        else convergence.epoch_mask_moments(slopes, epochs=epochs, steps_per_epoch=per_epoch, **run)  # type: ignore[arg-type]
+    run = spelled(start=start, gamma=float(gamma), r=1 - keep / len(curvature), variance=float(variance))
+    if per_epoch == 1:
+        return float(convergence.fresh_mask_moments(slopes, steps=epochs, **run)[-1].sum()) / copies
+    return (
+        float(convergence.epoch_mask_moments(slopes, **spelled(epochs=epochs, n=per_epoch), **run)[-1].sum()) / copies
     )
-    return float(found[-1].sum()) / copies
 
 
 def other_moment(
@@ -81,18 +78,8 @@ def other_moment(
 class NoisyRun(Batches):
     """A run on G|w|^2 / 2 from w_1 = (1, .., 1).
 
-    The deviations of two examples, or of two halves of N, are +-s/sqrt(d) in every entry: E|xi|^2 = s^2.
-
-    Attributes:
-        dim: d.
-        steps: T.
-        learning_rate: gamma.
-        smoothness: G.
-        kept: entries that a mask keeps.
-        deviation: s sqrt(1/d), the size of an entry of a deviation.
-        sum_noise_std: sigma.
-        batch_size: B.
-        examples: N of Poisson batches, None for B independent draws.
+    The deviations of two examples, or of two halves of N, are +-``deviation`` = s/sqrt(d) in every entry: E|xi|^2 = s^2. Without
+    ``examples``, the N of Poisson batches, a batch is B independent draws.
     """
 
     dim: int
@@ -144,7 +131,7 @@ def enumerated_squares(runs: list[NoisyRun]) -> Iterator[Fraction]:
 
 
 def _after_step(run: NoisyRun, law: dict[Curvature, Fraction]) -> dict[Curvature, Fraction]:
-    masks = [[int(j in kept) for j in range(run.dim)] for kept in itertools.combinations(range(run.dim), run.kept)]
+    masks = all_masks(run.dim, run.kept)
     tau = run.sum_noise_std / run.batch_size
     noises = list(itertools.product((tau, -tau), repeat=run.dim)) if tau else [(Fraction(0),) * run.dim]
     after: dict[Curvature, Fraction] = {}
@@ -228,9 +215,8 @@ def without_final_gap(run: NoisyRun) -> float:
 def noisy_slack(steps: float, rate: float, spread: float, curvature: float, scale: float = 1.0) -> float:
     """Relative slack of the printed bound on a quadratic with curvatures (curvature, 1), gamma = 1/sqrt T."""
     steps = round(steps)
-    moments = convergence.fresh_mask_moments(
-        [curvature, 1.0], start=np.ones(2), steps=steps, learning_rate=steps**-0.5, drop_rate=rate, variance=spread
-    )
+    walk = spelled(start=np.ones(2), T=steps, gamma=steps**-0.5, r=rate, variance=spread)
+    moments = convergence.fresh_mask_moments([curvature, 1.0], **walk)
     measure = float((moments[:-1] @ [curvature**2, 1.0]).mean())
     run = noisy_run((curvature + 1) / 2, steps**-0.5, 1.0, rate, steps, 2 * spread, dim=2)
     return scale * convergence.noisy_sgd_bound(**run).value / measure - 1

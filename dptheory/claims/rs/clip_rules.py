@@ -248,11 +248,9 @@ def _normalised_slack(bound: float, point: dict[str, float]) -> float:
 
 
 def _normalised_bound(point: dict[str, float]) -> float:
+    adjacency = list(_OWN)[int(point["replaced"])]
     return privacy.clipping.automatic_clip_sensitivity(
-        clip_norm=1.0,
-        gamma=point["gamma"],
-        largest_norm=point["longest"],
-        adjacency="replace-one" if point["replaced"] else "add-remove",
+        clip_norm=1.0, gamma=point["gamma"], largest_norm=point["longest"], adjacency=adjacency
     )
 
 
@@ -321,10 +319,8 @@ def _layers_slack(bound: float, point: dict[str, float]) -> float:
 
 
 def _layers_bound(point: dict[str, float]) -> float:
-    clips = [point[f"c{i}"] for i in range(3)]
-    return privacy.clipping.layer_clip_sensitivity(
-        layer_clips=clips, adjacency="replace-one" if point["replaced"] else "add-remove"
-    )
+    clips, adjacency = [point[f"c{i}"] for i in range(3)], list(_OWN)[int(point["replaced"])]
+    return privacy.clipping.layer_clip_sensitivity(layer_clips=clips, adjacency=adjacency)
 
 
 @layer_clip.inequality(

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy
 
 from dptheory import convergence
 from dptheory.claims import _draws
@@ -65,11 +64,6 @@ def step_bound(step: _draws.Step) -> float:
     moment = convergence.batch_second_moment(**largest)
     run = spelled(gamma=float(step.learning_rate), G=float(step.smoothness), M=moment, r=1 - step.kept / step.dim)
     return convergence.alignment_bound(**run, decrease=step.decrease, noise_term=noise).value
-
-
-def run_bound(examples: int, steps: int, moment: float) -> float:
-    decrease = _draws.run_alignment(examples, steps)[1] / steps
-    return convergence.alignment_bound(**spelled(decrease=decrease, gamma=2.0, G=1.0, M=moment)).value
 
 
 def printed_descent(decrease: float, learning_rate: float, smoothness: float, clip: float) -> float:
@@ -140,12 +134,8 @@ def _(s: Settings) -> Sides:
 )
 def _(gradients: tuple[int, ...], rate: Fraction) -> Sides:
     """second moment of a Poisson batch, over all batches in fractions"""
-    # wrong: the moment of B independent draws
-    return (
-        poisson_moment(gradients, rate),
-        lambda: _draws.mean_square(gradients, rate),
-        lambda: poisson_moment(gradients, rate, fixed=True),
-    )
+    of_independent_draws = poisson_moment(gradients, rate, fixed=True)
+    return poisson_moment(gradients, rate), lambda: _draws.mean_square(gradients, rate), of_independent_draws
 
 
 lem3_1.equal(lambda: POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(poisson_batches)
@@ -198,11 +188,8 @@ def _(s: Settings) -> Sides:
 @lem3_4.equal(lambda: [(s,) for s in _runs.NOISY], tolerance=1e-12)
 def _(s: Settings) -> Sides:
     """equality with one mask for all steps"""
-    return (
-        _runs.alignment_bound(s, _runs.held(s)),
-        lambda: _runs.held(s).alignment,
-        lambda: _runs.alignment_bound(s, _runs.held(s), dropped=0.0),
-    )
+    found = _runs.held(s)
+    return _runs.alignment_bound(s, found), found.alignment, _runs.alignment_bound(s, found, dropped=0.0)
 
 
 lem3_4.equal(lambda: POISSON_STEPS, kind=Kind.COUNTEREXAMPLE)(poisson_batches)
@@ -223,16 +210,11 @@ def _(step: _draws.Step) -> Sides:
 @lem3_4.equal((10, 50), (4, 200), (100, 20), tolerance=1e-11, kind=Kind.COUNTEREXAMPLE)
 def _(examples: int, steps: int) -> Sides:
     """runs with Poisson batches, by enumeration of their lattice"""
+    moment = convergence.batch_second_moment(**spelled(mean_norm=1.0, M=1.0, B=1, q=1 / examples))
+    decrease = _draws.run_alignment(examples, steps)[1] / steps
+    bound = convergence.alignment_bound(**spelled(decrease=decrease, gamma=2.0, G=1.0, M=moment)).value
     # wrong: the whole gap and C^2, 1.9 > 1
-    return (
-        run_bound(
-            examples,
-            steps,
-            convergence.batch_second_moment(mean_norm=1.0, second_moment=1.0, batch_size=1, sampling_rate=1 / examples),
-        ),
-        lambda: _draws.run_alignment(examples, steps)[0],
-        0.5 / (2.0 * steps) + 1.0,
-    )
+    return bound, lambda: _draws.run_alignment(examples, steps)[0], 0.5 / (2.0 * steps) + 1.0
 
 
 @lem3_4.inequality(_runs.BOX, wrong=lambda **point: descent_slack(dataclasses.replace(_runs.at(**point), steps=1), 0.5))
@@ -335,10 +317,8 @@ def _(number: int, rate: float | str | None) -> Sides:
             return float((one["smoothness"] * one["objective_gap"] + n * noise) / (0.5 + n * (alpha + after)))
 
         longest = 1 / math.sqrt(1 - x * move * (2 - square * move))
-        best = scipy.optimize.minimize_scalar(
-            value, bounds=(1.0, longest), method="bounded", options={"xatol": 1e-12}
-        ).fun
-        return float(min(2 * one["smoothness"] * one["objective_gap"], best, value(1.0)))
+        at_most = 2 * one["smoothness"] * one["objective_gap"]
+        return float(min(at_most, _runs.least(value, 1.0, longest)[1], value(1.0)))
 
     return found, searched, 1.01 * found
 
@@ -346,9 +326,8 @@ def _(number: int, rate: float | str | None) -> Sides:
 def _slack(steps: float, gamma: float, rate: float, spread: float, curvature: float, scale: float = 1.0) -> float:
     """Relative slack against the least expected square on a quadratic with curvatures (curvature, 1)."""
     steps = round(steps)
-    moments = convergence.fresh_mask_moments(
-        [curvature, 1.0], start=np.ones(2), steps=steps, learning_rate=gamma, drop_rate=rate, variance=spread
-    )
+    walk = spelled(start=np.ones(2), T=steps, gamma=gamma, r=rate, variance=spread)
+    moments = convergence.fresh_mask_moments([curvature, 1.0], **walk)
     run = noisy_run((curvature + 1) / 2, gamma, 1.0, rate, steps, 2 * spread, dim=2)
     least = float((moments[:-1] @ [curvature**2, 1.0]).min())
     return scale * convergence.least_gradient_bound(**run) / least - 1

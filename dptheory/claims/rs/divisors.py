@@ -68,17 +68,12 @@ def published_by_grid(epsilon: float, examples: int, rate: float, shift: float) 
     return max(both)
 
 
-def _binomial_law(count: int, rate: Fraction) -> list[Fraction]:
-    return [math.comb(count, b) * rate**b * (1 - rate) ** (count - b) for b in range(count + 1)]
-
-
 def sizes_apart(examples: int, rate: Fraction, growth: Fraction = Fraction(1)) -> Fraction:
     """delta at epsilon = log(growth) of the batch size alone, with and without the example, in fractions; worst direction."""
-    joined, without = _binomial_law(examples + 1, rate), [*_binomial_law(examples, rate), Fraction(0)]
-    both = (joined, without), (without, joined)
-    return max(
-        sum((max(p - growth * q, Fraction(0)) for p, q in zip(*laws, strict=True)), Fraction(0)) for laws in both
-    )
+    laws = [[chance for _, chance in size_law(count, rate)] for count in (examples + 1, examples)]
+    pairs = list(zip(laws[0], [*laws[1], Fraction(0)], strict=True))
+    joined = sum((max(p - growth * q, Fraction(0)) for p, q in pairs), Fraction(0))
+    return max(joined, sum((max(q - growth * p, Fraction(0)) for p, q in pairs), Fraction(0)))
 
 
 def largest_move(size: int, clip: Fraction) -> Fraction:
@@ -168,31 +163,22 @@ _SIZES = ((4, 5, 50), (5, 4, 50), (1, 2, 3), (10, 11, 300), (64, 65, 3000), (65,
 @alg1_divisor.equal(lambda: _SIZES, tolerance=1e-8)
 def _(b: int, other: int, k: int) -> Sides:
     """KL divergence of the noise, by quadrature"""
-    return (
-        privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=k),
-        lambda: kl_by_quadrature(b, other, k),
-        0.0,
-    )
+    stated = privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=k)
+    return stated, lambda: kl_by_quadrature(b, other, k), 0.0
 
 
 @alg1_divisor.equal(lambda: [(a, *sizes) for a in (1.5, 2.0, 4.0, 60.0) for sizes in _SIZES], tolerance=1e-8)
 def _(a: float, b: int, other: int, k: int) -> Sides:
     """Renyi divergence of the noise, by quadrature"""
-    return (
-        privacy.divisor_renyi(order=a, batch_size=b, other_batch_size=other, keep=k),
-        lambda: renyi_by_quadrature(a, b, other, k),
-        0.0,
-    )
+    stated = privacy.divisor_renyi(order=a, batch_size=b, other_batch_size=other, keep=k)
+    return stated, lambda: renyi_by_quadrature(a, b, other, k), 0.0
 
 
 @alg1_divisor.equal(lambda: [(eps, *sizes) for eps in (0.0, 0.5, 2.0) for sizes in _SIZES], tolerance=1e-6)
 def _(eps: float, b: int, other: int, k: int) -> Sides:
     """delta of the noise, by the law of its square"""
-    return (
-        privacy.divisor_delta(epsilon=eps, batch_size=b, other_batch_size=other, keep=k),
-        lambda: delta_by_grid(eps, b, other, k),
-        0.0,
-    )
+    stated = privacy.divisor_delta(epsilon=eps, batch_size=b, other_batch_size=other, keep=k)
+    return stated, lambda: delta_by_grid(eps, b, other, k), 0.0
 
 
 @alg1_divisor.equal(
@@ -238,13 +224,8 @@ def _(examples: int, rate: Fraction) -> Sides:
 )
 def _(n: int, q: Fraction, growth: Fraction) -> Sides:
     """the batch size alone at epsilon > 0, in fractions"""
-    return (
-        privacy.published_size_delta(epsilon=math.log(growth), train_size=n, sampling_rate=float(q), shift=0.0),
-        lambda: sizes_apart(n, q, growth),
-        lambda: privacy.published_size_delta(
-            epsilon=math.log(growth), train_size=n + 1, sampling_rate=float(q), shift=0.0
-        ),
-    )
+    stated = partial(privacy.published_size_delta, epsilon=math.log(growth), sampling_rate=float(q), shift=0.0)
+    return stated(train_size=n), lambda: sizes_apart(n, q, growth), lambda: stated(train_size=n + 1)
 
 
 def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
@@ -342,6 +323,14 @@ def _sum(batch: Sequence[tuple[float, float]]) -> float:
 
 _OWN = {"add-remove": 1, "replace-one": 2}
 
+
+def _stated(size: int, ratio: float, adjacency: str, clip: float = 1.0) -> float:
+    """How far a record moves the sum, by the calculator."""
+    return privacy.clipping.weighted_mean_sensitivity(
+        batch_size=size, clip_norm=clip, weight_ratio=ratio, adjacency=adjacency
+    )
+
+
 loss_divisor = new_row(
     id="rs.loss_divisor",
     source=Source("rs", "new, on Algorithm 1, lines 3 to 6"),
@@ -362,13 +351,8 @@ loss_divisor = new_row(
 )
 def _(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> Sides:
     """how far a record moves the sum, over all batches of a grid, in fractions"""
-    return (
-        privacy.clipping.weighted_mean_sensitivity(
-            batch_size=size, clip_norm=float(clip), weight_ratio=float(ratio), adjacency=adjacency
-        ),
-        lambda: move_of_losses(size, ratio, clip, adjacency),
-        _OWN[adjacency] * clip,
-    )
+    stated = _stated(size, float(ratio), adjacency, float(clip))
+    return stated, lambda: move_of_losses(size, ratio, clip, adjacency), _OWN[adjacency] * clip
 
 
 @loss_divisor.equal(
@@ -377,23 +361,13 @@ def _(size: int, ratio: Fraction, clip: Fraction, adjacency: str) -> Sides:
 def _(size: int, ratio: int, adjacency: str) -> Sides:
     """attained in batches of users' sizes, in fractions"""
     first, second = worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
-    found = privacy.clipping.weighted_mean_sensitivity(
-        batch_size=size, clip_norm=1.0, weight_ratio=float(ratio), adjacency=adjacency
-    )
-    return found, first - second, _OWN[adjacency]
+    return _stated(size, float(ratio), adjacency), first - second, _OWN[adjacency]
 
 
 def _slack(bound: float, size: int, ratio: float, replaced: int, point: dict[str, float]) -> float:
     rows = [(ratio ** point[f"w{j}"], point["longer"] * point[f"g{j}"]) for j in range(4)]
     shared, old, new = rows[: size - 1], rows[2:3], rows[3:]
     return bound - abs(_sum((*shared, *(old if replaced else ()))) - _sum((*shared, *new)))
-
-
-def _bound(size: int, ratio: float, replaced: int) -> float:
-    adjacency = "replace-one" if replaced else "add-remove"
-    return privacy.clipping.weighted_mean_sensitivity(
-        batch_size=size, clip_norm=1.0, weight_ratio=ratio, adjacency=adjacency
-    )
 
 
 def _one_more_slack(size: int, ratio: float, replaced: int, **point: float) -> float:
@@ -416,7 +390,7 @@ def _one_more_slack(size: int, ratio: float, replaced: int, **point: float) -> f
 )
 def _moved_slack(size: int, ratio: float, replaced: int, **point: float) -> float:
     """no batches of two or three records are further apart"""
-    return _slack(_bound(size, ratio, replaced), size, ratio, replaced, point)
+    return _slack(_stated(size, ratio, list(_OWN)[replaced]), size, ratio, replaced, point)
 
 
 @loss_divisor.equal(
@@ -426,11 +400,8 @@ def _moved_slack(size: int, ratio: float, replaced: int, **point: float) -> floa
 def _(size: int, ratio: int, adjacency: str, sigma: float, epsilon: float) -> Sides:
     """delta of one step on the whole data, by quadrature"""
     first, second = worst_sums(size, Fraction(ratio), Fraction(1), adjacency)
-    found = privacy.clipping.weighted_mean_sensitivity(
-        batch_size=size, clip_norm=1.0, weight_ratio=float(ratio), adjacency=adjacency
-    )
     return (
-        privacy.gaussian_delta(found / sigma, epsilon),
+        privacy.gaussian_delta(_stated(size, float(ratio), adjacency) / sigma, epsilon),
         lambda: gaussian_step_delta(float(first), float(second), sigma, epsilon),
         privacy.gaussian_delta(_OWN[adjacency] / sigma, epsilon),
     )
@@ -459,7 +430,7 @@ def _losses_covered(
 )
 def _sampled_slack(epsilon: float, rate: float, sigma: float, ratio: float, **point: float) -> float:
     """three records in Poisson batches are covered by the smaller noise multiplier"""
-    return _losses_covered(_bound(3, ratio, 0), epsilon, rate, sigma, ratio, point)
+    return _losses_covered(_stated(3, ratio, "add-remove"), epsilon, rate, sigma, ratio, point)
 
 
 @loss_divisor.equal(

@@ -1,6 +1,5 @@
 import itertools
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -54,14 +53,11 @@ fig1 = new_row(
 def _ratio_by_angle(dim: int, keep: int) -> float:
     """E sin a over the density of a, sin^{K-1} a cos^{d-K-1} a on (0, pi/2): |m * xi|^2 / |xi|^2 = sin^2 a is a Beta variable."""
 
-    def integral(extra: int) -> float:
-        return float(
-            scipy.integrate.quad(
-                lambda a: math.sin(a) ** (keep - 1 + extra) * math.cos(a) ** (dim - keep - 1), 0, math.pi / 2, epsabs=0
-            )[0]
-        )
+    def density(a: float, extra: int) -> float:
+        return math.sin(a) ** (keep - 1 + extra) * math.cos(a) ** (dim - keep - 1)
 
-    return integral(1) / integral(0)
+    above, below = (scipy.integrate.quad(density, 0, math.pi / 2, (extra,), epsabs=0)[0] for extra in (1, 0))
+    return float(above / below)
 
 
 @fig1.equal((2, 1), (3, 1), (3, 2), (10, 3), (60, 30), (60, 59), tolerance=1e-9, kind=Kind.COUNTEREXAMPLE)
@@ -102,14 +98,11 @@ def _kept_square(batch: Batch, mask: tuple[int, ...], clip_first: bool) -> Fract
 )
 def _(g: tuple[int, ...], mask: tuple[int, ...]) -> Sides:
     """one example, in fractions"""
+    kept = abs(sum(m * x for m, x in zip(mask, g, strict=True)))
+    found = gradients.relaxed_gradient_ratio(grad_norm=math.hypot(*g), masked_norm=kept, clip_norm=1.0)
+    square = _kept_square((g,), mask, False) / _kept_square((g,), mask, True)
     # wrong: |g| / |m * g| of a flat gradient, r = 1/2
-    return (
-        gradients.relaxed_gradient_ratio(
-            grad_norm=math.hypot(*g), masked_norm=abs(sum(m * x for m, x in zip(mask, g, strict=True))), clip_norm=1.0
-        ),
-        lambda: Fraction(math.isqrt(int(_kept_square((g,), mask, False) / _kept_square((g,), mask, True) * 3600)), 60),
-        math.sqrt(2.0),
-    )
+    return found, Fraction(math.isqrt(int(square * 3600)), 60), math.sqrt(2.0)
 
 
 _PAIRS: tuple[tuple[Batch, tuple[int, ...]], ...] = tuple(
@@ -128,11 +121,8 @@ def _same_sign(batch: Batch, mask: tuple[int, ...]) -> bool:
 @fig1.equal(lambda: _PAIRS, kind=Kind.COUNTEREXAMPLE)
 def _(batch: Batch, mask: tuple[int, ...]) -> Sides:
     """a batch can shrink"""
-    return (
-        _same_sign(batch, mask),
-        lambda: _kept_square(batch, mask, False) >= _kept_square(batch, mask, True),
-        True,
-    )
+    square = partial(_kept_square, batch, mask)
+    return _same_sign(batch, mask), lambda: square(False) >= square(True), True
 
 
 def _ratio_by_beta(dim: int, keep: int) -> float:
@@ -144,11 +134,8 @@ def _ratio_by_beta(dim: int, keep: int) -> float:
 @fig1.equal((20_000, 2_000), (550_000, 165_000), tolerance=1e-6)
 def _(dim: int, keep: int) -> Sides:
     """noise ratio, users' sizes: the root of a beta variable"""
-    return (
-        gradients.noise_norm_ratio(dim, keep),
-        lambda: _ratio_by_beta(dim, keep),
-        1.01 * printed_noise_ratio(dim, keep),
-    )
+    printed = printed_noise_ratio(dim, keep)
+    return gradients.noise_norm_ratio(dim, keep), lambda: _ratio_by_beta(dim, keep), 1.01 * printed
 
 
 fig1_range = new_row(
@@ -174,24 +161,14 @@ def _(dim: int) -> Sides:
     )
 
 
-def _small_clips() -> Iterator[tuple[tuple[int, int], float]]:
-    for g in ((3, 4), (5, 12), (8, 15)):
-        for clip in (4.0, 2.5, 0.5, 1e-3):
-            yield g, clip
-
-
-def _kept_entry(entry: Fraction, norm: Fraction, clip: Fraction) -> Fraction:
-    return entry * min(Fraction(1), clip / norm)
-
-
-@fig1_range.equal(_small_clips, tolerance=1e-14)
+@fig1_range.equal(*itertools.product(((3, 4), (5, 12), (8, 15)), (4.0, 2.5, 0.5, 1e-3)), tolerance=1e-14)
 def _(g: tuple[int, int], clip: float) -> Sides:
     """growth of the kept entry of two, the second, for clips down to 0: in fractions"""
     norm = Fraction(round(sum(x * x for x in g) ** 0.5))
     kept, limit = Fraction(g[1]), Fraction(clip)
 
     def grown() -> Fraction:
-        return _kept_entry(kept, kept, limit) / _kept_entry(kept, norm, limit)
+        return min(Fraction(1), limit / kept) / min(Fraction(1), limit / norm)
 
     found = gradients.relaxed_gradient_ratio(grad_norm=float(norm), masked_norm=float(kept), clip_norm=clip)
     return float(found), grown, 1.0

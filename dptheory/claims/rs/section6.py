@@ -1,6 +1,6 @@
 import math
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -37,43 +37,31 @@ def _best_flat_rate(clip: Fraction, dim: int = 10**6) -> float:
     return 1 - (int(np.argmin((delta_c + x * noise) / descent * (1 - 1e-13 * x))) + 1) / dim
 
 
-def _stated_flat_rate(clip: Fraction) -> float:
-    delta_c, noise = _terms(clip)
-    return sparsification.optimal_rate_flat(
-        delta_c=float(delta_c), step_noise=float(noise), grad_norm=float(_NORM), clip_norm=float(clip)
-    )
-
-
 @larger_clip.equal(lambda: [(c,) for c in _CLIPS], tolerance=1e-4, kind=Kind.COUNTEREXAMPLE)
 def _(clip: Fraction) -> Sides:
     """best rate of equal entries over C: a million rates tried"""
-    # wrong: a rate that rises with C
-    return _stated_flat_rate(clip), lambda: _best_flat_rate(clip), 1 - float(_terms(clip)[0] / _terms(clip)[1])
-
-
-def _share_kept(clip: Fraction, dim: int) -> float:
-    """x of the best rate of ``dim`` equal entries among those tried."""
-    delta_c, noise = _terms(clip)
-    w = np.full(dim, float(_NORM) / math.sqrt(dim))
-    return (
-        1
-        - sparsification.best_rate(w, clip_norm=float(clip), delta_c=float(delta_c), step_noise=float(noise)).drop_rate
+    delta_c, noise = map(float, _terms(clip))
+    found = sparsification.optimal_rate_flat(
+        delta_c=delta_c, step_noise=noise, grad_norm=float(_NORM), clip_norm=float(clip)
     )
+    # wrong: a rate that rises with C
+    return found, lambda: _best_flat_rate(clip), 1 - delta_c / noise
 
 
 @larger_clip.equal(lambda: [(c, d) for c in _CLIPS for d in (2000, 10**5)], tolerance=0.04)
 def _(clip: Fraction, dim: int) -> Sides:
     """the same by trying rates, 2,000 and 100,000 entries: share kept"""
-    return _share_kept(clip, dim), lambda: 1 - _best_flat_rate(clip), float(_terms(clip)[0] / _terms(clip)[1])
+    delta_c, noise = map(float, _terms(clip))
+    w = np.full(dim, float(_NORM) / math.sqrt(dim))
+    found = sparsification.best_rate(w, clip_norm=float(clip), delta_c=delta_c, step_noise=noise)
+    return 1 - found.drop_rate, lambda: 1 - _best_flat_rate(clip), delta_c / noise
 
 
 def _clip_ratio(kappa_share: float, x: float, gap: float, noise: float, clip: float) -> float:
     """Bound at r over bound at 0 with kappa = x^kappa_share for every clip; G = gamma = 1."""
-    a = gap + clip**2 / 2
-    masked = sparsification.relative_bound(
-        drop_rate=1 - x, delta_c=a, step_noise=noise * clip**2 / 2, kappa=x**kappa_share
-    )
-    return masked / sparsification.relative_bound(drop_rate=0.0, delta_c=a, step_noise=noise * clip**2 / 2, kappa=1.0)
+    curvature = clip**2 / 2
+    bound = partial(sparsification.relative_bound, delta_c=gap + curvature, step_noise=noise * curvature)
+    return bound(drop_rate=1 - x, kappa=x**kappa_share) / bound(drop_rate=0.0, kappa=1.0)
 
 
 def _larger_clip_slack(clip: float, growth: float, **point: float) -> float:
@@ -122,12 +110,9 @@ def _(clip: Fraction) -> Sides:
 @same_noise.equal((Fraction(1),), (Fraction(2),), (Fraction(3),), tolerance=1e-14)
 def _(clip: Fraction) -> Sides:
     """the kappa at which it is a draw, by the two bounds"""
-    others = 1 + clip**2 / 2
-    return (
-        sparsification.least_kappa(drop_rate=0.75, delta_c=float(others), step_noise=4.0),
-        lambda: _bounds(clip)[0] / 2 / _bounds(clip)[1],
-        sparsification.least_kappa(drop_rate=0.75, delta_c=1.0, step_noise=4.0),
-    )
+    stated = partial(sparsification.least_kappa, drop_rate=0.75, step_noise=4.0)
+    masked, plain = _bounds(clip)
+    return stated(delta_c=float(1 + clip**2 / 2)), masked / 2 / plain, stated(delta_c=1.0)
 
 
 more_parameters = new_row(
@@ -183,11 +168,6 @@ small_epsilon = new_row(
 )
 
 
-def _surplus(dataset: str, network: str) -> Fraction:
-    """By how many points the gain at epsilon = 1 is above that at epsilon = 3."""
-    return _gain_and_dim(dataset, network, "1.0")[0] - _gain_and_dim(dataset, network, "3.0")[0]
-
-
 _SURPLUS = {
     ("CIFAR10", "H-CNN"): Fraction("0.5"),
     ("CIFAR10", "DP-CNN"): Fraction("1.1"),
@@ -201,7 +181,8 @@ _SURPLUS = {
 @small_epsilon.equal(lambda: list(_SURPLUS))
 def _(dataset: str, network: str) -> Sides:
     """gain at epsilon = 1 less gain at epsilon = 3, in the table"""
-    return _SURPLUS[dataset, network], lambda: _surplus(dataset, network), Fraction(0)
+    at_one, at_three = (_gain_and_dim(dataset, network, epsilon)[0] for epsilon in ("1.0", "3.0"))
+    return _SURPLUS[dataset, network], at_one - at_three, Fraction(0)
 
 
 unique = new_row(

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from dptheory import convergence
 from dptheory.claims._row import Kind, Range, Sides, Source, Verdict, new_row
 from dptheory.claims.rs import _noisy_runs, _worst_case, clipped_bounds
-from dptheory.claims.rs._noisy_runs import NoisyRun
+from dptheory.claims.rs._noisy_runs import NoisyRun, enumerated_moment, mask_cases, other_moment, stated_moment
 
 
 def printed_noisy_sgd(
@@ -43,58 +44,39 @@ thm3_2 = new_row(
 @thm3_2.equal((25, False), (25, True), (400, False), (400, True), kind=Kind.COUNTEREXAMPLE)
 def _(steps: int, held: bool) -> Sides:
     """a held mask breaks the bound"""
-    return (
-        not held,
-        lambda: (
-            clipped_bounds.mean_square_gradient(steps, Fraction(1, round(steps**0.5)), held)
-            <= clipped_bounds.noisy_right_side(steps)
-        ),
-        True,
-    )
+
+    def holds() -> bool:
+        found = clipped_bounds.mean_square_gradient(steps, Fraction(1, round(steps**0.5)), held)
+        return found <= clipped_bounds.noisy_right_side(steps)
+
+    return not held, holds, True
 
 
-@thm3_2.equal(_noisy_runs.mask_cases, tolerance=1e-13)
-def _(
-    curvature: tuple[Fraction, ...], gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
-) -> Sides:
+@thm3_2.equal(mask_cases, tolerance=1e-13)
+def _(*case: Any) -> Sides:
     """recursions, by enumeration of the masks"""
-    return (
-        _noisy_runs.stated_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-        lambda: _noisy_runs.enumerated_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-        lambda: _noisy_runs.other_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-    )
+    return stated_moment(*case), lambda: enumerated_moment(*case), lambda: other_moment(*case)
 
 
-@thm3_2.equal(lambda: [case for case in _noisy_runs.mask_cases() if case[3] * case[4] in (4, 6)], tolerance=1e-12)
-def _(
-    curvature: tuple[Fraction, ...], gamma: Fraction, variance: Fraction, epochs: int, per_epoch: int, keep: int
-) -> Sides:
+@thm3_2.equal(lambda: [case for case in mask_cases() if case[3] * case[4] in (4, 6)], tolerance=1e-12)
+def _(*case: Any) -> Sides:
     """recursions at users' sizes, entries repeated"""
-    return (
-        _noisy_runs.stated_moment(curvature, gamma, variance, epochs, per_epoch, keep, copies=10_000),
-        lambda: _noisy_runs.enumerated_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-        lambda: _noisy_runs.other_moment(curvature, gamma, variance, epochs, per_epoch, keep),
-    )
+    stated = partial(stated_moment, copies=10_000)
+    return stated(*case), lambda: enumerated_moment(*case), lambda: other_moment(*case)
 
 
 @thm3_2.equal(lambda: [(run,) for run in _noisy_runs.SMALL], tolerance=1e-12)
-def _(run: _noisy_runs.NoisyRun) -> Sides:
+def _(run: NoisyRun) -> Sides:
     """attained on a quadratic, by enumeration of masks, batches and noise"""
-    return (
-        _noisy_runs.sharp_bound(run),
-        lambda: _noisy_runs.enumerated_measure(run),
-        lambda: _noisy_runs.without_final_gap(run),
-    )
+    truth = partial(_noisy_runs.enumerated_measure, run)
+    return _noisy_runs.sharp_bound(run), truth, _noisy_runs.without_final_gap(run)
 
 
 @thm3_2.equal(lambda: [(run,) for run in (*_noisy_runs.SMALL, *_noisy_runs.LARGE)], tolerance=1e-10)
-def _(run: _noisy_runs.NoisyRun) -> Sides:
+def _(run: NoisyRun) -> Sides:
     """attained on a quadratic, entry by entry at the sizes of the papers"""
-    return (
-        _noisy_runs.sharp_bound(run),
-        lambda: _noisy_runs.measure_by_entries(run),
-        lambda: _noisy_runs.without_final_gap(run),
-    )
+    truth = partial(_noisy_runs.measure_by_entries, run)
+    return _noisy_runs.sharp_bound(run), truth, _noisy_runs.without_final_gap(run)
 
 
 thm3_2.inequality(
@@ -145,11 +127,7 @@ def _noisy_bound(x: float, gap: float, variance: float) -> float:
 
 
 @rem1.inequality(
-    {
-        "x": Range(1e-4, 1, log=True),
-        "gap": Range(1e-6, 1e6, log=True),
-        "variance": Range(1e-6, 1e6, log=True),
-    },
+    {"x": Range(1e-4, 1, log=True), **dict.fromkeys(("gap", "variance"), Range(1e-6, 1e6, log=True))},
     # wrong: the tuned bound is larger by 1 / x
     wrong=lambda x, gap, variance: x * _noisy_bound(x, gap, variance) / _noisy_bound(1.0, gap, variance) - 1,
 )
@@ -172,17 +150,13 @@ def _mean_squares(start: Fraction, gamma: Fraction, steps: int, keep: Fraction) 
     return total
 
 
-def _masked_run_is_ahead(start: Fraction, gamma: Fraction) -> bool:
-    """Five steps in fractions: mean square gradient with x = 1/2 below that without a mask."""
-    return _mean_squares(start, gamma, 5, Fraction(1, 2)) < _mean_squares(start, gamma, 5, Fraction(1))
-
-
 @rem1.equal(
     lambda: [(Fraction(s, 10), Fraction(g, 4)) for s in (0, 1, 4, 6, 20) for g in (1, 2, 4)], kind=Kind.COUNTEREXAMPLE
 )
 def _(start: Fraction, gamma: Fraction) -> Sides:
     """runs on w^2 / 2, five steps, all outcomes"""
-    return start**2 < gamma / (2 - gamma), lambda: _masked_run_is_ahead(start, gamma), False
+    squares = partial(_mean_squares, start, gamma, 5)
+    return start**2 < gamma / (2 - gamma), lambda: squares(Fraction(1, 2)) < squares(Fraction(1)), False
 
 
 # Masked SGD whose step size and mask change from step to step, on G |w|^2 / 2.

@@ -112,10 +112,15 @@ def kept_energies(k: Sequence[int], keep: int) -> list[int]:
     return [sum(k[j] ** 2 for j in kept) for kept in itertools.combinations(range(len(k)), keep)]
 
 
-def _mean_given(k: Vector, keep: int) -> Fraction:
-    """E[1/X | X > 0] by enumeration."""
-    energies = [x for x in kept_energies(k, keep) if x]
-    return sum((Fraction(1, x) for x in energies), Fraction(0)) / len(energies)
+def _mean_given(k: Vector, keep: int, ratio: Fraction = Fraction(0)) -> Fraction:
+    """E[1 / (X + ratio) | X + ratio > 0] by enumeration."""
+    energies = [x + ratio for x in kept_energies(k, keep) if x + ratio]
+    return sum((1 / x for x in energies), Fraction(0)) / len(energies)
+
+
+def _found(k: Vector, keep: int) -> sparsification.AttackError:
+    """By the calculator."""
+    return sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0)
 
 
 @thm5_1_row.equal(
@@ -129,11 +134,9 @@ def _mean_given(k: Vector, keep: int) -> Fraction:
 )
 def _(k: Vector, keep: int) -> Sides:
     """equal X: the bound with P(X > 0) is attained"""
-    return (
-        sparsification.error_lower_bound(k, drop_rate=rate_of(len(k), keep), noise_std=1.0),
-        lambda: _mean_given(k, keep),
-        printed_error_bound(k, rate_of(len(k), keep), 1.0),
-    )
+    rate = rate_of(len(k), keep)
+    stated = sparsification.error_lower_bound(k, drop_rate=rate, noise_std=1.0)
+    return stated, lambda: _mean_given(k, keep), printed_error_bound(k, rate, 1.0)
 
 
 _SMALL_VECTORS: tuple[Vector, ...] = ((1, 0), (3, 1), (1, 2, 0), (5, 1, 1, 3), (2, 0, 0, 1, 7), (1, 1, 1, 0, 0, 4))
@@ -145,36 +148,22 @@ _SMALL_CASES = [(k, keep) for k in _SMALL_VECTORS for keep in range(1, len(k) + 
 @thm5_1_row.equal(lambda: _SMALL_CASES, tolerance=1e-12)
 def _(k: Vector, keep: int) -> Sides:
     """error given m*k != 0, all masks"""
-    return (
-        sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0).given_recoverable,
-        lambda: _mean_given(k, keep),
-        printed_error_bound(k, rate_of(len(k), keep), 1.0),
-    )
-
-
-def _lost_share(k: Vector, keep: int) -> Fraction:
-    energies = kept_energies(k, keep)
-    return Fraction(energies.count(0), len(energies))
+    printed = printed_error_bound(k, rate_of(len(k), keep), 1.0)
+    return _found(k, keep).given_recoverable, lambda: _mean_given(k, keep), printed
 
 
 @thm5_1_row.equal(lambda: _SMALL_CASES, tolerance=1e-13)
 def _(k: Vector, keep: int) -> Sides:
     """probability of m*k = 0, all masks"""
-    return (
-        sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0).lost_probability,
-        lambda: _lost_share(k, keep),
-        Fraction(k.count(0), len(k)) ** keep,
-    )
+    energies = kept_energies(k, keep)
+    lost = Fraction(energies.count(0), len(energies))
+    return _found(k, keep).lost_probability, lost, Fraction(k.count(0), len(k)) ** keep
 
 
 @thm5_1_row.equal(lambda: _SMALL_CASES, kind=Kind.COUNTEREXAMPLE)
 def _(k: Vector, keep: int) -> Sides:
     """finite for few zeros only"""
-    return (
-        math.isfinite(sparsification.expected_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0).value),
-        lambda: 0 not in kept_energies(k, keep),
-        True,
-    )
+    return math.isfinite(_found(k, keep).value), lambda: 0 not in kept_energies(k, keep), True
 
 
 def _two_levels(dim: int, large: int) -> Array:
@@ -250,20 +239,15 @@ def _(k: Vector, keep: int, raises: bool) -> Sides:
     return raises, lambda: _mean_given(k, keep - 1) > _mean_given(k, keep), True
 
 
-def _bayes_by_enumeration(k: Vector, keep: int, ratio: Fraction) -> Fraction:
-    """E[1 / (X + ratio)], ratio = sigma^2 / tau^2, sigma = 1."""
-    energies = kept_energies(k, keep)
-    return sum((1 / (x + ratio) for x in energies), Fraction(0)) / len(energies)
-
-
 @thm5_1_row.equal(
     lambda: [(*case, ratio) for case in _SMALL_CASES for ratio in (Fraction(1, 9), Fraction(4))], tolerance=1e-12
 )
 def _(k: Vector, keep: int, ratio: Fraction) -> Sides:
     """Bayes attacker, all masks"""
+    # ratio = sigma^2 / tau^2, sigma = 1
     return (
         sparsification.bayes_error(k, drop_rate=rate_of(len(k), keep), noise_std=1.0, prior_std=1 / math.sqrt(ratio)),
-        lambda: _bayes_by_enumeration(k, keep, ratio),
+        lambda: _mean_given(k, keep, ratio),
         1 / (Fraction(keep, len(k)) * sum(x * x for x in k) + ratio),
     )
 
@@ -277,13 +261,10 @@ def _bayes_with_one_large(dim: int, keep: int, large: int) -> Fraction:
 @thm5_1_row.equal((10_000, 100, 30), (10_000, 1, 100), (10**6, 1000, 20), tolerance=1e-8)
 def _(dim: int, keep: int, large: int) -> Sides:
     """Bayes attacker, one large entry among very many"""
-    return (
-        sparsification.bayes_error(
-            [float(large)] + [1.0] * (dim - 1), drop_rate=rate_of(dim, keep), noise_std=1.0, prior_std=0.5
-        ),
-        lambda: _bayes_with_one_large(dim, keep, large),
-        1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4),
-    )
+    k = [float(large)] + [1.0] * (dim - 1)
+    stated = sparsification.bayes_error(k, drop_rate=rate_of(dim, keep), noise_std=1.0, prior_std=0.5)
+    at_the_mean = 1 / (keep / Fraction(dim) * (dim - 1 + large**2) + 4)
+    return stated, lambda: _bayes_with_one_large(dim, keep, large), at_the_mean
 
 
 _SPARSE = (2.0, 1.0, 0.5, *[0.0] * 9)
@@ -309,11 +290,8 @@ def _() -> float:
 )
 def _(dim: int, ones: int, keep: int, field: str) -> Sides:
     """every field for sparse vectors, small and users' sizes: a hypergeometric law"""
-    return (
-        sparse_field(dim, ones, keep, field),
-        lambda: by_hits(dim, ones, keep, field),
-        lambda: 1.01 * by_hits(dim, ones, keep, field) + 0.01,
-    )
+    truth = partial(by_hits, dim, ones, keep, field)
+    return sparse_field(dim, ones, keep, field), truth, lambda: 1.01 * truth() + 0.01
 
 
 @thm5_1_row.equal(
@@ -373,16 +351,16 @@ _MATRICES: tuple[Matrix, ...] = (
 _MATRIX_CASES = [(K, keep) for K in _MATRICES for keep in range(len(K[0]), len(K) + 1)]
 
 
+def _bound(K: Matrix, keep: int, sigma: float = 1.0) -> float:
+    """On the total error, by the calculator."""
+    return float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=rate_of(len(K), keep), noise_std=sigma)))
+
+
 @thm5_1_matrix.equal(lambda: _MATRIX_CASES, tolerance=1e-11)
 def _(K: Matrix, keep: int) -> Sides:
     """total error given full rank, all masks"""
-    return (
-        sparsification.matrix_expected_error(K, drop_rate=rate_of(len(K), keep), noise_std=1.0).given_recoverable,
-        lambda: _mean_trace(K, keep),
-        lambda: float(
-            np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=rate_of(len(K), keep), noise_std=1.0))
-        ),
-    )
+    found = sparsification.matrix_expected_error(K, drop_rate=rate_of(len(K), keep), noise_std=1.0)
+    return found.given_recoverable, lambda: _mean_trace(K, keep), lambda: _bound(K, keep)
 
 
 @thm5_1_matrix.equal(lambda: _MATRIX_CASES, tolerance=1e-13)
@@ -398,11 +376,7 @@ def _(K: Matrix, keep: int) -> Sides:
 @thm5_1_matrix.equal(lambda: [(K,) for K in _MATRICES], tolerance=1e-12)
 def _(K: Matrix) -> Sides:
     """nothing masked: the bound is the error"""
-    return (
-        float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=0.0, noise_std=1.0))),
-        lambda: _mean_trace(K, len(K)),
-        lambda: 1.01 * float(np.trace(sparsification.matrix_error_lower_bound(K, drop_rate=0.0, noise_std=1.0))),
-    )
+    return _bound(K, len(K)), lambda: _mean_trace(K, len(K)), 1.01 * _bound(K, len(K))
 
 
 def _least_eigenvalue(entries: dict[str, float], conditional: bool) -> float:
@@ -452,9 +426,7 @@ _REGULAR: Matrix = tuple((1, t, t * t) for t in range(-4, 5))
 
 @thm5_1_matrix.mean(
     partial(_attacked_matrix, K=_REGULAR, dim=9, unknowns=3, keep=6, sigma=0.5),
-    wrong=lambda: float(
-        np.trace(sparsification.matrix_error_lower_bound(_REGULAR, drop_rate=rate_of(9, 6), noise_std=0.5))
-    ),
+    wrong=lambda: _bound(_REGULAR, 6, 0.5),
     row_bytes=1500,
 )
 def _() -> float:
@@ -478,11 +450,7 @@ def _() -> float:
 )
 def _(unknowns: int, last: str, field: str) -> Sides:
     """the identity and one more row, one row dropped: inverses by hand"""
-    return (
-        bordered_field(unknowns, last, field),
-        lambda: bordered(unknowns, last, field),
-        -1.0,
-    )
+    return bordered_field(unknowns, last, field), lambda: bordered(unknowns, last, field), -1.0
 
 
 def _mean_reciprocal(freedom: int) -> float:
