@@ -399,6 +399,7 @@ _TURNS = 12
 _FURTHEST = 4.0  # times epsilon, in one step of Newton's method
 _AGAIN = 3
 _ASTRAY = 8.0  # times: lines serve no epsilon as far as this from the one that they were made for
+_HOPELESS = 1e-2  # relative: lines with a wider bracket of delta are not made again where others are asked next
 _NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made again
 _USEFUL_EPSILON = 1e-3
 """Relative: a bracket of epsilon that is narrower is not tried to better, unless it is asked for."""
@@ -416,15 +417,15 @@ def _nothing_is_spent(steps: Losses, delta: float, at_zero: Callable[[], float])
     return guessed_log_delta(steps, 0.0) < math.log(delta) + _SURELY and at_zero() <= delta
 
 
-def _ends(steps: Losses, lines: Lines, delta: float, enough: float) -> tuple[float, float, Lines]:
-    """Bounds of epsilon by lines for about that, made again where the search for it stopped too early."""
+def _ends(steps: Losses, lines: Lines, delta: float, enough: float, hopeless: float) -> tuple[float, float, Lines]:
+    """Bounds of epsilon by lines for about that, made again where the search for it stopped too early, unless they are hopeless."""
     largest = largest_loss(steps)
     for turn in range(_AGAIN):
         lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, largest))
         below, above = lines.delta_bracket(upper)
         width, epsilon = (above - below) / above, lines.epsilon
-        narrow_enough = width <= WANTED or (lines.products > MANY_PRODUCTS and width <= enough)
-        if narrow_enough or abs(upper - epsilon) <= _NEAR * upper or turn == _AGAIN - 1:
+        settled = width <= WANTED or width > hopeless or (lines.products > MANY_PRODUCTS and width <= enough)
+        if settled or abs(upper - epsilon) <= _NEAR * upper or turn == _AGAIN - 1:
             break
         if not epsilon / _ASTRAY <= upper <= epsilon * _ASTRAY:
             raise Unresolved(f"the search for epsilon went astray, to {epsilon!r} and {upper!r}")
@@ -647,7 +648,7 @@ class SaddleLine:
         lower, upper = 0.0, math.inf
         try:
             lines = lines_near(losses, _search(losses, delta), self.rtol, longest=self.longest)
-            lower, upper, lines = _ends(losses, lines, delta, self.rtol)
+            lower, upper, lines = _ends(losses, lines, delta, self.rtol, math.inf if self.longest else _HOPELESS)
             if self._settles(delta, lower, upper, lines.delta_bracket, by_any):
                 return Bracket(lower, upper, True)
         except Unresolved:
