@@ -1,8 +1,10 @@
 """Random numbers of a torch generator, or, where there is none, of the operating system's cryptographic generator."""
 
 import os
+import random
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -124,3 +126,44 @@ def _inverted(bits: torch.Tensor) -> torch.Tensor:
     uniform = ((bits & (2**_BITS - 1)).double() + 0.5) / 2**_BITS
     found: torch.Tensor = torch.special.ndtri(uniform)
     return found
+
+
+# --- What the user's own code is about to draw
+
+
+@dataclass(frozen=True)
+class RandomStates:
+    """What the global generators of torch, NumPy and Python are about to draw.
+
+    Attributes:
+        torch_cpu, torch_cuda: None where they are left alone.
+        numpy, python: of ``numpy.random`` and of ``random``.
+    """
+
+    torch_cpu: torch.Tensor | None
+    torch_cuda: tuple[torch.Tensor, ...] | None
+    numpy: Any
+    python: Any
+
+    @classmethod
+    def now(cls, *, of_torch: bool = True, of_cuda: bool = True) -> "RandomStates":
+        """As they are; those of torch only where the run takes neither noise nor batches from them.
+
+        Noise or batches that were drawn once must not be drawn again, so that a generator of theirs never goes back.
+        """
+        cuda = of_torch and of_cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        return cls(
+            torch.get_rng_state() if of_torch else None,
+            tuple(torch.cuda.get_rng_state_all()) if cuda else None,
+            np.random.get_state(),  # noqa: NPY002 -- that of the user's loop
+            random.getstate(),
+        )
+
+    def restore(self) -> None:
+        """Set them back."""
+        if self.torch_cpu is not None:
+            torch.set_rng_state(self.torch_cpu)
+        if self.torch_cuda is not None:
+            torch.cuda.set_rng_state_all(list(self.torch_cuda))
+        np.random.set_state(self.numpy)  # noqa: NPY002
+        random.setstate(self.python)

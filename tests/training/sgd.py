@@ -1,4 +1,4 @@
-"""``attach`` and ``make_private`` as most tests want them: plain SGD, DP-SGD, noise 1 and clip 1; and a pass of theirs."""
+"""``attach`` and ``make_private`` as most tests want them: plain SGD, DP-SGD, noise 1 and clip 1; a step, and a pass of theirs."""
 
 from typing import Any
 
@@ -27,6 +27,19 @@ def make_private(
 ) -> Any:
     """What ``engine.make_private`` gives: the model, the optimizer and the loader."""
     return _made(engine.make_private, model, lr, momentum, options | {"data_loader": loader})
+
+
+def backward(private: nn.Module, optimizer: Any, x: torch.Tensor, y: torch.Tensor, reduction: str = "mean") -> None:
+    """A batch that the caller has drawn, up to the backward pass of its cross-entropy."""
+    optimizer.begin_batch(len(y))
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(private(x), y, reduction=reduction).backward()
+
+
+def step(private: nn.Module, optimizer: Any, x: torch.Tensor, y: torch.Tensor, reduction: str = "mean") -> None:
+    """A step on a batch that the caller has drawn."""
+    backward(private, optimizer, x, y, reduction)
+    optimizer.step()
 
 
 def epoch(made) -> engine.MechanismOptimizer:

@@ -29,36 +29,7 @@ from dptheory.training.runs import from_dict, prepare, train
 from tests.refused import refused
 from tests.training import sgd
 
-# --- The networks have the papers' parameter counts, and Opacus can take them ---
-
-
-@pytest.mark.parametrize(
-    ("build", "parameters", "shape"),
-    [
-        (small_tanh_cnn, 26_010, (1, 28, 28)),
-        (small_tempered_cnn, 26_010, (1, 28, 28)),
-        (networks.mlp, 203_530, (1, 28, 28)),
-        (networks.dp_cnn, 550_570, (3, 32, 32)),
-        (networks.resnet20, 268_346, (3, 32, 32)),
-        (networks.wrn_16_4, 2_748_890, (3, 32, 32)),
-        (networks.scattering_cnn, 187_210, networks.SCATTERED_SHAPE),
-        (networks.scattering_linear, 155_530, networks.SCATTERED_SHAPE),
-        (networks.scattering_small_cnn, 33_066, (81, 8, 8)),
-        (networks.linear_probe, 40_970, (4096,)),
-    ],
-)
-def test_parameters_and_scores(build, parameters: int, shape: tuple[int, ...]) -> None:
-    model = build(0)
-    assert sum(p.numel() for p in model.parameters()) == parameters
-    assert model(torch.randn(2, *shape)).shape == (2, 10)
-    assert ModuleValidator.is_valid(model)
-    same, other = build(0), build(1)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
-    assert not torch.equal(next(model.parameters()), next(other.parameters()))
-
-
-def test_linear_probe_without_bias() -> None:
-    assert sum(p.numel() for p in networks.linear_probe(0, bias=False).parameters()) == 40_960
+# --- The networks: layer by layer, and Opacus can take them. Their examples say how many parameters they have ---
 
 
 def test_scattering_features() -> None:
@@ -156,7 +127,11 @@ def linear(p: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 def test_scores_layer_by_layer(build, forward, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     state = torch.random.get_rng_state()
-    model, images = build(3), torch.randn(2, *shape, generator=torch.Generator().manual_seed(1))
+    model, same, other = build(3), build(3), build(4)
+    assert ModuleValidator.is_valid(model)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
+    assert not torch.equal(next(model.parameters()), next(other.parameters()))
+    images = torch.randn(2, *shape, generator=torch.Generator().manual_seed(1))
     assert torch.equal(torch.random.get_rng_state(), state)  # torch's global random numbers are left as they were
     with torch.no_grad():
         for number, p in enumerate(model.parameters()):

@@ -193,7 +193,7 @@ TESTED: list[tuple[Bug, str]] = [
     (bugs.one_noise_for_all_tensors, f"mechanisms/test_mechanisms.py::{OF_ITS_OWN}"),
     (bugs.momentum_before_noise, f"mechanisms/test_mechanisms.py::{OF_ITS_OWN}"),
     (bugs.noise_behind_another_mask,
-     "mechanisms/test_masks.py::test_noise_falls_where_the_sum_is_released[RandomSparsification]"),
+     "mechanisms/test_mechanisms.py::test_the_release_is_the_total_plus_the_noise[random sparsification]"),
     (bugs.ranking_noise_without_the_clip,
      "mechanisms/test_mechanisms.py::test_noise_on_magnitudes_has_the_scale_of_the_clip"),
     (bugs.secure_normal_of_few_bits, "engine/test_sampling.py::test_each_is_half_a_sum_of_four"),

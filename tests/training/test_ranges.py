@@ -22,7 +22,7 @@ from dptheory.training._streams import simulation
 from dptheory.training.audits import _attacks, _board, _cases, _measure, _suite
 from dptheory.training.data import Images
 from dptheory.training.measure import ValidateSettings
-from dptheory.training.mechanisms import Contribution, clipped_sum, sample_norms
+from dptheory.training.mechanisms import Contribution, sample_norms
 from dptheory.training.mechanisms._clipping import weighted_sum
 from dptheory.training.runs import DpSgdSettings, accuracy, sampling_rate
 from tests.refused import refused
@@ -209,64 +209,55 @@ TWO = [torch.ones(4), torch.ones(2)]
 SAMPLES = [torch.ones(3, 4), torch.ones(3, 2)]
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        m.RandomSparsification(HALF, 0),
-        m.PosteriorFreeze(HALF, 0),
-        m.RankedSparsification(HALF, steps_per_epoch=1, seed=0),
-    ],
-)
-def test_totals_of_other_parameters(mechanism: m.Mechanism) -> None:
+def begun(mechanism: m.Mechanism) -> m.Mechanism:
     mechanism.begin_step(TWO)
-    for wrong in (TWO[:1], [*TWO, torch.ones(1)]):
-        with pytest.raises(ValueError, match="zip"):
-            mechanism.release(
-                wrong, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like)
-            )
+    return mechanism
 
 
-def test_releases_of_other_parameters() -> None:
-    ranked, true = (
-        m.RankedSparsification(HALF, steps_per_epoch=5, seed=0),
-        m.RankedByTrueGradients(HALF, steps_per_epoch=5, seed=0),
+def released(mechanism: m.Mechanism, total: list[torch.Tensor]) -> object:
+    return begun(mechanism).release(
+        total, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like)
     )
-    ranked.begin_step(TWO)
-    with pytest.raises(ValueError, match="zip"):
-        ranked.end_step(TWO[:1], 1.0)
-    true.begin_step(TWO)
+
+
+def ranked_by_others() -> None:
+    true = begun(m.RankedByTrueGradients(HALF, steps_per_epoch=5, seed=0))
     true._true = TWO[:1]
-    with pytest.raises(ValueError, match="zip"):
-        true.end_step(TWO, 1.0)
+    true.end_step(TWO, 1.0)
 
 
-def test_samples_and_masks() -> None:
-    for call in (
-        lambda: sample_norms(SAMPLES, mask=TWO[:1]),
-        lambda: weighted_sum(SAMPLES, torch.ones(3), mask=TWO[:1]),
-    ):
-        with pytest.raises(ValueError, match="zip"):
-            call()
-    freeze = m.PosteriorFreeze(HALF, 0)
-    freeze.begin_step(TWO)
-    with pytest.raises(ValueError, match="zip"):
-        freeze.contribute(SAMPLES[:1], 1.0)
-    assert len(clipped_sum(SAMPLES, 1.0).total) == 2
-
-
-def test_embeddings_of_other_parameters() -> None:
+def embedded(change: Callable[[list[torch.Tensor]], list[torch.Tensor]]) -> None:
     gep = m.Gep(Anchors(torch.eye(4), torch.ones(4, 2)), subspace_dim=2, residual_clip=1.0, groups=[[0], [1]], seed=0)
-    gep.begin_step(TWO)
-    total = gep.contribute(SAMPLES, 1.0).total
-    for wrong in (total[:2], [*total, torch.ones(1)]):
-        with pytest.raises(ValueError, match="zip"):
-            gep.release(wrong, noise_multiplier=1.0, clip_norm=1.0, noise=lambda like, std: torch.zeros_like(like))
+    released(gep, change(begun(gep).contribute(SAMPLES, 1.0).total))
 
 
-def test_images_without_labels() -> None:
-    images = Images("a", torch.zeros(2000, 3), torch.zeros(1000, dtype=torch.int64))
+def ranked() -> m.Mechanism:
+    return m.RankedSparsification(HALF, steps_per_epoch=5, seed=0)
+
+
+MASKED: list[Callable[[], m.Mechanism]] = [
+    lambda: m.RandomSparsification(HALF, 0), lambda: m.PosteriorFreeze(HALF, 0), ranked,
+]  # fmt: skip
+UNEVEN: dict[str, Callable[[], object]] = {
+    **{f"fewer totals, {i}": lambda make=make: released(make(), TWO[:1]) for i, make in enumerate(MASKED)},
+    **{f"more totals, {i}": lambda make=make: released(make(), [*TWO, torch.ones(1)]) for i, make in enumerate(MASKED)},
+    "releases of other parameters": lambda: begun(ranked()).end_step(TWO[:1], 1.0),
+    "true gradients of other parameters": ranked_by_others,
+    "fewer masks, of norms": lambda: sample_norms(SAMPLES, mask=TWO[:1]),
+    "fewer masks, of a sum": lambda: weighted_sum(SAMPLES, torch.ones(3), mask=TWO[:1]),
+    "fewer samples than masks": lambda: begun(m.PosteriorFreeze(HALF, 0)).contribute(SAMPLES[:1], 1.0),
+    "fewer embeddings": lambda: embedded(lambda total: total[:2]),
+    "more embeddings": lambda: embedded(lambda total: [*total, torch.ones(1)]),
+    "images without labels": lambda: accuracy(
+        nn.Linear(3, 2), Images("a", torch.zeros(2000, 3), torch.zeros(1000, dtype=torch.int64)), torch.device("cpu")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_lists_of_unequal_length(name: str) -> None:
     with pytest.raises(ValueError, match="zip"):
-        accuracy(nn.Linear(3, 2), images, torch.device("cpu"))
+        UNEVEN[name]()
 
 
 class Uneven(m.DpSgd):
@@ -289,7 +280,7 @@ class Uneven(m.DpSgd):
 def test_a_mechanism_that_forgets_a_tensor(in_release: bool) -> None:
     model = nn.Linear(3, 2)
     private, optimizer = sgd.attach(model, lr=1.0, mechanism=Uneven(in_release), sampling_rate=0.5, train_size=8)
-    optimizer.begin_batch()
+    optimizer.begin_batch(4)
     with pytest.raises(ValueError, match="zip"):
         for more in (True, False):
             optimizer.zero_grad()

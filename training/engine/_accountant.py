@@ -68,42 +68,39 @@ def read_spent(state: dict[str, Any], sampling_rate: float, epoch: Epoch | None,
     Raises:
         ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
     """
-    there = state.get(
-        "epoch"
-    )  # of an epoch of many steps one cost is counted: read as steps they would be far too cheap
-    if state["spent"] and (None if there is None else tuple(there)) != epoch:
-        raise ArgumentError(
-            "state", "hold steps of the sampling of this run", state, got=f"epochs {there}, not {epoch}"
-        )
     if not state["spent"]:
         return {}
-    if "sampling_rate" not in state:
-        raise ArgumentError(
-            "state",
-            "say the sampling rate of its steps",
-            state,
-            got="one of an earlier version, which does not: start the run anew, or add the epsilon that "
-            "it had to that of this run",
-        )
-    if state["sampling_rate"] != sampling_rate:
-        raise ArgumentError(
-            "state",
-            f"hold steps of the sampling rate of this run, {sampling_rate!r}",
-            state,
-            got=f"steps of {state['sampling_rate']!r}: resume with the batch size and the number of "
-            "examples that the run had",
-        )
-    there = state.get("basis", {})
-    for name, here in basis.items():
-        if there.get(name) != here:
-            raise ArgumentError(
-                "state",
-                f"hold steps of a run with {name} {here!r}",
-                state,
-                got=f"{name} {there.get(name)!r}: the report says one for all steps; resume with the settings "
-                "that the run had, or start anew and add the epsilon that it had",
-            )
+    for must, fault in _unlike(state, sampling_rate, epoch, basis):
+        raise ArgumentError("state", must, state, got=fault)
     return {name: Counter({_cost(plain): times for plain, times in spent}) for name, spent in state["spent"].items()}
+
+
+def _unlike(
+    state: dict[str, Any], sampling_rate: float, epoch: Epoch | None, basis: Basis
+) -> Iterator[tuple[str, str]]:
+    """What steps of a state must be, and are not."""
+    there = state.get(
+        "epoch"
+    )  # one cost counts for all steps of an epoch: read as that of a step it would be far too cheap
+    if (None if there is None else tuple(there)) != epoch:
+        yield "hold steps of the sampling of this run", f"epochs {there}, not {epoch}"
+    if "sampling_rate" not in state:
+        yield (
+            "say the sampling rate of its steps",
+            "one of an earlier version, which does not: start the run anew, or add the epsilon that it had to that of this run",
+        )
+    elif state["sampling_rate"] != sampling_rate:
+        yield (
+            f"hold steps of the sampling rate of this run, {sampling_rate!r}",
+            f"steps of {state['sampling_rate']!r}: resume with the batch size and the number of examples that the run had",
+        )
+    for name, here in basis.items():
+        if (found := state.get("basis", {}).get(name)) != here:
+            yield (
+                f"hold steps of a run with {name} {here!r}",
+                f"{name} {found!r}: the report says one for all steps; resume with the settings that the run had, or start anew and "
+                "add the epsilon that it had",
+            )
 
 
 def read_releases(state: dict[str, Any]) -> Released:
@@ -140,11 +137,7 @@ def composition_of(
 ) -> Composition | None:
     """The steps as a composition, in an order that does not depend on theirs, after what else was released; None without any.
 
-    Args:
-        spent: number of steps of each cost; with ``epoch`` that of whole epochs of random allocation.
-        sampling_rate: of the Poisson batches, in (0, 1].
-        releases: Gaussian ones of the same records besides the steps.
-        epoch: of random allocation.
+    With ``epoch`` the numbers are those of whole epochs of random allocation.
 
     Raises:
         ValueError: steps of so little noise that nothing protects them.
@@ -165,10 +158,6 @@ def composed_epsilon(
     """Upper bound on epsilon of all steps by their composition, as if masks hid nothing; inf where nothing protects them.
 
     What masks hide, a composition bounds by Renyi curves alone, as the accountant does itself.
-
-    Args:
-        spent, sampling_rate, releases, epoch: as for :func:`composition_of`.
-        delta: in [1e-30, 0.99].
     """
     if any(cost.noise_multiplier < _LEAST_NOISE for cost in spent):
         return math.inf

@@ -12,19 +12,16 @@ from torch import nn
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.training._randomness import fresh_generator
+from dptheory.training._randomness import RandomStates, fresh_generator
 from dptheory.training.engine._dry_steps import DryForward
 from dptheory.training.engine._hooked_layers import check_layers
-from dptheory.training.engine._random_states import RandomStates
 from dptheory.training.engine._rows_apart import (
     CANDIDATES,
     Passed,
     Rounding,
     by_example,
-    explained,
     fingerprint,
-    in_place,
-    moved,
+    mixed,
     read,
     replacements,
     still,
@@ -127,10 +124,8 @@ def check_rows_apart(
                 raise ArgumentError(
                     "loss", "give a batch one gradient for each record", loss, got="another number of gradients"
                 )
-            same = in_place(again, other, list(swaps))
-            flags = moved(again.rows, other.rows, list(swaps), rounding, in_place=same)
-            if flags is not None:
-                raise explained(again, other, list(swaps), flags, list(names.values()), rounding)
+            if fault := mixed(again, other, swaps.keys(), list(names.values()), rounding):
+                raise fault
     finally:
         states.restore()
         for p, gradient in held:

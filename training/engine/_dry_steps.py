@@ -13,18 +13,16 @@ from torch.utils.data import Dataset
 from torch.utils.hooks import RemovableHandle
 
 from dptheory.errors import ArgumentError
-from dptheory.training._randomness import fresh_generator
-from dptheory.training.engine._random_states import RandomStates, SeededIndices
+from dptheory.training._randomness import RandomStates, fresh_generator
+from dptheory.training.engine._random_states import SeededIndices
 from dptheory.training.engine._rows_apart import (
     CANDIDATES,
     Passed,
     Rounding,
     by_example,
-    explained,
     fingerprint,
-    in_place,
     longest,
-    moved,
+    mixed,
     read,
     replacements,
     still,
@@ -55,15 +53,11 @@ _ZERO = "not probed: all gradients were zero"
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One dry step.
-
-    Attributes:
-        indices: of its records.
-        replaced: places of the records that are not those of the plan's first batch.
-    """
+    """One dry step."""
 
     indices: tuple[int, ...]
     replaced: tuple[int, ...]
+    """Places of the records that are not those of the plan's first batch."""
 
 
 class DrySteps:
@@ -184,11 +178,7 @@ class DrySteps:
         self._rounding = Rounding.of(samples, *self._forward.precisions)
 
     def finish(self, trial: Trial, names: Sequence[str]) -> None:
-        """All parts of a dry batch have come.
-
-        Args:
-            trial: whose they are.
-            names: of the tensors, in forward order.
+        """All parts of a dry batch have come; the names are those of the tensors, in forward order.
 
         Raises:
             ValueError: a record's gradient moved because another record was replaced.
@@ -225,11 +215,7 @@ class DrySteps:
             raise self._refused.retold(str(self._refused))  # a new one: the frames of a raised one would stay
 
     def released(self, *, lost: bool) -> None:
-        """A step of the run has been released; random states do not go back behind it.
-
-        Args:
-            lost: the loop has made no step with a dry batch that it got before.
-        """
+        """A step of the run has been released, behind which random states do not go back; perhaps a dry batch got no step (lost)."""
         self._releases += 1
         if self._handed and self._plan:  # batches of a comparison may be drawn already, whose steps come next
             self._states = None if lost else RandomStates.now(of_torch=self._of_torch)
@@ -258,20 +244,15 @@ class DrySteps:
             return
         for number, trial in enumerate(self._plan):
             if trial.replaced and number in self._left:
-                now = self._left[number]
-                same = in_place(plain[-1], now, trial.replaced)
-                flags = moved(plain[-1].rows, now.rows, trial.replaced, self._rounding, in_place=same)
-                if flags is None:
+                fault = mixed(plain[-1], self._left[number], trial.replaced, names, self._rounding)
+                if fault is None:
                     continue
                 if not self._whole:  # perhaps the loop has become random: see with the same batch twice
                     self._whole, self._plan = True, []
                     return
                 if len(plain) > 1:
-                    self._refused = explained(
-                        plain[-1], self._left[number], trial.replaced, flags, names, self._rounding
-                    )
-                    self._plan = []  # and a new comparison begins with the next batch
-                    raise self._refused.retold(str(self._refused))  # a new one: the frames of a raised one would stay
+                    self._refused, self._plan = fault, []  # and a new comparison begins with the next batch
+                    self.check()
         if len(self._left) == len(self._plan):
             if not any(bool((one.rows != 0).any()) for one in self._left.values()):
                 self._give_up(_ZERO)
@@ -304,9 +285,6 @@ _DROPPING = (_DropoutNd, nn.RNNBase, nn.MultiheadAttention)
 
 class DryForward:
     """Dropout at rate zero, and a fingerprint of every layer's output, from :meth:`begin` to :meth:`end`.
-
-    Args:
-        model: the wrapped model.
 
     Attributes:
         parts: of each part of the batch, the fingerprints of its forward pass: name, (rows, 3).

@@ -1,9 +1,7 @@
 """The batch of no examples, worked out before the run from batches of one and of two."""
 
 import copy
-import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from opacus.data_loader import CollateFnWithEmpty
 from torch.nn.utils.rnn import PackedSequence
 
 from dptheory.errors import ArgumentError
+from dptheory.training._randomness import RandomStates
 
 _NEVER = 1e-18
 """Chance of an empty batch below which its form is not asked for before one is drawn: 1e-12 in a million steps."""
@@ -42,8 +41,13 @@ class CollateAlsoNone(CollateFnWithEmpty):  # type: ignore[misc]
         super().__init__(collate)
         self._missing: ArgumentError | None = None
         self._none: Any = None
-        with _randomness_kept():
+        states = RandomStates.now(
+            of_cuda=False
+        )  # augmentations of examples that are looked at here draw nothing of the run's own
+        try:
             one, two, another = (_collated(collate, rows) for rows in ([first], [first, first], [other]))
+        finally:
+            states.restore()
         try:
             self._none = _none_of(one, two, another, "the batch", 0)
         except _Unknown as error:
@@ -85,12 +89,7 @@ def _collated(collate: Collate, rows: list[Any]) -> Any:
 
 
 def _none_of(one: Any, two: Any, another: Any, where: str, depth: int) -> Any:
-    """What a collate function would give for no examples.
-
-    Args:
-        one, two, another: what it gave for an example, for the same one twice, and for another one.
-        where: in the batch, for errors.
-        depth: of nesting.
+    """What a collate function would give for no examples, by what it gave for an example, the same one twice, and another one.
 
     Raises:
         _Unknown: it cannot be told.
@@ -186,15 +185,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
         return bool(np.array_equal(one, other))
     return bool(one == other)
-
-
-@contextmanager
-def _randomness_kept() -> Iterator[None]:
-    """Augmentations of examples that are looked at here draw nothing from the run's own randomness."""
-    of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 -- what users' transforms draw from
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            random.setstate(of_python)
-            np.random.set_state(of_numpy)  # noqa: NPY002

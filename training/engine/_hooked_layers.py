@@ -61,42 +61,33 @@ def _label(name: str, layer: nn.Module) -> str:
 
 def _check_parameters(name: str, layer: nn.Module) -> None:
     """See that hooks can reach what a layer with trained parameters is made of."""
-    recomputed = [
-        key for key in ("weight", "bias") if key in vars(layer) and isinstance(vars(layer)[key], torch.Tensor)
-    ]  # a plain tensor that a hook of old weight_norm works out
-    if recomputed:
-        raise ArgumentError(
-            "module",
-            "have layers whose weights are parameters",
-            _label(name, layer),
-            got=f"{_label(name, layer)}, whose {recomputed[0]} is worked out before every call: take "
-            "torch.nn.utils.parametrizations.weight_norm for the old weight_norm; leave out spectral "
-            "norms and pruning hooks, which keep buffers",
-        )
+    for must, fault in _out_of_reach(layer):
+        raise ArgumentError("module", must, _label(name, layer), got=_label(name, layer) + fault)
+
+
+def _out_of_reach(layer: nn.Module) -> Iterator[tuple[str, str]]:
+    """What a layer must, and why it does not."""
+    held = ((key, vars(layer).get(key)) for key in ("weight", "bias"))
+    for key, value in held:
+        if isinstance(value, torch.Tensor):  # a plain one, that a hook of old weight_norm works out
+            yield (
+                "have layers whose weights are parameters",
+                f", whose {key} is worked out before every call: take torch.nn.utils.parametrizations.weight_norm for the old "
+                "weight_norm; leave out spectral norms and pruning hooks, which keep buffers",
+            )
     if isinstance(layer, nn.EmbeddingBag) and layer.mode == "max":
-        raise ArgumentError(
-            "module",
+        yield (
             "have layers with per-sample gradients",
-            _label(name, layer),
-            got=f"{_label(name, layer)} with mode='max': take 'sum' or 'mean', or an nn.Embedding and the "
-            "maximum over its tokens",
+            " with mode='max': take 'sum' or 'mean', or an nn.Embedding and the maximum over its tokens",
         )
     if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.sparse:
-        raise ArgumentError(
-            "module",
-            "have dense gradients",
-            _label(name, layer),
-            got=f"{_label(name, layer)} with sparse=True: noise falls on every row; build it without",
-        )
-    lazy = [key for key, p in layer.named_parameters(recurse=False) if isinstance(p, nn.UninitializedParameter)]
-    if lazy:
-        raise ArgumentError(
-            "module",
-            "have parameters with a shape",
-            _label(name, layer),
-            got=f"{_label(name, layer)}, whose {lazy[0]} has none yet: call the model on a batch of "
-            "public shape first, and build the optimizer after it",
-        )
+        yield "have dense gradients", " with sparse=True: noise falls on every row; build it without"
+    for key, p in layer.named_parameters(recurse=False):
+        if isinstance(p, nn.UninitializedParameter):
+            yield (
+                "have parameters with a shape",
+                f", whose {key} has none yet: call the model on a batch of public shape first, and build the optimizer after it",
+            )
 
 
 def check_statistics(module: nn.Module) -> None:
@@ -111,31 +102,27 @@ def check_statistics(module: nn.Module) -> None:
     if not any(isinstance(m, _WITH_STATISTICS) for m in every_layer(module)):
         return  # before every step
     for name, m in module.named_modules():
-        mixes = isinstance(m, _BatchNorm) and (m.training or m.running_mean is None)
-        if mixes or (isinstance(m, _InstanceNorm) and m.training and m.track_running_stats):
-            raise ArgumentError(
-                "module",
-                "treat samples apart",
-                module,
-                got=f"{name or 'a layer'} ({type(m).__name__}) with statistics of the batch: call its eval() "
-                "after every train() of the model, or replace it by group normalisation",
-            )
-        if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.scale_grad_by_freq and m.weight.requires_grad:
-            raise ArgumentError(
-                "module",
-                "treat samples apart",
-                module,
-                got=f"{name or 'a layer'} ({type(m).__name__}) with scale_grad_by_freq=True, which divides by "
-                "counts of the whole batch: build it without",
-            )
-        if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
-            raise ArgumentError(
-                "module",
-                "not write to its weights",
-                module,
-                got=f"{name or 'a layer'} ({type(m).__name__}) with max_norm={m.max_norm!r}, which scales "
-                "down the rows of the tokens of a batch, without noise: build it without max_norm",
-            )
+        for must, fault in _of_the_batch(m):
+            raise ArgumentError("module", must, module, got=f"{name or 'a layer'} ({type(m).__name__}) with {fault}")
+
+
+def _of_the_batch(m: nn.Module) -> Iterator[tuple[str, str]]:
+    mixes = isinstance(m, _BatchNorm) and (m.training or m.running_mean is None)
+    if mixes or (isinstance(m, _InstanceNorm) and m.training and m.track_running_stats):
+        yield (
+            "treat samples apart",
+            "statistics of the batch: call its eval() after every train() of the model, or replace it by group normalisation",
+        )
+    if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.scale_grad_by_freq and m.weight.requires_grad:
+        yield (
+            "treat samples apart",
+            "scale_grad_by_freq=True, which divides by counts of the whole batch: build it without",
+        )
+    if isinstance(m, nn.Embedding | nn.EmbeddingBag) and m.max_norm is not None:
+        yield (
+            "not write to its weights",
+            f"max_norm={m.max_norm!r}, which scales down the rows of the tokens of a batch, without noise: build it without max_norm",
+        )
 
 
 def check_held(module: nn.Module, held: Iterable[torch.Tensor]) -> None:
@@ -175,10 +162,6 @@ class HookedLayers:
 
     Opacus decides where hooks go when the model is wrapped: a layer that is unfrozen later has no per-sample gradients, and one
     that is frozen later still costs them.
-
-    Args:
-        private: the wrapped model, whose hooks are as ``requires_grad`` says now.
-        optimizer: that holds its trained parameters.
     """
 
     def __init__(self, private: HookedModule, optimizer: torch.optim.Optimizer) -> None:

@@ -11,7 +11,14 @@ import torch
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.training.engine._dry_steps import Trial
-from dptheory.training.per_example import OF_HALF_ROWS, PerExampleGradients, Representation, Tensors
+from dptheory.training.per_example import (
+    OF_HALF_ROWS,
+    PerExampleGradients,
+    Representation,
+    Tensors,
+    off_the_sum,
+    size_of,
+)
 
 
 @dataclass(frozen=True)
@@ -26,12 +33,9 @@ class LogicalBatch:
     """The batch under way, of which parts may still be to come.
 
     A batch begins where it is drawn. Each part needs a signal whether more follow, and each signal is good for one part: so no
-    part is added twice. What a batch has left when the next one begins is dropped: so no total holds parts of two batches.
-    Where the size of a batch is known, its parts together have as many rows of gradients as it has examples, and one step is made
-    of it.
-
-    Args:
-        views: rows of an example in the model, for errors; rows of gradients are those of whole examples.
+    part is added twice. What a batch has left when the next one begins is dropped: so no total holds parts of two batches. Its
+    parts together have as many rows of gradients as it has examples, and one step is made of it: so no example is clipped in
+    several rows.
 
     Attributes:
         under_way: parts have been added, and more are to come.
@@ -48,30 +52,25 @@ class LogicalBatch:
         self.from_loader = False
         self.trials_lost = False
         self.without_step = 0
-        self._begun = False
         self._more_follow: bool | None = None
         self._drawn: deque[_Drawn] = deque()
-        self._sizes_known = self._drawn_ahead = False
+        self._drawn_ahead = False
         self._left_out: list[int] = []
 
     def begin(self, size: int | None) -> None:
         """A batch was drawn, and its first part comes next.
 
         Raises:
-            ValueError: the loader draws the batches, and none of that size waits for its step.
+            ValueError: the caller draws the batches and does not say how large this one is; or the loader does, and none of that
+                size waits for its step.
         """
-        size = None if size is None else _validate.integer("size", size, 0)
         if self.from_loader:
             # No batch but the loader's: a second step on one, which epsilon does not count, would look like a first.
             self._check_waits(size)
             self.drop()
-            return
-        self.drop()
-        self._begun = True
-        self._drawn.clear()
-        self._sizes_known = size is not None
-        if size is not None:
-            self._drawn.append(_Drawn(size))
+        else:
+            self._drawn.clear()
+            self.drawn(_validate.integer("size", size, 0))  # type: ignore[arg-type]
 
     def _check_waits(self, size: int | None) -> None:
         if not self._drawn:
@@ -89,17 +88,14 @@ class LogicalBatch:
 
     def begin_pass(self, drawn_ahead: bool) -> None:
         """A loader begins anew: what it drew before is not to come any more."""
-        self._begun = False
         self.from_loader = True
         self.without_step += sum(one.trial is None for one in self._drawn)
         self._drawn.clear()
-        self._left_out = []
-        self._sizes_known, self._drawn_ahead = True, drawn_ahead
+        self._left_out, self._drawn_ahead = [], drawn_ahead
 
     def drawn(self, size: int, trial: Trial | None = None) -> None:
         """The loader drew a batch, perhaps a dry one; earlier ones may still be waiting for their step."""
         self.drop()
-        self._begun = True
         self._drawn.append(_Drawn(size, trial))
 
     @property
@@ -132,7 +128,7 @@ class LogicalBatch:
                 "BatchMemoryManager needs a loader with num_workers=0: workers draw parts ahead, and a part that the loop "
                 "leaves out would go unnoticed",
             )
-        if more_follow and not self._begun:
+        if more_follow and not self._drawn:
             raise ArgumentError.about(
                 "do_skip",
                 True,
@@ -161,14 +157,17 @@ class LogicalBatch:
                 "gives with the next part; to leave the batch out, go on with the next one"
                 + ("" if self.from_loader else " (begin_batch())"),
             )
-        if not self._sizes_known:
-            return
         if not self._drawn:
             raise ArgumentError.about(
                 "batch",
                 None,
-                "step() needs a batch of its own: none was drawn since the last step; go over the loader that make_private "
-                "returned, not over the one it was given (who draws batches apart from it uses attach)",
+                "step() needs a batch of its own: none was drawn since the last step; "
+                + (
+                    "go over the loader that make_private returned, not over the one it was given (who draws batches apart from it "
+                    "uses attach)"
+                    if self.from_loader
+                    else "call begin_batch() with the number of its examples before the first part of every batch"
+                ),
             )
         sizes = {one.size for one in self._drawn}
         matched = any(self._may_be_of(rows, size) for size in sizes)
@@ -193,17 +192,11 @@ class LogicalBatch:
             )
 
     def add(self, rows: int) -> tuple[bool, Trial | None]:
-        """Note a part that was added.
-
-        Returns:
-            Whether more parts follow it; otherwise the batch is complete, and done with. The trial that is complete with it, if
-            it is of a dry batch.
-        """
+        """Note a part that was added: whether more follow it, or else the batch is done with; and its trial, if it was a dry one."""
         self.rows = rows + (self.rows if self.under_way else 0)
         self.under_way, self._more_follow = bool(self._more_follow), None
         if self.under_way:
             return True, None
-        self._begun = False
         if self.rows in self._left_out:
             self._left_out.remove(self.rows)
             if self.dry_is_next is None:
@@ -236,10 +229,7 @@ class GradientEdits:
     """Counts the writes to a gradient since the backward pass that left it.
 
     ``clip_grad_norm_`` writes where it does not clip, too, and a scaler where its factor is 1: what would be without effect in
-    every step is refused in the first one.
-
-    Args:
-        names: of the parameters, for errors; one that is trained later is followed from then on.
+    every step is refused in the first one. A parameter that is trained later is followed from then on.
     """
 
     def __init__(self, names: Mapping[torch.Tensor, str]) -> None:
@@ -292,11 +282,6 @@ class GradientSums:
 
     Opacus works per-sample gradients out by itself. They are others where a parameter is used outside its layer, or where
     something changes ``p.grad`` and means the step by it, as a gradient scaler does.
-
-    Args:
-        names: of the parameters, for errors.
-        mean: whether the loss is a mean over the batch.
-        views: rows of an example, over which its gradient is the mean.
     """
 
     def __init__(self, names: Mapping[torch.Tensor, str], *, mean: bool, views: int = 1) -> None:
@@ -328,7 +313,7 @@ class GradientSums:
         found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples.parts, strict=True)]
         new = [(p, rows, gradient) for p, rows, gradient in found if gradient is not None]
         self._bare = set()
-        largest = max(self._size(rows) for rows in samples.parts) if new else 0.0
+        largest = max(size_of(rows, self._divisor(rows)) for rows in samples.parts) if new else 0.0
         for p, rows, gradient in new:
             fits = self._add_up(rows, gradient, largest)
             if fits is False:
@@ -349,23 +334,15 @@ class GradientSums:
         known = id(p) in self._bare and p.grad is not None and p.grad.layout == torch.strided and len(rows) > 0
         return p.grad if known and p.grad is not None and p.grad.any() else None
 
-    def _size(self, rows: Representation) -> float:
-        """Sum of the norms of the rows, which their rounding goes with, in the scale of the gradient."""
-        return float(rows.square_norms().sqrt().sum()) / self._divisor(rows)
-
     def _divisor(self, rows: Representation) -> float:
         return len(rows) if self._mean else 1 / self._views
 
     def _add_up(self, rows: Representation, gradient: torch.Tensor, largest: float) -> bool | None:
         """Whether the rows add up to the gradient; None where it cannot be said.
 
-        Args:
-            largest: size of the rows of any parameter, with which the rounding of a gradient goes that is zero otherwise.
+        A gradient that is zero otherwise rounds with the ``largest`` rows of any parameter.
         """
-        half = min(torch.finfo(rows.computed_in).bits, torch.finfo(gradient.dtype).bits) < 32
-        difference = float(
-            (rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / self._divisor(rows) - gradient).norm()
-        )
+        difference, half = off_the_sum(rows, gradient, self._divisor(rows))
         allowed = _OF_GRADIENT * float(gradient.norm())
-        allowed += (OF_HALF_ROWS if half else _OF_ROWS) * max(self._size(rows), largest / 3)
+        allowed += (OF_HALF_ROWS if half else _OF_ROWS) * max(size_of(rows, self._divisor(rows)), largest / 3)
         return difference <= allowed if math.isfinite(difference + allowed) else None

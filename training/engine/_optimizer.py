@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 from opacus.optimizers import DPOptimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError, ArgumentTypeError
@@ -253,11 +254,12 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         """Say that a batch was drawn, whose first part comes next; what an earlier one has left is dropped. For :func:`attach`.
 
         Args:
-            size: number of its examples, >= 0. Where it is given, a step that sees another number of rows of gradients is
-                refused, and so is a second step on the same batch.
+            size: number of its examples, >= 0: a step that sees another number of rows of gradients is refused, and so is a second
+                step on the same batch. None where the loader of ``make_private`` draws the batches, which knows it.
 
         Raises:
-            ValueError: the loader of ``make_private`` draws the batches, each for one step, and none of that size waits for its own.
+            ValueError: no size where the caller draws the batches; or the loader of ``make_private`` does, each for one step, and
+                none of that size waits for its own.
         """
         self._batch.begin(size)
         self._forget_passes()
@@ -301,7 +303,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def track(self, private: HookedModule) -> None:
         """Learn whose layers hold what belongs to a batch; ``make_private`` calls it once."""
         self._layers = HookedLayers(private, self)
-        self.original_optimizer.register_step_pre_hook(partial(_refuse_bare_step, weakref.ref(self)))
+        handle = register_optimizer_step_pre_hook(partial(_refuse_bare_step, weakref.ref(self)))
+        weakref.finalize(self, handle.remove)
         private.passes.looked_at = self._sums.wants
         private.register_forward_pre_hook(ForwardPass(self._before_forward), with_kwargs=True)
 
@@ -536,25 +539,26 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
             self.noise_stream.load(state_dict["generator"])
 
 
-# --- The optimizer that was wrapped: its own step() would take the gradients that backward() left, without clip and noise, and no
-# accountant would count it
+# --- Any other optimizer over the same parameters: its step() would take the gradients that backward() left, without clip and
+# noise, and no accountant would count it
 
 
-def _refuse_bare_step(optimizer: "weakref.ref[MechanismOptimizer]", *_: object) -> None:
-    """See that a step of the wrapped optimizer is one that its private optimizer makes, as long as the model is private.
+def _refuse_bare_step(private: "weakref.ref[MechanismOptimizer]", optimizer: torch.optim.Optimizer, *_: object) -> None:
+    """See that a step on parameters of a private model is one that its private optimizer makes, as long as the model is private.
 
     Raises:
         ValueError: it is not.
     """
-    # A reference that does not hold it: torch's optimizer would keep the private one, and this one that.
-    wrapped = optimizer()
-    if wrapped is not None and wrapped._layers is not None and wrapped._layers.private and not wrapped._makes_step:
+    own = private()  # a reference that does not hold it: torch keeps this hook for the whole process
+    if own is None or own._makes_step or own._layers is None or not own._layers.private:
+        return
+    if any(p in own._names for group in optimizer.param_groups for p in group["params"]):
         raise ArgumentError.about(
             "optimizer",
             None,
-            "step() must be that of the optimizer that make_private returned, got one of the optimizer that it was given, which takes "
-            "gradients without clip and noise; call to_standard_module() first where the private run is over and no private record "
-            "comes again",
+            "step() must be that of the optimizer that make_private returned, got one of another optimizer over parameters of its "
+            "model, which takes gradients without clip and noise; call to_standard_module() first where the private run is over and "
+            "no private record comes again",
         )
 
 

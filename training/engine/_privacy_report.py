@@ -128,14 +128,7 @@ def _drawn(report: PrivacyReport) -> str:
 def stated(
     report: PrivacyReport, composition: Callable[[], Composition | None], *, mechanism: str, seeds: tuple[str, ...]
 ) -> PrivacyStatement:
-    """The statement that goes with a report.
-
-    Args:
-        report: what the run reports.
-        composition: gives its steps; not asked where nothing protects them.
-        mechanism: what was run.
-        seeds: of a run that is not secure, in words.
-    """
+    """The statement that goes with a report; where nothing protects the steps, their composition is not asked for."""
     protected = math.isfinite(report.epsilon)
     found = privacy_statement(
         composition=composition() if protected else None,

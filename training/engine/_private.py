@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    Dataset,
     DistributedSampler,
     IterableDataset,
     RandomSampler,
@@ -31,7 +32,7 @@ from dptheory.training.engine._hooked_layers import check_held, check_layers, re
 from dptheory.training.engine._optimizer import LARGEST, SMALLEST, MechanismOptimizer
 from dptheory.training.engine._privacy_report import ADD_REMOVE, ALLOCATION, PARTITION, POISSON, ZERO_OUT
 from dptheory.training.engine._random_states import Collating, from_global_torch
-from dptheory.training.engine._records import check_records, indexed, with_views, without_views
+from dptheory.training.engine._records import SideBySide, Views, check_records, indexed
 from dptheory.training.engine._sampling import (
     AllocatedBatches,
     Batches,
@@ -64,13 +65,7 @@ def follow_run(optimizer: "MechanismOptimizer", streams: Iterable[Stream], *, mo
 
     One seed draws other numbers for another model or other weights at the start, frozen ones too, and from the first step on at
     which settings differ: the same run can be repeated, and a run with a lower learning rate, or on other frozen layers, has no
-    noise in common with it.
-
-    Args:
-        optimizer: of the run.
-        streams: of its noise, masks or batches.
-        module: the model.
-        again: the model was in a run of this process before: nothing of that is repeated.
+    noise in common with it. Of a model that was in a run of this process before (``again``) nothing is repeated.
     """
 
     def origin() -> bytes:
@@ -232,7 +227,10 @@ def make_private(
     _check_law(law, participations, expected_batch_size, sampling)
     _validate.flag("probe", probe)
     views = _validate.integer("views", views, 1)
-    data_loader = with_views(data_loader, views=views, augmentation=augmentation)
+    records: Dataset[Any] = data_loader.dataset
+    data, plain = indexed(records, data_loader.collate_fn), data_loader.collate_fn
+    if augmentation is not None:
+        data, plain = Views(records, views=views, augmentation=augmentation), SideBySide(plain)
     public = expected_batch_size is None
     if secure and data_loader.generator is not None:
         raise ArgumentError(
@@ -252,7 +250,7 @@ def make_private(
             if secure
             else GeneratorBatches(train_size=examples, sampling_rate=rate, generator=data_loader.generator)
         )
-    collate = _collate_also_none(data_loader, rate)
+    collate = Collating(plain, data[0], data[examples - 1], chance=(1.0 - rate) ** examples)
     _validate.instance("module", module, nn.Module)
     again = ran_before(module)
     private, wrapped = attach(
@@ -279,7 +277,7 @@ def make_private(
     place = _distributed.place() if isinstance(module, DifferentiallyPrivateDistributedDataParallel) else (0, 1)
     wrapped.probe(
         DrySteps(
-            data=without_views(data_loader.dataset),
+            data=records,
             indices=range(place[0], examples, place[1]),
             size=min(max(2, round(rate * examples / place[1])), examples // place[1]),
             model=private,
@@ -289,7 +287,16 @@ def make_private(
         if probe
         else OFF
     )
-    return private, wrapped, _drawing_loader(data_loader, collate, batches, rate, steps, place, wrapped)
+    sampler = PoissonSampler(
+        batches,
+        train_size=len(range(place[0], examples, place[1])),
+        sampling_rate=rate,
+        steps=steps,
+        place=place,
+        listener=wrapped,
+        drawn_ahead=data_loader.num_workers > 0,
+    )
+    return private, wrapped, _with_batches(data_loader, data, sampler, collate)
 
 
 def _check_law(
@@ -486,63 +493,42 @@ def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
     Raises:
         ValueError: another loader.
     """
+    for must, value, fault in _not_uniform(loader):
+        raise ArgumentError("data_loader", must, value, got=fault)
+    check_records(loader.dataset)
+    examples = len(loader.dataset)  # type: ignore[arg-type]
+    return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples  # type: ignore[arg-type]
+
+
+def _not_uniform(loader: Any) -> Iterator[tuple[str, object, str | None]]:
+    """What a loader must be, what of it is not so, and what it is instead."""
     if not isinstance(loader, DataLoader):
-        raise ArgumentError("data_loader", "be a torch DataLoader", loader)
+        yield "be a torch DataLoader", loader, None
     if isinstance(loader.dataset, IterableDataset):
-        raise ArgumentError(
-            "data_loader", "be over a data set with a length: Poisson sampling needs all examples at hand", loader
-        )
+        yield "be over a data set with a length: Poisson sampling needs all examples at hand", loader, None
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
-        raise ArgumentError(
-            "data_loader",
-            "have a batch_size and no batch_sampler: its batches are replaced by Poisson batches",
-            loader,
-        )
-    examples, sampler = len(loader.dataset), loader.sampler  # type: ignore[arg-type]
+        yield "have a batch_size and no batch_sampler: its batches are replaced by Poisson batches", loader, None
+    examples, sampler = len(loader.dataset), loader.sampler
     whole = type(sampler) in (SequentialSampler, DistributedSampler) or (
         type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples == examples
     )
     if not whole:
-        raise ArgumentError(
-            "data_loader",
+        yield (
             "take its whole data set in order or shuffled",
             type(sampler).__name__,
-            got=f"{type(sampler).__name__}: Poisson sampling draws every example with one rate (for a "
-            "subset use torch.utils.data.Subset)",
+            f"{type(sampler).__name__}: Poisson sampling draws every example with one rate (for a subset use "
+            "torch.utils.data.Subset)",
         )
     if examples == 0:
-        raise ArgumentError("data_loader", "have at least one example", None, got="none")
-    check_records(loader.dataset)
-    return _validate.integer("batch_size of data_loader", loader.batch_size, 1, examples), examples
+        yield "have at least one example", None, "none"
 
 
-def _collate_also_none(loader: DataLoader[Any], rate: float) -> Collating:
-    """The loader's own way to put examples together, with the batch of no example."""
-    examples, size = loader.dataset, len(loader.dataset)  # type: ignore[arg-type]
-    return Collating(loader.collate_fn, examples[0], examples[size - 1], chance=(1.0 - rate) ** size)
-
-
-def _drawing_loader(
-    loader: DataLoader[Any],
-    collate: Collating,
-    batches: Batches,
-    rate: float,
-    steps: int,
-    place: tuple[int, int],
-    optimizer: MechanismOptimizer,
+def _with_batches(
+    loader: DataLoader[Any], data: Dataset[Any], sampler: PoissonSampler, collate: Collating
 ) -> DataLoader[Any]:
-    """The loader with these batches in place of its own."""
-    sampler = PoissonSampler(
-        batches,
-        train_size=len(range(place[0], len(loader.dataset), place[1])),  # type: ignore[arg-type]
-        sampling_rate=rate,
-        steps=steps,
-        place=place,
-        listener=optimizer,
-        drawn_ahead=loader.num_workers > 0,
-    )
+    """The loader with other batches in place of its own."""
     return DataLoader(
-        indexed(loader.dataset, loader.collate_fn),
+        data,
         batch_sampler=sampler,
         collate_fn=collate,
         num_workers=loader.num_workers,

@@ -1,13 +1,13 @@
-"""The random states that a loop draws from: kept, given back, and set for every record of a dry batch by itself."""
+"""The random states that a loop draws from, set for every record of a dry batch by itself, and given back."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
 
+from dptheory.training._randomness import RandomStates
 from dptheory.training.engine._empty_batches import CollateAlsoNone
 from dptheory.training.engine._records import Rows
 
@@ -15,53 +15,11 @@ _ROW_STEP = 7919
 """Between the seeds of two records of a batch."""
 
 
-@dataclass(frozen=True)
-class RandomStates:
-    """What the global generators of torch, NumPy and Python are about to draw.
-
-    Attributes:
-        torch_cpu, torch_cuda: None where they are left alone.
-        numpy, python: of ``numpy.random`` and of ``random``.
-    """
-
-    torch_cpu: torch.Tensor | None
-    torch_cuda: tuple[torch.Tensor, ...] | None
-    numpy: Any
-    python: Any
-
-    @classmethod
-    def now(cls, *, of_torch: bool = True, of_cuda: bool = True) -> "RandomStates":
-        """As they are; those of torch only where the run takes neither noise nor batches from them.
-
-        Noise or batches that were drawn once must not be drawn again, so that a generator of theirs never goes back.
-        """
-        cuda = of_torch and of_cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        return cls(
-            torch.get_rng_state() if of_torch else None,
-            tuple(torch.cuda.get_rng_state_all()) if cuda else None,
-            np.random.get_state(),  # noqa: NPY002 -- that of the user's loop
-            random.getstate(),
-        )
-
-    def restore(self) -> None:
-        """Set them back."""
-        if self.torch_cpu is not None:
-            torch.set_rng_state(self.torch_cpu)
-        if self.torch_cuda is not None:
-            torch.cuda.set_rng_state_all(list(self.torch_cuda))
-        np.random.set_state(self.numpy)  # noqa: NPY002
-        random.setstate(self.python)
-
-
 class SeededIndices(list[int]):
     """Indices of a dry batch; whoever reads records by them draws for each from a seed of its place in the batch.
 
     So a record that is replaced, and augmented with more draws or fewer, changes the augmentation of no other one; also in
     worker processes, which only get the indices. :class:`Collating` gives back the states that the records have used.
-
-    Args:
-        indices: of the records.
-        seed: in 0..2^62.
     """
 
     def __init__(self, indices: Iterable[int], seed: int) -> None:

@@ -1,13 +1,12 @@
 """The records of a run as its loader reads them: each once, in one copy for each tensor, with their views side by side."""
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, default_collate
+from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset, default_collate
 
 from dptheory.errors import ArgumentError
 
@@ -40,9 +39,7 @@ _MOST = 1 << 40
 def _held(data: Dataset[Any], numbers: dict[Any, int]) -> NDArray[np.int64]:
     """A number for every record, the same for the same place of the same data set, through whatever subsets it came in.
 
-    Args:
-        data: with a length.
-        numbers: of the data sets that subsets and concatenations are of, and of keys that are no whole numbers.
+    ``numbers`` holds those of data sets, and of keys that are no whole numbers.
     """
     if isinstance(data, ConcatDataset):
         return np.concatenate([_held(part, numbers) for part in data.datasets])
@@ -69,62 +66,28 @@ def _numbered(data: Dataset[Any], places: NDArray[Any], numbers: dict[Any, int])
 Augmentation = Callable[[Any], Any]
 
 
-def with_views(loader: DataLoader[Any], *, views: int, augmentation: Augmentation | None) -> DataLoader[Any]:
-    """A loader whose batches have ``views`` rows for each record; itself without an augmentation, whose rows others make.
-
-    Args:
-        loader: of records; it is not changed.
-        views: rows of a record, >= 1.
-        augmentation: gives a view of a record; called once for each.
-
-    Raises:
-        ValueError: an augmentation that cannot be called.
-    """
-    if augmentation is None or not isinstance(loader, DataLoader):
-        return loader
-    if not callable(augmentation):
-        raise ArgumentError("augmentation", "be None or a function of a record that gives a view of it", augmentation)
-    found = copy.copy(loader)
-    # set beside what the loader guards against being set anew
-    vars(found).update(
-        dataset=Views(loader.dataset, views=views, augmentation=augmentation), collate_fn=SideBySide(loader.collate_fn)
-    )
-    return found
-
-
-def without_views(data: Dataset[Any]) -> Dataset[Any]:
-    """The records themselves."""
-    return data.records if isinstance(data, Views) else data
-
-
 class Views(Dataset[list[Any]]):
-    """The views of every record, drawn when it is read: so a dry batch draws those of each record from a seed of its own.
-
-    Args:
-        records: a data set with a length.
-        views: of a record.
-        augmentation: gives one.
-    """
+    """The views of every record, drawn when it is read: so a dry batch draws those of each record from a seed of its own."""
 
     def __init__(self, records: Dataset[Any], *, views: int, augmentation: Augmentation) -> None:
-        self.records = records
+        if not callable(augmentation):
+            raise ArgumentError(
+                "augmentation", "be None or a function of a record that gives a view of it", augmentation
+            )
+        self._records = records
         self._views = views
         self._augmentation = augmentation
 
     def __len__(self) -> int:
-        return len(self.records)  # type: ignore[arg-type]
+        return len(self._records)  # type: ignore[arg-type]
 
     def __getitem__(self, index: int) -> list[Any]:
         # read once for each view: an augmentation may write to what it is given
-        return [self._augmentation(self.records[index]) for _ in range(self._views)]
+        return [self._augmentation(self._records[index]) for _ in range(self._views)]
 
 
 class SideBySide:
-    """A collate function for views: all of the first record, then all of the second one, and so on.
-
-    Args:
-        collate: for plain records.
-    """
+    """A collate function for views: all of the first record, then all of the second one, and so on."""
 
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self._collate = collate
@@ -134,11 +97,9 @@ class SideBySide:
 
 
 def indexed(data: Dataset[Any], collate: Any) -> Dataset[Any]:
-    """The data set, or one with the same records that reads whole batches; they are the same, and what is put together of them.
+    """A data set with the same records that reads whole batches, and puts together the same; or the data set itself.
 
-    Args:
-        data: a ``TensorDataset``, or a ``Subset`` of one by numbers; any other is given back as it is.
-        collate: how records are put together; with another function than torch's own the data set is given back as it is.
+    Of tensors, or a subset of them by numbers, and with torch's own collate function there is one.
     """
     if collate is not default_collate:
         return data
@@ -150,11 +111,7 @@ def indexed(data: Dataset[Any], collate: Any) -> Dataset[Any]:
 
 
 class IndexedTensors(TensorDataset):
-    """The same data set, with the same attributes: one that is set anew at either is set at both.
-
-    Args:
-        data: records by the first dimension of its tensors.
-    """
+    """The same data set, with the same attributes: one that is set anew at either is set at both."""
 
     def __init__(self, data: TensorDataset) -> None:
         self.__dict__ = data.__dict__
@@ -168,11 +125,7 @@ class IndexedTensors(TensorDataset):
 
 
 class Rows(Sequence[tuple[torch.Tensor, ...]]):
-    """Records that are put together already.
-
-    Attributes:
-        whole: what torch's collate function makes of them.
-    """
+    """Records that are put together already: ``whole`` is what torch's collate function makes of them."""
 
     def __init__(self, whole: list[torch.Tensor]) -> None:
         self.whole = whole

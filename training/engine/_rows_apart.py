@@ -23,14 +23,7 @@ _MOST, _MOST_IN_HALF = 2.0**-10, 2.0**-5
 def fingerprint(samples: PerExampleGradients, seed: int) -> torch.Tensor:
     """What is compared of per-sample gradients: of each tensor the norm, and the component along a random direction.
 
-    This is the one place that reads the gradients.
-
-    Args:
-        samples: per-sample gradients, formed or not.
-        seed: of the directions.
-
-    Returns:
-        (batch, 2 * tensors) on the CPU, in double precision: the norms, then the components.
+    This is the one place that reads the gradients. Shape (batch, 2 * tensors) on the CPU, in float64: norms, then components.
     """
     norms, components = [], []
     for place, one in enumerate(samples.parts):
@@ -77,15 +70,7 @@ def moved(
 
     A difference is held against the norm of the record's whole gradient. Where that is much smaller than the largest one, it
     may be a difference of larger numbers, and their geometric mean takes its place. Rows that changed places together, in all
-    tensors alike, have not moved, unless the model got them in their old places.
-
-    Args:
-        before, after: fingerprints of one shape.
-        replaced: places of the records that were replaced.
-        in_place: the model got the other records in the same places both times.
-
-    Returns:
-        A flag for each tensor; None where no gradient moved.
+    tensors alike, have not moved, unless the model got them in their old places (``in_place``). None where no gradient moved.
     """
     count = before.shape[1] // 2
     kept = torch.tensor([row not in replaced for row in range(len(before))])
@@ -166,6 +151,15 @@ _OF_LOSS = (
 )
 
 
+def mixed(
+    before: Passed, after: Passed, replaced: Collection[int], names: Sequence[str], rounding: Rounding
+) -> ArgumentError | None:
+    """What to say of records that were not replaced and whose gradients moved all the same; None where none did."""
+    same = in_place(before, after, replaced)
+    flags = moved(before.rows, after.rows, replaced, rounding, in_place=same)
+    return None if flags is None else explained(before, after, replaced, flags, names, rounding)
+
+
 def explained(
     before: Passed,
     after: Passed,
@@ -174,15 +168,7 @@ def explained(
     names: Sequence[str],
     rounding: Rounding,
 ) -> ArgumentError:
-    """Of gradients that moved: the first layer where they do, the input or the loss, and what to write instead.
-
-    Args:
-        before, after: of the two steps.
-        replaced: places of the records that were replaced.
-        flags: of the tensors that moved.
-        names: of the tensors, in forward order.
-        rounding: of the gradients.
-    """
+    """Of gradients that moved: the first layer where they do, the input or the loss, and what to write instead."""
     layer = _first_layer(before, after, replaced, rounding)
     if layer == "":
         return ArgumentError.about("records", "input", f"{_BEFORE}; {_OF_INPUT}")
@@ -292,13 +278,7 @@ def replacements(
     """Which candidates take whose places: the farthest of the longest that of one row, those of one label half of the places.
 
     Where something divides by a number of labels, that number changes: the label is the one that the batch has least of, and a
-    row of every label goes where the batch has several.
-
-    Args:
-        rows: records of the batch.
-        candidates: to choose from.
-        same: (rows, candidates), where they are one record.
-        rng: breaks ties.
+    row of every label goes where the batch has several. ``same`` says where row and candidate are one record.
     """
     far = distances(rows, candidates) + 1e-6 * rng.random(same.shape)
     far[same] = -1.0

@@ -19,10 +19,7 @@ def of_one_batch(
 ) -> PerExampleGradients:
     """Per-sample gradients of all parameters, with one number of rows; zeros where a layer saw none of the examples.
 
-    Args:
-        params: the trained parameters.
-        names: of the parameters, for errors.
-        why: no parameter has gradients, where that is known.
+    ``why`` says why no parameter has any, where that is known.
 
     Raises:
         ValueError: no gradients, or such as are not of one backward pass over one batch.

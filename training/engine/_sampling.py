@@ -37,15 +37,8 @@ def poisson_subset(records: int, rate: float, words: Words) -> NDArray[np.int64]
 
     A subset of k numbers has the probability rate^k (1 - rate)^(records - k): it depends on k alone. So the size is drawn from
     its law, Binomial(records, rate), and then a subset of this size, all alike. The second draw is exact; the first is off by the
-    factor that :class:`SizeLaw` states, and so is the chance of every subset.
-
-    Args:
-        records: N, 0..1e9.
-        rate: q in (0, 1]; exactly the number that is given, no multiple of anything.
-        words: where the randomness comes from.
-
-    Returns:
-        The numbers, ascending.
+    factor that :class:`SizeLaw` states, and so is the chance of every subset. The rate is exactly the number that is given, no
+    multiple of anything; the numbers come in ascending order.
     """
     if rate == 1.0 or records == 0:
         return np.arange(records)
@@ -90,12 +83,7 @@ class SizeLaw:
 
 @lru_cache(maxsize=16)
 def size_law(records: int, rate: float) -> SizeLaw:
-    """The law of the size of a Poisson sample.
-
-    Args:
-        records: N >= 1.
-        rate: q in (0, 1).
-    """
+    """The law of the size of a Poisson sample of N >= 1 records at a rate q in (0, 1)."""
     mode = min(int((records + 1) * rate), records)
     variance = records * rate * (1.0 - rate)
     # where t^2 = 2 L (variance + t / 3), of Bernstein's bound 2 exp(-t^2 / (2 (variance + t / 3))) on a distance of t
@@ -141,16 +129,8 @@ def _uniform(count: int, records: int, words: Words) -> NDArray[np.int64]:
 def allocation(records: int, steps: int, participations: int, words: Words) -> list[NDArray[np.int64]]:
     """The batches of an epoch: every number below ``records`` is in exactly ``participations`` of them, independently of the others.
 
-    All sets of so many steps have the same chance, whatever the words: Floyd's algorithm, for all numbers at once.
-
-    Args:
-        records: N, 0..1e9.
-        steps: t >= 1, of the epoch.
-        participations: k, 1..t.
-        words: where the randomness comes from.
-
-    Returns:
-        The numbers in each batch, ascending.
+    All sets of so many steps have the same chance, whatever the words: Floyd's algorithm, for all numbers at once. The numbers of
+    each batch come in ascending order.
     """
     chosen = np.empty((participations, records), dtype=np.int64)
     for place, last in enumerate(range(steps - participations, steps)):

@@ -82,6 +82,7 @@ class Trainer:
         """One update; returns the clipped sum before noise, shape (d,)."""
         batch = self.batches.batch(index)
         pixels, labels = self._examples(batch)
+        self.optimizer.begin_batch(len(batch))
         self.optimizer.zero_grad()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Full backward hook is firing")

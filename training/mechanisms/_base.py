@@ -30,11 +30,6 @@ def noised(total: Tensors, std: float, noise: Noise) -> Tensors:
     A call costs secure noise more than its numbers where tensors are small: it says ``in_one_draw``, and what is drawn for all
     together is cut into pieces, in float64 (see :func:`with_noise`). A generator gives each tensor the numbers that it always has,
     which are those of Opacus.
-
-    Args:
-        total: tensors; those of one type and device may share a draw.
-        std: standard deviation of the noise.
-        noise: where it comes from.
     """
     if not getattr(noise, "in_one_draw", False):
         return [t + noise(t, std) for t in total]

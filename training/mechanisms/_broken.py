@@ -5,8 +5,8 @@ from typing import Any
 from opacus import GradSampleModule
 
 from dptheory import _validate
-from dptheory.training.mechanisms._base import Contribution, Noise, Samples, StepCost, Tensors
-from dptheory.training.mechanisms._clipping import clip_factors, clipped_sum, sample_norms, weighted_sum
+from dptheory.training.mechanisms._base import Contribution, Noise, Samples, Tensors
+from dptheory.training.mechanisms._clipping import NotPrivate, clip_factors, sample_norms, weighted_sum
 from dptheory.training.mechanisms._dpsgd import DpSgd
 from dptheory.training.mechanisms._layer_freezing import first_parameters, layers
 from dptheory.training.mechanisms._random_sparsification import RandomSparsification
@@ -15,7 +15,7 @@ from dptheory.training.mechanisms._rates import Constant, Schedule
 from dptheory.training.per_example import as_gradients
 
 
-class UnnoisedVelocity(RankedSparsification):
+class UnnoisedVelocity(NotPrivate, RankedSparsification):
     r"""The velocity takes the un-noised sum :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`, as printed; the ranking alone is noised.
 
     Args:
@@ -41,11 +41,8 @@ class UnnoisedVelocity(RankedSparsification):
     def end_step(self, released: Tensors, std: float) -> None:
         super().end_step(self._noised, std)
 
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)
 
-
-class BatchSizeDivisor(RandomSparsification):
+class BatchSizeDivisor(NotPrivate, RandomSparsification):
     r"""Divides sum and noise by the number n of examples drawn, which is private under Poisson sampling.
 
     The model gets :math:`\frac1n m\odot(\sum_i\mathrm{clip}_C(m\odot g_i) + \sigma C z)`.
@@ -86,11 +83,8 @@ class BatchSizeDivisor(RandomSparsification):
             for r in super().release(total, noise_multiplier=noise_multiplier, clip_norm=clip_norm, noise=noise)
         ]
 
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)
 
-
-class TopKWithoutNoise(DpSgd):
+class TopKWithoutNoise(NotPrivate, DpSgd):
     r"""Keeps the largest entries of the private sum and adds noise to them alone: which ones they are is not protected.
 
     Released is :math:`1_I\odot(s + \sigma C z)`, :math:`s = \sum_i\mathrm{clip}_C(g_i)`, I the K largest :math:`|s_j|`.
@@ -118,21 +112,15 @@ class TopKWithoutNoise(DpSgd):
         super().__init__()
         self._drop_rate = 1.0 - _validate.real("keep_share", keep_share, 1e-15, 1.0)
 
-    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm)
-
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         mask = largest_entries(total, self._drop_rate)
         return [(t + noise(t, noise_multiplier * clip_norm)) * m for t, m in zip(total, mask, strict=True)]
-
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)
 
 
 # --- What two explanations of a gain predict, tried by leaving one thing out: for studies, not private
 
 
-class QuietLayers(DpSgd):
+class QuietLayers(NotPrivate, DpSgd):
     r"""Train all layers, but from ``from_step`` on add no noise to the first ones.
 
     Released is :math:`\sum_i\mathrm{clip}_C(g_i) + \sigma C(1-a)\odot z`, a being 1 on the entries of the first layers. Held
@@ -178,9 +166,6 @@ class QuietLayers(DpSgd):
     def end_step(self, released: Tensors, std: float) -> None:
         self._step += 1
 
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)
-
     def state_dict(self) -> dict[str, Any]:
         return {"step": self._step}
 
@@ -188,7 +173,7 @@ class QuietLayers(DpSgd):
         self._step = state["step"]
 
 
-class NoisySparsification(RandomSparsification):
+class NoisySparsification(NotPrivate, RandomSparsification):
     r"""Random sparsification with noise and without clipping: :math:`m\odot(\sum_i g_i + \sigma C z)`. Not private.
 
     Args:
@@ -216,6 +201,3 @@ class NoisySparsification(RandomSparsification):
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return weighted_sum(samples, clip_factors(sample_norms(samples, mask=self.mask), float("inf")), mask=self.mask)
-
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)

@@ -12,7 +12,7 @@ import torch
 from opacus import GradSampleModule
 
 from dptheory.errors import ArgumentTypeError
-from dptheory.training.mechanisms._base import Contribution, Samples, Tensors
+from dptheory.training.mechanisms._base import Contribution, Mechanism, Samples, StepCost, Tensors
 from dptheory.training.per_example import as_gradients, masked
 
 
@@ -136,17 +136,6 @@ class FlatClipping(Clipping):
 FLAT = FlatClipping()
 
 
-def rule(clipping: Clipping) -> Clipping:
-    """What was given as one.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not isinstance(clipping, Clipping):
-        raise ArgumentTypeError("clipping", "be a rule such as LayerClipping()", clipping)
-    return clipping
-
-
 def clipped_sum(
     samples: Samples, clip_norm: float, *, mask: Tensors | None = None, clipping: Clipping = FLAT
 ) -> Contribution:
@@ -191,3 +180,27 @@ def clipped_sum(
         sums |= zip(group, parts[place].weighted_sum(factors[:, place]), strict=True)
     total = [sums[i] for i in range(len(gradients))]
     return Contribution(total if mask is None else masked(total, mask), int(bad.sum()), votes)
+
+
+class Clipped(Mechanism):
+    """A mechanism that clips by a rule, all parameters together where nobody says otherwise."""
+
+    _clipping: Clipping = FLAT  # also of a mechanism of one's own that derives from DpSgd and sets nothing
+
+    def __init__(self, *, clipping: Clipping = FLAT) -> None:
+        if not isinstance(clipping, Clipping):
+            raise ArgumentTypeError("clipping", "be a rule such as LayerClipping()", clipping)
+        self._clipping = clipping
+
+    def attach(self, module: GradSampleModule) -> None:
+        self._clipping.attach(module)
+
+    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
+        return clipped_sum(samples, clip_norm, clipping=self._clipping)
+
+
+class NotPrivate(Mechanism):
+    """A mechanism that protects nothing, whatever noise it adds."""
+
+    def cost(self, noise_multiplier: float) -> StepCost:
+        return StepCost(0.0)

@@ -1,20 +1,10 @@
 """DP-SGD and its two ablations."""
 
-from opacus import GradSampleModule
-
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors
-from dptheory.training.mechanisms._clipping import (
-    FLAT,
-    Clipping,
-    clip_factors,
-    clipped_sum,
-    rule,
-    sample_norms,
-    weighted_sum,
-)
+from dptheory.training.mechanisms._base import Contribution, Noise, Samples, Tensors
+from dptheory.training.mechanisms._clipping import Clipped, NotPrivate, clip_factors, sample_norms, weighted_sum
 
 
-class DpSgd(Mechanism):
+class DpSgd(Clipped):
     r"""Clip every sample's gradient to C, add Gaussian noise to the sum: :math:`\sum_i \mathrm{clip}_C(g_i) + \sigma C z`.
 
     :math:`\mathrm{clip}_C(g) = g \min(1, C/|g|)`, z ~ N(0, I_d).
@@ -36,19 +26,9 @@ class DpSgd(Mechanism):
     """
 
     title = "DP-SGD"
-    _clipping: Clipping = FLAT  # also of a mechanism of one's own that derives from it and sets nothing
-
-    def __init__(self, *, clipping: Clipping = FLAT) -> None:
-        self._clipping = rule(clipping)
-
-    def attach(self, module: GradSampleModule) -> None:
-        self._clipping.attach(module)
-
-    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm, clipping=self._clipping)
 
 
-class NoisySgd(DpSgd):
+class NoisySgd(NotPrivate, DpSgd):
     r"""Noise without clipping, to see what clipping costs: :math:`\sum_i g_i + \sigma C z`. Not private: its cost is infinite.
 
     Source: RS, Fig. 3, "noise alone" (rs.fig3).
@@ -70,11 +50,8 @@ class NoisySgd(DpSgd):
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return weighted_sum(samples, clip_factors(sample_norms(samples), float("inf")))
 
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)
 
-
-class ClippedSgd(DpSgd):
+class ClippedSgd(NotPrivate, DpSgd):
     r"""Clipping without noise, to see what noise costs: :math:`\sum_i \mathrm{clip}_C(g_i)`. Not private: its cost is infinite.
 
     Args:
@@ -98,6 +75,3 @@ class ClippedSgd(DpSgd):
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         return total
-
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)

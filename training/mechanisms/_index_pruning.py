@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from opacus import GradSampleModule
 from torch import nn
 
 from dptheory import _validate
 from dptheory.pruning import SubsetMallows
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, with_noise
-from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
+from dptheory.training.mechanisms._base import Noise, StepCost, Tensors, with_noise
+from dptheory.training.mechanisms._clipping import FLAT, Clipped, Clipping
 from dptheory.training.mechanisms._rates import Checked, Schedule
 
 _MIN_GROUP = 2
@@ -40,11 +39,6 @@ def sample_subsets(
     The number of swapped pairs by inversion; given it, the members that leave and those that enter are those of smallest random
     keys on either side.
 
-    Args:
-        reference: bool, shape (groups, dim), ``keep`` True in each row.
-        model: the law.
-        uniform: the source of randomness.
-
     Source: GIP, Appendix A.2 (gip.alg_a2).
     """
     rows = len(reference)
@@ -62,11 +56,11 @@ def sample_subsets(
     return result
 
 
-class _GroupedSelection(Mechanism):
+class _GroupedSelection(Clipped):
     """Clip, sum, choose entries in groups, add noise to what was chosen."""
 
     def __init__(self, keep_share: Schedule, group_size: int, *, clipping: Clipping = FLAT) -> None:
-        self._clipping = rule(clipping)
+        super().__init__(clipping=clipping)
         self._keep_share = Checked("keep_share", keep_share)
         self._size = _validate.integer("group_size", group_size, _MIN_GROUP)
         self._step = 0
@@ -74,17 +68,11 @@ class _GroupedSelection(Mechanism):
         self.mask: torch.Tensor | None = None
         """The entries of the flattened gradient that left in the last step, bool."""
 
-    def attach(self, module: GradSampleModule) -> None:
-        self._clipping.attach(module)
-
     def begin_step(self, params: Tensors) -> None:
         dim = _validate.integer("number of trainable entries", sum(p.numel() for p in params), _MIN_GROUP)
         self._width = min(self._size, dim)
         self._rows = -(-dim // self._width)
         self._keep = min(max(round(self._keep_share(self._step) * self._width), 1), self._width - 1)
-
-    def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        return clipped_sum(samples, clip_norm, clipping=self._clipping)
 
     def release(self, total: Tensors, *, noise_multiplier: float, clip_norm: float, noise: Noise) -> Tensors:
         flat = torch.cat([t.flatten() for t in total])

@@ -11,8 +11,8 @@ from dptheory.errors import ArgumentError
 from dptheory.privacy import FreshMask
 from dptheory.training._randomness import subset
 from dptheory.training._streams import MASKS, Stream, on_cpu, seed_stream
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
-from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
+from dptheory.training.mechanisms._base import Contribution, Noise, Samples, StepCost, Tensors, noised
+from dptheory.training.mechanisms._clipping import FLAT, Clipped, Clipping, clipped_sum
 from dptheory.training.mechanisms._rates import Checked, Schedule
 from dptheory.training.per_example import masked
 
@@ -60,7 +60,7 @@ def draw_mask(params: Tensors, drop_rate: float, generator: torch.Generator | No
     return [piece.view(p.shape).to(p.device) for piece, p in zip(pieces, params, strict=True)]
 
 
-class _Masked(Mechanism):
+class _Masked(Clipped):
     """What both share: a mask that is drawn afresh every ``refresh_steps`` steps; masked noise."""
 
     public = ("masks, once they are used",)
@@ -68,9 +68,9 @@ class _Masked(Mechanism):
     def __init__(
         self, drop_rate: Schedule, seed: int | None, *, refresh_steps: int = 1, clipping: Clipping = FLAT
     ) -> None:
+        super().__init__(clipping=clipping)
         self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._refresh_steps = _validate.integer("refresh_steps", refresh_steps, 1)
-        self._clipping = rule(clipping)
         self._stream = seed_stream(seed, MASKS)
         self.seeded = seed is not None
         self._step = 0
@@ -79,7 +79,7 @@ class _Masked(Mechanism):
 
     def attach(self, module: GradSampleModule) -> None:
         """See that the first mask keeps an entry."""
-        self._clipping.attach(module)
+        super().attach(module)
         kept_entries(
             dim=sum(p.numel() for p in module.parameters() if p.requires_grad), drop_rate=self._drop_rate(self._step)
         )
@@ -176,7 +176,7 @@ class PosteriorFreeze(_Masked):
     title = "posterior freeze"
 
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
-        found = clipped_sum(samples, clip_norm, clipping=self._clipping)
+        found = super().contribute(samples, clip_norm)
         return replace(found, total=masked(found.total, self.mask))
 
     def cost(self, noise_multiplier: float) -> StepCost:

@@ -3,14 +3,13 @@
 from typing import Any
 
 import torch
-from opacus import GradSampleModule
 
 from dptheory import _validate
-from dptheory.errors import ArgumentError
 from dptheory.training._randomness import normal
 from dptheory.training._streams import RANKING, Stream, on_cpu, seed_stream
-from dptheory.training.mechanisms._base import Contribution, Mechanism, Noise, Samples, StepCost, Tensors, noised
-from dptheory.training.mechanisms._clipping import FLAT, Clipping, clipped_sum, rule
+from dptheory.training.mechanisms._base import Contribution, Noise, Samples, Tensors, noised
+from dptheory.training.mechanisms._clipping import FLAT, Clipped, Clipping, NotPrivate, clipped_sum
+from dptheory.training.mechanisms._random_sparsification import kept_entries
 from dptheory.training.mechanisms._rates import Checked, Schedule
 from dptheory.training.per_example import masked
 
@@ -38,15 +37,13 @@ def largest_entries(values: Tensors, drop_rate: float) -> Tensors:
                 [False]])]
     """
     flat = torch.cat([v.flatten().abs() for v in values])
-    keep = round((1.0 - _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")) * flat.numel())
-    if keep == 0:
-        raise ArgumentError("drop_rate", f"keep at least one of the {flat.numel()} entries", drop_rate)
+    keep = kept_entries(dim=flat.numel(), drop_rate=drop_rate)
     mask = torch.zeros_like(flat, dtype=torch.bool)
     mask[flat.topk(keep, sorted=False).indices] = True
     return [m.view(v.shape) for m, v in zip(torch.split(mask, [v.numel() for v in values]), values, strict=True)]
 
 
-class RankedSparsification(Mechanism):
+class RankedSparsification(Clipped):
     r"""Masks by last epoch's sum of released gradients; the velocity takes the noised gradient, so all is post-processing.
 
     A step releases :math:`y = m\odot(\sum_i\mathrm{clip}_C(m\odot g_i) + \sigma C z)` and adds
@@ -82,17 +79,14 @@ class RankedSparsification(Mechanism):
     def __init__(
         self, drop_rate: Schedule, *, steps_per_epoch: int, seed: int | None, clipping: Clipping = FLAT
     ) -> None:
+        super().__init__(clipping=clipping)
         self._drop_rate = Checked("drop_rate", drop_rate, ends="[)")
         self._epoch = _validate.integer("steps_per_epoch", steps_per_epoch, 1)
-        self._clipping = rule(clipping)
         self._stream = seed_stream(seed, RANKING)
         self.seeded = seed is not None
         self._step = 0
         self._sums: Tensors = []
         self.mask: Tensors = []
-
-    def attach(self, module: GradSampleModule) -> None:
-        self._clipping.attach(module)
 
     @property
     def steps_summed(self) -> int:
@@ -138,7 +132,7 @@ class RankedSparsification(Mechanism):
         self._sums, self.mask = list(state["sums"]), list(state["mask"])
 
 
-class RankedByTrueGradients(RankedSparsification):
+class RankedByTrueGradients(NotPrivate, RankedSparsification):
     r"""The same with masks by the un-noised sums :math:`\sum_i\mathrm{clip}_C(m\odot g_i)`: what a perfect ranking would do.
 
     Args:
@@ -165,6 +159,3 @@ class RankedByTrueGradients(RankedSparsification):
         for s, t in zip(self._sums, self._true, strict=True):
             s += t
         self._rank_after_an_epoch()
-
-    def cost(self, noise_multiplier: float) -> StepCost:
-        return StepCost(0.0)

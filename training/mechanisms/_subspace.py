@@ -115,22 +115,9 @@ def off_subspace(vector: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
     r"""What of a vector v is orthogonal to the rows of B, in float64: :math:`(1 - B^\top B)^2 v`.
 
     Where the rows are orthonormal up to rounding, :math:`|B B^\top - 1|\le\delta`, each pass leaves delta of what was inside,
-    two leave delta^2, about 1e-12 for a basis in float32, and float64 rounding adds about 1e-15 of the vector.
-
-    Args:
-        vector: v, shape (p,).
-        basis: B, shape (k, p).
-
-    Returns:
-        Shape (p,), in the type of ``vector``.
+    two leave delta^2, about 1e-12 for a basis in float32, and float64 rounding adds about 1e-15 of the vector, whose type it gets.
 
     Source: new, on GEP, Theorem 3.1 (gep.split).
-
-    Example: of a vector in the plane the part along the first axis goes.
-        >>> import torch
-        >>> from dptheory.training.mechanisms._subspace import off_subspace
-        >>> off_subspace(torch.tensor([3.0, 4.0]), torch.tensor([[1.0, 0.0]]))
-        tensor([0., 4.])
     """
     size = max(1, _WIDENED // len(basis))
     parts = torch.split(basis, size, dim=1) if size < basis.shape[1] else [basis.double()]
@@ -222,10 +209,6 @@ class OfAnchors:
     Inner products of two gradients of a dense layer are products of small matrices, where a product with a row of B costs a forward
     pass. All is in float64: what B is does not differ from use to use by the rounding of float32, so that the square norm of a
     residual stays that of the gradient less that of the embedding, which is what the clip of the residual rests on.
-
-    Args:
-        coefficients: C, shape (k, m), in float64.
-        anchors: A.
     """
 
     def __init__(self, coefficients: torch.Tensor, anchors: PerExampleGradients) -> None:
@@ -260,11 +243,7 @@ class OfAnchors:
 def principal_span(
     anchors: PerExampleGradients, *, dim: int, iterations: int, generator: torch.Generator | None
 ) -> Span:
-    """:func:`power_iteration` on anchor gradients, by their inner products where these cost less.
-
-    Args:
-        anchors, dim, iterations, generator: as for :func:`power_iteration`.
-    """
+    """:func:`power_iteration` on anchor gradients, by their inner products where these cost less."""
     found = _by_inner_products(anchors, dim, iterations, generator) if _cheap(anchors, dim) else None
     if found is not None:
         return found

@@ -457,13 +457,6 @@ class StandardisedWeight(nn.Module):
     r"""The weight of each output channel less its mean, over its norm: :math:`\hat w = (w-\bar w)/\sqrt{|w-\bar w|^2+10^{-4}}`.
 
     Source: De, Berrada, Hayes, Smith and Balle (2022), whose setting LF takes over (lf.table1); Qiao et al. (2019).
-
-    Example: two channels of two weights each.
-        >>> import torch
-        >>> from dptheory.training.networks._paper_networks import StandardisedWeight
-        >>> StandardisedWeight()(torch.tensor([[3.0, 1.0], [-5.0, 5.0]])).round(decimals=3)
-        tensor([[ 0.7070, -0.7070],
-                [-0.7070,  0.7070]])
     """
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from dptheory.training.per_example._factors import Mixed, Table
 from dptheory.training.per_example._formed import Formed, square_sums
 from dptheory.training.per_example._layer_hooks import FACTORS, MODES, WHOLE, ForwardPass, HookedModule, LayerHook
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
-from dptheory.training.per_example._trial import OF_HALF_ROWS
+from dptheory.training.per_example._trial import OF_HALF_ROWS, off_the_sum, size_of
 
 __all__ = [
     "FACTORS",
@@ -33,5 +33,7 @@ __all__ = [
     "as_gradients",
     "as_rows",
     "masked",
+    "off_the_sum",
+    "size_of",
     "square_sums",
 ]

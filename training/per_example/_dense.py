@@ -13,6 +13,7 @@ from dptheory.training.per_example._formed import (
     Formed,
     blocks_of_squares,
     formed_projections,
+    formed_squares,
     formed_sums,
     in_blocks,
     square_sums,
@@ -21,7 +22,6 @@ from dptheory.training.per_example._representation import (
     CHUNK,
     Representation,
     Tensors,
-    as_rows,
     at_once,
     filled,
     widened,
@@ -118,7 +118,7 @@ class Dense(Representation):
             return square_sums(b) * square_sums(a) if mask is None else self._masked(b, a, mask)
         if mask is None and not small(self.length, self.shape[1], self.shape[2]):
             return self._gram()
-        return self._formed_squares(mask)
+        return formed_squares(self, mask)
 
     def _masked(self, b: torch.Tensor, a: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         (out, inn), of_b = self.shape[1:], b.square()
@@ -158,11 +158,6 @@ class Dense(Representation):
             gradient = self._b[i].double().T @ self._a[i].double()
             found[i] = (gradient if mask is None else gradient * mask).square().sum()
         return found
-
-    def _formed_squares(self, mask: torch.Tensor | None) -> torch.Tensor:
-        flat = None if mask is None else mask.flatten()
-        parts = [square_sums(as_rows(self.formed(part)), flat) for part in self.chunks()]
-        return torch.cat(parts) if parts else self._b.new_zeros(0, dtype=torch.float64)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
         def of(block: slice) -> torch.Tensor:

@@ -9,7 +9,7 @@ from torch import nn
 
 from dptheory.training.per_example._convolution import Convolution, Geometry
 from dptheory.training.per_example._dense import Dense
-from dptheory.training.per_example._formed import AT_ONCE, Formed, square_sums
+from dptheory.training.per_example._formed import AT_ONCE, Formed, formed_squares, square_sums
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows, behind, over_views, widened
 
 _DENSE = (nn.Linear, RNNLinear)
@@ -37,8 +37,6 @@ def factors_of(
 
     Args:
         layer: one that :func:`has_factors`.
-        inputs: what it took in.
-        gradient: of the loss, for what it gave out.
         rows: examples of the batch; those behind the last row of the inputs took no part, as in packed sequences.
         views: rows of an example, which lie together; its gradient is their sum.
     """
@@ -137,9 +135,7 @@ class Mixed(Representation):
         return self.parts[0].device
 
     def square_norms(self, mask: torch.Tensor | None = None) -> torch.Tensor:
-        flat = None if mask is None else mask.flatten()
-        found = [square_sums(as_rows(self.formed(part)), flat) for part in self.chunks()]
-        return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
+        return formed_squares(self, mask)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
         return torch.stack([part.weighted_sum(weights).to(self.dtype) for part in self.parts]).sum(0)

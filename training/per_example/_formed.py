@@ -154,6 +154,13 @@ class Formed(Representation):
         return self._rows @ self._laid_out(directions.to(self.dtype)).T
 
 
+def formed_squares(gradients: Representation, mask: torch.Tensor | None) -> torch.Tensor:
+    """Square norms, masked where there is a mask, of gradients that are formed in chunks of examples."""
+    flat = None if mask is None else mask.flatten()
+    parts = [square_sums(as_rows(gradients.formed(part)), flat) for part in gradients.chunks()]
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64, device=gradients.device)
+
+
 def formed_sums(gradients: Representation, weights: torch.Tensor) -> torch.Tensor:
     """Sums for several columns of weights, shape (n, k), where forming costs less than a sum for each: in chunks of examples."""
     found = None

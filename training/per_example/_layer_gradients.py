@@ -32,32 +32,9 @@ def places_of(module: nn.Module) -> dict[str, torch.Tensor]:
 def called_with(
     module: nn.Module, values: Mapping[torch.Tensor, torch.Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """What a module gives with other values in place of some of its parameters, wherever it holds them.
-
-    Args:
-        module: it has its parameters again afterwards.
-        values: by parameter.
-        args, kwargs: what it is called with.
-    """
+    """What a module gives with other values in place of some of its parameters, wherever it holds them; it has its own again then."""
     taken = {name: values[p] for name, p in places_of(module).items() if p in values}
     return functional_call(module, taken, args, dict(kwargs), tie_weights=False)
-
-
-# --- Images reach the formulas of convolutions in the order of memory that Opacus takes for granted
-
-
-def laid_down_anew(layer: nn.Module, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """What a two-dimensional convolution was called with, as contiguous tensors; of other layers as it is.
-
-    Opacus 1.6 unfolds the input of such a layer as if each of its channels lay row by row in memory. Of another one, of images
-    with the channels last for instance, per-sample gradients are wrong without an error; where the examples lie innermost, the
-    gradient of one is even made of pixels of others, and what is clipped is no longer what one example contributes.
-
-    Args:
-        layer: to which the formula is applied.
-        tensors: its input.
-    """
-    return [one.contiguous() for one in tensors] if isinstance(layer, nn.Conv2d) else tensors
 
 
 # --- Layers as they are set that Opacus's own formulas get wrong, without an error
@@ -111,13 +88,11 @@ def trained(layer: nn.Module) -> list[nn.Parameter]:
 def of_a_call(
     layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, *, by_forward: bool, views: int = 1
 ) -> Rows:
-    """Per-example gradients of a layer's trained parameters.
+    """Per-example gradients of a layer's trained parameters, by the gradient of the loss for an output of a call.
 
     Args:
-        layer: with its forward hooks; none of them is called.
-        call: what it was called with.
+        layer: none of its forward hooks is called.
         place: of the output among the tensors that it gave; the gradients of several outputs add up.
-        gradient: of the loss, for that output.
         by_forward: leave Opacus's formula aside.
         views: rows of an example, which lie together; its gradient is their sum.
 
@@ -153,7 +128,9 @@ def _of_rows(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor, *
     if isinstance(layer, nn.EmbeddingBag):
         return {layer.weight: _of_bags(layer, call, gradient)}
     if not by_forward and type(layer) in GradSampleModule.GRAD_SAMPLERS and not misread(layer):
-        tensors = laid_down_anew(layer, call.tensors)
+        # Opacus 1.6 unfolds images as if each channel lay row by row in memory: of others gradients are wrong without an error, and
+        # where examples lie innermost, that of one is made of pixels of others.
+        tensors = [one.contiguous() for one in call.tensors] if isinstance(layer, nn.Conv2d) else call.tensors
         found: Rows = GradSampleModule.GRAD_SAMPLERS[type(layer)](layer, tensors, gradient)
         return found
     return _by_forward(layer, call, place, gradient)

@@ -102,14 +102,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             yield from self.iterate_submodules(layer)
 
     def take_alone(self, params: Iterable[nn.Parameter], why: str) -> bool:
-        """Have the gradients of some trained parameters come from a pass of the whole network for each example.
+        """Have the gradients of some parameters come from a pass of the whole network for each example; whether that is news.
 
-        Args:
-            params: some of the model's.
-            why: no hook reaches them.
-
-        Returns:
-            Whether there are more of them than before.
+        ``why`` says why no hook reaches them.
         """
         wanted = {id(p) for p in params} - set(self.passes.alone)
         new = {id(p): name for name, p in self._module.named_parameters() if p.requires_grad and id(p) in wanted}
@@ -352,12 +347,9 @@ class Passes:
         return [p for p in params if id(p) not in self.alone] if self.alone else list(params)
 
     def counts(self, number: int, ends: tuple[torch.Tensor, ...], label: str) -> bool:
-        """Whether the gradient of an output, which has come, is one of per-example gradients.
+        """Whether the gradient of an output of a forward pass, which has come, is one of per-example gradients.
 
-        Args:
-            number: of the forward pass that the output is of.
-            ends: the parameters that it may leave gradients at.
-            label: of the layer, for errors.
+        It may leave gradients at the parameters ``ends``.
 
         Raises:
             ValueError: the backward pass is to be differentiated, or that of an earlier batch.
@@ -389,15 +381,9 @@ class Passes:
     def add(
         self, p: Any, samples: Any, rows: int, label: str, *, task: int, gradient: torch.Tensor | None = None
     ) -> None:
-        """Leave per-example gradients at a parameter, beside those that the same backward pass has left there.
+        """Leave per-example gradients at a parameter, beside those that the same backward pass (``task``) has left there.
 
-        Args:
-            p: the parameter.
-            samples: a tensor or a representation.
-            rows: examples of the batch.
-            label: of the layer, for errors.
-            task: the backward pass.
-            gradient: of the output, which may share memory with ``samples``.
+        A tensor may share memory with the ``gradient`` of the output, which is the loop's.
 
         Raises:
             ValueError: another backward pass has left some.
@@ -437,15 +423,20 @@ class Passes:
         return Passes, ()
 
 
-class LayerHook:
-    """The forward hook of one layer.
+class Resting:
+    """What is left of a hook in a copy or a file."""
 
-    Args:
-        passes: of the model.
-        label: the layer's name and kind, for errors.
-        mean: the loss is a mean over the batch.
-        mode: as for :class:`HookedModule`.
-    """
+    def __call__(self, *_: Any) -> Any:
+        return None
+
+
+class _RestsInCopies:
+    def __reduce__(self) -> tuple[type[Resting], tuple[()]]:
+        return Resting, ()
+
+
+class LayerHook(_RestsInCopies):
+    """The forward hook of one layer, whose name and kind errors show (``label``)."""
 
     def __init__(self, passes: Passes, label: str, *, mean: bool, mode: str) -> None:
         self._passes = passes
@@ -458,9 +449,6 @@ class LayerHook:
         """Whether later calls may have fewer rows, those of longer sequences."""
         self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
         """Those whose backward pass may still come: the graph holds them, and nothing else."""
-
-    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
-        return Resting, ()
 
     @property
     def __name__(self) -> str:
@@ -563,18 +551,11 @@ def _earlier(label: str, *, used: bool) -> ArgumentError:
     )
 
 
-class ForEachExample:
-    """A forward pre-hook: a row that stands for the whole batch becomes one for each example, so that its gradient is apart.
-
-    Args:
-        passes: of the model.
-    """
+class ForEachExample(_RestsInCopies):
+    """A forward pre-hook: a row that stands for the whole batch becomes one for each example, so that its gradient is apart."""
 
     def __init__(self, passes: Passes) -> None:
         self._passes = passes
-
-    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
-        return Resting, ()
 
     def __call__(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._passes.recording or self._passes.rows == 1:
@@ -590,20 +571,15 @@ class ForEachExample:
         return tree.tree_unflatten(parts, spec)
 
 
-class WithoutWeight:
+class WithoutWeight(_RestsInCopies):
     """A forward pre-hook: takes the weight out of the graph where nothing looks at its gradient, which costs as much as the forward.
 
-    Args:
-        passes: of the model.
-        hook: of the layer, which puts it back.
+    The layer's own hook puts it back.
     """
 
     def __init__(self, passes: Passes, hook: LayerHook) -> None:
         self._passes = passes
         self._hook = hook
-
-    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
-        return Resting, ()
 
     def __call__(self, layer: nn.Module, _: object) -> None:
         weight = layer._parameters["weight"]
@@ -617,25 +593,15 @@ class WithoutWeight:
             self._hook.left_out = True
 
 
-class ForwardPass:
+class ForwardPass(_RestsInCopies):
     """A forward pre-hook of the whole model: calls back before a forward pass of training, but not where ``checkpoint`` repeats one."""
 
     def __init__(self, before: Callable[..., None]) -> None:
         self._before = before
 
-    def __reduce__(self) -> tuple[type["Resting"], tuple[()]]:
-        return Resting, ()
-
     def __call__(self, module: nn.Module, *given: object) -> None:
         if module.training and torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
             self._before(*given)
-
-
-class Resting:
-    """What is left of a hook in a copy or a file."""
-
-    def __call__(self, *_: Any) -> None:
-        return None
 
 
 class _Recorded:

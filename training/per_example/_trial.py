@@ -6,18 +6,16 @@ several for each example (windows of an image, tokens behind one another). Equal
 have as many tokens as the batch has examples.
 """
 
-import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as tree
 
+from dptheory.training._randomness import RandomStates
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import Representation
 
@@ -58,13 +56,7 @@ class Outcome:
 
 
 def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int) -> Outcome:
-    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays.
-
-    Args:
-        private: the model with hooks.
-        leaves, spec: what it is called with.
-        count: of examples.
-    """
+    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays."""
     arguments, views = private.passes.arguments, private.passes.views
     rows = count * views
     taken, parts = torch.arange(rows) % arguments.examples(leaves), list(leaves)
@@ -73,12 +65,12 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
     args, kwargs = tree.tree_unflatten(parts, spec)
     params = [p for p in private._module.parameters() if p.requires_grad]
     held = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
-    before = private.passes.rows
+    before, states = private.passes.rows, RandomStates.now()
     private.passes.watch, private.passes.rows = Watch(), rows
     for p in params:
         p.grad = p.grad_sample = None
     try:
-        with _same_random_numbers(), torch.enable_grad():
+        with torch.enable_grad():
             with saved_tensors_hooks(_as_it_is, _as_it_is):
                 given = private._module(*args, **kwargs)
             outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
@@ -88,6 +80,7 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
         unlike = _unlike(private.passes.of_hooks(params), count if private.loss_reduction == "mean" else 1 / views)
         return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike)
     finally:
+        states.restore()
         private.passes.watch, private.passes.rows = None, before
         private.passes.put_back()
         private.passes.filled.clear()
@@ -107,42 +100,28 @@ def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
 
 
 def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:
-    sizes, found = [], []
-    for p in params:
-        samples = getattr(p, "grad_sample", None)
-        if samples is None or p.grad is None:
-            sizes.append(0.0)
-            continue
-        rows = samples if isinstance(samples, Representation) else Formed(samples)
-        sizes.append(float(rows.square_norms().sqrt().sum()) / divisor)
-    largest = max(sizes, default=0.0)
-    for p in params:
-        samples = getattr(p, "grad_sample", None)
-        if p.grad is None:
-            continue
-        if samples is None:
-            found.append(p)
-            continue
-        rows = samples if isinstance(samples, Representation) else Formed(samples)
-        total = rows.weighted_sum(torch.ones(len(rows), device=p.device)) / divisor
-        # autocast has rows in half precision, weights not
-        half = min(torch.finfo(rows.computed_in).bits, torch.finfo(p.dtype).bits) < 32
-        if float((total - p.grad).norm()) > (OF_HALF_ROWS if half else _OF_ROWS) * largest:
+    held = [(p, getattr(p, "grad_sample", None)) for p in params if p.grad is not None]
+    there = [(p, one if isinstance(one, Representation) else Formed(one)) for p, one in held if one is not None]
+    largest = max((size_of(rows, divisor) for _, rows in there), default=0.0)
+    found = [p for p, one in held if one is None]
+    for p, rows in there:
+        off, half = off_the_sum(rows, p.grad, divisor)
+        if off > (OF_HALF_ROWS if half else _OF_ROWS) * largest:
             found.append(p)
     return found
 
 
-@contextmanager
-def _same_random_numbers() -> Iterator[None]:
-    """The generators of torch, NumPy and Python as they are now, also afterwards."""
-    numbers, state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    on_devices = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    with torch.random.fork_rng(range(torch.cuda.device_count()) if on_devices else ()):
-        try:
-            yield
-        finally:
-            np.random.set_state(numbers)  # noqa: NPY002
-            random.setstate(state)
+def size_of(rows: Representation, divisor: float) -> float:
+    """Sum of the norms of the rows, which their rounding goes with, in the scale of the gradient."""
+    return float(rows.square_norms().sqrt().sum()) / divisor
+
+
+def off_the_sum(rows: Representation, gradient: torch.Tensor, divisor: float) -> tuple[float, bool]:
+    """How far the rows are from adding up to a gradient, and whether the one or the other was worked out in half precision."""
+    total = rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / divisor
+    # autocast has rows in half precision, weights not
+    half = min(torch.finfo(rows.computed_in).bits, torch.finfo(gradient.dtype).bits) < 32
+    return float((total - gradient).norm()), half
 
 
 def of_examples(few: Outcome, more: Outcome, *, views: int = 1) -> bool:

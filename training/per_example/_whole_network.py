@@ -193,13 +193,7 @@ def called(
 ) -> Any:
     """The output of a network, with hooks on its tensors; a view of each, as one may be made of another.
 
-    Args:
-        module: the network.
-        args, kwargs: what it is called with.
-        arguments: of it, that hold examples.
-        number: of the forward pass.
-        views: rows of an example.
-        arrived: gets the call, the place of an output, and its gradient.
+    ``arrived`` gets the call, the place of an output, and its gradient.
     """
     leaves, spec = tree.tree_flatten((args, kwargs))
     kept = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -237,12 +231,6 @@ class WholeNetwork:
         self, module: nn.Module, names: Sequence[str], call: NetworkCall, *, mean: bool
     ) -> dict[str, torch.Tensor]:
         r"""The gradients of some parameters for each example of a call, at the gradients of its outputs: (n, \*parameter.shape).
-
-        Args:
-            module: the network, whose hooks for per-example gradients rest.
-            names: of the parameters.
-            call: with the gradients of its outputs.
-            mean: the loss is a mean over the examples.
 
         Raises:
             ValueError: an example alone gives another output than in its batch, or cannot be passed alone.
@@ -341,12 +329,7 @@ def _by_example(tensor: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def examples_of(rows: int, views: int, label: str) -> int:
-    """The number of examples that so many rows are of.
-
-    Args:
-        rows: of a batch.
-        views: rows of an example.
-        label: where they are, for errors.
+    """The number of examples that so many rows of a batch are of.
 
     Raises:
         ValueError: rows are left over.

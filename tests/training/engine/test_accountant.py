@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,17 +31,29 @@ from tests.training.sgd import epoch
 
 
 RATE, DELTA = 0.05, 1e-5
-PLAIN = StepCost(1.3)
+PLAIN, QUIET = StepCost(1.3), StepCost(2.0)
+LAW = SubsetMallows(64, 16, theta=0.3)
+CHOSEN = StepCost(1.5, selection=(10, LAW))
+RELEASE = Step(noise_multiplier=2.0, sampling_rate=1.0, count=1)
 SELECTED = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.01)))
-STRONG = StepCost(1.3, selection=(10, SubsetMallows(64, 16, theta=0.3)))
+STRONG = StepCost(1.3, selection=(10, LAW))
 MASKED = StepCost(1.3, mask=FreshMask(dim=1000, keep=300))
 
 
+def new(rate: float = RATE) -> PrivacyAccountant:
+    return PrivacyAccountant(rate)
+
+
+def made(accountant: PrivacyAccountant, steps: int, cost: StepCost = PLAIN) -> PrivacyAccountant:
+    for _ in range(steps):
+        accountant.record(cost)
+    return accountant
+
+
 def accountant(*spent: tuple[StepCost, int], rate: float = RATE) -> PrivacyAccountant:
-    kept = PrivacyAccountant(rate)
+    kept = new(rate)
     for cost, times in spent:
-        for _ in range(times):
-            kept.record(cost)
+        made(kept, times, cost)
     return kept
 
 
@@ -51,7 +62,7 @@ def by_curve(curve) -> float:
 
 
 def test_plain_steps_cost_what_the_accountant_says() -> None:
-    assert PrivacyAccountant(RATE).epsilon(DELTA) == 0.0
+    assert new().epsilon(DELTA) == 0.0
     for steps in (1, 7, 200):
         kept = accountant((PLAIN, steps))
         assert kept.steps == steps
@@ -107,9 +118,9 @@ def test_a_seeded_mask_counts_in_the_secure_account_alone() -> None:
     assert (
         kept.epsilon_if_secure(DELTA) == secure.epsilon(DELTA) == secure.epsilon_if_secure(DELTA) < plain.epsilon(DELTA)
     )
-    again = PrivacyAccountant(RATE)
-    again.load_state_dict(json.loads(json.dumps(kept.state_dict())))
-    assert again.epsilon_if_secure(DELTA) == kept.epsilon_if_secure(DELTA)
+    assert resumed(kept.state_dict()).epsilon_if_secure(DELTA) == kept.epsilon_if_secure(DELTA)
+    both = accountant((MASKED, 20), (seeded, 30))  # alike in a secure run
+    assert both.epsilon_if_secure(DELTA) == secure.epsilon(DELTA)
 
 
 def test_costs_of_all_kinds_add_up() -> None:
@@ -238,7 +249,7 @@ COSTS = [
 
 @pytest.mark.parametrize("cost", COSTS, ids=["plain", "weakly selected", "selected", "masked"])
 def test_budget_is_used_up_and_kept(cost: StepCost) -> None:
-    kept = PrivacyAccountant(RATE)
+    kept = new()
     kept.limit(epsilon=1.2, delta=DELTA)
     while True:
         try:
@@ -266,7 +277,7 @@ def test_a_budget_affords_as_many_steps_with_a_selection_that_tells_nothing() ->
     """The K of a schedule changes all the time; no step is lost, and the accountant is not asked at every step."""
     counts = []
     for law in (None, SubsetMallows(64, 16, theta=1e-9)):
-        kept = PrivacyAccountant(RATE)
+        kept = new()
         kept.limit(epsilon=1.2, delta=DELTA)
         with pytest.raises(BudgetError):
             for step in range(10_000):
@@ -291,14 +302,12 @@ def test_budget_with_costs_that_take_turns() -> None:
 
 
 def test_state_round_trip() -> None:
-    kept = accountant((PLAIN, 3), (SELECTED, 2), (MASKED, 4))
-    state = json.loads(json.dumps(kept.state_dict()))  # plain values only
-    again = PrivacyAccountant(RATE)
-    again.load_state_dict(state)
-    assert again.steps == 9 and again.epsilon(DELTA) == kept.epsilon(DELTA)
-    again.record(SELECTED)
-    kept.record(SELECTED)
+    kept = accountant((PLAIN, 3), (SELECTED, 2), (MASKED, 4), (MASKED.seeded(), 1))
+    again = resumed(kept.state_dict())
+    assert again._spent == kept._spent == Counter({PLAIN: 3, SELECTED: 2, MASKED: 4, MASKED.seeded(): 1})
     assert again.epsilon(DELTA) == kept.epsilon(DELTA)
+    made(again, 1, SELECTED), made(kept, 1, SELECTED)
+    assert again.steps == 11 and again.epsilon(DELTA) == kept.epsilon(DELTA)
 
 
 def test_epsilon_grows_with_the_steps_and_falls_with_delta() -> None:
@@ -337,26 +346,18 @@ def test_releases_besides_the_steps_are_counted() -> None:
                 kept.clear(StepCost(3.0))
 
 
-# --- accountant_state: States of an accountant: what is counted when one is taken over, and which are refused
-RATE_ACCOUNTANT_STATE = 0.1
-OTHER = StepCost(2.0)
-
-
-def made(accountant: PrivacyAccountant, steps: int, cost: StepCost = PLAIN) -> PrivacyAccountant:
-    for _ in range(steps):
-        accountant.record(cost)
-    return accountant
+# --- States of an accountant: what is counted when one is taken over, and which are refused
 
 
 def resumed(*states: dict) -> PrivacyAccountant:
-    accountant = PrivacyAccountant(RATE_ACCOUNTANT_STATE)
+    found = new()
     for state in states:
-        accountant.load_state_dict(json.loads(json.dumps(state)))
-    return accountant
+        found.load_state_dict(json.loads(json.dumps(state)))  # plain values only
+    return found
 
 
 def test_a_state_of_an_earlier_step_takes_nothing_back() -> None:
-    kept = made(PrivacyAccountant(RATE_ACCOUNTANT_STATE), 4)
+    kept = made(new(), 4)
     best, before = kept.state_dict(), kept.epsilon(DELTA)
     spent = made(kept, 20).epsilon(DELTA)
     kept.load_state_dict(best)
@@ -368,26 +369,28 @@ def test_a_state_of_an_earlier_step_takes_nothing_back() -> None:
 
 def test_a_run_that_goes_on_counts_every_step_once() -> None:
     """In another process, in two of them from one state, and where their states come together."""
-    first = made(PrivacyAccountant(RATE_ACCOUNTANT_STATE), 4)
+    first = made(new(), 4)
     state = first.state_dict()
-    one, two = made(resumed(state), 3), made(resumed(state), 5, OTHER)
+    one, two = made(resumed(state), 3), made(resumed(state), 5, QUIET)
     assert (one.steps, one.own_steps, two.steps, two.own_steps) == (7, 3, 9, 5)
     assert resumed(state).epsilon(DELTA) == first.epsilon(DELTA)
     whole = resumed(one.state_dict(), two.state_dict(), state, one.state_dict())
-    assert whole.steps == 12 and whole._spent == Counter({PLAIN: 7, OTHER: 5})
+    assert whole.steps == 12 and whole._spent == Counter({PLAIN: 7, QUIET: 5})
     one.load_state_dict(two.state_dict())
     assert one.epsilon(DELTA) == whole.epsilon(DELTA)
+    one.load_state_dict(made(new(), 3).state_dict())  # of a run that has none in common
+    assert one.steps == 15
 
 
 def test_a_run_that_goes_on_again_and_again_counts_every_step_and_release() -> None:
     """In five processes, each of which knows the state of the one before alone."""
-    first = PrivacyAccountant(RATE_ACCOUNTANT_STATE)
+    first = new()
     first.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
     state = made(first, 1).state_dict()
     for steps in (2, 4, 8, 16):
         state = made(resumed(state), steps).state_dict()
     last = resumed(state)
-    whole = PrivacyAccountant(RATE_ACCOUNTANT_STATE)
+    whole = new()
     whole.record_release(Step(noise_multiplier=4.0, sampling_rate=1.0, count=2))
     assert (last.steps, last.own_steps, last.releases) == (31, 0, whole.releases)
     assert last.epsilon(DELTA) == made(whole, 31).epsilon(DELTA)
@@ -395,59 +398,38 @@ def test_a_run_that_goes_on_again_and_again_counts_every_step_and_release() -> N
 
 def test_a_release_at_every_start_is_counted_at_every_start() -> None:
     """A script that draws fresh noise, records its release and loads its state then, four times, and every state twice."""
-    state, release = (
-        PrivacyAccountant(RATE_ACCOUNTANT_STATE).state_dict(),
-        Step(noise_multiplier=2.0, sampling_rate=1.0, count=1),
-    )
+    state = new().state_dict()
     for start in range(1, 5):
-        accountant = PrivacyAccountant(RATE_ACCOUNTANT_STATE)
-        accountant.record_release(release)
+        found = new()
+        found.record_release(RELEASE)
         for _ in range(2):
-            accountant.load_state_dict(json.loads(json.dumps(state)))
-        assert accountant.releases == (release,) * start
-        state = accountant.state_dict()
+            found.load_state_dict(json.loads(json.dumps(state)))
+        assert found.releases == (RELEASE,) * start
+        state = found.state_dict()
     whole = privacy.Composition((Step(noise_multiplier=2.0, sampling_rate=1.0, count=4),))
-    assert accountant.epsilon(DELTA) == pytest.approx(whole.epsilon(DELTA).upper, rel=1e-9)
-
-
-def test_releases_of_a_copy_are_its_own() -> None:
-    first, release = PrivacyAccountant(RATE_ACCOUNTANT_STATE), Step(noise_multiplier=2.0, sampling_rate=1.0, count=1)
-    first.record_release(release)
-    second = copy.deepcopy(first)
-    for accountant in (first, second):
-        accountant.record_release(release)
-    assert first.releases == second.releases == (release,) * 2
-    first.load_state_dict(second.state_dict())
-    assert first.releases == (release,) * 3
+    assert found.epsilon(DELTA) == pytest.approx(whole.epsilon(DELTA).upper, rel=1e-9)
 
 
 def test_releases_of_a_state_without_names_are_added() -> None:
     """A state of an earlier version lists them alone; nothing says that one of them is one of those here."""
-    accountant, release = (
-        PrivacyAccountant(RATE_ACCOUNTANT_STATE),
-        Step(noise_multiplier=2.0, sampling_rate=1.0, count=1),
-    )
-    accountant.record_release(release)
-    accountant.load_state_dict(accountant.state_dict() | {"releases": [dataclasses.asdict(release)] * 2})
-    assert accountant.releases == (release,) * 3
-
-
-def test_steps_of_another_run_are_added() -> None:
-    here, there = made(PrivacyAccountant(RATE_ACCOUNTANT_STATE), 4), made(PrivacyAccountant(RATE_ACCOUNTANT_STATE), 3)
-    here.load_state_dict(there.state_dict())
-    assert here.steps == 7
+    found = new()
+    found.record_release(RELEASE)
+    found.load_state_dict(found.state_dict() | {"releases": [dataclasses.asdict(RELEASE)] * 2})
+    assert found.releases == (RELEASE,) * 3
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_a_copy_counts_steps_of_its_own(copied) -> None:
-    first = made(PrivacyAccountant(RATE_ACCOUNTANT_STATE), 4)
+def test_a_copy_counts_steps_and_releases_of_its_own(copied) -> None:
+    first = made(new(), 4)
+    first.record_release(RELEASE)
     second = copied(first)
     assert (second.steps, second.own_steps) == (4, 0)
-    made(first, 2)
-    made(second, 3)
-    assert (first.steps, second.steps) == (6, 7)
+    made(first, 2), made(second, 3)
+    for one in (first, second):
+        one.record_release(RELEASE)
+    assert (first.steps, second.steps) == (6, 7) and first.releases == second.releases == (RELEASE,) * 2
     first.load_state_dict(second.state_dict())
-    assert first.steps == 9
+    assert first.steps == 9 and first.releases == (RELEASE,) * 3
 
 
 def test_a_state_whose_steps_have_another_sampling_rate_is_refused() -> None:
@@ -468,7 +450,7 @@ def test_a_state_whose_steps_have_another_sampling_rate_is_refused() -> None:
 
 def test_forked_processes_count_steps_of_their_own() -> None:
     """Under one name the 100 steps of two children would be 100 together."""
-    first = made(PrivacyAccountant(RATE_ACCOUNTANT_STATE), 1)
+    first = made(new(), 1)
     states = [in_a_fork(lambda: made(first, 100).state_dict()) for _ in range(2)]
     assert in_a_fork(lambda: (first.own_steps, first.steps)) == (0, 1)
     nested = in_a_fork(lambda: [made(first, 1).state_dict(), in_a_fork(lambda: made(first, 1).state_dict())])
@@ -481,13 +463,12 @@ def test_forked_processes_count_steps_of_their_own() -> None:
 # answer
 
 
-DELTA_OF_BUDGETED = 1e-5
 DATA = TensorDataset(torch.ones(40, 6), torch.arange(40) % 2)
 
 
 def private(mechanism: m.Mechanism | None = None, **options):
     model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2))
-    chosen = {"target_epsilon": 2.0, "target_delta": DELTA_OF_BUDGETED, "epochs": 2, "max_grad_norm": 1.0} | options
+    chosen = {"target_epsilon": 2.0, "target_delta": DELTA, "epochs": 2, "max_grad_norm": 1.0} | options
     return make_private_with_epsilon(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
         mechanism=mechanism or m.DpSgd(), **chosen,
@@ -501,7 +482,7 @@ class HalfClip(m.DpSgd):
         return m.StepCost(2 * noise_multiplier)
 
 
-NEEDED = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA_OF_BUDGETED, sampling_rate=0.25, steps=8)
+NEEDED = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA, sampling_rate=0.25, steps=8)
 
 
 @pytest.mark.parametrize(
@@ -520,7 +501,7 @@ def test_so_many_passes_spend_the_budget_and_no_step_more(mechanism: m.Mechanism
     assert made[1].noise_multiplier == pytest.approx(sigma, rel=1e-12)
     for _ in range(2):
         epoch(made)
-    assert 1.999 < made[1].epsilon(DELTA_OF_BUDGETED) <= 2.0
+    assert 1.999 < made[1].epsilon(DELTA) <= 2.0
     with pytest.raises(BudgetError, match="one more step would exceed epsilon = 2 at delta = 1e-05"):
         epoch(made)
     assert made[1].accountant.steps == 8
@@ -540,7 +521,7 @@ def test_a_secure_mask_that_amplifies_leaves_some_of_the_budget() -> None:
     made = private(m.PosteriorFreeze(m.Constant(0.9), None), secure=True)
     assert made[1].noise_multiplier == NEEDED
     epoch(made)
-    assert epoch(made).epsilon(DELTA_OF_BUDGETED) < 1.7
+    assert epoch(made).epsilon(DELTA) < 1.7
 
 
 def test_a_mechanism_is_free_after_a_call_that_failed() -> None:
@@ -554,8 +535,8 @@ def test_a_mechanism_is_free_after_a_call_that_failed() -> None:
 
 def test_rate_and_steps_are_the_callers() -> None:
     optimizer = private(sampling_rate=0.05, expected_batch_size=2.0, epochs=3)[1]
-    needed = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA_OF_BUDGETED, sampling_rate=0.05, steps=60)
-    assert optimizer.noise_multiplier == needed and optimizer.privacy(DELTA_OF_BUDGETED).adjacency == "add-remove"
+    needed = privacy.least_noise_multiplier(epsilon=2.0, delta=DELTA, sampling_rate=0.05, steps=60)
+    assert optimizer.noise_multiplier == needed and optimizer.privacy(DELTA).adjacency == "add-remove"
 
 
 @pytest.mark.parametrize(
@@ -583,7 +564,7 @@ def test_what_has_no_answer_is_refused_and_leaves_the_model_as_it_was(options: d
     arguments = {
         "mechanism": m.DpSgd(),
         "target_epsilon": 2.0,
-        "target_delta": DELTA_OF_BUDGETED,
+        "target_delta": DELTA,
         "epochs": 2,
         "max_grad_norm": 1.0,
     }
@@ -613,12 +594,9 @@ def test_budgets_beyond_the_noise_of_the_calculator_are_answered(epsilon: float,
             epoch(made)
 
 
-# The parts of the accountant, with the accountants noted down instead of asked: what goes where, and every threshold
+# --- The ends of the calculators' ranges, the budget at any time, and what the joint bound is asked
 
 
-LAW = SubsetMallows(64, 16, theta=0.3)
-PLAIN_OF_ACCOUNTANT_PARTS, QUIET = StepCost(1.3), StepCost(2.0)
-SELECTED_OF_ACCOUNTANT_PARTS = StepCost(1.5, selection=(10, LAW))
 Patch = pytest.MonkeyPatch
 
 
@@ -626,149 +604,73 @@ def below(value: float) -> float:
     return float(np.nextafter(value, -math.inf))
 
 
-def test_which_accountant_is_asked(monkeypatch: Patch) -> None:
-    """Within its range the amplified one; elsewhere the Gaussian mechanism without amplification."""
-    monkeypatch.setattr(privacy, "epsilon_bounds", lambda **a: SimpleNamespace(upper=("amplified", *a.values())))
-    monkeypatch.setattr(privacy, "gaussian_epsilon", lambda *a: ("plain", *a))
-    _accountant._gaussian.cache_clear()
-    least, most = privacy.NOISE
-    rate, delta, steps = privacy.RATE[0], privacy.DELTA[0], privacy.MAX_STEPS
-
-    def ask(sigma: float = 2.0, steps: int = 9, rate: float = 0.5, delta: float = 1e-3) -> Any:
-        return _accountant._gaussian(sigma, steps, rate, delta)
-
-    assert ask() == ("amplified", 2.0, 0.5, 9, 1e-3)
-    assert ask(most) == ("amplified", most, 0.5, 9, 1e-3) == ask(2 * most)
-    assert ask(least)[:2] == ("amplified", least) and ask(below(least)) == ("plain", 3 / below(least), 1e-3)
-    assert ask(steps=steps)[0] == "amplified" and ask(steps=steps + 1) == ("plain", math.sqrt(steps + 1) / 2, 1e-3)
-    assert ask(rate=rate)[0] == "amplified" and ask(rate=below(rate)) == ("plain", 1.5, 1e-3)
-    assert ask(delta=delta)[0] == "amplified" and ask(delta=below(delta)) == ("plain", 1.5, below(delta))
-    assert ask(1e-100, 1) == ("plain", 1 / 1e-100, 1e-3) and ask(0.5e-100, 1) == math.inf
-    assert ask(0.95e-100, 1) == math.inf
-    _accountant._gaussian.cache_clear()
+MOST = privacy.MAX_STEPS
 
 
-def test_epsilon_is_the_bound_at_any_delta(monkeypatch: Patch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
-    monkeypatch.setattr(_accountant, "_bound", lambda *a: asked.append(a) or 7.0)
-    kept = PrivacyAccountant(RATE)
-    kept.record(PLAIN_OF_ACCOUNTANT_PARTS)
-    kept.limit(epsilon=2.0, delta=DELTA)
-    for delta in (DELTA, 2 * DELTA):
-        assert kept.epsilon(delta) == 7.0 and asked.pop() == (Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1}), RATE, delta)
+@pytest.mark.parametrize(("sigma", "rate", "steps"), [
+    (privacy.NOISE[0], 0.5, 9), (privacy.NOISE[1], 0.5, 9), (2.0, 0.5, MOST), (2.0, privacy.RATE[0], 9),
+])  # fmt: skip
+def test_within_the_range_of_the_calculators_the_bound_is_theirs(sigma: float, rate: float, steps: int) -> None:
+    found = privacy.epsilon_bounds(noise_multiplier=sigma, sampling_rate=rate, steps=steps, delta=DELTA).upper
+    assert _accountant._bound(Counter({StepCost(sigma): steps}), rate, DELTA) == found
+    if sigma == privacy.NOISE[1]:
+        assert _accountant._bound(Counter({StepCost(2 * sigma): steps}), rate, DELTA) == found
 
 
-def test_whether_a_step_fits(monkeypatch: Patch) -> None:
-    """By the noisy sums, by the Renyi curves, or else by the first of some horizons; that one is remembered."""
-    kept = PrivacyAccountant(RATE)
-    kept.limit(epsilon=2.0, delta=DELTA)
-    monkeypatch.setattr(_accountant, "_renyi_bound", lambda *a: math.inf)
-    monkeypatch.setattr(_accountant, "_sums", lambda *a: 2.0 if a[3] <= 6 else math.inf)
-    assert kept._fits(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5}), 2.0, DELTA) and kept._horizon == 6
-    monkeypatch.setattr(_accountant, "_sums", lambda *a: math.inf)
-    kept._horizon, kept._block = 3, 2
-    asked: list[int] = []
-    spent = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 5})
-    for renyi, limit, tried, left in (
-        (2.0, 0, [], (3, 2)),
-        (2.1, 8, [8], (8, 4)),
-        (2.1, 6, [8, 6], (6, 2)),
-        (2.1, 5, [8, 6, 5], (5, 1)),
-        (2.1, 4, [8, 6, 5], (3, 2)),
-    ):
-        kept._horizon, kept._block = 3, 2
-        asked.clear()
-        monkeypatch.setattr(
-            _accountant, "_renyi_bound", lambda *a, renyi=renyi: renyi if a == (spent, RATE, DELTA) else 0.0
-        )
-
-        def bound(spent: Any, rate: float, delta: float, horizon: int, limit: int = limit) -> float:
-            asked.append(horizon)
-            return 2.0 if horizon <= limit else 2.0001
-
-        monkeypatch.setattr(_accountant, "_bound", bound)
-        assert kept._fits(spent, 2.0, DELTA) == (limit != 4)
-        assert asked == tried and (kept._horizon, kept._block) == left
+@pytest.mark.parametrize(("sigma", "rate", "steps"), [
+    (below(privacy.NOISE[0]), 0.5, 9), (2.0, 0.5, MOST + 1), (2.0, below(privacy.RATE[0]), 9), (1e-100, 0.5, 1),
+])  # fmt: skip
+def test_outside_of_it_nothing_is_amplified(sigma: float, rate: float, steps: int) -> None:
+    found = _accountant._bound(Counter({StepCost(sigma): steps}), rate, DELTA)
+    assert found == privacy.gaussian_epsilon(math.sqrt(steps) / sigma, DELTA)
+    assert _accountant._bound(Counter({StepCost(0.95e-100): 1}), rate, DELTA) == math.inf
+    assert math.isfinite(accountant((STRONG, 2)).epsilon(privacy.DELTA[0]))  # of which the sums get a share
 
 
-def test_horizons() -> None:
-    kept = PrivacyAccountant(RATE)
-    assert (kept._horizon, kept._block, kept.steps) == (0, 1, 0)
-    assert list(kept._horizons(5)) == [(6, 2), (5, 1)]
-    kept._horizon, kept._block = 5, 8
-    wanted = [(20, 16), (12, 8), (8, 4), (6, 2), (5, 1)]
-    assert list(kept._horizons(5)) == [(5, 8), *wanted]
-    kept._horizon = 4
-    assert list(kept._horizons(5)) == wanted
-    kept._horizon, kept._block = 0, 2**20
-    assert next(kept._horizons(1)) == (2**20, 2**20)
-    kept._block = 2**19
-    assert next(kept._horizons(1)) == (2**20, 2**20)
-
-
-def test_what_is_remembered_is_forgotten_with_a_new_budget_or_state() -> None:
-    kept = PrivacyAccountant(RATE)
-    for change in (
-        lambda: kept.limit(epsilon=1.0, delta=DELTA),
-        lambda: kept.load_state_dict(PrivacyAccountant(RATE).state_dict()),
-    ):
-        kept._horizon, kept._block = 9, 8
-        kept._afforded, kept._ahead = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 9}), 8
-        change()
-        assert (kept._horizon, kept._block) == (0, 1)
-        assert (kept._afforded, kept._ahead) == (Counter(), 1)
-
-
-def test_what_the_composition_is_asked_near_the_budget(monkeypatch: Patch) -> None:
-    """With twice as many steps of the last cost as fitted before, then with fewer; what fitted is not asked again."""
-    asked: list[int] = []
-
-    def composed(spent: Any, rate: float, delta: float, releases: Any, law: Any) -> float:
-        assert (rate, delta, spent[QUIET], releases, law) == (RATE, DELTA, 2, (), None)
-        asked.append(spent[PLAIN_OF_ACCOUNTANT_PARTS])
-        return 2.0 if spent[PLAIN_OF_ACCOUNTANT_PARTS] <= 9 else 2.0001
-
-    monkeypatch.setattr(_accountant, "composed_epsilon", composed)
-    kept = PrivacyAccountant(RATE)
-    found = [
-        kept._composition_fits(Counter({PLAIN_OF_ACCOUNTANT_PARTS: n, QUIET: 2}), PLAIN_OF_ACCOUNTANT_PARTS, 2.0, DELTA)
-        for n in range(3, 11)
-    ]
-    assert found == [True] * 7 + [False]
-    assert asked == [4, 8, 16, 12, 10, 9, 11, 10]
-
-
-def test_a_step_is_cleared_with_those_before_it(monkeypatch: Patch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(PrivacyAccountant, "_fits", lambda self, *a: asked.append(a) or len(asked) == 1)
-    monkeypatch.setattr(_accountant, "composed_epsilon", lambda *a: math.inf)
-    kept = PrivacyAccountant(RATE)
-    kept.clear(PLAIN_OF_ACCOUNTANT_PARTS)
-    assert asked == []
-    kept.limit(epsilon=2.0, delta=DELTA)
-    for cost in (PLAIN_OF_ACCOUNTANT_PARTS, PLAIN_OF_ACCOUNTANT_PARTS, QUIET):
-        kept.record(cost)
-    assert kept.steps == 3
-    kept.clear(QUIET)
-    assert asked == [(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 2, QUIET: 2}), 2.0, DELTA)]
-    with pytest.raises(BudgetError):
-        kept.clear(QUIET)
-
-
-def test_an_account_if_secure_adds_up_what_becomes_alike(monkeypatch: Patch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(_accountant, "_bound", lambda spent, *a: asked.append(dict(spent)) or 1.0)
-    kept = PrivacyAccountant(RATE)
-    for cost, times in ((MASKED, 2), (MASKED.seeded(), 3), (PLAIN_OF_ACCOUNTANT_PARTS, 1)):
-        for _ in range(times):
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_is_cleared_where_it_keeps_the_budget_and_nowhere_else(seed: int) -> None:
+    """Costs of several kinds in any order, budgets that change, and states and releases that come in between."""
+    rng, kept, budget, refusals = np.random.default_rng(seed), new(1.0), math.inf, 0
+    kinds = [StepCost(10.0), StepCost(14.0), StepCost(12.0, mask=FreshMask(dim=1000, keep=300))]
+    for number in range(60):
+        if number % 12 == 0:
+            budget = 1.3 * kept.epsilon(DELTA) + 0.2
+            kept.limit(epsilon=budget, delta=DELTA)
+        if number == 20:
+            kept.load_state_dict(made(new(1.0), 2, StepCost(13.0)).state_dict())
+        if number == 40:
+            kept.record_release(Step(noise_multiplier=30.0, sampling_rate=1.0, count=1))
+        cost = kinds[rng.integers(len(kinds))]
+        spent = made(copy.deepcopy(kept), 1, cost).epsilon(DELTA)
+        try:
+            kept.clear(cost)
+        except BudgetError:
+            assert spent > budget
+            refusals += 1
+        else:
+            assert spent <= budget * (1 + 1e-9)
             kept.record(cost)
-    kept.epsilon_if_secure(DELTA)
-    assert asked == [{MASKED: 5, PLAIN_OF_ACCOUNTANT_PARTS: 1}]
+    assert refusals and kept.steps > 15
+
+
+def test_a_budget_is_asked_for_ever_longer_runs_and_not_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for place, name in ((privacy, "epsilon_bounds"), (_accountant, "composed_epsilon")):
+        plain = getattr(place, name)
+        noted = lambda *a, plain=plain, name=name, **b: asked.append(name) or plain(*a, **b)  # noqa: E731
+        monkeypatch.setattr(place, name, noted)
+    kept = new()
+    kept.limit(epsilon=2.03, delta=DELTA)
+    with pytest.raises(BudgetError):
+        for _ in range(10_000):
+            kept.clear(PLAIN)
+            kept.record(PLAIN)
+    assert kept.steps == 90 and len(asked) < 45
 
 
 @pytest.mark.parametrize("horizon", [0, 9, 4])
 def test_what_the_joint_bound_is_asked(horizon: int, monkeypatch: Patch) -> None:
+    """Curves only where one accountant does not know all: of several noises, masks or selections."""
     asked: dict[str, Any] = {}
 
     def joint(*, delta: float, values: Any, **given: Any) -> float:
@@ -777,7 +679,7 @@ def test_what_the_joint_bound_is_asked(horizon: int, monkeypatch: Patch) -> None
 
     monkeypatch.setattr(_accountant, "joint_epsilon", joint)
     monkeypatch.setattr(_accountant, "_gaussian", lambda *a: a)
-    spent = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 3, SELECTED_OF_ACCOUNTANT_PARTS: 2})
+    spent = Counter({PLAIN: 3, CHOSEN: 2})
     assert _accountant._bound(spent, RATE, DELTA, horizon) == 3.5
     assert asked["delta"] == DELTA and asked["values"] == (1.3, max(5, horizon), RATE, 0.25)
     assert asked["index_epsilon"] == pytest.approx(2 * 10 * LAW.epsilon(2 * LAW.max_swaps))
@@ -788,76 +690,18 @@ def test_what_the_joint_bound_is_asked(horizon: int, monkeypatch: Patch) -> None
         orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10
     )
     np.testing.assert_allclose(asked["rdp"], curve)
-    _accountant._bound(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 3}), RATE, DELTA)
+    _accountant._bound(Counter({PLAIN: 3}), RATE, DELTA)
     assert asked["orders"] is None and asked["rdp"] is None and asked["index_epsilon"] == 0.0
     assert asked["values"] == (1.3, 3, RATE, 0.25)
-
-
-def test_bounds_without_an_accountant(monkeypatch: Patch) -> None:
-    assert _accountant._bound(Counter(), RATE, DELTA) == 0.0
-    bare = Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1, StepCost(0.0): 1})
+    _accountant._bound(Counter({MASKED: 3}), RATE, DELTA)
+    np.testing.assert_allclose(
+        asked["rdp"], 3 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3)
+    )
+    assert _accountant._renyi_bound(Counter({PLAIN: 2, QUIET: 1}), RATE, DELTA) == 3.5
+    assert (asked["values"], asked["index_epsilon"]) == (math.inf, 0) and asked["orders"] is ORDERS
+    assert _accountant._renyi_bound(Counter({PLAIN: 2}), RATE, DELTA) == math.inf
+    bare = Counter({PLAIN: 1, StepCost(0.0): 1})
     assert _accountant._bound(bare, RATE, DELTA) == _accountant._renyi_bound(bare, RATE, DELTA) == math.inf
-    assert _accountant._renyi_bound(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 2}), RATE, DELTA) == math.inf
-    asked: dict[str, Any] = {}
-
-    def joint(*, delta: float, values: Any, **given: Any) -> float:
-        asked.update(given, delta=delta, values=values(0.25))
-        return 4.5
-
-    monkeypatch.setattr(_accountant, "joint_epsilon", joint)
-    assert _accountant._renyi_bound(Counter({PLAIN_OF_ACCOUNTANT_PARTS: 2, QUIET: 1}), RATE, DELTA) == 4.5
-    assert (asked["delta"], asked["values"], asked["index_epsilon"]) == (DELTA, math.inf, 0) and asked[
-        "orders"
-    ] is ORDERS
-    curve = 2 * subsampled_gaussian_rdp(
-        orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3
-    ) + subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=2.0)
-    np.testing.assert_allclose(asked["rdp"], curve)
-
-
-def test_curves() -> None:
-    """None where one accountant knows all: one noise, no mask, no selection."""
-    for costs, known in (
-        ([PLAIN_OF_ACCOUNTANT_PARTS], True),
-        ([PLAIN_OF_ACCOUNTANT_PARTS, QUIET], False),
-        ([SELECTED_OF_ACCOUNTANT_PARTS], False),
-        ([MASKED], False),
-        ([PLAIN_OF_ACCOUNTANT_PARTS, MASKED], False),
-    ):
-        curve = _accountant._joint_curve(Counter(dict.fromkeys(costs, 3)), RATE)
-        assert (curve is None) == known
-    np.testing.assert_allclose(
-        _accountant._joint_curve(Counter({MASKED: 3}), RATE),
-        3 * MASKED.mask.rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3),
-    )
-    np.testing.assert_allclose(
-        _accountant._curve(SELECTED_OF_ACCOUNTANT_PARTS, RATE),
-        joint_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.5, mechanism=LAW, groups=10),
-    )
-    np.testing.assert_allclose(
-        _accountant._curve(PLAIN_OF_ACCOUNTANT_PARTS, RATE),
-        subsampled_gaussian_rdp(orders=ORDERS, sampling_rate=RATE, noise_multiplier=1.3),
-    )
-    assert (
-        _accountant._index_epsilon(PLAIN_OF_ACCOUNTANT_PARTS)
-        == _accountant._index_rho(PLAIN_OF_ACCOUNTANT_PARTS)
-        == 0.0
-    )
-    assert _accountant._index_epsilon(SELECTED_OF_ACCOUNTANT_PARTS) == 10 * LAW.epsilon(32)
-    assert _accountant._index_rho(SELECTED_OF_ACCOUNTANT_PARTS) == 10 * LAW.zcdp(32) and LAW.max_swaps == 16
-
-
-def test_costs_from_plain_values() -> None:
-    kept = PrivacyAccountant(RATE)
-    for cost in (PLAIN_OF_ACCOUNTANT_PARTS, SELECTED_OF_ACCOUNTANT_PARTS, MASKED, MASKED.seeded(), MASKED):
-        kept.record(cost)
-    again = PrivacyAccountant(RATE)
-    again.load_state_dict(kept.state_dict())
-    assert (
-        again._spent
-        == kept._spent
-        == Counter({PLAIN_OF_ACCOUNTANT_PARTS: 1, SELECTED_OF_ACCOUNTANT_PARTS: 1, MASKED: 2, MASKED.seeded(): 1})
-    )
 
 
 def test_masks_that_change_at_every_step_are_not_asked_for_where_the_noisy_sums_keep_the_budget(

@@ -146,20 +146,6 @@ def test_the_wrapper_of_torch_is_refused() -> None:
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.filterwarnings("ignore:Full backward hook")
-def test_one_of_two_processes_with_one_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    group = Group(monkeypatch)
-    model = torch.nn.Linear(3, 2, bias=False)
-    private, optimizer = engine.attach(
-        module=DifferentiallyPrivateDistributedDataParallel(model), sampling_rate=0.5, train_size=20,
-        optimizer=torch.optim.SGD(model.parameters(), lr=1.0), mechanism=m.DpSgd(), noise_multiplier=0.0, max_grad_norm=0.5,
-    )  # fmt: skip
-    optimizer.begin_batch(1)
-    private(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    assert group.summed == [6, 1] and optimizer.accountant.steps == 1
-
-
 def test_no_step_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     Group(monkeypatch)
     model = torch.nn.Linear(3, 2)

@@ -268,18 +268,6 @@ def test_two_forward_passes_in_one_backward_are_refused() -> None:
     assert not loop.mechanism.totals
 
 
-def test_one_batch_makes_one_step() -> None:
-    loop = Loop()
-    (rows,) = next(iter(loop.batches))
-    loop.step(rows)
-    with refused("batch"):
-        loop.step(rows)
-    ahead = [rows for (rows,) in itertools.islice(loop.batches, 2)]  # fetched beforehand, used in order
-    for rows in ahead:
-        loop.step(rows)
-    assert len(loop.mechanism.totals) == 3
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_no_batch_is_begun_that_the_loader_did_not_draw(workers: int) -> None:
     """Several steps on one batch, each begun anew: one release with the noise of all of them, at the price of steps apart."""
@@ -368,7 +356,10 @@ def attached():
 
 
 def test_callers_who_draw_batches_themselves_begin_them() -> None:
+    """Otherwise a loader that yields two rows of each record would have each of them clipped by itself: twice the sensitivity."""
     mechanism, optimizer, step = attached()
+    with refused("batch", "begin_batch()"):
+        step(0, 3)
     with refused("do_skip", True):
         step(0, 3, skip=True)
     optimizer.params[0].grad_sample = torch.eye(N)[:3][:, None]  # of a batch that never got its step
@@ -385,11 +376,8 @@ def test_callers_who_draw_batches_themselves_begin_them() -> None:
     assert np.flatnonzero(mechanism.totals[0]).tolist() == [2, 3, 4, 5, 6] and len(mechanism.totals) == 1
     with refused("batch"):
         step(0, 3)
-    optimizer.begin_batch()
-    step(0, 3)
-    step(0, 3)  # without sizes nobody knows
-    assert len(mechanism.totals) == 3
-    for size in (-1, 2.5):
+    assert len(mechanism.totals) == 1
+    for size in (-1, 2.5, None):
         with refused("size"):
             optimizer.begin_batch(size)
 
@@ -400,6 +388,7 @@ def test_gradients_of_two_backward_passes_are_refused() -> None:
     weight.grad_sample = [torch.eye(N)[:3][:, None], torch.eye(N)[:3][:, None]]
     with refused("weight", 2):
         optimizer.step()
+    optimizer.begin_batch(3)
     step(0, 3)
     assert mechanism.totals[0].max() == 1.0
 
@@ -430,6 +419,7 @@ def test_a_layer_without_rows_counts_as_zero(mode: str) -> None:
 
     def step(rows: int, split: int) -> list[torch.Tensor]:
         model.split = split
+        optimizer.begin_batch(rows)
         optimizer.zero_grad()
         private(torch.eye(N)[:rows]).sum().backward()
         optimizer.step()
@@ -498,21 +488,6 @@ def test_whole_batches_fetched_beforehand_wait_in_order() -> None:
         part(batch, 1)
 
 
-def test_before_the_first_batch_nothing_is_under_way() -> None:
-    batch = LogicalBatch()
-    assert (batch.under_way, batch.rows, batch.from_loader) == (False, 0, False)
-
-
-def test_a_pass_that_has_drawn_nothing_has_no_parts() -> None:
-    batch = LogicalBatch()
-    batch.begin(3)
-    batch.begin_pass(drawn_ahead=False)
-    with refused("do_skip", True):
-        batch.announce(True)
-    batch.drawn(3)
-    batch.announce(True)
-
-
 # --- Per-sample gradients that do not add up to the gradient of the batch are refused, and rounding is not ---
 
 
@@ -527,10 +502,7 @@ def attached_sum(model: nn.Module, mode: str = "factors", reduction: str = "mean
 
 def step(private, optimizer, features, reduction: str = "mean") -> list[torch.Tensor]:
     """A step; gives its per-sample gradients, of which the parameters keep nothing."""
-    labels = torch.arange(len(features)) % 3
-    optimizer.begin_batch(len(features))
-    optimizer.zero_grad()
-    nn.functional.cross_entropy(private(features), labels, reduction=reduction).backward()
+    sgd.backward(private, optimizer, features, torch.arange(len(features)) % 3, reduction)
     samples = [p.grad_sample for p in optimizer.params]
     optimizer.step()
     return samples
@@ -563,6 +535,7 @@ def test_weights_tied_in_a_function_call_are_refused(mode: str, parts: bool) -> 
 def test_a_penalty_in_the_loss_is_refused() -> None:
     model = nn.Linear(5, 3)
     private, optimizer = attached_sum(model)
+    optimizer.begin_batch(ROWS)
     (private(torch.randn(ROWS, 5)).square().mean() + model.weight.square().sum()).backward()
     with refused("weight", "p.grad", "weight_decay"):
         optimizer.step()
@@ -571,6 +544,7 @@ def test_a_penalty_in_the_loss_is_refused() -> None:
 def test_a_gradient_scaler_is_refused() -> None:
     private, optimizer = attached_sum(nn.Linear(5, 3))
     scaler = torch.amp.GradScaler("cpu")
+    optimizer.begin_batch(ROWS)
     loss = nn.functional.cross_entropy(private(torch.randn(ROWS, 5)), torch.arange(ROWS) % 3)
     scaler.scale(loss).backward()
     with refused("weight", "p.grad", "GradScaler"):

@@ -39,7 +39,6 @@ from dptheory.training.mechanisms import (
     RankedSparsification,
 )
 from dptheory.training.mechanisms._base import noised
-from dptheory.training.mechanisms._layer_freezing import freeze
 from dptheory.training.networks import small_tanh_cnn
 from tests.refused import refused
 from tests.training import sgd
@@ -117,7 +116,7 @@ def test_plain_dp_sgd_is_opacus() -> None:
     )  # fmt: skip
     for pixels, labels in itertools.islice(batches, 3):
         one(private, optimizer, pixels, labels)
-        one(mine, attached, pixels, labels)
+        sgd.step(mine, attached, pixels, labels)
     np.testing.assert_allclose(flat(ours), flat(model), atol=1e-5)
     assert np.abs(flat(ours) - flat(small_tanh_cnn(0))).max() > 0.01
 
@@ -154,10 +153,8 @@ def test_empty_batch_adds_noise_only() -> None:
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0), sampling_rate=B / N, train_size=N, mechanism=DpSgd(),
         noise_multiplier=2.0, max_grad_norm=0.5, noise_generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
-    optimizer.begin_batch(0)
     before = flat(model)
-    nn.functional.cross_entropy(private(torch.zeros(0, 1, 28, 28)), torch.zeros(0, dtype=torch.long)).backward()
-    optimizer.step()
+    sgd.step(private, optimizer, torch.zeros(0, 1, 28, 28), torch.zeros(0, dtype=torch.long))
     change = (flat(model) - before) * B
     assert not any(t.any() for t in optimizer.clipped_total)
     assert abs(change.std() - 1.0) < 0.02 and optimizer.accountant.steps == 1
@@ -183,40 +180,6 @@ def test_freezing_in_the_middle_of_a_run(mode: str) -> None:
         assert not torch.equal(a, c)
         assert torch.allclose(a, b, atol=1e-6) == name.startswith("conv")
     assert len(optimizer.params) == 4 and optimizer.accountant.steps == 4
-
-
-def test_freezing_from_the_start_and_a_layer_with_frozen_weight_and_trained_bias() -> None:
-    frozen, _ = train(LayerFreezing(DpSgd(), frozen_layers=1, from_step=0))
-    start = small_tanh_cnn(0)
-    assert torch.equal(frozen.conv1.weight, start.conv1.weight) and not torch.equal(
-        frozen.conv2.weight, start.conv2.weight
-    )
-    for mode in ("factors", "hooks", "functorch"):
-        model = small_tanh_cnn(0)
-        model.conv2.weight.requires_grad_(False)
-        private, optimizer, batches = sgd.make_private(model, loader(), lr=0.5, grad_sample_mode=mode)
-        run(private, optimizer, batches, 2)
-        assert torch.equal(model.conv2.weight, start.conv2.weight) and not torch.equal(
-            model.conv2.bias, start.conv2.bias
-        )
-
-
-@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
-def test_freezing_part_of_a_layer_and_a_layer_in_the_middle_while_running(mode: str) -> None:
-    model = small_tanh_cnn(0)
-    private, optimizer, batches = sgd.make_private(model, loader(), lr=0.5, momentum=0.9, grad_sample_mode=mode)
-    run(private, optimizer, batches, 2)
-    freeze([*model.conv2.parameters(), model.fc1.weight])
-    assert not private.grad_accumulation_allowed and private.force_functorch == (mode == "functorch")
-    before = {n: p.clone() for n, p in model.named_parameters()}
-    run(private, optimizer, batches, 4)
-    still = {n for n, p in model.named_parameters() if torch.equal(p, before[n])}
-    assert still == {"conv2.weight", "conv2.bias", "fc1.weight"}
-
-
-def test_frozen_layers_cost_no_per_sample_gradients() -> None:
-    model, _ = train(LayerFreezing(DpSgd(), frozen_layers=2, from_step=0))
-    assert all(getattr(p, "grad_sample", None) is None for p in (*model.conv1.parameters(), *model.conv2.parameters()))
 
 
 @pytest.mark.parametrize("simulated", [False, True])
@@ -265,7 +228,7 @@ def test_the_mechanism_is_told_the_noise_of_its_release(secure: bool) -> None:
         max_grad_norm=clip, secure=secure, noise_generator=None if secure else torch.Generator().manual_seed(1),
     )  # fmt: skip
     before = flat(model)
-    one(private, optimizer, torch.randn(8, 1, 28, 28), torch.arange(8))
+    sgd.step(private, optimizer, torch.randn(8, 1, 28, 28), torch.arange(8))
     released, std = mechanism.told
     assert std == sigma * clip
     noise = torch.cat([(r - t).flatten() for r, t in zip(released, optimizer.clipped_total, strict=True)])
@@ -283,7 +246,7 @@ def test_ranked_noise_of_masked_entries_has_the_scale_of_the_release() -> None:
         max_grad_norm=clip,
     )  # fmt: skip
     for _ in range(4 + 2):
-        one(private, optimizer, torch.randn(0, 1, 28, 28), torch.zeros(0, dtype=torch.long))
+        sgd.step(private, optimizer, torch.randn(0, 1, 28, 28), torch.zeros(0, dtype=torch.long))
     masked = torch.cat([s[~k] for s, k in zip(mechanism._sums, mechanism.mask, strict=True)])
     assert float(masked.std()) == pytest.approx(sigma * clip * 2**0.5, rel=0.05)
 
@@ -605,7 +568,7 @@ DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(
 CALLERS = {"sampling_rate": 0.25, "expected_batch_size": 10.0}
 
 
-def run_of_optimizer_state(secure: bool = False, **options):
+def an_engine(secure: bool = False, **options):
     engine, model = OurEngine(m.DpSgd(), secure_mode=secure), nn.Linear(6, 2)
     return engine, engine.make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(DATA, 10),
@@ -627,14 +590,14 @@ def test_steps_that_rest_on_something_else_are_refused(
     tmp_path: Path, before: dict, now: dict, shown: tuple, whole: bool
 ) -> None:
     """The report would say of seeded steps that they are secure, and of one adjacency that it is the other."""
-    engine, made = run_of_optimizer_state(**before)
+    engine, made = an_engine(**before)
     epoch(made)
     engine.save_checkpoint(path=tmp_path / "one.pt", module=made[0], optimizer=made[1])
-    other, again = run_of_optimizer_state(**now)
+    other, again = an_engine(**now)
     with refused("state", *shown):
         other.load_checkpoint(path=tmp_path / "one.pt", module=again[0], optimizer=again[1] if whole else None)
     assert other.accountant.steps == 0
-    same, third = run_of_optimizer_state(**before)
+    same, third = an_engine(**before)
     same.load_checkpoint(path=tmp_path / "one.pt", module=third[0], optimizer=third[1])
     assert same.accountant.steps == 4
 
@@ -652,25 +615,10 @@ def test_steps_of_another_sampler_are_refused() -> None:
         poisson.load_state_dict(parted.state_dict())
 
 
-def test_a_run_with_layer_freezing_goes_back_and_trains_all_layers_again() -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2))
-    made = sgd.make_private(
-        model, DataLoader(DATA, 10), mechanism=m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=2)
-    )
-    start = made[1].state_dict()
-    epoch(made)
-    before = model[0].weight.detach().clone()
-    assert not model[0].weight.requires_grad
-    made[1].load_state_dict(start)
-    epoch(made)
-    assert not torch.equal(model[0].weight, before) and not model[0].weight.requires_grad
-
-
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_an_optimizer_is_not_copied(copied) -> None:
     """A copy that torch made had its hooks in the class: no private optimizer of the process made a step any more."""
-    made = run_of_optimizer_state()[1]
+    made = an_engine()[1]
     with pytest.raises(TypeError, match="MechanismOptimizer"):
         copied(made[1])
     epoch(made)
@@ -701,7 +649,7 @@ class Clips(DpSgd):
         self.parts = []
 
 
-def made_of_clip_schedules(mechanism, model):
+def with_clip(mechanism, model):
     data = TensorDataset(torch.randn(64, 5), torch.arange(64) % 3)
     return sgd.make_private(
         model, DataLoader(data, batch_size=32, generator=torch.Generator().manual_seed(0)), mechanism=mechanism,
@@ -709,19 +657,13 @@ def made_of_clip_schedules(mechanism, model):
     )  # fmt: skip
 
 
-def one_of_clip_schedules(private, optimizer, features, labels) -> None:
-    optimizer.zero_grad()
-    nn.functional.cross_entropy(private(features), labels).backward()
-    optimizer.step()
-
-
 def test_a_schedule_that_moves_between_parts_leaves_each_batch_one_clip() -> None:
     mechanism = Clips()
-    private, optimizer, batches = made_of_clip_schedules(mechanism, nn.Linear(5, 3))
+    private, optimizer, batches = with_clip(mechanism, nn.Linear(5, 3))
     schedule = ExponentialGradClip(optimizer, gamma=0.5)
     with BatchMemoryManager(data_loader=batches, max_physical_batch_size=8, optimizer=optimizer) as small:
         for part in small:
-            one_of_clip_schedules(private, optimizer, *part)
+            one(private, optimizer, *part)
             schedule.step()
     assert len(mechanism.batches) == 2 and all(len(parts) > 2 for parts, _, _ in mechanism.batches)
     for parts, released, std in mechanism.batches:
@@ -731,22 +673,22 @@ def test_a_schedule_that_moves_between_parts_leaves_each_batch_one_clip() -> Non
 
 @pytest.mark.parametrize("clip", [0, -1.0, 1e-20, math.inf, math.nan, None, [1.0, 1.0], "1"])
 def test_a_step_sees_the_clip_that_it_is_left(clip) -> None:
-    private, optimizer, batches = made_of_clip_schedules(DpSgd(), nn.Linear(5, 3))
+    private, optimizer, batches = with_clip(DpSgd(), nn.Linear(5, 3))
     optimizer.max_grad_norm = clip
     with refused("max_grad_norm"):
-        one_of_clip_schedules(private, optimizer, *next(iter(batches)))
+        one(private, optimizer, *next(iter(batches)))
     assert optimizer.accountant.steps == 0
 
 
 def test_a_step_sees_whether_the_mechanism_takes_the_clip() -> None:
     model = nn.Linear(5, 3)
     anchors = AnchorGradients(model, torch.randn(20, 5), classes=3, seed=0)
-    private, optimizer, batches = made_of_clip_schedules(
+    private, optimizer, batches = with_clip(
         GepJoint(anchors, subspace_dim=3, residual_clip=0.5, groups=[[0, 1]], seed=0), model
     )
     optimizer.max_grad_norm = 0.4
     with refused("residual_clip"):
-        one_of_clip_schedules(private, optimizer, *next(iter(batches)))
+        one(private, optimizer, *next(iter(batches)))
 
 
 # --- Groups of parameters with settings of their own leave what a mechanism does as it is ---
@@ -776,8 +718,7 @@ def trained(model: nn.Module, params, mechanism: m.Mechanism, sigma: float = 0.0
         noise_multiplier=sigma, max_grad_norm=1.0, noise_generator=torch.Generator().manual_seed(1),
     )  # fmt: skip
     features = torch.randn(ROWS, 5, generator=torch.Generator().manual_seed(2))
-    nn.functional.cross_entropy(private(features), torch.arange(ROWS) % 3).backward()
-    optimizer.step()
+    sgd.step(private, optimizer, features, torch.arange(ROWS) % 3)
     return [p.grad.clone() for p in model.parameters() if p.requires_grad]
 
 
@@ -806,12 +747,6 @@ def test_groups_change_nothing(name: str, sigma: float) -> None:
     for other in released[1:]:
         for a, b in zip(released[0], other, strict=True):
             torch.testing.assert_close(a, b)
-
-
-def test_quiet_layers_are_the_first_ones() -> None:
-    model = network()
-    loud = trained(model, grouped(model), m.QuietLayers(quiet=1, from_step=0), 1e4)
-    assert [bool(g.abs().max() > 10) for g in loud] == [False, False, True, True]
 
 
 # --- The bits of a release, and the sum over many parts
@@ -874,7 +809,7 @@ def test_the_divisor_stays() -> None:
     assert optimizer.expected_batch_size == 10.0
 
 
-# --- The optimizer that was given: its own step() would take the gradients that backward() left ---
+# --- Any other optimizer over the same weights: its step() would take the gradients that backward() left ---
 
 
 def given_one(**options):
@@ -889,9 +824,7 @@ def again_private(model: nn.Module, optimizer: torch.optim.Optimizer, make=attac
 
 
 def backward_of_four(private: nn.Module, optimizer: MechanismOptimizer) -> None:
-    optimizer.begin_batch(4)
-    optimizer.zero_grad()
-    nn.functional.cross_entropy(private(torch.randn(4, 3)), torch.arange(4) % 2).backward()
+    sgd.backward(private, optimizer, torch.randn(4, 3), torch.arange(4) % 2)
 
 
 def test_the_optimizer_that_was_given_makes_no_step_of_its_own() -> None:
@@ -913,9 +846,6 @@ def test_the_optimizer_that_was_given_makes_no_step_of_its_own() -> None:
             bare.step()
         for scheduler in schedulers:
             scheduler.step()
-
-
-def test_a_step_that_fails_leaves_no_way_open() -> None:
     _, bare, (_, optimizer) = given_one()
     with refused("weight"):
         optimizer.step()  # without a backward pass
@@ -955,6 +885,22 @@ def test_a_call_that_fails_leaves_the_given_optimizer_as_it_was() -> None:
     optimizer.step()
     with refused("optimizer"):
         bare.step()
+
+
+@pytest.mark.parametrize("other", [copy.copy, lambda one: torch.optim.Adam(one.param_groups[0]["params"][:1])])
+def test_no_other_optimizer_steps_private_weights(other) -> None:
+    """A fresh one, or a shallow copy, trained on bare gradients, and epsilon said nothing of it."""
+    model, bare, (private, optimizer) = given_one()
+    apart = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1)
+    backward_of_four(private, optimizer)
+    before = flat(model)
+    with refused("optimizer", "to_standard_module()"):
+        other(bare).step()
+    apart.step()
+    assert np.array_equal(flat(model), before)
+    optimizer.step()
+    private.to_standard_module()
+    other(bare).step()
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])

@@ -75,15 +75,6 @@ def test_all_sets_of_steps_are_alike_and_records_independent(participations: int
         assert stats.chisquare([seen[pair] for pair in itertools.product(sets, sets)]).pvalue > 1e-6
 
 
-def test_batch_sizes_of_an_epoch_are_multinomial() -> None:
-    """Of three records in two steps: 0, 1, 2, 3 in the first one with chances 1/8, 3/8, 3/8, 1/8, the rest in the second one."""
-    rng, epochs = np.random.default_rng(1), 4000
-    drawn = [allocation(3, 2, 1, rng.bit_generator.random_raw) for _ in range(epochs)]
-    assert all(len(one) + len(other) == 3 for one, other in drawn)
-    found = np.bincount([len(one) for one, _ in drawn], minlength=4)
-    assert stats.chisquare(found, epochs * np.array([1, 3, 3, 1]) / 8).pvalue > 1e-6
-
-
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("participations", [1, K])
 def test_an_epoch_has_each_record_exactly_k_times_whatever_the_processes(parts: int, participations: int) -> None:

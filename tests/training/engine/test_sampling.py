@@ -57,27 +57,37 @@ KINDS = [
 
 
 def members(batches, parts: int = 1) -> np.ndarray:
-    """Membership of each example in each step, shape (STEPS, N)."""
-    found = np.zeros((STEPS, N), dtype=bool)
+    """Membership of each example in each step."""
+    found = np.zeros((STEPS, batches.train_size), dtype=bool)
     for step in range(STEPS):
         for part in range(parts):
             found[step, batches.batch(step, part, parts).numpy()] = True
     return found
 
 
-@pytest.mark.parametrize("batches", KINDS, ids=lambda b: type(b).__name__)
-@pytest.mark.parametrize("parts", [1, 3])
+SPARSE = [PoissonBatches(train_size=records, sampling_rate=0.05, seed=2) for records in (100, 101, 128)]
+"""Of few of many records: by sorting."""
+
+
+@pytest.mark.parametrize(
+    ("batches", "parts"),
+    [*itertools.product(KINDS, (1, 3)), *((batches, 1) for batches in SPARSE)],
+    ids=lambda one: type(one).__name__ if hasattr(one, "batch") else str(one),
+)
 def test_each_example_is_drawn_independently_with_the_rate(batches, parts: int) -> None:
-    drawn = members(batches, parts)
+    drawn, rate, records = members(batches, parts), batches.sampling_rate, batches.train_size
     times = drawn.sum(0)
-    assert ((times > binom.ppf(1e-8, STEPS, RATE)) & (times < binom.ppf(1 - 1e-8, STEPS, RATE))).all()
-    sizes = np.bincount(drawn.sum(1), minlength=N + 1)[15:46]
-    law = binom.pmf(np.arange(15, 46), N, RATE)
-    assert chisquare(sizes, law / law.sum() * sizes.sum()).pvalue > 1e-6
-    pairs = (drawn.astype(float).T @ drawn)[np.triu_indices(N, 1)]  # of two examples together
-    assert abs(pairs.mean() / STEPS - RATE**2) < 1e-3
+    assert ((times > binom.ppf(1e-8, STEPS, rate)) & (times < binom.ppf(1 - 1e-8, STEPS, rate))).all()
+    law = binom.pmf(np.arange(records + 1), records, rate)
+    usual = law * STEPS >= 1.0
+    sizes = np.bincount(drawn.sum(1), minlength=records + 1)
+    found, wanted = (np.append(one[usual], one[~usual].sum()) for one in (sizes, law * STEPS))
+    assert chisquare(found, wanted).pvalue > 1e-6
+    pairs = (drawn.astype(float).T @ drawn)[np.triu_indices(records, 1)]  # of two examples together
+    assert pairs.min() >= binom.ppf(1e-9, STEPS, rate**2) and pairs.max() <= binom.isf(1e-10, STEPS, rate**2)
+    assert abs(pairs.mean() / STEPS - rate**2) < 1e-3
     runs = (drawn[1:] & drawn[:-1]).sum(0)  # of one example in two steps running
-    assert abs(runs.mean() / STEPS - RATE**2) < 2e-3
+    assert abs(runs.mean() / STEPS - rate**2) < 2e-3
 
 
 @pytest.mark.parametrize("kind", [PoissonBatches, SecureBatches, GeneratorBatches])
@@ -123,18 +133,13 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
     assert not torch.equal(one.batch(9), one.batch(10)) and not torch.equal(one.batch(9), other.batch(9))
 
 
-@pytest.mark.parametrize(
-    "batches",
-    [PoissonBatches(train_size=5, sampling_rate=1.0, seed=0), SecureBatches(train_size=5, sampling_rate=1.0)],
-    ids=lambda b: type(b).__name__,
-)
-def test_rate_one_takes_all(batches) -> None:
-    assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
-
-
 def test_a_secure_rate_of_one_takes_all_and_needs_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.urandom", lambda count: pytest.fail("asked for"))
-    assert SecureBatches(train_size=5, sampling_rate=1.0).batch(0).tolist() == [0, 1, 2, 3, 4]
+    for batches in (
+        SecureBatches(train_size=5, sampling_rate=1.0),
+        PoissonBatches(train_size=5, sampling_rate=1.0, seed=0),
+    ):
+        assert batches.batch(0).tolist() == [0, 1, 2, 3, 4]
     assert SecureBatches(train_size=5, sampling_rate=1.0).batch(0, 1, 2).tolist() == [1, 3]
     assert SecureBatches(train_size=5, sampling_rate=0.5).batch(0, 6, 7).tolist() == []  # no record is its own
 
@@ -356,24 +361,6 @@ def test_every_subset_of_four_records_has_its_chance(source: str, rate: float) -
     sizes = np.array([sum(bits) for bits in itertools.product((0, 1), repeat=4)])
     chances = rate**sizes * (1 - rate) ** (4 - sizes)
     assert chisquare(found, chances * steps).pvalue > 1e-6
-
-
-@pytest.mark.parametrize("records", [100, 101, 128])
-def test_sizes_records_and_pairs_of_a_sparse_sample(records: int) -> None:
-    """By sorting, which few of many records take."""
-    rate, steps = 0.05, 6000
-    batches = PoissonBatches(train_size=records, sampling_rate=rate, seed=2)
-    inside = np.zeros((steps, records))
-    for step in range(steps):
-        inside[step, batches.batch(step).numpy()] = 1
-    sizes = np.bincount(inside.sum(1).astype(int), minlength=records + 1)[:13]
-    law = binom.pmf(np.arange(13), records, rate)
-    assert chisquare(np.r_[sizes, steps - sizes.sum()], np.r_[law, 1 - law.sum()] * steps).pvalue > 1e-6
-    times = inside.sum(0)
-    assert (abs(times - steps * rate) < 6 * (steps * rate * (1 - rate)) ** 0.5).all()
-    pairs = (inside.T @ inside)[np.triu_indices(records, 1)]
-    assert pairs.min() >= binom.ppf(1e-9, steps, rate**2) and pairs.max() <= binom.isf(1e-10, steps, rate**2)
-    assert abs(pairs.mean() - steps * rate**2) < 6 * (steps * rate**2) ** 0.5 * 3 * (rate * records) ** -0.5
 
 
 def test_a_batch_costs_what_it_holds() -> None:
@@ -898,6 +885,7 @@ def test_a_seed_fixes_the_numbers_and_none_gives_those_of_the_system() -> None:
     assert torch.equal(found, torch.randn(2, 3, generator=torch.Generator().manual_seed(7)))
     one, other = (normal((2, 3), None) for _ in range(2))
     assert one.shape == (2, 3) and one.dtype == torch.float32 and not torch.equal(one, other)
+    assert secure_normal(7).dtype == torch.float64 and secure_normal(7).shape == (7,)
 
 
 def test_what_a_seed_builds_leaves_the_global_numbers_as_they_were() -> None:
@@ -908,18 +896,6 @@ def test_what_a_seed_builds_leaves_the_global_numbers_as_they_were() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
     with refused("seed"):
         seeded(-1, lambda: torch.randn(4))
-
-
-def test_permutations_of_the_system_are_uniform() -> None:
-    found = [tuple(permutation(3, None).tolist()) for _ in range(1200)]
-    counts = [found.count(one) for one in set(found)]
-    assert len(counts) == 6 and stats.chisquare(counts).pvalue > 1e-6
-
-
-def test_normal_numbers_of_the_system_are_normal() -> None:
-    found = secure_normal(20_000)
-    assert found.dtype == torch.float64 and found.shape == (20_000,)
-    assert stats.kstest(found.numpy(), "norm").pvalue > 1e-6
 
 
 def test_each_is_half_a_sum_of_four(monkeypatch: pytest.MonkeyPatch) -> None:

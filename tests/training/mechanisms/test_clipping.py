@@ -60,20 +60,6 @@ def test_factors() -> None:
     torch.testing.assert_close(mechanisms.clip_factors(norms, 0.1)[2:5], torch.tensor([0.2, 0.05, 0.025]))
 
 
-def test_samples_of_factor_zero_add_nothing() -> None:
-    given = samples(4)
-    given[0][1, 0, 0], given[2][3, 2] = torch.nan, torch.inf
-    found = mechanisms.clipped_sum(given, 1.5, mask=masks())
-    assert found.nonfinite == 2
-    mask = np.concatenate([m.reshape(-1).numpy() for m in masks()])
-    rows = flat(given)[[0, 2]] * mask
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    wanted = (rows * np.minimum(1.0, 1.5 / norms)).sum(0)
-    np.testing.assert_allclose(
-        np.concatenate([t.reshape(-1).numpy() for t in found.total]), wanted, rtol=1e-5, atol=1e-6
-    )
-
-
 def test_half_precision_is_widened() -> None:
     for kind, wide in ((torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
         assert mechanisms.sample_norms([torch.ones(1, 2, dtype=kind)]).dtype == wide
@@ -179,7 +165,7 @@ SHARES = [1.0, 2.0, 3.0]
 HALF = m.Constant(0.5)
 
 
-def samples_of_clipping_rules(n: int = 8, seed: int = 0) -> list[torch.Tensor]:
+def gradients(n: int = 8, seed: int = 0) -> list[torch.Tensor]:
     rng = np.random.default_rng(seed)
     lengths = np.geomspace(0.05, 40.0, n)
     return [torch.from_numpy(lengths[:, None] * rng.normal(size=(n, size)) / 3).float() for size in SIZES]
@@ -199,11 +185,11 @@ def close(found: list[torch.Tensor], wanted: list[np.ndarray]) -> None:
 
 
 def test_each_layer_has_its_share_of_the_clip() -> None:
-    rows = [one.double().numpy() for one in samples_of_clipping_rules()]
-    found = m.DpSgd(clipping=m.LayerClipping(SHARES)).contribute(samples_of_clipping_rules(), CLIP)
+    rows = [one.double().numpy() for one in gradients()]
+    found = m.DpSgd(clipping=m.LayerClipping(SHARES)).contribute(gradients(), CLIP)
     close(found.total, by_layer(rows, SHARES))
     close(
-        m.DpSgd(clipping=m.LayerClipping()).contribute(samples_of_clipping_rules(), CLIP).total,
+        m.DpSgd(clipping=m.LayerClipping()).contribute(gradients(), CLIP).total,
         by_layer(rows, [1.0] * 3),
     )
     clips = CLIP * np.sqrt(np.array(SHARES) / 6)
@@ -212,10 +198,10 @@ def test_each_layer_has_its_share_of_the_clip() -> None:
 
 
 def test_automatic_clipping_normalises_the_whole() -> None:
-    rows = np.concatenate([one.double().numpy() for one in samples_of_clipping_rules()], axis=1)
+    rows = np.concatenate([one.double().numpy() for one in gradients()], axis=1)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     wanted = np.split((CLIP * rows / (norms + GAMMA)).sum(0), np.cumsum(SIZES)[:-1])
-    found = m.DpSgd(clipping=m.AutomaticClipping(gamma=GAMMA)).contribute(samples_of_clipping_rules(), CLIP)
+    found = m.DpSgd(clipping=m.AutomaticClipping(gamma=GAMMA)).contribute(gradients(), CLIP)
     close(found.total, wanted)
     assert found.votes is None
 
@@ -236,17 +222,15 @@ def test_a_rule_clips_what_the_mask_leaves(build: Callable[[Clipping], m.RandomS
     mechanism.begin_step(params)
     masks = [one.double().numpy() for one in mechanism.mask]
     assert sum(mask.sum() for mask in masks) == 6
-    rows = [one.double().numpy() * mask for one, mask in zip(samples_of_clipping_rules(), masks, strict=True)]
-    close(mechanism.contribute(samples_of_clipping_rules(), CLIP).total, by_layer(rows, SHARES))
+    rows = [one.double().numpy() * mask for one, mask in zip(gradients(), masks, strict=True)]
+    close(mechanism.contribute(gradients(), CLIP).total, by_layer(rows, SHARES))
 
 
 def test_posterior_freeze_masks_what_a_rule_has_clipped() -> None:
     mechanism = m.PosteriorFreeze(HALF, 3, clipping=m.AutomaticClipping(gamma=GAMMA))
     mechanism.begin_step([torch.zeros(size) for size in SIZES])
-    whole = m.DpSgd(clipping=m.AutomaticClipping(gamma=GAMMA)).contribute(samples_of_clipping_rules(), CLIP).total
-    for found, own, mask in zip(
-        mechanism.contribute(samples_of_clipping_rules(), CLIP).total, whole, mechanism.mask, strict=True
-    ):
+    whole = m.DpSgd(clipping=m.AutomaticClipping(gamma=GAMMA)).contribute(gradients(), CLIP).total
+    for found, own, mask in zip(mechanism.contribute(gradients(), CLIP).total, whole, mechanism.mask, strict=True):
         assert torch.equal(found, own * mask)
 
 
@@ -263,8 +247,8 @@ def test_entries_are_chosen_from_what_a_rule_has_clipped(build: Callable[[Clippi
     mechanism, flat = build(m.LayerClipping(SHARES)), build(m.FlatClipping())
     for one in (mechanism, flat):
         one.begin_step([torch.zeros(size) for size in SIZES])
-    rows = [one.double().numpy() for one in samples_of_clipping_rules()]
-    close(mechanism.contribute(samples_of_clipping_rules(), CLIP).total, by_layer(rows, SHARES))
+    rows = [one.double().numpy() for one in gradients()]
+    close(mechanism.contribute(gradients(), CLIP).total, by_layer(rows, SHARES))
     assert mechanism.cost(2.0) == flat.cost(2.0)
 
 
@@ -285,10 +269,10 @@ def test_no_example_adds_more_than_the_clip(rule: Clipping, exponents: list[floa
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_what_is_not_finite_in_one_layer_counts_in_none(rule: Clipping) -> None:
-    broken = samples_of_clipping_rules()
+    broken = gradients()
     for row, value in ((2, math.nan), (5, math.inf)):
         broken[1][row, 0] = value
-    left = [one[[0, 1, 3, 4, 6, 7]] for one in samples_of_clipping_rules()]
+    left = [one[[0, 1, 3, 4, 6, 7]] for one in gradients()]
     found, wanted = clipped_sum(broken, CLIP, clipping=rule), clipped_sum(left, CLIP, clipping=rule)
     assert found.nonfinite == 2 and found.votes == wanted.votes
     close(found.total, [one.double().numpy() for one in wanted.total])
@@ -379,26 +363,11 @@ def test_shares_are_one_for_each_layer() -> None:
             m.LayerClipping(shares)
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda rule: m.DpSgd(clipping=rule),
-        lambda rule: m.RandomSparsification(HALF, 0, clipping=rule),
-        lambda rule: m.RankedSparsification(HALF, steps_per_epoch=1, seed=0, clipping=rule),
-        *SELECTIONS.values(),
-    ],
-    ids=["DP-SGD", "random", "ranked", *SELECTIONS],
-)
-def test_a_rule_is_one(build: Callable[[object], object]) -> None:
-    with refused("clipping", "'flat'", kind=TypeError):
-        build("flat")
-
-
 # --- The clip that follows a quantile: what leaves, what it costs, where the clip goes, and what a state takes over
 # ---
 
 
-CLIP_OF_ADAPTIVE_CLIPPING, SIGMA, SHARE = 1.5, 2.0, 0.36
+START, SIGMA, SHARE = 1.5, 2.0, 0.36
 ROWS = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [0.6, 0.8]])
 """Norms 5, 0.5, 0 and 1."""
 
@@ -413,9 +382,7 @@ def marked(like: torch.Tensor, std: float) -> torch.Tensor:
     return torch.full_like(like, std)
 
 
-def step(
-    mechanism: m.Mechanism, rows: torch.Tensor = ROWS, clip: float = CLIP_OF_ADAPTIVE_CLIPPING
-) -> list[torch.Tensor]:
+def step(mechanism: m.Mechanism, rows: torch.Tensor = ROWS, clip: float = START) -> list[torch.Tensor]:
     mechanism.begin_step([torch.zeros(2)])
     total = mechanism.contribute([rows], clip).total
     released = mechanism.release(total, noise_multiplier=SIGMA, clip_norm=clip, noise=marked)
@@ -427,13 +394,11 @@ def test_a_step_by_hand() -> None:
     mechanism = adaptive()
     (released,) = step(mechanism)
     clipped = torch.tensor([0.9 + 0.3 + 0.6, 1.2 + 0.4 + 0.8])
-    torch.testing.assert_close(released, clipped + SIGMA / 0.8 * CLIP_OF_ADAPTIVE_CLIPPING)
+    torch.testing.assert_close(released, clipped + SIGMA / 0.8 * START)
     count = 0.5 * (2 - 1) + SIGMA / (2 * 0.6)  # votes of two short gradients and a long one; zero has none
-    wanted = CLIP_OF_ADAPTIVE_CLIPPING * math.exp(-0.5 * (count / 10 + 0.5 - 0.7))
-    assert mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING) == pytest.approx(
-        wanted, rel=1e-6
-    )  # the count passes through float32
-    assert mechanism.used == CLIP_OF_ADAPTIVE_CLIPPING
+    wanted = START * math.exp(-0.5 * (count / 10 + 0.5 - 0.7))
+    assert mechanism.clip_of(START) == pytest.approx(wanted, rel=1e-6)  # the count passes through float32
+    assert mechanism.used == START
     (released,) = step(mechanism)
     factor = torch.tensor([wanted / 5, 1.0, 1.0, min(1.0, wanted)])
     torch.testing.assert_close(released, (ROWS * factor[:, None]).sum(0) + SIGMA / 0.8 * wanted)
@@ -475,11 +440,11 @@ def test_the_clip_finds_the_quantile() -> None:
 def test_a_batch_that_is_abandoned_moves_nothing() -> None:
     mechanism = adaptive()
     mechanism.begin_step([torch.zeros(2)])
-    total = mechanism.contribute([ROWS], CLIP_OF_ADAPTIVE_CLIPPING).total
-    mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP_OF_ADAPTIVE_CLIPPING, noise=marked)
+    total = mechanism.contribute([ROWS], START).total
+    mechanism.release(total, noise_multiplier=SIGMA, clip_norm=START, noise=marked)
     mechanism.begin_step([torch.zeros(2)])
     mechanism.end_step([torch.zeros(2)], 0.0)
-    assert mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING) == CLIP_OF_ADAPTIVE_CLIPPING
+    assert mechanism.clip_of(START) == START
 
 
 def test_inside_a_ranking_the_noise_of_what_is_masked_is_that_of_the_step() -> None:
@@ -488,10 +453,10 @@ def test_inside_a_ranking_the_noise_of_what_is_masked_is_that_of_the_step() -> N
     inner.end_step = lambda released, std: seen.append(std)  # type: ignore[method-assign]
     mechanism = adaptive(inner)
     for _ in range(2):
-        clip = mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING)
+        clip = mechanism.clip_of(START)
         step(mechanism)
         assert seen.pop() == pytest.approx(SIGMA / 0.8 * clip, rel=1e-15)
-    assert clip != CLIP_OF_ADAPTIVE_CLIPPING
+    assert clip != START
 
 
 def test_clips_stay_numbers() -> None:
@@ -499,17 +464,17 @@ def test_clips_stay_numbers() -> None:
     for rows, least in ((ROWS[1:2], True), (1e9 * ROWS[:1], False)):
         for _ in range(3):
             mechanism.begin_step([torch.zeros(2)])
-            total = mechanism.contribute([rows], CLIP_OF_ADAPTIVE_CLIPPING).total
-            released = mechanism.release(total, noise_multiplier=0.0, clip_norm=CLIP_OF_ADAPTIVE_CLIPPING, noise=marked)
+            total = mechanism.contribute([rows], START).total
+            released = mechanism.release(total, noise_multiplier=0.0, clip_norm=START, noise=marked)
             mechanism.end_step(released, 0.0)
-        assert mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING) in ([1e-15] if least else [1e15, CLIP_OF_ADAPTIVE_CLIPPING])
+        assert mechanism.clip_of(START) in ([1e-15] if least else [1e15, START])
 
 
 def test_mechanisms_that_do_not_vote_are_refused() -> None:
     mechanism = adaptive(m.DpSgd(clipping=m.AutomaticClipping()))
     mechanism.begin_step([torch.zeros(2)])
     with refused("inner"):
-        mechanism.contribute([ROWS], CLIP_OF_ADAPTIVE_CLIPPING)
+        mechanism.contribute([ROWS], START)
     with refused("inner", "'dp-sgd'", kind=TypeError):
         m.AdaptiveClipping("dp-sgd", expected_batch_size=10)  # type: ignore[arg-type]
 
@@ -521,7 +486,7 @@ def run(steps: int, state: dict[str, Any] | None = None, parts: int = 1) -> tupl
     mechanism = adaptive(m.LayerFreezing(m.DpSgd(), frozen_layers=1, from_step=10**6)) if parts < 0 else adaptive()
     private, optimizer = sgd.attach(
         model, lr=0.05, mechanism=mechanism, sampling_rate=0.25, expected_batch_size=10.0, noise_multiplier=SIGMA,
-        max_grad_norm=CLIP_OF_ADAPTIVE_CLIPPING, noise_generator=torch.Generator().manual_seed(3),
+        max_grad_norm=START, noise_generator=torch.Generator().manual_seed(3),
     )  # fmt: skip
     if state is not None:
         optimizer.load_state_dict(state["optimizer"])
@@ -543,11 +508,7 @@ def test_a_run_that_goes_on_is_one_that_never_stopped() -> None:
         whole, _, model = run(6)
         _, state, _ = run(3)
         resumed, _, again = run(3, state)
-    assert (
-        resumed.mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING)
-        == whole.mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING)
-        != CLIP_OF_ADAPTIVE_CLIPPING
-    )
+    assert resumed.mechanism.clip_of(START) == whole.mechanism.clip_of(START) != START
     assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
     assert resumed.accountant.steps == 6
     assert resumed.epsilon(1e-5) == whole.epsilon(1e-5)
@@ -559,9 +520,7 @@ def test_a_batch_in_parts_is_one_batch() -> None:
     with simulation():
         whole, _, model = run(3)
         parts, _, again = run(3, parts=4)
-    assert parts.mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING) == pytest.approx(
-        whole.mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING), rel=1e-6
-    )
+    assert parts.mechanism.clip_of(START) == pytest.approx(whole.mechanism.clip_of(START), rel=1e-6)
     for a, b in zip(again.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(a, b)
 
@@ -572,7 +531,7 @@ def test_an_empty_batch_votes_nothing() -> None:
     for rows in (ROWS[:0], torch.zeros(1, 2)):
         mechanism = adaptive()
         step(mechanism, rows)
-        found.append(mechanism.clip_of(CLIP_OF_ADAPTIVE_CLIPPING))
+        found.append(mechanism.clip_of(START))
     assert found[0] == found[1]
 
 
@@ -592,5 +551,5 @@ def test_every_process_takes_the_clip_of_the_first() -> None:
     step(mechanism)
     mechanism.begin_step([torch.zeros(2)])
     mechanism.shared()[0].fill_(math.log(2.0))
-    mechanism.contribute([ROWS], CLIP_OF_ADAPTIVE_CLIPPING)
-    assert mechanism.used == pytest.approx(2 * CLIP_OF_ADAPTIVE_CLIPPING, rel=1e-15)
+    mechanism.contribute([ROWS], START)
+    assert mechanism.used == pytest.approx(2 * START, rel=1e-15)

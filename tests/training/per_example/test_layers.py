@@ -371,7 +371,7 @@ def embedding(**options) -> nn.Module:
     return nn.Sequential(nn.Embedding(7, 4, **options), nn.Flatten(), nn.Linear(20, 3))
 
 
-LAYERS_MISREAD_LAYERS = [
+MISREAD = [
     (lambda mode=mode, dim=dim: convolution(dim, mode), torch.randn(N, 2, *[4] * dim))
     for mode in ("circular", "reflect", "replicate")
     for dim in (1, 2, 3)
@@ -383,7 +383,7 @@ LAYERS_MISREAD_LAYERS = [
 
 @pytest.mark.numerics
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize(("build", "features"), LAYERS_MISREAD_LAYERS)
+@pytest.mark.parametrize(("build", "features"), MISREAD)
 def test_layers_that_opacus_misreads(build, features, reduction: str) -> None:
     model = build()
     alone = copy.deepcopy(model)

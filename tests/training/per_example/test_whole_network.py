@@ -1,5 +1,6 @@
 """A pass of the whole network for each example: the gradients of each example alone, with its random numbers, or one line."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -70,17 +71,6 @@ def test_each_example_has_the_random_numbers_that_it_had(reduction: str) -> None
     agree(*(backward(build(), loss, t.FRAMES, t.Y, mode=mode, loss_reduction=reduction)[2] for mode in modes))
 
 
-def test_dropout_is_that_of_the_batch() -> None:
-    def build() -> nn.Module:
-        torch.manual_seed(0)
-        return nn.Sequential(t.Linear(6, 8), nn.Dropout(0.3, inplace=True), nn.Tanh(), nn.Dropout(0.4), t.Linear(8, 3))
-
-    by_pass, by_hooks = (
-        backward(build(), t.cross_entropy, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")
-    )
-    agree(by_pass, by_hooks)
-
-
 def test_a_layer_with_dropout_inside_has_its_own_masks() -> None:
     """One that no rule of a layer can do: what it drops in an example's pass is what it dropped in the batch."""
     torch.manual_seed(0)
@@ -116,31 +106,39 @@ def test_what_vmap_cannot_do_has_a_pass_of_its_own(caplog: pytest.LogCaptureFixt
     agree(found, backward(t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3)), t.cross_entropy, t.X, t.Y, mode="hooks")[2])
 
 
-def test_outputs_of_which_one_is_made_of_another_count_once() -> None:
-    def run(s: Any, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-        hidden = s.a(x).tanh()
-        return s.b(hidden), {"hidden": hidden, "none": None, "text": "x"}
+def _with_hidden(s: Any, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
+    hidden = s.a(x).tanh()
+    return s.b(hidden), {"hidden": hidden, "none": None, "text": "x"}
 
-    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        scores, others = model(x)
-        return F.cross_entropy(scores, y) + others["hidden"].square().sum(1).mean()
 
-    def build() -> nn.Module:
+def _of_both(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    scores, others = model(x)
+    return F.cross_entropy(scores, y) + others["hidden"].square().sum(1).mean()
+
+
+ALIKE: dict[str, tuple[Callable[[], nn.Module], Any, torch.Tensor]] = {
+    "dropout is that of the batch": (
+        lambda: nn.Sequential(t.Linear(6, 8), nn.Dropout(0.3, inplace=True), nn.Tanh(), nn.Dropout(0.4), t.Linear(8, 3)),
+        t.cross_entropy, t.X),
+    "attention of Opacus drops as in the batch": (
+        lambda: t.Model(lambda s, x: s.b(s.a(x, x, x)[0].mean(1)), b=t.Linear(6, 3),
+            a=DPMultiheadAttention(6, 2, dropout=0.3, batch_first=True)), t.cross_entropy, t.FRAMES),
+    "outputs of which one is made of another count once": (
+        lambda: t.Model(_with_hidden, a=t.Linear(6, 6), b=t.Linear(6, 3)), _of_both, t.X),
+    "several forward passes of one backward pass add up": (
+        lambda: nn.Sequential(t.Linear(6, 6), nn.Tanh(), t.Linear(6, 3)),
+        lambda m, x, y: F.cross_entropy(m(x) * m(x.cos()), y), t.X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_it_gives_what_hooks_give(name: str) -> None:
+    build, loss, batch = ALIKE[name]
+    found = []
+    for mode in ("whole network", "hooks"):
         torch.manual_seed(0)
-        return t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3))
-
-    agree(*(backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")))
-
-
-def test_several_forward_passes_of_one_backward_pass_add_up() -> None:
-    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(model(x) * model(x.cos()), y)
-
-    def build() -> nn.Module:
-        torch.manual_seed(0)
-        return nn.Sequential(t.Linear(6, 6), nn.Tanh(), t.Linear(6, 3))
-
-    agree(*(backward(build(), loss, t.X, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")))
+        found.append(backward(build(), loss, batch, t.Y, mode=mode)[2])
+    agree(*found)
 
 
 @pytest.mark.parametrize("factor", [0.0, torch.nan])
@@ -279,21 +277,6 @@ def test_a_second_backward_pass_and_a_penalty_name_the_cause() -> None:
     assert slope.any()
     with refused("backward passes", "create_graph=True"):
         torch.autograd.grad(private(x).sum(), x, create_graph=True)
-
-
-def test_attention_of_opacus_drops_as_in_the_batch() -> None:
-    def build() -> nn.Module:
-        torch.manual_seed(0)
-        return t.Model(
-            lambda s, x: s.b(s.a(x, x, x)[0].mean(1)),
-            a=DPMultiheadAttention(6, 2, dropout=0.3, batch_first=True),
-            b=t.Linear(6, 3),
-        )
-
-    by_pass, by_hooks = (
-        backward(build(), t.cross_entropy, t.FRAMES, t.Y, mode=mode)[2] for mode in ("whole network", "hooks")
-    )
-    agree(by_pass, by_hooks)
 
 
 # --- Random numbers of a forward pass are torch's, and come again
