@@ -427,10 +427,3 @@ def test_what_else_rf_prints() -> None:
     assert dict(papers.preset("rf.dp-transfer-learning.eps2").others) == {
         "Source model": "SIMCLR v2", "Aux. dataset": "ImageNet",
     }  # fmt: skip
-
-
-def test_training_images_of_rs() -> None:
-    sizes = {"CIFAR10": 50_000, "FMNIST": 60_000, "SVHN": None}
-    for one in papers.all_presets():
-        if one.source == "RS, Table 2":
-            assert one.train_size == sizes[str(one.dataset)]

@@ -1,5 +1,6 @@
 """PyTorch and Opacus: the papers' algorithms as optimizers, and the predictions of :mod:`dptheory` against real gradients."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,21 +11,13 @@ if TYPE_CHECKING:
     from dptheory.training.engine import make_private_with_epsilon as make_private_with_epsilon
     from dptheory.training.planning import plan as plan
 
-_OF_THE_ENGINE = ("PrivacyEngine", "check_rows_apart", "make_private", "make_private_with_epsilon")
+_ROOMS = {"audit": "audits", "plan": "planning"} | dict.fromkeys(
+    ("PrivacyEngine", "check_rows_apart", "make_private", "make_private_with_epsilon"), "engine"
+)
 
 
 def __getattr__(name: str) -> Any:
     """Loaded on first use: torch and Opacus take seconds to import, which ``--help`` should not."""
-    if name in _OF_THE_ENGINE:
-        from dptheory.training import engine
-
-        return getattr(engine, name)
-    if name == "plan":
-        from dptheory.training import planning
-
-        return planning.plan
-    if name == "audit":
-        from dptheory.training import audits
-
-        return audits.audit
-    raise AttributeError(f"module 'dptheory.training' has no attribute {name!r}")
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'dptheory.training' has no attribute {name!r}")
+    return getattr(import_module(f"dptheory.training.{_ROOMS[name]}"), name)

@@ -36,66 +36,21 @@ from dptheory.training.planning import Choice, Range
 from dptheory.training.runs import DpSgdSettings
 from tests.training.made_rows import row as made_row
 
-SHARED = {
-    "data": "excerpt",
-    "batch_size": 250,
-    "noise_multiplier": 1.0,
-    "max_grad_norm": 1.0,
-    "learning_rate": 2.0,
-    "seed": 0,
-    "device": "auto",
-}
+SHARED = {"data": "excerpt", "batch_size": 250, "noise_multiplier": 1.0, "max_grad_norm": 1.0, "learning_rate": 2.0,
+          "seed": 0, "device": "auto", "draws": 100, "keep_shares": "0.001,0.01,0.05,0.1,0.25,0.5,0.75"}  # fmt: skip
+VALIDATED = {"drop_rate": 0.5, "pool": 300, "anchors": 256, "window": 10, "draws": 50}
 DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
-    commands.probe: SHARED
-    | {
-        "steps": 120,
-        "record": None,
-        "keep_shares": "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
-        "draws": 100,
-        "out": Path("probe-results"),
-    },
-    commands.validate: SHARED
-    | {
-        "steps": 60,
-        "drop_rate": 0.5,
-        "keep_shares": "0.01,0.1,0.5",
-        "subspace_dims": "10,50,100",
-        "pool": 300,
-        "anchors": 256,
-        "window": 10,
-        "draws": 50,
-        "out": Path("validate-results"),
-    },
+    commands.probe: SHARED | {"steps": 120, "record": None, "out": Path("probe-results")},
+    commands.validate: SHARED | VALIDATED | {"steps": 60, "keep_shares": "0.01,0.1,0.5", "subspace_dims": "10,50,100",
+                                             "out": Path("validate-results")},
     commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
-    commands.sweep: {
-        "workers": None,
-        "scheduler": None,
-        "device": "cpu",
-        "hours": None,
-        "status": False,
-        "results": Path("proofs/results"),
-        "state": Path("sweep-state"),
-        "allow_dirty": False,
-    },
-    commands.answers: {
-        "results": Path("proofs/results"),
-        "out": Path("dptheory/claims/answers.json"),
-        "page": Path("proofs/results.md"),
-    },
-    commands.audit: {
-        "of": None,
-        "data": None,
-        "epsilon": None,
-        "delta": None,
-        "canaries": None,
-        "confidence": None,
-        "access": None,
-        "stated": None,
-        "checkpoint": None,
-        "seed": None,
-        "long": False,
-    },
-}
+    commands.sweep: {"workers": None, "scheduler": None, "device": "cpu", "hours": None, "status": False,
+                     "results": Path("proofs/results"), "state": Path("sweep-state"), "allow_dirty": False},
+    commands.answers: {"results": Path("proofs/results"), "out": Path("dptheory/claims/answers.json"),
+                       "page": Path("proofs/results.md")},
+    commands.audit: {"long": False} | dict.fromkeys(("of", "data", "epsilon", "delta", "canaries", "confidence", "access",
+                                                     "stated", "checkpoint", "seed")),
+}  # fmt: skip
 LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
 """Printed as it is: not taken for markup, and not broken into lines."""
 
@@ -121,13 +76,7 @@ def test_the_defaults_of_a_validation_are_those_of_its_settings() -> None:
     settings = ValidateSettings(
         DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
     )
-    assert (settings.drop_rate, settings.pool, settings.anchors, settings.window, settings.draws) == (
-        0.5,
-        300,
-        256,
-        10,
-        50,
-    )
+    assert {name: getattr(settings, name) for name in VALIDATED} == VALIDATED
     assert (settings.keep_shares, settings.subspace_dims) == ((0.01, 0.1, 0.5), (10, 50, 100))
 
 

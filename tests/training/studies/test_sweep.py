@@ -430,10 +430,8 @@ class Killed(BaseException):
     """Ends a run as kill -9 does: nothing is saved on the way."""
 
 
-def test_killed_restarted_stopped_and_resumed_without_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the next test, with a worker that is made in this process."""
+def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in the second epoch, started again, stopped in the third: the end is that of a run that nobody disturbed."""
     disturbed, calm = one_task(tmp_path / "disturbed"), one_task(tmp_path / "calm")
     _worker.make(calm)
     steps: list[int] = []
@@ -466,26 +464,7 @@ def test_killed_restarted_stopped_and_resumed_without_processes(
     first, second = (files(Places(results=tmp_path / name / "results")) for name in ("disturbed", "calm"))
     assert first == second and len(first) == 1
     assert not (Path(disturbed.folder) / "run").exists()
-
-
-@pytest.mark.slow
-def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed in the second epoch, started again, stopped in the third: the end is that of a run that nobody disturbed."""
-    disturbed, calm = one_task(tmp_path / "disturbed"), one_task(tmp_path / "calm")
-    monkeypatch.setattr(_processes, "_worker_of", lambda code: (str(HERE.parent / "disturbed.py"),))
-    for name, value in {"KILL": "6", "STOP": "10", "FOLDER": str(tmp_path)}.items():
-        monkeypatch.setenv(f"DISTURBED_{name}", value)
-    assert in_fresh_process(disturbed, stop=(tmp_path / "stop").exists) == Ending(_processes.STOPPED)
-    assert (tmp_path / "killed").exists() and _processes.epochs_done(Path(disturbed.folder)) == 2
-    steps: list[int] = []
-    step = _train.one_step
-    monkeypatch.setattr(_train, "one_step", lambda run: (steps.append(run.step), step(run))[1])
-    _worker.make(disturbed)
-    assert steps == [10, 11]  # the first ten are not made again
-    _worker.make(calm)
-    first, second = (files(Places(results=tmp_path / name / "results")) for name in ("disturbed", "calm"))
-    assert first == second and len(first) == 1
-    assert not (Path(disturbed.folder) / "run").exists()
+    monkeypatch.setattr(_processes, "_watched", None)
     assert in_fresh_process(disturbed) == Ending(_processes.DONE)  # it has its result: no process
 
 
@@ -821,17 +800,6 @@ def test_what_was_chosen_and_whether_it_lies_at_the_end_of_the_grid(tmp_path: Pa
     assert f"final, masked: {RATE} = 2{end}, {MOMENTUM} = 0.5{end}\n" in text
     assert f"final, twin: {RATE} = 1, {MOMENTUM} = 0.5{end} (that of plain)\n" in text
     assert ["again", "16", "0", "0", "0"] in rows(text) and "again, " not in text
-
-
-def test_the_smallest_value_lies_at_the_end_of_the_grid_too(tmp_path: Path) -> None:
-    table = changed("phases/tuning/vary", {RATE: [1.0, 2.0, 4.0], "delta": [1e-6, 1e-5, 1e-4]})
-    wanted = study_of_progress(table)
-    places = Places(results=tmp_path / "results", state=tmp_path / "state")
-    for run in plans.plan(wanted, lambda run: None).runs:
-        if run.phase == "tuning":
-            one = result(run, 0.9 if (run.point[RATE], run.point["delta"]) == (1.0, 1e-5) else 0.5)
-            _results.write(places.file(wanted), run.name, dict(one) | {"seconds": {}})
-    assert f"final, plain: {RATE} = 1 (at the end of the grid), delta = 1e-05\n" in printed(wanted, places)
 
 
 def test_comparisons(tmp_path: Path) -> None:
