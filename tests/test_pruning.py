@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
@@ -14,7 +15,7 @@ from scipy.integrate import quad
 from scipy.stats import chisquare, norm
 from typer.testing import CliRunner
 
-from dptheory import pruning
+from dptheory import gradients, pruning, sparsification
 from dptheory.claims.gip import _finite
 from dptheory.cli import app
 from dptheory.errors import ArgumentError
@@ -178,6 +179,44 @@ def test_half_of_a_trillion_entries(theta: float) -> None:
     assert pruning.retained_gain(dim, keep, theta=theta) == pytest.approx(math.tanh(theta / 2), rel=1e-11)
     swaps = pruning.SubsetMallows(dim, keep, theta=theta).mean_swaps()
     assert swaps == pytest.approx(keep / (1 + math.exp(theta)), rel=1e-11)
+
+
+_SELECTION = {"zcdp_rho": 1.0, "groups": 1, "sigma_g": 1.0, "clip_norm": 1.0}
+_QUANTILE = float(norm.isf(0.05))
+
+
+@pytest.mark.parametrize(
+    ("found", "limit"),
+    [
+        (lambda dim: pruning.expected_norm(dim, sigma_g=1.0), 1e6),
+        (lambda dim: pruning.top_k_mse(dim, dim // 10, sigma_g=1.0) / dim, 0.9 - 2 * _QUANTILE * norm.pdf(_QUANTILE)),
+        (lambda dim: pruning.cosine_ratio(dim, dim // 10, theta=0.0), math.sqrt(0.1)),
+        (lambda dim: pruning.selection_gains(dim=dim, keep=1, noise_multiplier=1.0, **_SELECTION).released, 0.5),
+        (lambda dim: pruning.selection_gain_bound(dim=dim, keep=1, **_SELECTION), 1.0),
+        (lambda dim: sparsification.captured_energy(dim, dim // 10, snr=0.0), 0.1),
+        (lambda dim: sparsification.largest_isotropic_kappa(dim=dim, drop_rate=0.75), 0.5),
+        (
+            lambda dim: sparsification.isotropic_kappa(
+                grad_norm=1.0, dim=dim, clip_norm=0.1, drop_rate=0.75, deviation=1e-6
+            ),
+            0.5,
+        ),
+        (lambda dim: gradients.DistortionAngle(dim, snr=1e6).mean(), math.pi / 4),
+        (lambda dim: gradients.DistortionAngle(dim, snr=1e6).expected_cos(), math.sqrt(0.5)),
+        (lambda dim: gradients.angle_variance(dim, snr=1e6), 3.75e-13),
+        (lambda dim: gradients.small_snr_slope(dim), 1e-6),
+        (lambda dim: gradients.noise_norm_ratio(dim, dim // 4), 0.5),
+        (lambda dim: gradients.mse_lower_bound(trace=1.0, dim=dim, noise_multiplier=1.0), 1e12),
+        (lambda dim: gradients.kept_entries(dim=dim, drop_rate=0.9), 1e11),
+        (
+            lambda dim: gradients.gaussian_clip_moments(grad_norm=1.0, dim=dim, deviation=1e-6, clip_norm=1.0).slope,
+            math.sqrt(0.5),
+        ),
+    ],
+)
+def test_a_trillion_entries(found: Callable[[int], float], limit: float) -> None:
+    """Within 1e-10 of the limit of many entries, from which they are off by some 1 / dim."""
+    assert float(found(10**12)) == pytest.approx(limit, rel=1e-10)
 
 
 def test_a_trillion_entries_of_a_budget() -> None:

@@ -13,7 +13,7 @@ from dptheory.errors import ArgumentError
 # --- The mean angle between a true direction and a noisy signal that is itself at an angle to it
 
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 _INNER = np.polynomial.legendre.leggauss(48)
 _OUTER = np.polynomial.legendre.leggauss(400)
 _WIDTHS = 9.0  # ndtr(-9) < 2e-19
@@ -30,7 +30,7 @@ def expected_angle(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     pi/2 for ``bias_angle`` = pi/2 and for snr = 0.
 
     Args:
-        dim: number of entries, 1..1e9; in one dimension ``bias_angle`` is 0 or pi.
+        dim: number of entries, 1..1e12; in one dimension ``bias_angle`` is 0 or pi.
         snr: kappa = |s| / tau, in [0, inf].
         bias_angle: angle between u and s in radians, in [0, pi].
 

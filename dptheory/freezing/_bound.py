@@ -206,7 +206,7 @@ def compare_freezing(
     the mean of E<gradient, clipped gradient>, which is E|gradient|^2 where no gradient is clipped.
 
     Args:
-        layer_sizes: parameters of each layer, from the input on, integers >= 1, shape (layers,); sum <= 1e9.
+        layer_sizes: parameters of each layer, from the input on, integers >= 1, shape (layers,); sum <= 1e12.
         layer_norms: gradient norms, one per layer: of one typical sample, shape (layers,), or of several, (samples, layers).
         frozen_layers: how many layers to freeze, 0..layers - 1.
         clip_norm: C, in [1e-35, 1e35].
@@ -245,7 +245,7 @@ def compare_freezing(
         alignment=alignment,
     )
     bounds = freezing_bounds(
-        _validate.integers("layer_sizes", layer_sizes, 1, 10**9),
+        _validate.integers("layer_sizes", layer_sizes, 1, 10**12),
         frozen_layers=frozen_layers,
         objective_gap=objective_gap,
         learning_rate=learning_rate,

@@ -17,7 +17,8 @@ from dptheory.errors import ArgumentError
 from dptheory.freezing._bias_turn import expected_angle
 from dptheory.gradients import DistortionAngle
 
-_MAX_DIM = _MAX_BATCH = 10**9
+_MAX_DIM = 10**12
+_MAX_BATCH = 10**9
 
 
 def norm_growth(*, trainable_norms: ArrayLike, frozen_norms: ArrayLike, clip_norm: float) -> Array:
@@ -201,7 +202,7 @@ def freezing_effect(
     forecast.
 
     Args:
-        layer_sizes: parameters of each layer, from the input on, integers >= 1, shape (layers,); sum <= 1e9.
+        layer_sizes: parameters of each layer, from the input on, integers >= 1, shape (layers,); sum <= 1e12.
         layer_norms: gradient norms, one per layer: of one typical sample, shape (layers,), or of several, (samples, layers).
         frozen_layers: how many layers to freeze, 0..layers - 1.
         clip_norm: C, in [1e-70, 1e70].

@@ -114,7 +114,7 @@ def best_layer_steps(
     With one curvature per layer and step sizes that do not rise this is 0 or ``steps``.
 
     Args:
-        layer_sizes: numbers of parameters, integers of 0..1e9, shape (layers,), or (layers, parts) where a layer has parts of
+        layer_sizes: numbers of parameters, integers of 0..1e12, shape (layers,), or (layers, parts) where a layer has parts of
             different curvature (0 fills up rows); one above 0.
         gradient_norms: norm of the gradient now, 0 or in [1e-35, 1e35], the same shape; 0 where the size is 0.
         curvature: lambda of each part in [1e-35, 1e35], the same shape.
@@ -278,9 +278,9 @@ def _parts(
     deviation_norm: ArrayLike,
 ) -> _Parts:
     sizes = _validate.nonnegative("layer_sizes", layer_sizes)
-    if sizes.ndim not in (1, 2) or not sizes.size or (sizes > 1e9).any() or (sizes % 1).any():
+    if sizes.ndim not in (1, 2) or not sizes.size or (sizes > 1e12).any() or (sizes % 1).any():
         raise ArgumentError(
-            "layer_sizes", "hold integers in 0..1000000000, with shape (layers,) or (layers, parts)", layer_sizes
+            "layer_sizes", "hold integers in 0..10^12, with shape (layers,) or (layers, parts)", layer_sizes
         )
     sizes = sizes.reshape(len(sizes), -1)
     shape = sizes.shape

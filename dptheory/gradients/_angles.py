@@ -170,7 +170,7 @@ class DistortionAngle:
     ``expected_cos`` is defined. At snr = 0 the angle is that with a fixed direction.
 
     Args:
-        dim: number of entries of s, 1..1e9.
+        dim: number of entries of s, 1..1e12.
         snr: |s| / tau, in [0, inf]; inf means no noise.
 
     Source: GIP, Fig. 1 (gip.fig1); LF, Definition 3.2 (lf.angle_law).
@@ -186,7 +186,7 @@ class DistortionAngle:
     snr: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 1, 10**9))
+        object.__setattr__(self, "dim", _validate.integer("dim", self.dim, 1, 10**12))
         object.__setattr__(self, "snr", _validate.real("snr", self.snr, 0.0))
 
     def expected_cos(self) -> float:
@@ -456,7 +456,7 @@ def batch_expected_cos(*, cos_bias: ArrayLike, dim: int, snr: float) -> Array:
 
     Args:
         cos_bias: cosine between the true gradient and the clipped signal s of the batch, any shape, in [-1, 1].
-        dim: number of entries of s, 1..1e9.
+        dim: number of entries of s, 1..1e12.
         snr: |s| / tau, in [0, inf].
 
     Returns:
@@ -548,7 +548,7 @@ def angle_summary(dim: int, *, snr: float) -> AngleSummary:
     Mean cosine, mean, standard deviation and quantiles of the law of :class:`DistortionAngle`.
 
     Args:
-        dim: number of entries of s, 2..1e9.
+        dim: number of entries of s, 2..1e12.
         snr: \|s| / tau, in [0, inf]; inf means no noise.
 
     Returns:
@@ -587,7 +587,7 @@ def small_snr_slope(dim: int) -> float:
     This is how much of the direction survives noise that is much larger than the signal.
 
     Args:
-        dim: number of entries, 1..1e9.
+        dim: number of entries, 1..1e12.
 
     Returns:
         The slope, about 1 / sqrt(dim).
@@ -599,7 +599,7 @@ def small_snr_slope(dim: int) -> float:
         >>> round(small_snr_slope(10_000), 5)
         0.01
     """
-    return slope(_validate.integer("dim", dim, 1, 10**9), 0.0)
+    return slope(_validate.integer("dim", dim, 1, 10**12), 0.0)
 
 
 def slope(dim: int, snr: float) -> float:
@@ -635,7 +635,7 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
     :meth:`dptheory.gradients.DistortionAngle.var`. It falls as snr rises, at every ``bias_angle``.
 
     Args:
-        dim: number of entries, 1..1e9; in one dimension ``bias_angle`` is 0 or pi.
+        dim: number of entries, 1..1e12; in one dimension ``bias_angle`` is 0 or pi.
         snr: kappa = |s| / tau, in [0, inf].
         bias_angle: angle between u and s in radians, in [0, pi].
 
@@ -649,7 +649,7 @@ def angle_variance(dim: int, *, snr: float, bias_angle: float = 0.0) -> float:
         >>> [round(angle_variance(1000, snr=30.0, bias_angle=bias) ** 0.5, 4) for bias in (0.0, 1.0)]
         [0.0201, 0.0225]
     """
-    dim = _validate.integer("dim", dim, 1, 10**9)
+    dim = _validate.integer("dim", dim, 1, 10**12)
     snr = _validate.real("snr", snr, 0.0)
     bias_angle = _validate.real("bias_angle", bias_angle, 0.0, math.pi)
     if dim == 1:

@@ -16,7 +16,7 @@ from dptheory.errors import ArgumentError
 from dptheory.gradients import _clipped_line
 from dptheory.gradients._quadratic_form import QuadraticForm
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 _REACH = 9.5  # |g| / s is a 1-Lipschitz function of standard normals: it strays further with probability below 1e-18
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _THIN = 1e-5
@@ -114,7 +114,7 @@ def clip_probability(*, grad_norm: float, dim: int, deviation: float, clip_norm:
 
     Args:
         grad_norm: \|w\|, in [0, 1e70].
-        dim: number of entries, 1..1e9.
+        dim: number of entries, 1..1e12.
         deviation: s, standard deviation of one entry, in [0, 1e70].
         clip_norm: clipping norm C, in [1e-70, 1e70].
 
@@ -166,7 +166,7 @@ def gaussian_clip_moments(*, grad_norm: float, dim: int, deviation: float, clip_
 
     Args:
         grad_norm: \|w\|, in [0, 1e70].
-        dim: number of entries k, 1..1e9.
+        dim: number of entries k, 1..1e12.
         deviation: s, standard deviation of one entry, in [0, 1e70].
         clip_norm: clipping norm C, in [1e-70, 1e70].
 

@@ -21,7 +21,7 @@ from dptheory.gradients._quadratic_form import QuadraticForm
 
 Method = Literal["exact", "welch-satterthwaite"]
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 _MAX_DRAWS = 10**9
 _MAX_BATCH = 10**12
 _NOTHING = 1e-30  # smaller shares of the largest eigenvalue change no digit
@@ -39,7 +39,7 @@ def mse_lower_bound(*, trace: float, dim: int, noise_multiplier: float) -> float
 
     Args:
         trace: trace of the covariance of one example's gradient, in [0, 1e70].
-        dim: number of entries d, 1..1e9.
+        dim: number of entries d, 1..1e12.
         noise_multiplier: noise multiplier, in [0, 1e70].
 
     Returns:
@@ -200,7 +200,7 @@ def clipped_gradient_mse(
 
     Args:
         grad_norm: \|w\|, in [0, 1e70].
-        dim: number of entries d, 1..1e9.
+        dim: number of entries d, 1..1e12.
         deviation: s, standard deviation of an entry of one example's gradient, in [0, 1e70].
         clip_norm: clipping norm C, in [1e-70, 1e70].
         noise_multiplier: noise multiplier, in [0, 1e70]; the noise of the batch mean has standard deviation C sigma / B in

@@ -10,7 +10,7 @@ from dptheory.errors import ArgumentError
 from dptheory.gradients._angles import small_snr_slope
 from dptheory.gradients._clipping import clip
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 _LARGEST_NORM, _LARGEST_ENTRY = 1e140, 1e300
 
 
@@ -22,7 +22,7 @@ def noise_norm_ratio(dim: int, keep: int) -> float:
     The mean of the squared ratio is exactly keep / dim.
 
     Args:
-        dim, keep: 1 <= keep <= dim <= 1e9.
+        dim, keep: 1 <= keep <= dim <= 1e12.
 
     Returns:
         The mean ratio, in (0, 1].

@@ -60,7 +60,7 @@ def kept_entries(*, dim: int, drop_rate: float) -> int:
     """Number of ones of a mask, (1 - r) d.
 
     Args:
-        dim: number of entries, 1..1e9.
+        dim: number of entries, 1..1e12.
         drop_rate: share of entries set to zero, in [0, 1); (1 - drop_rate) dim must be a whole number.
 
     Returns:
@@ -76,11 +76,11 @@ def kept_entries(*, dim: int, drop_rate: float) -> int:
         >>> kept_entries(dim=550_000, drop_rate=0.9)
         55000
     """
-    dim = _validate.integer("dim", dim, 1, 10**9)
+    dim = _validate.integer("dim", dim, 1, 10**12)
     drop_rate = _validate.real("drop_rate", drop_rate, 0.0, 1.0, ends="[)")
     exact = (1.0 - drop_rate) * dim
     keep = round(exact)
-    if abs(exact - keep) > _ROUNDING or keep == 0:
+    if abs(exact - keep) > _ROUNDING + 2**-51 * dim or keep == 0:
         raise ArgumentError(
             "drop_rate",
             f"keep a whole number of the {dim} entries, at least 1",

@@ -15,7 +15,7 @@ from dptheory.pruning._error import (
     zero_update_mse,
 )
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 
 
 def pruned_cosine(*, grad_norm: float, retained_norm: float, keep: int, noise_std: float) -> float:
@@ -26,7 +26,7 @@ def pruned_cosine(*, grad_norm: float, retained_norm: float, keep: int, noise_st
     Args:
         grad_norm: |g|, > 0.
         retained_norm: |g * I|, in [0, grad_norm].
-        keep: number of ones of I, 1..1e9.
+        keep: number of ones of I, 1..1e12.
         noise_std: standard deviation of one entry of Z, >= 0.
 
     Returns:
@@ -60,7 +60,7 @@ def cosine_ratio(dim: int, keep: int, *, theta: float, method: Method = "exact",
         dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e7.
         theta: dispersion in [0, inf].
         method: as for :func:`dptheory.pruning.top_k_mse`.
-        groups: number of groups, >= 1; at most 1e9 entries in all.
+        groups: number of groups, >= 1; at most 1e12 entries in all.
 
     Returns:
         The ratio, > 0.
@@ -89,9 +89,9 @@ def least_retained_gain(dim: int, keep: int, *, method: Method = "exact", groups
     about 1e-16 dim / (dim - keep).
 
     Args:
-        dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e9.
+        dim, keep: size of a group and number kept in it, 1 <= keep < dim <= 1e12.
         method: as for :func:`dptheory.pruning.top_k_mse`.
-        groups: number of groups, >= 1; at most 1e9 entries in all.
+        groups: number of groups, >= 1; at most 1e12 entries in all.
 
     Returns:
         The share, > 0; above 1 no perturbed top-k is good enough.
@@ -150,7 +150,7 @@ def compare_methods(dim: int, keep: int, *, sigma_g: float = 1.0, noise_std: flo
     :math:`(d-K)s^2 + K\tau^2` and :math:`M + K\tau^2`, with M of :func:`dptheory.pruning.top_k_mse`.
 
     Args:
-        dim: number of entries d, 2..1e9.
+        dim: number of entries d, 2..1e12.
         keep: number of entries kept K, 1..dim - 1.
         sigma_g: standard deviation of an entry of the batch gradient, 0 or in [1e-70, 1e70].
         noise_std: standard deviation of the noise on one entry, 0 or in [1e-70, 1e70].

@@ -20,7 +20,7 @@ from dptheory.pruning._mallows import SubsetMallows
 
 Method = Literal["exact", "asymptotic"]
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 _METHODS = ("exact", "asymptotic")
 
 
@@ -58,7 +58,7 @@ def expected_norm(dim: int, *, sigma_g: ArrayLike) -> Array:
     r"""E|g| = s sqrt(2) Gamma((d+1)/2) / Gamma(d/2), about s sqrt(d).
 
     Args:
-        dim: number of entries, 1..1e9.
+        dim: number of entries, 1..1e12.
         sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
 
     Returns:
@@ -101,7 +101,7 @@ def noise_mse(*, keep: int, clip_norm: ArrayLike, noise_multiplier: ArrayLike) -
     """Noise MSE of a mask with keep ones, E|Z*I|^2 = sigma^2 C^2 K; keep = dim is plain DP-SGD.
 
     Args:
-        keep: number of entries that receive noise, 0..1e9.
+        keep: number of entries that receive noise, 0..1e12.
         clip_norm: clipping norm C, 0 or in [1e-70, 1e70]; any shape.
         noise_multiplier: sigma, 0 or in [1e-70, 1e70]; broadcast with clip_norm.
 
@@ -125,7 +125,7 @@ def random_k_mse(dim: int, keep: int, *, sigma_g: ArrayLike) -> Array:
     """Pruning MSE of a uniformly random mask with keep ones, (d - K) s^2; exact for any g with |g|^2 = d s^2.
 
     Args:
-        dim, keep: 1 <= keep <= dim <= 1e9.
+        dim, keep: 1 <= keep <= dim <= 1e12.
         sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
 
     Returns:
@@ -151,7 +151,7 @@ def top_k_mse(dim: int, keep: int, *, sigma_g: ArrayLike, method: Method = "exac
     by about k (1 - k) a s^2 / (2 phi(a)) for fixed k and large d.
 
     Args:
-        dim, keep: 1 <= keep <= dim <= 1e9.
+        dim, keep: 1 <= keep <= dim <= 1e12.
         sigma_g: standard deviation of an entry, 0 or in [1e-70, 1e70]; any shape.
         method: "exact" (relative error under 1e-9) or "asymptotic".
 
@@ -312,7 +312,7 @@ def _beta_mean(function: Callable[[Array, Array], Array], alpha: int, beta: int)
     """E f(U, 1 - U) for U ~ Beta(alpha, beta): trapezoidal rule in y = logit(U), where the density is log-concave.
 
     The rule converges geometrically (the integrand is analytic for |Im y| < pi). The weights are taken relative to the
-    mode and normalised by their own sum, so no Beta function of order 1e9 is needed.
+    mode and normalised by their own sum, so no Beta function of order 1e12 is needed.
     """
     mode = math.log(alpha / beta)
     u0, v0 = alpha / (alpha + beta), beta / (alpha + beta)

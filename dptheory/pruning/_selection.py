@@ -115,7 +115,7 @@ def selection_gain_bound(
 
     Args:
         zcdp_rho: zCDP budget of the indices in one step, one example added or removed, in [1e-70, 1e70].
-        dim, keep: size of one group and number kept in it (on average), 1 <= keep < dim <= 1e9.
+        dim, keep: size of one group and number kept in it (on average), 1 <= keep < dim <= 1e12.
         groups: number of groups, 1..1e12.
         sigma_g: standard deviation of an entry of the summed gradient, in [1e-70, 1e70].
         clip_norm: clipping norm C, in [1e-70, 1e70].
@@ -132,7 +132,7 @@ def selection_gain_bound(
         0.0038
     """
     zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
-    dim = _validate.integer("dim", dim, 2, 10**9)
+    dim = _validate.integer("dim", dim, 2, 10**12)
     keep = _validate.integer("keep", keep, 1, dim - 1)
     groups = _validate.integer("groups", groups, 1, 10**12)
     ratio = _validate.size("sigma_g", sigma_g) / _validate.size("clip_norm", clip_norm)
@@ -238,7 +238,7 @@ def magnitude_gain(*, keep_share: float, noise_ratio: float) -> float:
     Absolute error about 1e-15 / (1 - k).
 
     Args:
-        keep_share: k in [1e-9, 1 - 1e-9].
+        keep_share: k in [1e-12, 1 - 1e-9].
         noise_ratio: s / sigma_g, 0 or in [1e-70, 1e9].
 
     Returns:
@@ -260,7 +260,7 @@ def gumbel_gain(*, keep_share: float, noise_ratio: float) -> float:
     Absolute error about 1e-15 / (1 - k).
 
     Args:
-        keep_share: k in [1e-9, 1 - 1e-9].
+        keep_share: k in [1e-12, 1 - 1e-9].
         noise_ratio: s / sigma_g, 0 or in [1e-70, 1e9].
 
     Returns:
@@ -306,7 +306,7 @@ def released_top_k_mse(dim: int, keep: int, *, sigma_g: float, noise_std: float)
     Worse than random-k exactly where the noise is larger than the gradient.
 
     Args:
-        dim, keep: 1 <= keep <= dim <= 1e9.
+        dim, keep: 1 <= keep <= dim <= 1e12.
         sigma_g, noise_std: standard deviations of an entry of g and of Z, 0 or in [1e-70, 1e70].
 
     Returns:
@@ -319,7 +319,7 @@ def released_top_k_mse(dim: int, keep: int, *, sigma_g: float, noise_std: float)
         >>> round(float(released_top_k_mse(256, 26, sigma_g=1.0, noise_std=3.0)), 1), float(random_k_mse(256, 26, sigma_g=1.0))
         (1158.6, 230.0)
     """
-    dim = _validate.integer("dim", dim, 1, 10**9)
+    dim = _validate.integer("dim", dim, 1, 10**12)
     keep = _validate.integer("keep", keep, 1, dim)
     sigma_g, noise_std = (
         _validate.size("sigma_g", sigma_g, zero=True),
@@ -357,7 +357,7 @@ def selection_gains(
 
     Args:
         zcdp_rho: zCDP budget of the indices in one step, in [1e-70, 1e70]; ``released`` does not use it.
-        dim, keep: size of one group and number kept in it, 1 <= keep < dim <= 1e7.
+        dim, keep: size of one group and number kept in it, 1 <= keep <= (1 - 1e-9) dim, 2 <= dim <= 1e12.
         groups: number of groups, 1..1e12.
         sigma_g: standard deviation of an entry of the summed gradient, in [1e-70, 1e70].
         clip_norm: clipping norm C, in [1e-70, 1e70].
@@ -379,8 +379,8 @@ def selection_gains(
         '8e-06 2e-03 3e-04 1e-02'
     """
     zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
-    dim = _validate.integer("dim", dim, 2)
-    keep = _validate.integer("keep", keep, 1, dim - 1)
+    dim = _validate.integer("dim", dim, 2, 10**12)
+    keep = _validate.integer("keep", keep, 1, dim + -dim // 10**9)  # at least a billionth is left out
     groups = _validate.integer("groups", groups, 1, 10**12)
     clip_norm = _validate.size("clip_norm", clip_norm)
     scale = clip_norm / _validate.size("sigma_g", sigma_g)
@@ -409,7 +409,7 @@ def selection_gains(
 
 def _gain(keep_share: float, noise_ratio: float, tail: Callable[[Array], Array]) -> float:
     """E[(x^2 - 1) p(x)] / (2 a phi(a)), p(x) = tail((|x| - t) / scale) the chance to be selected, E p = k."""
-    share = _validate.real("keep_share", keep_share, 1e-9, 1.0 - 1e-9)
+    share = _validate.real("keep_share", keep_share, 1e-12, 1.0 - 1e-9)
     scale = _validate.size("noise_ratio", noise_ratio, high=_MAX_RATIO, zero=True)
     if scale == 0.0:
         return 1.0

@@ -509,7 +509,7 @@ def _log_gammainc(shape: float, point: float) -> float:
 # --- kappa without any bound between: the share of the exact descent that a mask keeps, for isotropic Gaussian deviation
 
 
-_MAX_DIM = 10**9
+_MAX_DIM = 10**12
 
 
 def isotropic_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> float:
@@ -525,7 +525,7 @@ def isotropic_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: 
 
     Args:
         grad_norm: \|w|, in [1e-70, 1e70].
-        dim: number of entries d, 1..1e9.
+        dim: number of entries d, 1..1e12.
         clip_norm: clipping norm C, in [1e-70, 1e70].
         drop_rate: r in [0, 1) with (1 - r) d whole.
         deviation: s, standard deviation of one entry of one example's gradient, in [0, 1e70].
@@ -559,7 +559,7 @@ def largest_isotropic_kappa(*, dim: int, drop_rate: float) -> float:
     where (sigma / B)^2 > 6 - 1/k - 1/d.
 
     Args:
-        dim: number of entries d, 1..1e9.
+        dim: number of entries d, 1..1e12.
         drop_rate: r in [0, 1) with (1 - r) d whole.
 
     Returns:

@@ -24,7 +24,7 @@ def captured_energy(dim: int, keep: int, *, snr: float) -> float:
     y = Phi^-1(1 - x/2). The share is relative to the expected energy d t^2 (for t = 0 its limit, x).
 
     Args:
-        dim, keep: 1 <= keep <= dim <= 1e9.
+        dim, keep: 1 <= keep <= dim <= 1e12.
         snr: t = signal std over noise std in the ranked sum, 0..inf. Ranking T summed steps of a constant signal multiplies
             the t of one step by sqrt(T).
 
@@ -40,7 +40,7 @@ def captured_energy(dim: int, keep: int, *, snr: float) -> float:
         [0.439, 0.103]
     """
     rho = _reliability(_validate.real("snr", snr, 0.0))
-    dim = _validate.integer("dim", dim, 1, 10**9)
+    dim = _validate.integer("dim", dim, 1, 10**12)
     keep = _validate.integer("keep", keep, 1, dim)
     share = float(pruning.top_k_energy(dim, keep, sigma_g=1.0)) / dim
     return (1 - rho) * (keep / dim) + rho * share
