@@ -215,7 +215,7 @@ ALONE: dict[str, dict[str, list[Any]]] = {
     "pruning.top_k_mask": {"gradient": [1.0]},
     "pruning.top_k_mse": {
         "sigma_g": [True, [[1.0], [1.0, 2.0]], [None, 2.0], [1.0, INF]],
-        "dim": [0, 1000000001],
+        "dim": [0, 10**12 + 1],
         "keep": [0, 11, 2.5, True],
         "method": ["fast"],
     },
