@@ -16,20 +16,22 @@ RATE = (1e-8, 1.0)
 DELTA = (1e-30, 0.99)
 RTOL = 1e-4
 """Relative width of a bracket at which nothing is asked that takes seconds."""
-LINE = "saddle line"
-CLOSED = "Gaussian"
-ONE = "one step"
-LATTICE = "lattice"
-GRID = "grid"
-RENYI = "RDP"
-ADDED = "values and index sets added up"
-CHANCE = "participations"
-CERTIFIED = "certified"
-ALLOCATION = "random allocation"
-BLOCKS = "blocks"
-BOTH = "remove, then add"
-RELEASES = "other releases"
-NONE = "nothing"
+LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, BLOCKS, BOTH, RELEASES, NONE = (
+    "saddle line",
+    "Gaussian",
+    "one step",
+    "lattice",
+    "grid",
+    "RDP",
+    "values and index sets added up",
+    "participations",
+    "certified",
+    "random allocation",
+    "blocks",
+    "remove, then add",
+    "other releases",
+    "nothing",
+)
 
 
 class Unresolved(ArithmeticError):

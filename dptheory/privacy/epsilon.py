@@ -13,6 +13,7 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
     saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of near noise; add/remove, at most 256 rates.
+    lattice         other schedules: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
     saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
                     steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
                     for the other. Nearly every number comes from here. It is wide where the losses have two scales: steps that
@@ -21,8 +22,8 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
                     on a lattice, from both sides. Asked before lines that take seconds; named "lattice".
     participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
                     record hardly ever takes part.
-    lattice         where the line is wide: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
-    RDP             what is outside the range of the line: any noise, any rate, up to 10^12 steps. Add/remove alone.
+    lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
+    RDP, grid       what is outside the range of the line: any noise, any rate, up to 10^12 steps. Add/remove alone.
 
 Index sets and masks (:class:`JointStep`, :class:`IndexSteps`, :class:`MaskedStep`), add/remove alone, all of these:
 
@@ -30,7 +31,7 @@ Index sets and masks (:class:`JointStep`, :class:`IndexSteps`, :class:`MaskedSte
     values and index sets   above: epsilon of the values plus what index sets spend for given batches, exactly or as zCDP.
       added up
     RDP                     above: Renyi curves of all parts.
-    grid                    both: all losses on a lattice. Seconds, so only where the rest is wide.
+    grid                    both: the losses of values and index sets from one sample. Seconds, so only where the rest is wide.
 
 Batches of a fixed size (:class:`FixedSizeStep`), replace-one alone:
 
@@ -75,12 +76,11 @@ from dptheory.privacy._parts import (
 from dptheory.privacy.methods._added import joint_epsilon
 from dptheory.privacy.methods._closed_forms import Gaussian, OneStep, Participations
 from dptheory.privacy.methods._fixed_size import fixed_size_delta, fixed_size_epsilon
-from dptheory.privacy.methods._many_kinds import ManyKindsLine
+from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
-from dptheory.privacy.methods.lattice import _method as lattice
-from dptheory.privacy.methods.lattice._part_losses import total_loss
-from dptheory.privacy.methods.lattice._rare_steps import RareSteps
+from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
+from dptheory.privacy.methods.lattice._method import Lattice, RareSteps
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
 from dptheory.privacy.methods.saddle._brackets import (
@@ -108,21 +108,20 @@ def value_methods(rtol: float, schedule: bool, rare: bool) -> tuple[Method, ...]
     if rare:
         first = (ManyKindsLine(longest=False) if schedule else SaddleLine(rtol, longest=False), RareSteps(rtol))
     if schedule:
-        first = (*first, ManyKindsLine())
+        first = (*first, ManyKindsLine(), ManyKinds())
     return (
         Gaussian(),
         OneStep(),
         *first,
         SaddleLine(rtol),
         Participations(),
-        lattice.Lattice(),
+        Lattice(),
         Renyi(),
+        Grid(),
     )
 
 
 _ROUGH = 1e-7
-_NOTHING = 1e-250
-"""An upper end that need not be told from 0."""
 _NARROW = 1e-3
 """Relative width at which no grid is asked for index sets: it takes seconds."""
 _LEAST_ABOUT, _NEAR, _PASSES = 1e-30, 100.0, 4
@@ -201,14 +200,13 @@ def delta_curve(parts: Parts, direction: Direction) -> Callable[[float], Found]:
     if direction == "replace" or _fixed(parts) or _has_own_methods(parts):
         return functools.partial(delta_in, parts, direction)
     try:
-        below, above = (total_loss(parts, direction, _ROUGH, side) for side in (False, True))
-        below.lower_delta(0.0), above.upper_delta(0.0)
+        sums = GridPair(parts, direction, 0.0, _ROUGH)
     except Unresolved:
         return functools.partial(delta_in, parts, direction)
 
     def bounds(epsilon: float) -> Found:
         around = _around(parts, direction, epsilon)
-        return around.with_lower(below.lower_delta(epsilon), GRID).with_upper(above.upper_delta(epsilon), GRID)
+        return around.with_lower(sums.lower(epsilon), GRID).with_upper(sums.upper(epsilon), GRID)
 
     return bounds
 
@@ -250,7 +248,7 @@ def _asked(
             method.delta(values, direction, epsilon) if delta is None else method.epsilon(values, direction, delta)
         )
         found.append((bracket, method.name))
-        if bracket.settled or bracket.upper <= _NOTHING:
+        if bracket.settled or bracket.upper <= LEAST:
             break
     (below, name_below), (above, name_above) = (
         max(found, key=lambda one: one[0].lower),
@@ -292,22 +290,11 @@ def _within_samples(parts: Parts) -> bool:
     return not any(isinstance(part, IndexSteps) for part in parts)
 
 
-def _largest_loss(parts: Parts, direction: Direction) -> float:
-    """What the losses never exceed: without the record a sample's density is at most 1 / (1 - q) times the other."""
-    steps = values_of(parts, hidden=False)
-    if steps and (direction != "add" or any(step.sampling_rate == 1.0 for step in steps)):
-        return math.inf
-    sets = math.fsum(part.epsilon for part in parts if isinstance(part, IndexSteps))
-    return (sets - math.fsum(step.count * math.log1p(-step.sampling_rate) for step in steps)) * (1 + 1e-12)
-
-
 def _around(parts: Parts, direction: Direction, epsilon: float) -> Found:
     """Bounds of delta by the values, with and without what else is released, and by Renyi curves."""
     outer, inner = values_of(parts, hidden=False), values_of(parts, hidden=True)
     pure = index_epsilon(parts)
     found = Found(0.0, 1.0)
-    if epsilon >= _largest_loss(parts, direction):
-        return Found(0.0, 0.0, GRID, GRID)
     if _within_samples(parts):
         found = found.with_upper(chance(outer), CHANCE)
     if inner:
@@ -322,8 +309,8 @@ def _around(parts: Parts, direction: Direction, epsilon: float) -> Found:
 def _on_the_grid(found: Found, parts: Parts, direction: Direction, epsilon: float) -> Found:
     """``found``, narrowed where it is wide and a grid serves."""
     if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
-        for above, narrowed in ((False, Found.with_lower), (True, Found.with_upper)):
-            found = narrowed(found, lattice.delta_bound(parts, direction, epsilon, above=above), GRID)
+        lower, upper = grid_bounds(parts, direction, epsilon)
+        found = found.with_lower(lower, GRID).with_upper(upper, GRID)
     return found
 
 
@@ -349,8 +336,8 @@ def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: fl
         )
         found = found.with_upper(added, ADDED)
     if direction != "replace" and found.upper - found.lower > _NARROW * found.upper:
-        found = found.with_lower(lattice.lower_epsilon(parts, direction, delta), GRID)
-        found = found.with_upper(lattice.upper_epsilon(parts, direction, delta), GRID)
+        lower, upper = grid_epsilon(parts, direction, delta)
+        found = found.with_lower(lower, GRID).with_upper(upper, GRID)
     return found
 
 
@@ -361,7 +348,10 @@ def _delta_is_at_most(delta: float, parts: Parts, direction: Direction, epsilon:
     found = _around(parts, direction, epsilon)
     if found.upper <= delta or direction == "replace":
         return found.upper <= delta
-    return lattice.delta_bound(parts, direction, epsilon, above=True) <= delta
+    return (
+        grid_upper(parts, direction, epsilon, delta) <= delta
+        or _on_the_grid(found, parts, direction, epsilon).upper <= delta
+    )
 
 
 # --- batches of a fixed size ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dptheory import privacy
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _budgets, _noise_scale
+from dptheory.privacy import _crossing, _noise_scale
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods import _closed_forms, references
@@ -342,7 +342,7 @@ def test_falls_back_where_the_line_is_wide(monkeypatch: pytest.MonkeyPatch) -> N
     run = (privacy.Step(noise_multiplier=1.1, sampling_rate=0.01, count=200),)
     right = methods.epsilon_in(run, "remove", 1e-5)
     serving = [one for one in methods.value_methods(1e-4, schedule=True, rare=False) if one.serves(run, "remove")]
-    assert [one.name for one in serving] == ["Gaussian", "saddle line", "participations", "lattice", "RDP"]
+    assert [one.name for one in serving] == ["Gaussian", "saddle line", "participations", "lattice", "RDP", "grid"]
     for one in serving:
         monkeypatch.setattr(methods, "value_methods", lambda rtol, schedule, rare, one=one: (one,))
         found = methods.epsilon_in(run, "remove", 1e-5)
@@ -520,20 +520,24 @@ def test_steps_at_the_ends() -> None:
     assert privacy.least_noise_multiplier(epsilon=1e308, delta=1e-5, sampling_rate=1.0, steps=10) == 0.05
 
 
-@pytest.mark.parametrize("most", [1, 17, 10**6])
-@pytest.mark.parametrize("wrong", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("last", [0, 1, 17, 12_345])
-def test_the_most_that_fit_are_found_whatever_the_guess(most: int, wrong: float, last: int) -> None:
-    """Few of them are looked at, and the largest first where it seems to fit."""
+def test_search_finds_the_crossing() -> None:
+    for target in (0.5, 3.3, 97.0):
+        found = _crossing.crossing(lambda x: 0.3 - x, lambda x, t=target: math.log(t / x), 100.0, 0.1, 1.001)
+        assert found is not None and target <= found <= 1.001 * target
+    assert _crossing.crossing(lambda x: x - 5, lambda x: x - 17.5, 1.0, 1000.0, 1.001, whole=True) == 17
+    assert _crossing.crossing(lambda x: x, lambda x: 1.0, 1.0, 1000.0, 1.001, whole=True) is None
+    assert _crossing.crossing(lambda x: x, lambda x: -1.0, 1.0, 1000.0, 1.001, whole=True) == 1000
+
+
+def test_a_search_asks_the_risky_end_first_where_it_seems_to_fit() -> None:
     asked = []
 
-    def excess(x: int) -> float:
+    def excess(x: float) -> float:
         asked.append(x)
-        return math.log(x / (last + 0.5))
+        return -1.0
 
-    found = _budgets._most(lambda x: math.log(x / wrong / (last + 0.5)), excess, most)
-    assert found == min(last, most) and len(asked) <= 40
-    assert asked[0] == most or most > wrong * (last + 0.5)
+    assert _crossing.crossing(lambda x: -1.0, excess, 1.0, 1e6, 1 + 1e-12, whole=True) == 1e6
+    assert asked == [1e6]
 
 
 @pytest.mark.parametrize(
@@ -555,7 +559,7 @@ def test_the_least_noise_for_a_large_budget_asks_for_no_line(monkeypatch: pytest
     def refused(*given: object, **named: object) -> None:
         raise AssertionError(given, named)
 
-    monkeypatch.setattr(_noise_scale, "_by_delta", refused)
+    monkeypatch.setattr(_noise_scale, "noise_bracket", refused)
     assert privacy.least_noise_multiplier(epsilon=1000.0, **run) == 0.05  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         privacy.least_noise_multiplier(epsilon=1.0, **run)  # type: ignore[arg-type]

@@ -34,10 +34,11 @@ from dptheory.privacy import (
     read_composition,
     subsampled_gaussian_rdp,
 )
+from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction
 from dptheory.privacy.index_sets import composed, loss_law
-from dptheory.privacy.methods.lattice import _atoms, _part_losses
-from dptheory.privacy.methods.lattice import _method as lattice
+from dptheory.privacy.methods.grid import _bounds
+from dptheory.privacy.methods.grid._bounds import grid_bounds, grid_upper
 from dptheory.privacy.methods.saddle import _brackets as saddle
 from dptheory.pruning import SubsetMallows
 from tests.refused import refused
@@ -258,9 +259,13 @@ def test_the_guaranteed_curve_is_below_the_exact_one_and_close() -> None:
     assert (drawn <= exact + 1e-12).all() and (drawn >= exact - 2e-3).all()
 
 
-def test_no_lattice_is_asked_where_a_closed_form_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_grid_is_asked_for_what_it_cannot_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     """At false positive rate 0 the search goes out to epsilon 60, where delta of noise alone is below the least number."""
-    monkeypatch.setattr(lattice, "delta_bound", None)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a grid was asked")
+
+    monkeypatch.setattr(_bounds, "grid_bounds", refuse)
     assert holds(GAUSSIAN.tradeoff(0.0), 1.0, 1e-13)
 
 
@@ -345,7 +350,7 @@ def test_one_step_of_index_sets_and_values_from_one_sample() -> None:
     for side in sides:
         for epsilon in (0.0, 0.1, 1.0):
             exact = _one_joint_step(side, epsilon, 0.3, 1 / 0.8, 2)
-            low, high = (lattice.delta_bound(run, side, epsilon, above=above) for above in (False, True))
+            low, high = grid_bounds(run, side, epsilon)
             assert exact * (1 - 5e-3) - 1e-15 <= low <= exact <= high <= exact * (1 + 1e-6) + 1e-12
 
 
@@ -366,15 +371,11 @@ def test_many_groups_are_put_together_from_both_sides(monkeypatch: pytest.Monkey
             noise_multiplier=0.5, sampling_rate=0.2, mechanism=SubsetMallows(64, 8, theta=0.05), groups=200, count=2
         ),
     )
-
-    def found() -> tuple[float, ...]:
-        for cached in (_part_losses.total_loss, _atoms._atoms):
-            cached.cache_clear()
-        return tuple(lattice.delta_bound(run, "remove", 1.0, above=above) for above in (False, True))
-
-    fine = found()
-    monkeypatch.setattr(_atoms, "_MOST_ATOMS", 24)
-    rough = found()
+    fine = grid_bounds(run, "remove", 1.0)
+    monkeypatch.setattr("dptheory.privacy.methods.grid._law._MOST_ATOMS", 24)
+    grid_bounds.__globals__["_atoms"].cache_clear()
+    rough = grid_bounds(run, "remove", 1.0)
+    grid_bounds.__globals__["_atoms"].cache_clear()
     assert rough[0] < fine[0] < fine[1] < rough[1] < 1.2 * rough[0]
 
 
@@ -437,6 +438,12 @@ def test_masks_and_index_sets_that_hide_or_say_nothing_are_not_there() -> None:
             lambda: Composition([IndexSteps(steps=1, mechanism=INDEX)], adjacency="replace-one"),
             "adjacency 'replace-one'",
         ),
+        (lambda: step(0.0, 0.1, 1), "noise_multiplier"),
+        (lambda: step(1.0, 0.0, 1), "sampling_rate"),
+        (lambda: step(1.0, 0.1, 0), "count"),
+        (lambda: GAUSSIAN.epsilon(0.0), "delta"),
+        (lambda: GAUSSIAN.delta(-1.0), "epsilon"),
+        (lambda: GAUSSIAN.tradeoff(1.5), "false_positive_rate"),
         (lambda: GAUSSIAN.guaranteed([0.5, 2.0]), "false_positive_rates"),
         (lambda: GAUSSIAN.plot(ax=3), "ax"),  # type: ignore[arg-type]
     ],
@@ -464,6 +471,17 @@ def test_index_sets_of_many_sizes_are_added_up_where_a_grid_would_take_long() ->
         for kept in range(40)
     ]
     assert "grid" not in Composition(rough).delta(0.5).method
+
+
+def test_a_grid_made_for_another_delta_still_bounds_from_above() -> None:
+    parts = (JointStep(noise_multiplier=1.3, sampling_rate=0.05, mechanism=INDEX, groups=1, count=23),)
+    for direction, epsilon in (("remove", 1.1), ("add", 0.8)):
+        exact = methods.delta_in(parts, direction, epsilon)
+        for delta in (1e-2, 1e-5, 1e-9):
+            bound = grid_upper(parts, direction, epsilon, delta)
+            assert exact.lower <= bound < 1
+            if exact.lower > delta / 10:
+                assert bound <= 1.05 * exact.upper
 
 
 # --- Compositions from files, against the same ones written in Python ---

@@ -197,6 +197,24 @@ def test_what_is_not_composed_is_refused(kind, other) -> None:
         Composition([kind]).epsilon(DELTA, certified=True)
 
 
+@pytest.mark.parametrize(
+    ("argument", "kind", "changes"),
+    [
+        ("noise_multiplier", LaplaceRelease, {"noise_multiplier": 0.001}),
+        ("count", LaplaceRelease, {"count": 0}),
+        ("epsilon", BlackBox, {"epsilon": -1.0}),
+        ("delta", BlackBox, {"delta": 1.0}),
+        ("count", BlackBox, {"count": 0}),
+    ],
+)
+def test_bad_releases(argument: str, kind: type, changes: dict) -> None:
+    right = (
+        {"noise_multiplier": 1.0, "count": 1} if kind is LaplaceRelease else {"epsilon": 1.0, "delta": 0.0, "count": 1}
+    )
+    with refused(argument):
+        kind(**right | changes)
+
+
 def test_files_and_statements_know_them(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text(

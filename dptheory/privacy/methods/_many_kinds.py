@@ -10,11 +10,14 @@ import functools
 import math
 from dataclasses import dataclass
 
-from dptheory.privacy._bounds import LINE, RTOL, Direction, Unresolved
+from dptheory.privacy._bounds import LATTICE, LINE, MAX_STEPS, NOISE, RATE, RTOL, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps
 from dptheory.privacy.methods._method import Bracket
-from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleLine, bins, ends_around
-from dptheory.privacy.methods.saddle._line import Plan, line_of, plan_line, saddle_at, saddle_for
+from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
+from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleLine, bins, ends_around, nearly_alike
+from dptheory.privacy.methods.saddle._line import line_at, plan_line, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
 _MOST_RATES = 256
@@ -73,8 +76,10 @@ class ManyKindsLine:
         return Bracket(lower, upper, lower > 0.0 and upper - lower <= RTOL * upper)
 
     def _lines(self, steps: Steps, direction: Direction, epsilon: float) -> Lines:
-        if not self.longest and _plan(steps, direction, epsilon).smoothing > 0.0:
-            raise Unresolved("a line that takes many seconds")
+        if not self.longest:
+            total = _law(steps, direction)
+            if plan_line(total, saddle_at(total.total, epsilon)).smoothing > 0.0:
+                raise Unresolved("a line that takes many seconds")
         return _lines(steps, direction, epsilon)
 
 
@@ -84,11 +89,59 @@ def _law(steps: Steps, direction: Direction) -> Schedule:
 
 
 @functools.lru_cache(maxsize=16)
-def _plan(steps: Steps, direction: Direction, epsilon: float) -> Plan:
-    law = _law(steps, direction)
-    return plan_line(law, saddle_at(law.total, epsilon))
-
-
-@functools.lru_cache(maxsize=16)
 def _lines(steps: Steps, direction: Direction, epsilon: float) -> Lines:
-    return Lines(epsilon, (line_of(_plan(steps, direction, epsilon)),))
+    law = _law(steps, direction)
+    return Lines(epsilon, (line_at(law, saddle_at(law.total, epsilon)),))
+
+
+class ManyKinds:
+    """The same on a lattice, where there is no line: one record replaced, thousands of rates, heavy tails."""
+
+    name = LATTICE
+
+    def serves(self, parts: Parts, direction: Direction) -> bool:
+        steps = tuple(part for part in parts if isinstance(part, Step))
+        return (
+            MOST_KINDS < len(parts) == len(steps)
+            and all(
+                part.count <= MAX_STEPS
+                and NOISE[0] / 2 <= part.noise_multiplier <= NOISE[1]
+                and part.sampling_rate >= RATE[0]
+                for part in steps
+            )
+            and not nearly_alike(steps)
+        )
+
+    def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
+        lower, upper = 0.0, 1.0
+        about = _GUESS
+        try:
+            for _ in range(_PASSES):
+                upper = min(upper, _total(steps, direction, about, True).upper_delta(epsilon))
+                if upper >= about / 100 or upper < _LEAST:
+                    break
+                about = power_of_ten(upper)
+            lower = _total(steps, direction, about, False).lower_delta(epsilon)
+        except Unresolved:
+            pass
+        return Bracket(lower, upper, upper - lower <= _NARROW * upper)
+
+    def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        lower, upper, about = 0.0, math.inf, power_of_ten(delta)
+        try:
+            upper = _total(steps, direction, about, True).upper_epsilon(delta)
+            lower = _total(steps, direction, about, False).lower_epsilon(delta)
+        except Unresolved:
+            pass
+        return Bracket(lower, upper, upper - lower <= _NARROW * upper)
+
+
+@functools.lru_cache(maxsize=8)
+def _total(steps: Steps, direction: Direction, about: float, above: bool) -> Total:
+    kinds = bins(steps, upper=above, most=_MOST)
+    budget = LEFT_OUT * about / sum(step.count for step in kinds)
+    parts: list[tuple[PartLoss, int]] = []
+    for step in kinds:
+        loss = sampled_loss(step.noise_multiplier, step.sampling_rate, direction)
+        parts.append((StepLoss(loss.cells(math.log(budget), _CELLS), budget), step.count))
+    return Total(tuple(parts), about)

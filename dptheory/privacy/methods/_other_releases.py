@@ -5,13 +5,23 @@ response otherwise. So delta(epsilon) of a run is D + (1 - D) delta'(epsilon): D
 revealed, delta' that of everything else, whose losses are finite. Those are put on one lattice with those of the steps.
 """
 
+import functools
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
-from dptheory.privacy._bounds import ADDED, NONE, RELEASES, Direction, Found
+import numpy as np
+
+from dptheory.privacy._bounds import ADDED, NONE, RELEASES, Direction, Found, Unresolved
 from dptheory.privacy._parts import BlackBox, LaplaceRelease, Parts, RandomAllocation, Step
-from dptheory.privacy.methods.lattice._method import delta_bound, lower_epsilon, upper_epsilon
+from dptheory.privacy.methods.random_allocation._bounds import (
+    counted,
+    part_losses,
+)
+from dptheory.privacy.methods.random_allocation._losses import EpochLoss, PartLoss
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, lattice_delta, power_of_ten
 
+_CELLS = 4096
 _UP = 1 + 1e-12
 """What sums and powers of up to 10^12 releases are rounded by, generously."""
 _LEAST = 1e-280
@@ -40,8 +50,11 @@ def releases_epsilon(parts: Parts, direction: Direction, delta: float, alone: Ca
         # of the two shares of delta that rounding leaves, the smaller one from above and the larger one from below
         rest = alone(others, most)
         found = Found(0.0, (alone(others, left).upper + pure) * _UP, NONE, ADDED).with_lower(rest.lower, rest.below)
-    found = found.with_upper(upper_epsilon(parts, direction, left), RELEASES)
-    return found.with_lower(lower_epsilon(parts, direction, most), RELEASES)
+    with suppress(Unresolved):
+        found = found.with_upper(_total(parts, direction, power_of_ten(left), True).upper_epsilon(left), RELEASES)
+    with suppress(Unresolved):
+        found = found.with_lower(_total(parts, direction, power_of_ten(most), False).lower_epsilon(most), RELEASES)
+    return found
 
 
 def releases_delta(parts: Parts, direction: Direction, epsilon: float, alone: Callable[[Parts, float], Found]) -> Found:
@@ -50,17 +63,25 @@ def releases_delta(parts: Parts, direction: Direction, epsilon: float, alone: Ca
     others, pure = _others(parts), _pure(parts)
     found = Found(0.0, 1.0)
     if others:
-        rest = alone(others, epsilon)
-        found = found.with_lower(rest.lower, rest.below)
+        found = found.with_lower(*_below(alone(others, epsilon)))
     if pure * _UP <= epsilon:
         rest = alone(others, math.nextafter(epsilon - pure * _UP, 0.0)) if others else Found(0.0, 0.0)
         found = found.with_upper(rest.upper, ADDED if others else RELEASES)
     if found.upper > 0.0:
-        found = found.with_lower(delta_bound(parts, direction, epsilon, above=False), RELEASES).with_upper(
-            delta_bound(parts, direction, epsilon, above=True), RELEASES
+        found = found.with_lower(_lattice(parts, direction, epsilon, above=False), RELEASES).with_upper(
+            _lattice(parts, direction, epsilon, above=True), RELEASES
         )
     upper = min(1.0, (high + (1.0 - high) * found.upper) * _UP)
     return Found((low + (1.0 - low) * found.lower) / _UP, upper, found.below, found.above)
+
+
+def _below(found: Found) -> tuple[float, str]:
+    return found.lower, found.below
+
+
+def _lattice(parts: Parts, direction: Direction, epsilon: float, *, above: bool) -> float:
+    """A bound of what is not revealed."""
+    return lattice_delta(lambda about: _total(parts, direction, about, above), epsilon, above=above, least=_LEAST)
 
 
 def _others(parts: Parts) -> tuple[Step | RandomAllocation, ...]:
@@ -84,3 +105,59 @@ def _pure(parts: Parts) -> float:
     return math.fsum(
         [*boxes, *(part.count / part.noise_multiplier for part in parts if isinstance(part, LaplaceRelease))]
     )
+
+
+@functools.lru_cache(maxsize=32)
+def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
+    """Everything but what is revealed, for the bounds of one side; from below what is not served is left out.
+
+    Raises:
+        Unresolved: from above, a part is not served.
+    """
+    steps = sum(
+        part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in _others(parts)
+    )
+    found: list[tuple[PartLoss, int]] = []
+    for part in parts:
+        if isinstance(part, BlackBox):
+            found += [(_randomized_response(part.epsilon), part.count)] if part.epsilon > 0.0 else []
+        elif isinstance(part, LaplaceRelease):
+            largest = 1.0 / part.noise_multiplier  # rounded towards more privacy it would hide all of a delta of 1e-16
+            found.append((_laplace(math.nextafter(largest, math.inf if above else 0.0)), part.count))
+        elif isinstance(part, Step | RandomAllocation):
+            losses = part_losses(part, direction, LEFT_OUT * about / steps, above) if counted(part) else ()
+            if not losses and above:
+                raise Unresolved("noise or counts that no lattice serves")
+            found += losses
+    if not found:
+        raise Unresolved("nothing with a loss")
+    return Total(tuple(found), about)
+
+
+_ROUNDING = 1e-13
+"""Relative, of the probabilities below: a dozen roundings, and those of exp."""
+
+
+def _randomized_response(epsilon: float) -> EpochLoss:
+    """A bit that is told rightly with probability e^epsilon / (1 + e^epsilon): the losses -epsilon and epsilon."""
+    first = np.array([1.0, math.exp(-epsilon)])[::-1] / (1.0 + math.exp(-epsilon))
+    return EpochLoss(np.array([-epsilon, epsilon]), first, first, first[::-1], 0.0, _ROUNDING)
+
+
+def _laplace(epsilon: float) -> EpochLoss:
+    """Laplace noise of scale 1 / epsilon at 0 and at 1: an atom at each end of [-epsilon, epsilon], cells between.
+
+    Between the means the loss of an output x is epsilon (1 - 2 x), and its density in the loss l goes as e^(l / 2). A cell of
+    width w that is put on its ends so that both laws keep its probability has 1 / (1 + e^(-w / 2)) of it on the upper one; as
+    one outcome it shows no more than its outputs do.
+    """
+    width = 2.0 * epsilon / _CELLS
+    losses = np.linspace(-epsilon, epsilon, _CELLS + 1)
+    # of the cell from losses[i] on: x from (1 - losses[i + 1] / epsilon) / 2 on
+    cells = np.exp((losses[1:] - epsilon) / 2.0) * -math.expm1(-width / 2.0) / 2.0
+    ends = math.exp(-epsilon) / 2.0, 0.5
+    share = 1.0 / (1.0 + math.exp(-width / 2.0))
+    masses = np.concatenate([(1.0 - share) * cells, [0.0]]) + np.concatenate([[0.0], share * cells])
+    masses[[0, -1]] += ends
+    first = np.concatenate([[ends[0]], cells, [ends[1]]])
+    return EpochLoss(losses, masses, first, first[::-1], 0.0, _ROUNDING)

@@ -8,8 +8,7 @@ import pytest
 
 from dptheory.privacy import Composition, Step
 from dptheory.privacy._bounds import Direction, Unresolved
-from dptheory.privacy.methods._many_kinds import ManyKindsLine
-from dptheory.privacy.methods.lattice._method import Lattice
+from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods.saddle import _line, _schedule
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
 from dptheory.privacy.methods.saddle._schedule import _rule, group_of
@@ -25,7 +24,7 @@ def test_a_schedule_is_as_narrow_as_others_have_it() -> None:
     assert found.method == "saddle line"
     assert found.lower <= 6.91498 and found.upper >= 6.91498 * (1 - 2e-4)
     assert 0.0 < found.upper - found.lower <= 1e-8 * found.upper
-    lattice = Lattice().epsilon(SCHEDULE, "remove", 1e-5)
+    lattice = ManyKinds().epsilon(SCHEDULE, "remove", 1e-5)
     assert lattice.lower <= found.lower and found.upper <= lattice.upper
 
 
@@ -96,11 +95,11 @@ def test_kinds_that_are_nearly_alike_cost_what_alike_ones_do(direction: Directio
     assert len(kinds) > MOST_KINDS
     alike = (Step(noise_multiplier=1.0, sampling_rate=0.02, count=200),)
     exact = SaddleLine().epsilon(alike, direction, 1e-6)
-    found = Lattice().epsilon(kinds, direction, 1e-6)
+    found = ManyKinds().epsilon(kinds, direction, 1e-6)
     assert found.settled and found.lower <= exact.upper * (1 + 1e-8) and exact.lower * (1 - 1e-8) <= found.upper
     assert found.upper - found.lower <= 1e-3 * found.upper
     at = exact.upper
-    bracket = Lattice().delta(kinds, direction, at)
+    bracket = ManyKinds().delta(kinds, direction, at)
     assert bracket.lower <= 1e-6 * (1 + 1e-6) and bracket.upper >= 1e-6 * (1 - 1e-6)
 
 

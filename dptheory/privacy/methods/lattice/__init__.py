@@ -1,1 +1,1 @@
-"""Sums of many losses on a lattice, from both sides, whatever they are of."""
+"""Sums of many losses that are alike, on a lattice."""

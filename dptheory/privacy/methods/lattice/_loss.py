@@ -17,7 +17,7 @@ from dptheory.privacy.methods._log_sum import log_moments, log_sum
 Array = NDArray[np.float64]
 
 _MAX_GRID = 2**26
-DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
+_DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
 _TRIM = 200.0  # nats: entries rarer than e^-200 take no part in a composition, their mass is added to delta
 _WINDOW = 60.0  # nats: mass of the tilted sum outside the Fourier window is below 2 e^-60
 _FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: milliseconds, where a transform takes minutes
@@ -79,7 +79,7 @@ class LatticeLoss:
         count = _validate.integer("count", count, 1, MAX_RELEASES)
         if self.spacing == 0.0 or epsilon >= self.spacing * self.top * count:
             return 0.0
-        law = Trimmed.of(self)
+        law = _Trimmed.of(self)
         tilt = law.tilt(epsilon / self.spacing, count)
         if law.window(count, tilt) > _FOURIER_GRID:
             log_delta = self._wide_log_delta(law, epsilon, count)
@@ -120,7 +120,7 @@ class LatticeLoss:
             return largest
         if self.delta(epsilon=0.0, count=count) <= delta:
             return 0.0
-        law = Trimmed.of(self)
+        law = _Trimmed.of(self)
         if delta <= count * law.left_out:
             return largest
         target = math.log(delta - count * law.left_out)
@@ -168,7 +168,7 @@ class LatticeLoss:
         order = _validate.real("order", order, 1.0, ends="(]")
         return self.spacing * self.top if order > 1e9 else float(renyi_curve(self, np.array([order]))[0])
 
-    def _wide_log_delta(self, law: "Trimmed", epsilon: float, count: int) -> float:
+    def _wide_log_delta(self, law: "_Trimmed", epsilon: float, count: int) -> float:
         r"""Upper bound of log delta for a sum that spreads over very many lattice points.
 
         With the summands tilted by :math:`e^{\lambda L}`, K their log moment, and g(x) = e^(-lambda x) (1 - e^-x) for x > 0,
@@ -198,7 +198,7 @@ class LatticeLoss:
         rounding = _NORMAL_ROUNDING * math.sqrt(count) * (1.0 + abs(x))
         return float(log_moment - rate * epsilon + np.logaddexp(log_normal, log_error) + rounding)
 
-    def _wide_epsilon(self, law: "Trimmed", target: float, count: int) -> float:
+    def _wide_epsilon(self, law: "_Trimmed", target: float, count: int) -> float:
         """epsilon at which the bound of :meth:`_wide_log_delta` is ``target``."""
 
         def excess(epsilon: float) -> float:
@@ -246,19 +246,19 @@ def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:
         >>> low, (16 * np.exp(log_pmf)).round(4) + 0.0
         (-2, array([1., 0., 6., 0., 9.]))
     """
-    sums = Trimmed.of(loss).sums(_validate.integer("count", count, 1, MAX_RELEASES), 0.0)
+    sums = _Trimmed.of(loss).sums(_validate.integer("count", count, 1, MAX_RELEASES), 0.0)
     return sums.low, sums.log_pmf
 
 
 @dataclass(frozen=True)
-class Sums:
+class _Sums:
     """log P(S) for S = low, low + 1, ..."""
 
     low: int
     log_pmf: Array
 
 
-def _log_delta(sums: Sums, epsilon: float, spacing: float) -> float:
+def _log_delta(sums: _Sums, epsilon: float, spacing: float) -> float:
     first = max(math.floor(epsilon / spacing) + 1 - sums.low, 0)
     tail = sums.log_pmf[first:]
     if tail.size == 0:
@@ -268,7 +268,7 @@ def _log_delta(sums: Sums, epsilon: float, spacing: float) -> float:
         return log_sum(tail + np.log(-np.expm1(np.minimum(epsilon - losses, 0.0))))
 
 
-def _solve(sums: Sums, target: float, spacing: float, largest: float) -> float:
+def _solve(sums: _Sums, target: float, spacing: float, largest: float) -> float:
     """epsilon in [0, largest] with log delta(epsilon) = target."""
 
     def excess(epsilon: float) -> float:
@@ -285,7 +285,7 @@ def _root(excess: Callable[[float], float], high: float) -> float:
 
 
 @dataclass(frozen=True)
-class Trimmed:
+class _Trimmed:
     """A loss without its rarest entries, with the sums that composition needs."""
 
     j: Array
@@ -294,7 +294,7 @@ class Trimmed:
     """Mass of the entries that are missing."""
 
     @classmethod
-    def of(cls, loss: LatticeLoss) -> "Trimmed":
+    def of(cls, loss: LatticeLoss) -> "_Trimmed":
         likely = np.flatnonzero(loss.log_pmf > loss.log_pmf.max() - _TRIM)
         kept = loss.log_pmf[likely[0] : likely[-1] + 1]
         j = loss.low + np.arange(likely[0], likely[-1] + 1, dtype=np.float64)
@@ -337,12 +337,12 @@ class Trimmed:
             tilt *= 2.0
         return tilt
 
-    def sums(self, count: int, tilt: float) -> Sums:
+    def sums(self, count: int, tilt: float) -> _Sums:
         """Law of the sum of ``count`` losses where the tilted law has its mass."""
         width = self.j.size - 1
-        if width * count < DIRECT_GRID:
+        if width * count < _DIRECT_GRID:
             with np.errstate(divide="ignore"):
-                return Sums(int(self.j[0]) * count, np.log(_power(self.tilted(0.0), count)))
+                return _Sums(int(self.j[0]) * count, np.log(_power(self.tilted(0.0), count)))
         law = self.tilted(tilt)
         return self._fourier(law, float(law @ self.j), count, tilt, self.window(count, tilt))
 
@@ -353,7 +353,7 @@ class Trimmed:
         reach = width * _WINDOW / 3.0 + math.sqrt((width * _WINDOW / 3.0) ** 2 + 2.0 * spread * _WINDOW)
         return 2 * math.ceil(reach) + 3
 
-    def _fourier(self, law: Array, mean: float, count: int, tilt: float, size: int) -> Sums:
+    def _fourier(self, law: Array, mean: float, count: int, tilt: float, size: int) -> _Sums:
         if size > _MAX_GRID:
             raise ArgumentError(
                 "count", f"leave a grid of at most {_MAX_GRID} points", count, got=f"{size} points for count={count}"
@@ -373,7 +373,7 @@ class Trimmed:
         inside = (s >= count * self.j[0]) & (s <= count * self.j[-1])
         with np.errstate(divide="ignore"):
             log_pmf = np.log(np.maximum(power, 0.0)) + count * self.cumulant(tilt) - tilt * s
-        return Sums(start, np.where(inside, log_pmf, -np.inf))
+        return _Sums(start, np.where(inside, log_pmf, -np.inf))
 
 
 def _power(law: Array, count: int) -> Array:

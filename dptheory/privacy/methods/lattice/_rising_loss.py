@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 _CELLS = 2**16
 _OVERFLOW = 700.0
+_LOSS_ERROR = 1e-11  # of a loss: its exponents go to some thousands
 _BELOW = math.log(1e-18)  # probability below the lowest output, whose losses are taken for larger than they are
 
 
@@ -103,6 +104,12 @@ class LossCells:
         masses = np.bincount(places, self.by_p - upper, size)
         masses += np.bincount(places + (high - low).astype(np.intp), upper, size)
         return LatticeMasses(spacing, first, np.asarray(masses, dtype=np.float64))
+
+    def from_below(self, spacing: float) -> LatticeMasses:
+        """Each cell's probability by P at a loss that none of its outputs goes below, without the lowest cell: never more."""
+        places = np.floor((self.losses[1:-1] - _LOSS_ERROR) / spacing).astype(np.intp)
+        low = int(places.min())
+        return LatticeMasses(spacing, low, np.asarray(np.bincount(places - low, self.by_p[1:]), dtype=np.float64))
 
 
 def mixed(parts: list[tuple[float, LatticeMasses]]) -> LatticeMasses:

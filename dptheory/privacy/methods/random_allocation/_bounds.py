@@ -6,17 +6,29 @@
 - One record replaced: from above, it is removed, then another one added; from below, removed, added, or the sum of all outputs.
 """
 
+import functools
 import math
 
-from dptheory.privacy._bounds import ALLOCATION, BLOCKS, BOTH, CLOSED, Direction, Found
+import scipy
+
+from dptheory.privacy._bounds import ALLOCATION, BLOCKS, BOTH, CLOSED, MAX_STEPS, NOISE, Direction, Found, Unresolved
 from dptheory.privacy._parts import Parts, RandomAllocation, Step, Steps, taking_part_always
 from dptheory.privacy.methods._closed_forms import Gaussian
-from dptheory.privacy.methods.lattice._method import LEAST_DELTA, delta_bound, lower_epsilon, upper_epsilon
+from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
+from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss, epoch_loss
+from dptheory.privacy.methods.random_allocation._ratio import epoch_law
+from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, lattice_delta, power_of_ten
 
+_LEAST_NOISE = 0.2
+"""With less the lattice has hundreds of octaves, and epochs give themselves away."""
+_MOST_COUNTED = 8
+_PER_OCTAVE_COUNTED = 64
+"""Participations that are counted from below, and the points of their lattice: the bound from above is farther off than that."""
 _SHARES = (0.5, 0.9, 0.99)
 """Of delta, for the record that is removed."""
 _PLACES = (0.35, 0.45, 0.5, 0.55, 0.65)
 """Of epsilon, for the same."""
+_LEAST_ABOUT = 1e-300
 
 
 def allocation_epsilon(parts: Parts, direction: Direction, delta: float) -> Found:
@@ -25,10 +37,10 @@ def allocation_epsilon(parts: Parts, direction: Direction, delta: float) -> Foun
     if direction == "replace":
         found = found.with_upper(_replaced_epsilon(parts, delta), BOTH)
         for one in ("remove", "add"):
-            found = found.with_lower(lower_epsilon(parts, one, delta), ALLOCATION)
+            found = found.with_lower(_lower_epsilon(parts, one, delta), ALLOCATION)
         return found
-    return found.with_lower(lower_epsilon(parts, direction, delta), ALLOCATION).with_upper(
-        upper_epsilon(parts, direction, delta), _name_above(parts)
+    return found.with_lower(_lower_epsilon(parts, direction, delta), ALLOCATION).with_upper(
+        _upper_epsilon(parts, direction, delta), _name_above(parts)
     )
 
 
@@ -38,10 +50,10 @@ def allocation_delta(parts: Parts, direction: Direction, epsilon: float) -> Foun
     if direction == "replace":
         found = found.with_upper(_replaced_delta(parts, epsilon), BOTH)
         for one in ("remove", "add"):
-            found = found.with_lower(delta_bound(parts, one, epsilon, above=False), ALLOCATION)
+            found = found.with_lower(_delta(parts, one, epsilon, above=False), ALLOCATION)
         return found
-    return found.with_lower(delta_bound(parts, direction, epsilon, above=False), ALLOCATION).with_upper(
-        delta_bound(parts, direction, epsilon, above=True), _name_above(parts)
+    return found.with_lower(_delta(parts, direction, epsilon, above=False), ALLOCATION).with_upper(
+        _delta(parts, direction, epsilon, above=True), _name_above(parts)
     )
 
 
@@ -78,14 +90,32 @@ def _summed(part: object) -> Steps:
     return ()
 
 
+def _upper_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
+    try:
+        return _total(parts, direction, power_of_ten(delta), True).upper_epsilon(delta)
+    except Unresolved:
+        return math.inf
+
+
+def _lower_epsilon(parts: Parts, direction: Direction, delta: float) -> float:
+    try:
+        return _total(parts, direction, power_of_ten(delta), False).lower_epsilon(delta)
+    except Unresolved:
+        return 0.0
+
+
+def _delta(parts: Parts, direction: Direction, epsilon: float, *, above: bool) -> float:
+    return lattice_delta(lambda about: _total(parts, direction, about, above), epsilon, above=above, least=_LEAST_ABOUT)
+
+
 def _replaced_epsilon(parts: Parts, delta: float) -> float:
     """Of a record that is removed, which costs a share of delta, and another one that is added."""
     best = math.inf
     for share in _SHARES:
-        removed = upper_epsilon(parts, "remove", share * delta)
+        removed = _upper_epsilon(parts, "remove", share * delta)
         left = (1.0 - share) * delta * math.exp(-min(removed, 700.0)) * (1 - 1e-12)
-        if removed < min(best, 690.0) and left > LEAST_DELTA:
-            best = min(best, (removed + upper_epsilon(parts, "add", left)) * (1 + 1e-15))
+        if removed < min(best, 690.0) and left > _LEAST_ABOUT:
+            best = min(best, (removed + _upper_epsilon(parts, "add", left)) * (1 + 1e-15))
     return best
 
 
@@ -95,12 +125,67 @@ def _replaced_delta(parts: Parts, epsilon: float) -> float:
         removed = place * epsilon
         added = (epsilon - removed) * (1 - 1e-15)
         if removed < 690.0:
-            found = delta_bound(parts, "remove", removed, above=True)
-            found += math.exp(removed) * (1 + 1e-12) * delta_bound(parts, "add", added, above=True)
+            found = _delta(parts, "remove", removed, above=True)
+            found += math.exp(removed) * (1 + 1e-12) * _delta(parts, "add", added, above=True)
             best = min(best, found)
     return best
+
+
+@functools.lru_cache(maxsize=32)
+def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
+    """All parts for the bounds of one side; from below those that are not served are left out, as if they were not released.
+
+    Raises:
+        Unresolved: from above, a part is not served.
+    """
+    served = _served(parts)
+    steps = sum(part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in served)
+    found: list[tuple[PartLoss, int]] = []
+    for part in served:
+        losses = part_losses(part, direction, LEFT_OUT * about / steps, above) if counted(part) else ()
+        if not losses and above:
+            raise Unresolved("noise or counts that no lattice serves")
+        found += losses
+    if not found:
+        raise Unresolved("noise or counts that no lattice serves")
+    return Total(tuple(found), about)
 
 
 def _served(parts: Parts) -> tuple[Step | RandomAllocation, ...]:
     """All parts: no others stand beside epochs of random allocation."""
     return tuple(part for part in parts if isinstance(part, Step | RandomAllocation))
+
+
+def counted(part: Step | RandomAllocation) -> bool:
+    return part.count <= MAX_STEPS and _LEAST_NOISE <= part.noise_multiplier <= NOISE[1]
+
+
+def part_losses(
+    part: Step | RandomAllocation, direction: Direction, budget: float, above: bool
+) -> tuple[tuple[PartLoss, int], ...]:
+    """The losses that one part adds; of each step at most ``budget`` is left out, of its probability."""
+    if isinstance(part, Step):
+        cells = sampled_loss(part.noise_multiplier, part.sampling_rate, direction).cells(math.log(budget))
+        return ((StepLoss(cells, budget), part.count),)
+    shift, reach = 1.0 / part.noise_multiplier, _reach(budget)
+    steps, k = part.steps, part.participations
+    if k == 1:
+        law = epoch_law(shift, steps, 1, reach)
+        return ((epoch_loss(law, direction, steps / part.steps_per_epoch), part.count),)
+    if above:  # an epoch that was cut short costs at most a whole one
+        size, longer = divmod(part.steps_per_epoch, k)
+        blocks = ((size + 1, longer), (size, k - longer))
+        return tuple(
+            (epoch_loss(epoch_law(shift, length, 1, reach), direction), number * part.count)
+            for length, number in blocks
+            if number > 0
+        )
+    if k > _MOST_COUNTED or steps < part.steps_per_epoch:
+        return ()
+    law = epoch_law(shift, steps, k, reach, _PER_OCTAVE_COUNTED)
+    return ((epoch_loss(law, direction), part.count),)
+
+
+def _reach(budget: float) -> float:
+    """Deviations beyond which an output has a probability of a few percent of the budget, in halves."""
+    return math.ceil(-2.0 * float(scipy.special.ndtri_exp(math.log(budget) - 3.0))) / 2

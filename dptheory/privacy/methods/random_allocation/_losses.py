@@ -30,8 +30,7 @@ _LEAST_MASS = 1e-280
 class PartLoss(Protocol):
     """The loss of one part of a run, once.
 
-    ``left_out``: bound of the probability of what has no loss here. ``rounding``: relative error of the probabilities. ``moved``: by
-    what the rounding of a cell's split moves the mean of the loss.
+    ``left_out``: bound of the probability of what has no loss here. ``rounding``: relative error of the probabilities.
     """
 
     @property
@@ -39,9 +38,6 @@ class PartLoss(Protocol):
 
     @property
     def rounding(self) -> float: ...
-
-    @property
-    def moved(self) -> float: ...
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -72,7 +68,6 @@ class EpochLoss:
     second: Array
     left_out: float
     rounding: float
-    moved: float = 0.0
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -124,7 +119,6 @@ class StepLoss:
     cells: LossCells
     left_out: float
     rounding: float = 1e-11
-    moved: float = 2.0**-50
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -140,10 +134,7 @@ class StepLoss:
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
         lower = float(np.maximum(self.cells.by_p[1:] - math.exp(epsilon) * self.cells.by_q[1:], 0.0).sum())
-        # of a cell above epsilon no more than where all of it is at its end, nor than its probabilities say, which are rounded
-        whole = self.cells.by_p - math.exp(epsilon - 3 * self.rounding) * self.cells.by_q
-        ends = self.cells.by_p * np.maximum(-np.expm1(epsilon - self.cells.losses[1:]), 0.0)
-        upper = float(np.where(self.cells.losses[:-1] >= epsilon, np.minimum(np.maximum(whole, 0.0), ends), ends).sum())
+        upper = float(self.cells.by_p @ np.maximum(-np.expm1(epsilon - self.cells.losses[1:]), 0.0))
         return lower, upper
 
 

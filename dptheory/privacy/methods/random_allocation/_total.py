@@ -11,8 +11,9 @@ from dptheory.privacy.methods.lattice._sums import LatticeMasses, LatticeSum, Ti
 from dptheory.privacy.methods.random_allocation._losses import PartLoss
 
 _FINE = 250
+"""Lattice points to the standard deviation of a part's loss."""
 _COARSE = 4000
-_MOST, _MOST_FINE = 2**18, 2**21
+_MOST = 2**18
 _MARGIN = 1e-9
 """Relative, on delta: what else is rounded."""
 _MOST_ROUNDED = 700.0
@@ -24,14 +25,10 @@ _LEAST_TILT, _RATIO, _TILTS = 1e-3, 1.15, 128
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """Parts of a run and how often each occurs; bounds are close where delta is about ``about``: what is left out is small against it.
-
-    ``fine``: lattice points to the standard deviation of a part's loss.
-    """
+    """Parts of a run and how often each occurs; bounds are close at about ``delta``, which what is left out is small against."""
 
     parts: tuple[tuple[PartLoss, int], ...]
     about: float
-    fine: int = _FINE
 
     @property
     def _single(self) -> PartLoss | None:
@@ -45,10 +42,6 @@ class Total:
     def _rounding(self) -> float:
         """Relative, of the probability of a sequence of outputs: (1 + r)^n - 1 at most."""
         return math.expm1(min(1.01 * math.fsum(count * part.rounding for part, count in self.parts), _MOST_ROUNDED))
-
-    @property
-    def _moved(self) -> float:
-        return math.fsum(count * part.moved for part, count in self.parts)
 
     @property
     def _kept(self) -> float:
@@ -68,8 +61,7 @@ class Total:
         deviation = math.sqrt(
             math.fsum(count * one[1] ** 2 for one, (_, count) in zip(spreads, self.parts, strict=True)) / rough.count
         )
-        most = min(_MOST * self.fine // _FINE, _MOST_FINE)
-        return max(deviation / self.fine, 2 * reach / most, farthest / most)
+        return max(deviation / _FINE, 2 * reach / _MOST, farthest / _MOST)
 
     def _on(self, spacing: float, *, above: bool) -> LatticeSum:
         laws: list[tuple[LatticeMasses, int]] = [
@@ -91,14 +83,14 @@ class Total:
         if allowed <= 0.0:
             return math.inf
         if self._single is not None:
-            return _root(lambda epsilon: self.upper_delta(epsilon) - delta, up=True)
+            return _root(lambda epsilon: self._upper(epsilon) - delta, up=True)
         place, found = self._above.for_level(math.log(allowed)), math.inf
         for _ in range(_ROUNDS):
             found = min(found, least(self._above.total(place), allowed, positive_part, 0.0) * (1 + 1e-12))
             if found == 0.0 or self._above.for_mean(found) == place:
                 break
             place = self._above.for_mean(found)
-        return found + self._moved
+        return found
 
     def lower_epsilon(self, delta: float) -> float:
         """An epsilon >= 0 at which delta is surely at least ``delta``, or 0."""
@@ -106,27 +98,32 @@ class Total:
             return 0.0
         asked = delta * (1.0 + _MARGIN) / self._kept
         if self._single is not None:
-            return _root(lambda epsilon: self.lower_delta(epsilon) - delta, up=False)
+            return _root(lambda epsilon: self._lower(epsilon) - delta, up=False)
         place, found = self._below.for_level(math.log(asked)), 0.0
         for _ in range(_ROUNDS):
             found = max(found, highest(self._below.total(place), asked) * (1 - 1e-12))
             if found == 0.0 or self._below.for_mean(found) == place:
                 break
             place = self._below.for_mean(found)
-        return max(0.0, found - 2 * self._rounding - self._moved)
+        return max(0.0, found - 2 * self._rounding)
+
+    def lower_delta(self, epsilon: float) -> float:
+        """Lower bound of delta at epsilon >= 0."""
+        return self._lower(epsilon)
 
     def upper_delta(self, epsilon: float) -> float:
         """Upper bound of delta at epsilon >= 0."""
-        epsilon = max(0.0, epsilon - self._moved)
+        return self._upper(epsilon)
+
+    def _upper(self, epsilon: float) -> float:
         if self._single is not None:
             found = self._single.deltas(epsilon)[1]
         else:
             found = sum(self._above.total(self._above.for_mean(epsilon)).expectation(positive_part, 0.0, epsilon))
         return min(1.0, found * (1.0 + self._rounding) * (1.0 + _MARGIN) + self._left_out)
 
-    def lower_delta(self, epsilon: float) -> float:
-        """Lower bound of delta at epsilon >= 0."""
-        moved = epsilon + 2 * self._rounding + self._moved
+    def _lower(self, epsilon: float) -> float:
+        moved = epsilon + 2 * self._rounding
         if self._single is not None:
             found, wrong = self._single.deltas(moved)[0], 0.0
         else:
@@ -184,6 +181,31 @@ def _tilt(place: int) -> float:
 def power_of_ten(delta: float) -> float:
     """The largest at most delta, so that a lattice serves for many."""
     return 10.0 ** math.floor(math.log10(delta) + 1e-9)
+
+
+_GUESS, _PASSES = 1e-6, 3
+
+
+def lattice_delta(total: Callable[[float], Total], epsilon: float, *, above: bool, least: float) -> float:
+    """A bound of delta from a lattice that is good where delta is about what it is found to be.
+
+    Args:
+        total: the sum of all losses, on a lattice for a delta of about its argument; its bounds are of one side.
+        epsilon: at which delta is asked for.
+        above: which side.
+        least: a delta for which no finer lattice is made.
+    """
+    best, about = 1.0 if above else 0.0, _GUESS
+    try:
+        for _ in range(_PASSES):
+            found = total(power_of_ten(about))
+            best = min(best, found.upper_delta(epsilon)) if above else max(best, found.lower_delta(epsilon))
+            if best >= about / 100 or best < least:
+                break
+            about = best
+    except Unresolved:
+        pass
+    return best
 
 
 def _root(excess: Callable[[float], float], *, up: bool) -> float:

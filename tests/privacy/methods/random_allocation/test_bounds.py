@@ -26,7 +26,7 @@ from dptheory.privacy import (
 from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods.lattice._epsilon import highest, least, positive_part
 from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
-from dptheory.privacy.methods.lattice._sums import LatticeMasses, TiltedSum, tilt_for, tilted_sum
+from dptheory.privacy.methods.lattice._sums import LatticeMasses, TiltedSum, power, tilt_for, tilted_sum
 from dptheory.privacy.methods.random_allocation._bands import Bands, Grid, convolved, deposited
 from dptheory.privacy.methods.random_allocation._losses import StepLoss, contracted, epoch_loss
 from dptheory.privacy.methods.random_allocation._ratio import EpochLaw, epoch_law
@@ -266,10 +266,9 @@ def test_three_epochs_by_plain_convolution(direction: Direction, delta: float) -
         (loss.above(total._spacing), total.upper_delta, total.upper_epsilon),
         (loss.below(total._spacing), total.lower_delta, total.lower_epsilon),
     ):
-        masses = np.convolve(np.convolve(law.masses, law.masses), law.masses)
+        summed = power(law, 3)
         epsilon = solved(delta)
-        losses = law.spacing * (3 * law.low + np.arange(masses.size))
-        exact = float(masses @ np.maximum(-np.expm1(epsilon - losses), 0.0))
+        exact = float(summed.masses @ np.maximum(-np.expm1(epsilon - summed.losses), 0.0))
         assert bound(epsilon) == pytest.approx(exact, rel=1e-6)
         assert exact == pytest.approx(delta, rel=1e-6)
     assert 0.0 < total.lower_epsilon(delta) < total.upper_epsilon(delta) < total.lower_epsilon(delta) * 1.001

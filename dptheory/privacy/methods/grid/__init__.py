@@ -1,0 +1,1 @@
+"""Steps of several kinds, with index sets and masks: sums of losses on a grid."""
