@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate
+from dptheory.errors import ArgumentError
 from dptheory.privacy.methods.lattice._loss import LatticeLoss
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
 
 _CUT = 230.0  # nats: three factors of e^-230 do not underflow
+_MOST_ENTRIES = 10**7
 _POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
 
 
@@ -37,6 +39,9 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
     Returns:
         The law.
 
+    Raises:
+        ValueError: an argument outside its range, or a group of more than 1e7 entries.
+
     Source: GIP, Theorems 1 and 2 (gip.tight).
 
     Example: by hand: keep one of two at odds 3 : 1. The loss is log 3 three times in four, else -log 3.
@@ -48,6 +53,8 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
         (1.0986, -1, [0.25, 0.0, 0.75])
     """
     _validate.instance("mechanism", mechanism, SubsetMallows)
+    if mechanism.dim > _MOST_ENTRIES:
+        raise ArgumentError("dim", f"be at most {_MOST_ENTRIES} for the law of a loss", mechanism.dim)
     if distance is None:
         distance = 2 * mechanism.max_swaps
     distance = _validate.integer("distance", distance, 2, 2 * mechanism.max_swaps)
