@@ -65,7 +65,7 @@ class EqualityCheck:
             samples=len(found.rows),
             seconds=time.perf_counter() - start,
             seed=seed,
-            detail="; ".join(found.problems) or f"rejects wrong {_number(found.wrong)} at {show(case)}",
+            detail="; ".join(found.problems) or f"rejects wrong {_number(found.wrong)} at {_show(case)}",
             finished=found.finished,
         )
 
@@ -121,7 +121,7 @@ def case_by_case(
     errors = [off(stated, truth) for _, stated, truth in rows]
     worst = max(range(len(rows)), key=errors.__getitem__)
     problems = failing(
-        (errors[worst] <= tolerance, f"fails at {show(rows[worst][0])}, off by {errors[worst]:.3g}"),
+        (errors[worst] <= tolerance, f"fails at {_show(rows[worst][0])}, off by {errors[worst]:.3g}"),
         (len(rows) == len(given), f"budget spent after {len(rows)} of {len(given)} cases"),
         (caught is not None, "does not reject the wrong statement"),
     )
@@ -162,6 +162,5 @@ def _number(value: Value | None) -> str:
     return str(value) if isinstance(value, bool | Fraction | None) else f"{float(value):.6g}"
 
 
-def show(case: tuple[Any, ...]) -> str:
-    """A case in a detail."""
+def _show(case: tuple[Any, ...]) -> str:
     return "(" + ", ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in case) + ")"

@@ -117,6 +117,10 @@ class SubsetMallows:
         reach = 2 + math.ceil(_TAIL / 3 + math.sqrt((_TAIL / 3) ** 2 + 2 * _TAIL * most))
         return max(0, mode - reach), min(self.max_swaps, mode + reach)
 
+    def _mean_beyond(self, first: int, last: int) -> float:
+        """E[i - first], by the swaps from ``first`` to ``last``."""
+        return float(np.exp(self._log_law(first, last)) @ np.arange(last - first + 1.0))
+
     def _mode(self) -> int:
         """The most likely number of swaps, to within 1: the root of (K - i)(d - K - i) = e^{2 theta} i^2, rounded down."""
         ratio = math.exp(min(2.0 * self.theta, 300.0))  # beyond, no swap is likely for any dim
@@ -154,7 +158,7 @@ class SubsetMallows:
             [23.359, 8.283]
         """
         first, last = self._window()
-        return first + float(np.exp(self._log_law(first, last)) @ np.arange(last - first + 1.0))
+        return first + self._mean_beyond(first, last)
 
     def retained_gain(self) -> float:
         r"""rho = 1 - E[i] / E_0[i], to full relative precision for every theta.
@@ -181,8 +185,7 @@ class SubsetMallows:
         uniform_last = SubsetMallows(self.dim, self.keep, theta=0.0)._window()[1]
         if last < uniform_mean:  # the two laws lie apart: no digits are lost
             below = (self.keep * (self.dim - self.keep) - first * self.dim) / self.dim
-            mean = float(np.exp(self._log_law(first, last)) @ np.arange(last - first + 1.0))
-            return (below - mean) / uniform_mean
+            return (below - self._mean_beyond(first, last)) / uniform_mean
         log_pmf = self._log_law(first, uniform_last)
         x = np.arange(first, uniform_last + 1) - uniform_mean
         log_pmf, x = log_pmf[x != 0], x[x != 0]

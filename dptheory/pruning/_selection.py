@@ -380,7 +380,7 @@ def selection_gains(
     """
     zcdp_rho = _validate.size("zcdp_rho", zcdp_rho)
     dim = _validate.integer("dim", dim, 2, 10**12)
-    keep = _validate.integer("keep", keep, 1, dim + -dim // 10**9)  # at least a billionth is left out
+    keep = _validate.integer("keep", keep, 1, dim - math.ceil(dim / 10**9))  # at least a billionth is left out
     groups = _validate.integer("groups", groups, 1, 10**12)
     clip_norm = _validate.size("clip_norm", clip_norm)
     scale = clip_norm / _validate.size("sigma_g", sigma_g)

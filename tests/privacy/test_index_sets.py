@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,8 +92,6 @@ def test_fourier_against_direct_convolution(dim: int, keep: int, theta: float, c
 
 
 def test_tiny_delta_against_mpmath() -> None:
-    import mpmath
-
     dim, keep, count, theta = 8, 2, 300, 0.03
     law = loss_law(mechanism=SubsetMallows(dim, keep, theta=theta))
     with mpmath.workdps(60):
@@ -365,6 +364,30 @@ def test_very_many_releases(exponent: int) -> None:
     assert law.delta(epsilon=1.0, count=count) <= 1e-5 and law.epsilon(delta=1e-5, count=count) == pytest.approx(
         1.0, rel=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("dim", "theta", "releases", "place"),
+    [(10**5, 1.0, 20_000, 12.5), (10**5, 1.0, 20_000, 15.5), (10**6, 0.1, 480_000, 11.5)],
+)
+def test_few_rare_losses_of_many_releases(dim: int, theta: float, releases: int, place: float) -> None:
+    """One kept of many: losses are 2 theta, or -2 theta, in one or two releases on average; by the trinomial law."""
+    with mpmath.workdps(50):
+        odds = mpmath.e ** (2 * mpmath.mpf(theta))
+        up, down = odds / (odds + dim - 1), 1 / (odds + dim - 1)
+        delta = mpmath.fsum(
+            mpmath.binomial(releases, p)
+            * mpmath.binomial(releases - p, m)
+            * up**p
+            * down**m
+            * (1 - up - down) ** (releases - p - m)
+            * (1 - odds ** (mpmath.mpf(place) - (p - m)))
+            for m in range(40)
+            for p in range(math.ceil(place) + m, 80)
+        )
+    part = IndexSteps(steps=releases, mechanism=SubsetMallows(dim, 1, theta=theta))
+    found = privacy.Composition([part]).delta(place * 2 * theta)
+    assert found.lower <= delta <= found.upper < 1.3 * found.lower
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.0199, 0.0195, 0.019, 0.01, 1e-4, 1e-9])

@@ -79,9 +79,8 @@ def _unlike(
     state: dict[str, Any], sampling_rate: float, epoch: Epoch | None, basis: Basis
 ) -> Iterator[tuple[str, str]]:
     """What steps of a state must be, and are not."""
-    there = state.get(
-        "epoch"
-    )  # one cost counts for all steps of an epoch: read as that of a step it would be far too cheap
+    # One cost counts for all steps of an epoch: read as that of a step it would be far too cheap.
+    there = state.get("epoch")
     if (None if there is None else tuple(there)) != epoch:
         yield "hold steps of the sampling of this run", f"epochs {there}, not {epoch}"
     if "sampling_rate" not in state:

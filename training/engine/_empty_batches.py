@@ -41,9 +41,8 @@ class CollateAlsoNone(CollateFnWithEmpty):  # type: ignore[misc]
         super().__init__(collate)
         self._missing: ArgumentError | None = None
         self._none: Any = None
-        states = RandomStates.now(
-            of_cuda=False
-        )  # augmentations of examples that are looked at here draw nothing of the run's own
+        # Augmentations of examples that are looked at here draw nothing of the run's own.
+        states = RandomStates.now(of_cuda=False)
         try:
             one, two, another = (_collated(collate, rows) for rows in ([first], [first, first], [other]))
         finally:
