@@ -43,6 +43,9 @@ class StudyFigure:
         lost, gained = sum(row["high"] < 0 for row in rows), sum(row["low"] > 0 for row in rows)
         open_ = len(rows) - lost - gained
         counts = f"{lost or 'none'} {'lies' if lost == 1 else 'lie'} below zero, {gained or 'none'} above, {open_ or 'none'} undecided"
+        if len(rows) == 1:
+            counts = "is undecided" if open_ else f"lies {'below' if lost else 'above'} zero"
+            return f"{asked} The one difference {counts}"
         return f"{asked} Of {len(rows)} differences {counts}"
 
     def data(self) -> Data:
