@@ -12,12 +12,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
     A link is followed; a pipe or a device, which cannot be half written, is written to.
 
     Args:
-        path: the file.
-        content: what it holds then; text as UTF-8.
         mode: its permission bits, such as 0o600; None for those that it has, or that a new file gets.
-
-    Raises:
-        OSError: the folder cannot be made or written to, or ``path`` is a folder.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,11 +34,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
 
 
 def require_writable(path: Path) -> None:
-    """Make sure that a file can be written, before the work whose result it is to hold; nothing is left behind.
-
-    Raises:
-        OSError: as :func:`write_atomically`.
-    """
+    """Make sure that a file can be written, before the work whose result it is to hold; nothing is left behind."""
     path = path.resolve()
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

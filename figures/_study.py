@@ -26,11 +26,7 @@ _TICKS = (1.0, 2.0, 5.0, 20.0)
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """The picture of one study.
-
-    Args:
-        study: its name, one of :data:`STUDIES`.
-    """
+    """The picture of one study."""
 
     study: str
 

@@ -32,7 +32,6 @@ class Picture:
     """One of the figures of a module.
 
     Args:
-        data: computes.
         draw: draws; the title of its axes says for what setting.
         message: what is seen, one sentence; above the picture.
     """

@@ -17,11 +17,7 @@ Line = Mapping[str, Any]
 
 
 class JsonLines:
-    """The lines of a file, and those to come; several processes may add and read at the same time.
-
-    Args:
-        path: of the file, which need not exist yet.
-    """
+    """The lines of a file, which need not exist yet, and those to come; several processes may add and read at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,12 +32,7 @@ class JsonLines:
         return [*found, *([self._read(len(whole) + 1, last)] if _is_json(last) else [])]
 
     def add(self, line: Line, *, allow_nan: bool = True) -> None:
-        """Put a line at the end; it is on the disk when this returns.
-
-        Args:
-            line: what it holds.
-            allow_nan: also NaN and infinity, which Python reads and JSON does not have.
-        """
+        """Put a line at the end; it is on the disk when this returns. NaN and infinity are no JSON, though Python reads them."""
         text = json.dumps(line, allow_nan=allow_nan).encode() + b"\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab+") as file:

@@ -32,7 +32,6 @@ class LastWeights:
     what is made of released values without a look at the data (post-processing) has their guarantee.
 
     Args:
-        network: that is trained; it is not changed.
         decay: d, in (0, 1].
     """
 

@@ -29,16 +29,7 @@ LOCK = ".run.lock"
 
 @contextmanager
 def only_here(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """Keep other processes out of the folder, which is made where there is none. The empty file means nothing.
-
-    Args:
-        folder: which is this process's own meanwhile.
-        name: of the file that is locked.
-
-    Raises:
-        BlockingIOError: another process has it.
-        OSError: the folder cannot be made or written to.
-    """
+    """Keep other processes out of a folder, made where there is none, by an empty file; BlockingIOError where another has it."""
     folder.mkdir(parents=True, exist_ok=True)
     held = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
     try:

@@ -165,16 +165,7 @@ def _without_network(given: dict[str, object], num_examples: int | None, budget:
 
 
 class _Setting:
-    """What is planned for: torch is imported here, and not before.
-
-    Args:
-        name: of the network.
-        data: a shipped data set; or
-        public: the file of public records.
-        private: the file of the private ones.
-        num_examples: their number, where it is given.
-        seed: of the starting weights and the pilots.
-    """
+    """What is planned for: torch is imported here, and not before."""
 
     def __init__(
         self,

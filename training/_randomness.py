@@ -103,10 +103,6 @@ def secure_normal(count: int, source: Source | None = None) -> torch.Tensor:
     """Independent standard normal numbers in double precision from the operating system's generator, each half a sum of four.
 
     Attacks that read the bits of a single floating-point draw (arXiv:2107.10138, 2112.05307) do not apply to sums.
-
-    Args:
-        count: how many.
-        source: of random bytes, as ``os.urandom``, which it is where none is given; an audit hands in bytes that it knows.
     """
     total: torch.Tensor = torch.stack([_inverted(_secure_bits(count, source)) for _ in range(_SUMMANDS)]).sum(0)
     total /= _SUMMANDS**0.5
@@ -133,12 +129,7 @@ def _inverted(bits: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class RandomStates:
-    """What the global generators of torch, NumPy and Python are about to draw.
-
-    Attributes:
-        torch_cpu, torch_cuda: None where they are left alone.
-        numpy, python: of ``numpy.random`` and of ``random``.
-    """
+    """What the global generators of torch, NumPy and Python are about to draw."""
 
     torch_cpu: torch.Tensor | None
     torch_cuda: tuple[torch.Tensor, ...] | None

@@ -526,12 +526,10 @@ class Drawn:
     """What draws say at one point.
 
     Attributes:
-        parameters: the point.
         refuted: the claim is missed by more than 5 standard errors.
         claimed, observed, standard_error: the two numbers, and how well the second is known.
         error: relative amount by which the claim is missed; negative: what a bound has to spare.
         detectable: the relative error that would have been seen.
-        count: draws.
         finished: whether they are as many as the resolution asks for.
         outcome: of a law, the outcome that is off most; the numbers are its probabilities.
     """

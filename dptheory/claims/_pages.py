@@ -36,7 +36,6 @@ def verdicts_markdown(paper: str, claims: Sequence[Claim], *, written: str) -> s
     """How many statements have which verdict, what the hand-written part corrects, and a table of all others.
 
     Args:
-        paper: a key of ``PAPERS``.
         claims: the ledger; of the others' rows those whose label names this paper belong to it.
         written: the hand-written part; a claim whose page it links to is corrected there.
     """

@@ -53,9 +53,6 @@ def least_scale(
     """The least factor on all noise multipliers whose upper bound of epsilon is at most the budget, to ``GAP``.
 
     ``noises``: between which all noise multipliers stay; the least where less would do.
-
-    Raises:
-        ValueError: no noise keeps the budget, or ball arithmetic refuses it.
     """
     known = [part.noise_multiplier for part in parts if isinstance(part, Noised)]
     if not known:

@@ -70,11 +70,6 @@ class Shares:
 def mean_descent(shares: Shares, keep: int, scale: float) -> Bracket:
     """Bracket of E[f(Y)], refined until its half-width is a thousandth of it or the finest levels are reached.
 
-    Args:
-        shares: the p_j.
-        keep: 1..d.
-        scale: s >= 1.
-
     Source: RS, Lemma 3.3 (rs.kappa, rs.kappa_error).
     """
     x, scale = keep / shares.dim, min(scale, _LARGEST_SCALE)

@@ -28,10 +28,7 @@ _RELEASE = privacy.Step(noise_multiplier=0.5, sampling_rate=1.0, count=1)
 
 
 def resumed(plan: _board.Plan) -> list[Finding]:
-    """What the account of the last life says of all of them, and whether a life draws the noise of an earlier one again.
-
-    Each begins with generators of the plan's seed, and takes over the state.
-    """
+    """What the account of the last life says of all of them, and whether a life draws the noise of an earlier one again."""
     plan = replace(plan, rows=np.zeros_like(plan.rows), epochs=1)
     saved = b""
     lives: list[_board.Trace] = []

@@ -60,14 +60,9 @@ class Plan:
         sizes: entries of the tensors, d together.
         batch_size: expected, of examples.
         physical: most examples in a physical batch.
-        epochs: passes over the loader.
-        noise_multiplier, clip_norm: of the optimizer.
-        seed: of batches and noise.
-        secure: noise and all else from the cryptographic generator.
         sampling_rate: given to ``make_private``, with ``batch_size`` as the divisor; None where it takes both from the loader.
         canary: the gradient of example 0 at a step, where it changes: a gradient may depend on all that came before.
         inputs: what the model is given of the examples; None where that is their gradients.
-        board: makes the model, from the sizes.
         views: rows in which the model is given an example: multiples of its row whose mean is 1.
     """
 

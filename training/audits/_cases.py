@@ -72,8 +72,6 @@ class Case:
     """A mechanism under audit.
 
     Attributes:
-        name: of the mechanism.
-        make: a new one from the seed of its public randomness, None for the cryptographic generator.
         law: of a release, given the examples of the step and what is public.
         private: the mechanism keeps to all this; otherwise the audits must find that it does not.
         fresh: its mask is drawn anew in every step, apart from all data.
@@ -82,7 +80,6 @@ class Case:
         amplified: in a secure run, the mask makes epsilon smaller.
         choice: the law of its private choice of entries; None where it makes none.
         share: of the entries, that leave at step 0, 1, ...; None where it cannot be told beforehand.
-        returns: entries that its mask has left out come back.
         counted: its clip follows a noisy count.
         index: size of its groups and dispersion, where its choice of entries is drawn around the largest ones of each group.
     """

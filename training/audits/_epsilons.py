@@ -39,11 +39,6 @@ def epsilon(
     Where nobody can tell beforehand which share of the entries a step releases, an example of one entry is hit in each with that
     probability. Masks are public afterwards and tell nothing themselves, so delta(epsilon) is the mean of that of so many steps
     as hit it.
-
-    Args:
-        noise_multiplier, sampling_rate, steps: of the steps.
-        delta: at which.
-        shares: of the entries, that each step releases; none where masks hide nothing.
     """
     one = gaussian(noise_multiplier, sampling_rate)
     if all(share == 1.0 for share in shares):

@@ -48,11 +48,7 @@ class Records(Dataset[Any]):
 
 
 def length(name: str, records: Any) -> int:
-    """Number of records, at least one.
-
-    Raises:
-        ValueError: no Dataset with a length.
-    """
+    """Number of records, at least one."""
     if not hasattr(records, "__getitem__") or not hasattr(records, "__len__") or len(records) < 1:
         raise ArgumentError(name, "be a Dataset with a length and at least one record", records)
     return len(records)
@@ -64,9 +60,6 @@ def made(data: Any, canaries: int, access: str, rng: np.random.Generator, clip: 
     An input of the second kind is 0 but for one entry, as large as the largest input is long, at least 10 and 10 ``clip``. The
     gradients of a first layer that is dense are then orthogonal, too, as long as there are no more canaries than entries; the next
     ones are their opposites.
-
-    Raises:
-        ValueError: records that are no pairs of a tensor of floats and a whole label, or more canaries than can differ.
     """
     size = length("data", data)
     rows = [data[int(i)] for i in rng.choice(size, min(size, _LOOKED_AT), replace=False)]

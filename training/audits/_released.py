@@ -156,13 +156,9 @@ def seen(
     scaled to 1 for its own canary it has the variance v (1 - r) / r, r = [(K + sigma^2 / v)^-1 K]_ii.
 
     Args:
-        steps: what was released.
-        records: the canaries.
         clip: C; infinite where it is not known, and no canary is taken to be shorter.
         unit: of a released gradient, C / B where it was stated.
-        noise: sigma.
         share: v, q / 2 where it was stated; as large is the mean of what a canary leaves.
-        done: called after every step.
     """
     features, labels = _stacked(records)
     of_each = _gradients_of(steps.model)

@@ -150,10 +150,7 @@ def _slopes(weights: Array, inputs: Array, labels: NDArray[np.int64]) -> Array:
 
 
 def noise(launch: Launch, folder: Path, secure: bool = False, masked: bool = False) -> list[Finding]:
-    """One step on all examples: the weights less the clipped sum are the stated noise, on weights and biases.
-
-    With posterior freeze, on the entries that moved.
-    """
+    """One step on all examples: the weights (with posterior freeze those that moved) less the clipped sum are the noise."""
     mechanism = 'name = "posterior-freeze"\ndrop_rate = 0.3' if masked else 'name = "dp-sgd"'
     found = outcome(launch, folder, mechanism, secure, _EXAMPLES, 1.0)
     kept = found.moved != 0

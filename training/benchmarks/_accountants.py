@@ -77,10 +77,7 @@ def draw(count: int, seed: int, known: Sequence[Certified] = ()) -> Iterator[Cer
 def measure(
     count: int, seed: int, noise_count: int, limit: float, known: Sequence[Certified] = ()
 ) -> Iterator[tuple[Certified, list[Answer]]]:
-    """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier.
-
-    Of ``known`` settings nothing is asked: they have their answers.
-    """
+    """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier."""
     with contextlib.ExitStack() as stack:
         workers = {name: stack.enter_context(Worker(functools.partial(warm_up, name))) for name in TOOLS}
         for number, one in enumerate(draw(count, seed, known)):
@@ -110,8 +107,6 @@ class Summary:
     """All answers of a tool to one question.
 
     Attributes:
-        tool, quantity: who was asked what.
-        answered, refused: how many settings.
         below: answers below the truth, which are wrong.
         seconds, excess: medians over the answers.
         worst: largest excess.

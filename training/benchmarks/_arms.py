@@ -42,11 +42,7 @@ class SkippedError(Exception):
 
 
 def build(arm: str, timed: Timed, inputs: Tensor, labels: Tensor) -> Work:
-    """A step of ``arm`` on a batch, which changes the arm's own copy of the network.
-
-    Raises:
-        SkippedError: there is no such step here.
-    """
+    """A step of ``arm`` on a batch, which changes the arm's own copy of the network; SkippedError where there is none."""
     model = timed.model().to(inputs.device)
     if arm in _OTHERS:
         return _OTHERS[arm](model, inputs, labels)

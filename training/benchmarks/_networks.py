@@ -22,10 +22,6 @@ class Timed:
     """A network, and the batch that it is timed on.
 
     Attributes:
-        name: as the page has it.
-        build: from a seed to the network.
-        shape: of one example.
-        batch: number of rows.
         rounds: most rounds, for steps that take seconds.
         words: of a vocabulary, where the inputs are tokens; 0 for normal numbers.
         views: rows of an example.
@@ -139,7 +135,6 @@ class Classifier(nn.Module):
     """A model of transformers as a function of its tokens.
 
     Args:
-        model: gives logits.
         by_hand: hands the model places and kinds of the tokens, a row for each example, which Opacus's ghost clipping needs.
     """
 

@@ -93,10 +93,8 @@ class Options:
 
     Attributes:
         rounds: of every comparison, after those that do not count.
-        threads: of torch.
         memory_batch: examples of the step whose memory is asked for.
         sizes: numbers of records that a batch is drawn from.
-        data: the data set of the epochs.
     """
 
     rounds: int

@@ -17,7 +17,6 @@ class Case:
     """Two pieces of work whose times are compared.
 
     Attributes:
-        name: what is asked.
         work, against: functions without arguments; the ratio is time of ``work`` over time of ``against``.
         target: the ratio should be at most this.
         against_times: how often ``against`` counts, where only part of it is run.
@@ -71,9 +70,6 @@ def in_turns(
     """Run all in turns, and give each one's median and least time, in seconds on the clock and of the processor.
 
     Args:
-        works: what is run, by name.
-        rounds: at least 1.
-        warm_up: rounds that do not count.
         limit: seconds after which no further round is begun.
     """
     return {name: _summary(*zip(*times, strict=True)) for name, times in _rounds(works, rounds, warm_up, limit).items()}

@@ -39,11 +39,7 @@ class CropsAndFlips:
         _validate.flag("flips", self.flips)
 
     def __call__(self, record: Any) -> Any:
-        """A view of an image of shape (channels, height, width), or of a tuple or list whose first tensor is one.
-
-        Raises:
-            ValueError: no such tensor.
-        """
+        """A view of an image of shape (channels, height, width), or of a tuple or list whose first tensor is one."""
         if isinstance(record, torch.Tensor):
             return self._view(record)
         if isinstance(record, Sequence) and not isinstance(record, str):

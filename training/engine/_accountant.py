@@ -63,11 +63,7 @@ def written(makers: Makers | Released) -> dict[str, list[tuple[dict[str, Any], i
 
 
 def read_spent(state: dict[str, Any], sampling_rate: float, epoch: Epoch | None, basis: Basis) -> Makers:
-    """The steps of a state, where they cost here what they cost where they were made, and rest on the same.
-
-    Raises:
-        ValueError: steps of another sampling rate or of an unknown one, or that rest on something else than ``basis`` says.
-    """
+    """The steps of a state, where they cost here what they cost where they were made, and rest on the same."""
     if not state["spent"]:
         return {}
     for must, fault in _unlike(state, sampling_rate, epoch, basis):
@@ -137,9 +133,6 @@ def composition_of(
     """The steps as a composition, in an order that does not depend on theirs, after what else was released; None without any.
 
     With ``epoch`` the numbers are those of whole epochs of random allocation.
-
-    Raises:
-        ValueError: steps of so little noise that nothing protects them.
     """
     rate = max(sampling_rate, _LEAST_RATE)
     parts = [part for cost, count in spent.items() if (part := _part(cost, count, rate, epoch)) is not None]
@@ -305,11 +298,7 @@ class PrivacyAccountant:
         self._under_way = next((one for one, times in change.items() if times > 0), self._under_way)
 
     def _change(self, cost: StepCost, epochs: int) -> Spent:
-        """What one more step adds to what is spent: itself; of random allocation the epochs that begin with it.
-
-        Raises:
-            ValueError: a step that is not accounted for in epochs.
-        """
+        """What one more step adds to what is spent: itself; of random allocation the epochs that begin with it."""
         _validate.instance("cost", cost, StepCost)
         epochs = _validate.integer("epochs", epochs, 0)
         if self._epoch is None:

@@ -37,11 +37,7 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """As ``nn.MultiheadAttention``, for batches; ``is_causal`` without a mask builds it.
-
-        Raises:
-            ValueError: a tensor or mask of another shape than the batch asks for.
-        """
+        """As ``nn.MultiheadAttention``, for batches; ``is_causal`` without a mask builds it."""
         if query.dim() != 3 or key.dim() != 3 or value.dim() != 3:
             raise ArgumentError(
                 f"query, key and value of {type(self).__name__}",

@@ -67,10 +67,7 @@ class DrySteps:
     each. Random states are those of the first before every one and after the last.
 
     Args:
-        data: the data set.
-        indices: of this process's records.
         size: records of a dry batch; where it is below 2 there is none.
-        model: the wrapped model.
         keep_torch: noise or batches come from torch's global generators, which then never go back.
         views: rows of an example in the model, which belong together.
 
@@ -178,11 +175,7 @@ class DrySteps:
         self._rounding = Rounding.of(samples, *self._forward.precisions)
 
     def finish(self, trial: Trial, names: Sequence[str]) -> None:
-        """All parts of a dry batch have come; the names are those of the tensors, in forward order.
-
-        Raises:
-            ValueError: a record's gradient moved because another record was replaced.
-        """
+        """All parts of a dry batch have come: refuse a gradient that moved with another record; names in forward order."""
         passed = Passed(
             torch.cat(self._parts) if len({p.shape[1] for p in self._parts}) == 1 else torch.zeros(0), self._noted()
         )
@@ -206,11 +199,7 @@ class DrySteps:
         self._forward.end()
 
     def check(self) -> None:
-        """See that no comparison has failed since the last one that passed.
-
-        Raises:
-            ValueError: one has.
-        """
+        """See that no comparison has failed since the last one that passed."""
         if self._refused:
             raise self._refused.retold(str(self._refused))  # a new one: the frames of a raised one would stay
 

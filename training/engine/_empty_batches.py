@@ -27,12 +27,6 @@ class CollateAlsoNone(CollateFnWithEmpty):  # type: ignore[misc]
     those of one behind another. A list that grows becomes empty. Mappings, named tuples and data classes stay what they are, with
     their attributes. Tensors and numbers without examples are kept where they do not depend on them; otherwise they are zero.
 
-    Args:
-        collate: of the loader, for one example and more.
-        first: an example.
-        other: another one, where there is one.
-        chance: of an empty batch.
-
     Raises:
         ValueError: the form cannot be told, and an empty batch is not out of reach.
     """
@@ -88,11 +82,7 @@ def _collated(collate: Collate, rows: list[Any]) -> Any:
 
 
 def _none_of(one: Any, two: Any, another: Any, where: str, depth: int) -> Any:
-    """What a collate function would give for no examples, by what it gave for an example, the same one twice, and another one.
-
-    Raises:
-        _Unknown: it cannot be told.
-    """
+    """What a collate function would give for no examples, by what it gave for one, the same one twice, and another one."""
     if depth > _DEEPEST:
         raise _Unknown(where, one, "which is nested too deep")
     if type(one) is not type(two):

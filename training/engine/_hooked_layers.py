@@ -20,8 +20,7 @@ _WITH_STATISTICS = (_BatchNorm, _InstanceNorm, nn.Embedding, nn.EmbeddingBag)
 def check_layers(module: nn.Module) -> None:
     """See that no layer of a model in training mode mixes samples, trained or not, and that each has per-sample gradients.
 
-    Raises:
-        ValueError: one does not. Opacus looks at layers with trained parameters alone.
+    Opacus looks at layers with trained parameters alone.
     """
     if not module.training:
         raise ArgumentError(
@@ -95,9 +94,6 @@ def check_statistics(module: nn.Module) -> None:
 
     Every gradient then depends on the other examples of the batch, and the running statistics are private data without noise.
     So are the rows that an embedding with ``max_norm`` scales down in the forward pass: those of the tokens of the batch.
-
-    Raises:
-        ValueError: a layer does.
     """
     if not any(isinstance(m, _WITH_STATISTICS) for m in every_layer(module)):
         return  # before every step
@@ -129,9 +125,6 @@ def check_held(module: nn.Module, held: Iterable[torch.Tensor]) -> None:
     """See that the optimizer holds all parameters that are trained.
 
     ``backward()`` leaves the bare gradient of the batch at any other, for whatever steps it.
-
-    Raises:
-        ValueError: it does not.
     """
     known = {id(p) for p in held}
     others = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in known]
@@ -178,15 +171,7 @@ class HookedLayers:
         return held is not None and vars(self._private._module).get(name) is held
 
     def follow(self) -> bool:
-        """Put the hooks on anew where ``requires_grad`` has changed.
-
-        Returns:
-            Whether it has.
-
-        Raises:
-            ValueError: a layer that is trained now mixes samples, or its per-sample gradients are unknown to Opacus, or the
-                optimizer does not hold its parameters.
-        """
+        """Put the hooks on anew where ``requires_grad`` has changed, if the model still passes the checks; whether it has."""
         check_statistics(self._private._module)
         self._private.passes.put_back()
         flags = self._flags()

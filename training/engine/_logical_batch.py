@@ -39,7 +39,6 @@ class LogicalBatch:
 
     Attributes:
         under_way: parts have been added, and more are to come.
-        rows: rows of gradients added so far.
         from_loader: the loader of ``make_private`` draws the batches, so that signals come as a part is handed out.
         trials_lost: dry batches have been left out of which no step was made.
         without_step: number of batches of the run of which no step was made, though later ones were drawn or stepped.
@@ -58,12 +57,7 @@ class LogicalBatch:
         self._left_out: list[int] = []
 
     def begin(self, size: int | None) -> None:
-        """A batch was drawn, and its first part comes next.
-
-        Raises:
-            ValueError: the caller draws the batches and does not say how large this one is; or the loader does, and none of that
-                size waits for its step.
-        """
+        """A batch was drawn, and its first part comes next."""
         if self.from_loader:
             # No batch but the loader's: a second step on one, which epsilon does not count, would look like a first.
             self._check_waits(size)
@@ -116,11 +110,7 @@ class LogicalBatch:
         return rows <= max(size, 1) if self._more_follow else _is_of(rows, size)
 
     def announce(self, more_follow: bool) -> None:
-        """Say of the part that comes next whether more parts follow it.
-
-        Raises:
-            ValueError: no batch was begun, or parts are drawn ahead, so that signal and part would not meet.
-        """
+        """Say of the part that comes next whether more parts follow it."""
         if self._drawn_ahead:
             raise ArgumentError.about(
                 "num_workers",
@@ -143,12 +133,7 @@ class LogicalBatch:
         self._more_follow = more_follow
 
     def check(self, rows: int) -> None:
-        """See whether a part of so many rows may be added.
-
-        Raises:
-            ValueError: it has no signal of its own, no batch was drawn for it, or the parts together have not one row for each
-                example.
-        """
+        """Refuse a part of so many rows without a signal of its own or a batch, or with which the rows are not one an example."""
         if self.under_way and self._more_follow is None:
             raise ArgumentError.about(
                 "do_skip",
@@ -246,11 +231,7 @@ class GradientEdits:
                 p.register_post_accumulate_grad_hook(partial(_note, self._left))  # type: ignore[no-untyped-call]
 
     def check(self, params: Iterable[torch.Tensor]) -> None:
-        """See that the gradients are as the last backward pass left them, where it left any.
-
-        Raises:
-            ValueError: one is not.
-        """
+        """See that the gradients are as the last backward pass left them, where it left any."""
         for p in params:
             left = self._left.pop(id(p), None)
             if left is not None and p.grad is not None and left != (p.grad.data_ptr(), p.grad._version):
@@ -305,11 +286,7 @@ class GradientSums:
         self._bare = {id(p) for p in unseen if p.grad is None or not p.grad.any()}
 
     def check(self, params: Tensors, samples: PerExampleGradients) -> None:
-        """Compare, where that has not been done.
-
-        Raises:
-            ValueError: they differ clearly for a parameter.
-        """
+        """Compare, where that has not been done; refuse what differs clearly for a parameter."""
         found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples.parts, strict=True)]
         new = [(p, rows, gradient) for p, rows, gradient in found if gradient is not None]
         self._bare = set()

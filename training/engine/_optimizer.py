@@ -480,11 +480,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         )
 
     def _epochs_to_count(self) -> int:
-        """Epochs of random allocation that were begun since the last step: each is spent, since a batch of it may be released.
-
-        Raises:
-            ValueError: more steps than batches were drawn.
-        """
+        """Epochs of random allocation that were begun since the last step: each is spent, since a batch of it may be released."""
         if self._batches is None:
             return 0
         if self._stepped >= self._batches.drawn:
@@ -544,11 +540,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
 
 
 def _refuse_bare_step(private: "weakref.ref[MechanismOptimizer]", optimizer: torch.optim.Optimizer, *_: object) -> None:
-    """See that a step on parameters of a private model is one that its private optimizer makes, as long as the model is private.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """See that a step on parameters of a private model is one that its private optimizer makes, as long as the model is private."""
     own = private()  # a reference that does not hold it: torch keeps this hook for the whole process
     if own is None or own._makes_step or own._layers is None or not own._layers.private:
         return

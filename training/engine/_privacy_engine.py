@@ -119,11 +119,7 @@ def make_private_with_epsilon(
 
 
 def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, delta: float, *, steps: int) -> float:
-    """The least noise multiplier with which so many steps keep the budget.
-
-    Raises:
-        ValueError: there is none, or a step spends on the choice of entries too.
-    """
+    """The least noise multiplier with which so many steps keep the budget."""
     try:
         needed = _needed(epsilon, delta, optimizer.accountant, steps)
     except ValueError as error:
@@ -134,11 +130,7 @@ def _noise(mechanism: Mechanism, optimizer: MechanismOptimizer, epsilon: float, 
 
 
 def _needed(epsilon: float, delta: float, accountant: PrivacyAccountant, steps: int) -> float:
-    """The least noise multiplier of Gaussian steps; over the whole range of the accountant, [1e-15, 1e15], where the first ends.
-
-    Raises:
-        ValueError: there is none in that range either.
-    """
+    """The least noise multiplier of Gaussian steps; over the whole range of the accountant, [1e-15, 1e15], where the first ends."""
     least, most = privacy.NOISE
     law: dict[str, Any] = (
         {"sampling": "random allocation", "steps_per_epoch": accountant.law[0], "participations": accountant.law[1]}
@@ -166,11 +158,7 @@ def _needed(epsilon: float, delta: float, accountant: PrivacyAccountant, steps: 
 
 
 def _noise_of_a_step(mechanism: Mechanism, params: list[torch.Tensor], needed: float) -> float:
-    """The least noise multiplier with which a step of the mechanism costs no more than a Gaussian one of the needed noise.
-
-    Raises:
-        ValueError: there is none, or a step spends on the choice of entries too.
-    """
+    """The least noise multiplier with which a step of the mechanism costs no more than a Gaussian one of the needed noise."""
     first = copy.deepcopy(mechanism)  # whose masks are drawn for this question alone
     first.begin_step(params)
     if first.cost(needed).selection is not None:

@@ -488,11 +488,7 @@ def _check_processes(module: nn.Module) -> None:
 
 
 def _uniform(loader: DataLoader[Any]) -> tuple[int, int]:
-    """Batch size and number of examples of a loader whose samples are uniform.
-
-    Raises:
-        ValueError: another loader.
-    """
+    """Batch size and number of examples of a loader whose samples are uniform."""
     for must, value, fault in _not_uniform(loader):
         raise ArgumentError("data_loader", must, value, got=fault)
     check_records(loader.dataset)

@@ -14,11 +14,7 @@ from dptheory.errors import ArgumentError
 
 
 def check_records(data: Dataset[Any]) -> None:
-    """Refuse a data set that visibly holds a record twice: a copy of it would count as another record.
-
-    Raises:
-        ValueError: subsets and concatenations that hold something twice, however they are nested.
-    """
+    """Refuse a data set that visibly, through subsets and concatenations, holds a record twice: it would count as two."""
     if not isinstance(data, Subset | ConcatDataset):
         return
     held = np.sort(_held(data, {}))  # np.unique is slower by far

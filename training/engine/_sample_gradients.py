@@ -20,9 +20,6 @@ def of_one_batch(
     """Per-sample gradients of all parameters, with one number of rows; zeros where a layer saw none of the examples.
 
     ``why`` says why no parameter has any, where that is known.
-
-    Raises:
-        ValueError: no gradients, or such as are not of one backward pass over one batch.
     """
     parts: list[Representation] = []
     bare = all(getattr(p, "grad_sample", None) is None for p in params)

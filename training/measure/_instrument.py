@@ -287,11 +287,7 @@ QUANTITIES: dict[str, Callable[[Arms], float]] = {
 
 
 def watched(run: Run, steps: int, look: Callable[[Run], None]) -> Run:
-    """Train, and look before the first step and after every one; what looks must leave the run as it is.
-
-    Returns:
-        The run.
-    """
+    """Train, and look before the first step and after every one; what looks must leave the run as it is."""
     look(run)
     while run.step < steps and not run.spent:
         one_step(run)
@@ -305,9 +301,6 @@ def measured_arm(instrument: Instrument, arm: str, *, seed: int, device: torch.d
 
     Returns:
         A list of measurements per kind, each with its step; configuration, noise multiplier, and test accuracy at the end.
-
-    Raises:
-        ValueError: an arm, a seed or a configuration that is none; a measurement with options that it does not take.
     """
     _validate.choice("arm", arm, tuple(instrument.arms))
     run = prepare(instrument.config(arm, seed=_argument_ranges.seed("seed", seed)), device)

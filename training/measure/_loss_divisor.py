@@ -78,7 +78,6 @@ def moves(gram: Array, weights: Array, clip_norm: float, *, batch: int) -> Moves
     Args:
         gram: inner products of the gradients of the records' own losses, those of the batch first, then those of a pool.
         weights: of these records in the loss; ones for the mean of their own losses.
-        clip_norm: C > 0.
         batch: how many of them are the batch, >= 2.
     """
     norms = np.sqrt(np.diag(gram))

@@ -55,9 +55,7 @@ class View:
     """What a measurement may look at. It draws from a generator of its own, and leaves the run as it is.
 
     Attributes:
-        run: under way; nothing of it is changed.
         images: test images, of which ``examples`` are the first.
-        generator: of the measurements, on the CPU.
         masks: of the run at the steps where they were collected, flat; True where an entry is kept.
     """
 

@@ -163,11 +163,7 @@ def clipping_rows(snapshot: Snapshot, settings: ValidateSettings) -> list[Row]:
 def kappa_rows(
     snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator
 ) -> tuple[list[Row], tuple[str, ...]]:
-    """kappa with the measured deviations, by the calculator and by its definition, and with Gaussian deviations.
-
-    Returns:
-        The rows, and what is missing among them and why.
-    """
+    """kappa with measured deviations, by calculator and by definition, and with Gaussian ones; what is missing, and why."""
     true, pool = snapshot.pool_mean, snapshot.pool.numpy().astype(np.float64)
     rate, deviations = whole_rate(settings.drop_rate, true.size), pool - true
     masks = np.array(

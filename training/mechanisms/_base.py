@@ -220,11 +220,7 @@ class Around(Mechanism):
     """Does what another mechanism does; what derives from it changes some of that.
 
     Args:
-        inner: the other one.
         public: what of this one is known to everybody, beside what is known of the other.
-
-    Raises:
-        ValueError: ``inner`` is no mechanism.
     """
 
     def __init__(self, inner: Mechanism, *, public: str) -> None:

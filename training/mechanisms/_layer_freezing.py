@@ -50,21 +50,13 @@ def own_parameters(layer: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def first_parameters(model: nn.Module, count: int) -> list[nn.Parameter]:
-    """The parameters of the first ``count`` layers.
-
-    Raises:
-        ValueError: a count outside 1..(layers - 1): something must be left to train.
-    """
+    """The parameters of the first ``count`` layers; one layer at least must be left to train."""
     _validate.integer("count", count, 1, len(layers(model)) - 1)
     return _parameters(model, range(1, count + 1))
 
 
 def _count_or_numbers(value: int | list[int] | tuple[int, ...], most: int | None = None) -> int | tuple[int, ...]:
-    """The number of first layers to freeze, or the numbers of those to freeze, of ``most`` layers where that is known.
-
-    Raises:
-        ValueError: a count outside 1..(most - 1); a number outside 1..most, twice, or all of them or none.
-    """
+    """The number of first layers to freeze, or the numbers of those to freeze, of ``most`` layers where that is known."""
     if not isinstance(value, list | tuple):
         return _validate.integer("frozen_layers", value, 1, None if most is None else most - 1)
     numbers = tuple(_validate.integer("frozen_layers", one, 1, most) for one in value)

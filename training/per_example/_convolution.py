@@ -30,7 +30,6 @@ class Geometry:
     Attributes:
         kernel, stride, dilation: one number for each dimension of space.
         padding: zeros before and behind each dimension of space.
-        groups: of channels.
     """
 
     kernel: tuple[int, ...]

@@ -230,7 +230,6 @@ def small(length: int, out: int, wide: int) -> bool:
 
     Args:
         length: places of the sequence or of space.
-        out: outputs.
         wide: inputs below the weight: those of a dense layer, or of a kernel.
     """
     return length > 1 and wide * out <= 2 * length * (wide + out)

@@ -36,7 +36,6 @@ def factors_of(
     """The per-example gradients of a layer's trained parameters, for one call of it.
 
     Args:
-        layer: one that :func:`has_factors`.
         rows: examples of the batch; those behind the last row of the inputs took no part, as in packed sequences.
         views: rows of an example, which lie together; its gradient is their sum.
     """

@@ -350,9 +350,6 @@ class Passes:
         """Whether the gradient of an output of a forward pass, which has come, is one of per-example gradients.
 
         It may leave gradients at the parameters ``ends``.
-
-        Raises:
-            ValueError: the backward pass is to be differentiated, or that of an earlier batch.
         """
         if not self.enabled:
             return False
@@ -384,9 +381,6 @@ class Passes:
         """Leave per-example gradients at a parameter, beside those that the same backward pass (``task``) has left there.
 
         A tensor may share memory with the ``gradient`` of the output, which is the loop's.
-
-        Raises:
-            ValueError: another backward pass has left some.
         """
         held: Any = getattr(p, "grad_sample", None)
         again = held is not None and self.filled.get(id(p)) == task

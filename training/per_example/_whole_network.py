@@ -45,14 +45,7 @@ _FILL: set[Any] = {
 
 
 class RandomDraws(TorchFunctionMode):
-    """Within it random numbers are kept in ``drawn``, or those that are given take their place, in the same order.
-
-    Args:
-        given: of an earlier pass; None to draw.
-
-    Raises:
-        ValueError: more random numbers are asked for than were given.
-    """
+    """Within it random numbers are kept in ``drawn``, or those that are given take their place, in the same order."""
 
     def __init__(self, given: Sequence[torch.Tensor] | None = None) -> None:
         super().__init__()
@@ -126,13 +119,8 @@ class NetworkCall:
         leaves: of its arguments, tensors detached.
         mapped: those with a row for each example.
         spec: how they go together.
-        rows: in it.
-        views: rows of an example, which lie together.
-        number: of the pass.
-        draws: its random numbers.
         outputs: by place among the outputs, those whose gradients count, detached.
         autocast: device and precision, where it was on.
-        gradients: that have come so far, by place.
         task: the backward pass that they are of.
     """
 
@@ -230,11 +218,7 @@ class WholeNetwork:
     def gradients(
         self, module: nn.Module, names: Sequence[str], call: NetworkCall, *, mean: bool
     ) -> dict[str, torch.Tensor]:
-        r"""The gradients of some parameters for each example of a call, at the gradients of its outputs: (n, \*parameter.shape).
-
-        Raises:
-            ValueError: an example alone gives another output than in its batch, or cannot be passed alone.
-        """
+        r"""The gradients of some parameters for each example of a call, at the gradients of its outputs: (n, \*parameter.shape)."""
         params = {name: p for name, p in module.named_parameters() if p.requires_grad}
         own = {name: params[name].detach() for name in names}
         if not call.rows:
@@ -329,11 +313,7 @@ def _by_example(tensor: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def examples_of(rows: int, views: int, label: str) -> int:
-    """The number of examples that so many rows of a batch are of.
-
-    Raises:
-        ValueError: rows are left over.
-    """
+    """The number of examples that so many rows of a batch are of; rows that are left over are refused."""
     if rows % views:
         raise ArgumentError(
             "views",

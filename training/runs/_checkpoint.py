@@ -32,12 +32,7 @@ _MAY_DIFFER = ("physical_batch_size",)
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other runs out of the folder, which is made where there is none.
-
-    Raises:
-        ValueError: another run has it.
-        OSError: the folder cannot be made or written to.
-    """
+    """Keep other runs out of the folder, which is made where there is none."""
     with ExitStack() as held:
         refusal: Exception | None = None
         if engine.first():

@@ -127,11 +127,7 @@ def trained_outputs(model: nn.Module, counts: Callable[[], bool] = lambda: True)
     on a CPU.
 
     Args:
-        model: the bare one, whose layers Opacus has hooked.
         counts: whether a pass that is under way is the one; the first may be preceded by passes that compare rows.
-
-    Returns:
-        A context with the list that the pass fills; for :func:`torch.autograd.grad`.
     """
     outputs: list[GradientEdge] = []
 

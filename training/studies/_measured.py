@@ -30,9 +30,6 @@ class BaselineRule:
     """Which runs are those of the paper's baseline.
 
     Attributes:
-        what: the paper's name of it.
-        there: its accuracy in the paper, percent.
-        arm: whose runs they are here.
         phase: of the study; None where the arm is an instrument's.
         gain: of the paper's method over it, in points; None where the claim is none of a gain.
     """
@@ -159,9 +156,7 @@ class Question:
     """What a claim comes to in our runs.
 
     Attributes:
-        question: in words.
         corrected: why it, or what decides, was changed when results were known; "" where it was not.
-        differs: in what else the runs differ from the paper's.
         beside: what else their results say, asked after them; it decides nothing.
         unasked: what of the claim is not asked; "" where all of it is.
         setting: data, network, epochs and baseline, here and in the paper.
@@ -206,12 +201,7 @@ def read_question(
 
 @dataclass(frozen=True, kw_only=True)
 class AskedOfInstrument(Question):
-    """What a claim comes to in instrumented runs; all bounds must hold.
-
-    Attributes:
-        instrument: whose runs they are.
-        bounds: that decide.
-    """
+    """What a claim comes to in instrumented runs; all bounds must hold."""
 
     instrument: Instrument
     bounds: tuple[Bound, ...]

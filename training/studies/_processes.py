@@ -37,14 +37,7 @@ class Ending:
 def in_fresh_process(
     task: Task, deadline: float | None = None, stop: Callable[[], bool] | None = None, *, code: Path = _ROOT
 ) -> Ending:
-    """Do a run in a process of its own.
-
-    Args:
-        task: what to do.
-        deadline: by this machine's clock (``time.time()``), when to stop; None for never.
-        stop: says that it is time to stop; for callers in this process.
-        code: folder of the packages that the process takes.
-    """
+    """Do a run in a process of its own on the packages in ``code``; ``deadline`` is by this machine's clock, None for never."""
     deaths, epochs = 0, 0
     while deaths < _MOST_DEATHS:
         if task.finished():

@@ -74,12 +74,7 @@ def write_answers(results: Path, out: Path, page: Path) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """What is written.
-
-    Attributes:
-        overview: the page that links to the others.
-        below: the others by name: claims, instruments, and one for each study that has a run.
-    """
+    """What is written: the page of all, and those below it by name: claims, instruments, and every study that has a run."""
 
     overview: str
     below: dict[str, str]

@@ -56,12 +56,7 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Question):
-    """What a claim comes to in a study; all conditions must hold.
-
-    Attributes:
-        study: the study.
-        conditions: that decide.
-    """
+    """What a claim comes to in a study; all conditions must hold."""
 
     study: Study
     conditions: tuple[Condition, ...]

@@ -25,8 +25,6 @@ class Phase:
     """Every arm at every point of a grid with every seed.
 
     Attributes:
-        name: of the phase.
-        arms: names of its arms.
         seeds: the same for all arms, so that runs of one seed are pairs.
         changes: to the configuration of every arm.
         per_arm: changes to that of single arms.

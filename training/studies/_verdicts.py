@@ -24,13 +24,7 @@ COMMITTED = Path("proofs/results")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is.
-
-    Attributes:
-        runs, runs_in_all: with a result; all, those that an earlier phase has yet to decide included.
-        epochs_in_all: of all runs.
-        versions: of the code that made the results, as commits.
-    """
+    """How far a study is; ``runs_in_all`` has those that an earlier phase has yet to decide, and ``versions`` are commits."""
 
     runs: int
     runs_in_all: int
@@ -71,9 +65,6 @@ def finding(study: Study, condition: Condition, find: Find, *, together: bool = 
     """What the comparison says; None while a run of it has no result.
 
     Args:
-        study: that makes it.
-        condition: what it has to say.
-        find: gives the results.
         together: "the opposite" is said only where the interval of all comparisons of the study together (Bonferroni's) says so,
             as against a paper; by default where its own interval does, as against our own forecasts.
     """

@@ -26,8 +26,6 @@ class Task:
 
     Attributes:
         study, phase, arm, point: what the result says about where it belongs.
-        config: of the run.
-        device: "auto", "cpu" or "cuda".
         folder: for checkpoint, lock and log while the run is under way.
         result: path of the results of the study, to which this one is added.
         allow_dirty: whether code that differs from its commit may make results.

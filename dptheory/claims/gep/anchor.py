@@ -337,10 +337,7 @@ def _(true: tuple[int, int], random: tuple[int, int]) -> Sides:
     tolerance=1e-9,
 )
 def energy_slack(seed: int, spread: float, dim: int) -> float:
-    """residual energy against the largest ratio of squared errors
-
-    bound / energy - 1.
-    """
+    """residual energy against the largest ratio of squared errors"""
     share, ratio = _energies(seed, spread, dim)
     return ratio * share - 1
 

@@ -257,10 +257,7 @@ def _enough(share: float, log_delta: float) -> float:
     wrong=lambda share, log_delta: _enough(2 * share, log_delta),
 )
 def enough_slack(share: float, log_delta: float) -> float:
-    """stated noise is enough up to epsilon = 2 L
-
-    The stated noise over the least, for epsilon = share 2 L <= 2 L.
-    """
+    """stated noise is enough up to epsilon = 2 L"""
     return _stated_over("exact", share, log_delta) - 1
 
 
@@ -270,10 +267,7 @@ def enough_slack(share: float, log_delta: float) -> float:
     wrong=lambda share, log_delta: _stated_over("renyi", share, log_delta) / 1.04 - 1,
 )
 def renyi_range_slack(share: float, log_delta: float) -> float:
-    """stated over Renyi noise
-
-    sqrt(2) >= stated over Renyi >= 2 sqrt(2) / (1 + sqrt(3)).
-    """
+    """stated over Renyi noise"""
     ratio = _stated_over("renyi", share, log_delta)
     return min(math.sqrt(2) / ratio, ratio * (1 + math.sqrt(3)) / math.sqrt(8)) - 1
 
@@ -286,10 +280,7 @@ def renyi_range_slack(share: float, log_delta: float) -> float:
     ),
 )
 def unbounded_slack(epsilon: float, log_delta: float) -> float:
-    """stated over least noise has no bound
-
-    The stated noise is at least 4 sqrt(2 L) erfinv(delta) / epsilon times the least.
-    """
+    """stated over least noise has no bound"""
     delta = math.exp(log_delta)
     floor = 4 * math.sqrt(-2 * log_delta) * float(scipy.special.erfinv(delta)) / epsilon
     return embedding.noise_ratio_excess(epsilon=epsilon, delta=delta) / floor - 1
@@ -301,10 +292,7 @@ def unbounded_slack(epsilon: float, log_delta: float) -> float:
     wrong=lambda share, growth, log_delta: _fall(share, growth, log_delta) / growth - 1,
 )
 def falling_slack(share: float, growth: float, log_delta: float) -> float:
-    """stated over least noise falls with epsilon
-
-    The stated noise over the least falls from epsilon = share 2 L / growth to share 2 L.
-    """
+    """stated over least noise falls with epsilon"""
     return _fall(share, growth, log_delta) - 1
 
 
@@ -571,8 +559,5 @@ def protected_slack(share: float, k: int, radius: float, height: float) -> float
     ),
 )
 def never_above_slack(share: float, k: int, dim: int) -> float:
-    """never above plain perturbation
-
-    Relative to plain perturbation, p S^2 / mu^2.
-    """
+    """never above plain perturbation"""
     return 1 - joint_clip(dim=dim, subspace_dim=min(k, dim), clip_norm=1.0, residual_share=share, mu=1.0).energy / dim

@@ -138,10 +138,7 @@ def _(beta: Fraction | int, d: Fraction, t: int, noise: Fraction) -> Sides:
     wrong=0.5,  # half the bound
 )
 def run_slack(smoothness: float, distance: float, share: float, steps: int, noise: float) -> float:
-    """rounded |x| with noise, every sign
-
-    (bound - excess) / bound on the rounded absolute value.
-    """
+    """rounded |x| with noise, every sign"""
     slope = share * smoothness * distance
     excess = float(noisy.mean_excess(smoothness, distance, slope, steps, noise))
     return 1.0 - excess / telescoped(smoothness, distance, steps, noise**2)

@@ -76,10 +76,7 @@ def _(order: int, sigma: float) -> Sides:
     tolerance=1e-7,
 )
 def _reverse_slack(order: float, rate: float, sigma: float) -> float:
-    """the other direction is no larger
-
-    Relative gap of D_a(base, mixture) below the formula for D_a(mixture, base).
-    """
+    """the other direction is no larger"""
     return 1 - _finite.divergence(order, rate, sigma, sign=-1) / values_curve(order, rate, sigma)
 
 
@@ -513,10 +510,7 @@ replace_one = new_row(
     tolerance=1e-6,
 )
 def _worst_slack(scale: float, first: float, second: float, angle: float, rate: float, epsilon: float) -> float:
-    """no pair of gradients is worse than two opposite ones
-
-    Opposite gradients of full norm are the worst pair; relative to the sampling rate.
-    """
+    """no pair of gradients is worse than two opposite ones"""
     return (
         opposite_delta(scale, rate, epsilon) - pair_delta(first * scale, second * scale, angle, rate, epsilon)
     ) / rate

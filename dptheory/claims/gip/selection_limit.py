@@ -394,10 +394,7 @@ alternatives = new_row(
     wrong=lambda **entries: _room(math.inf, **entries),
 )
 def _sizes_slack(**entries: float) -> float:
-    """the sizes move by no more than the gradient
-
-    In Euclidean norm: at most |v|.
-    """
+    """the sizes move by no more than the gradient"""
     return _room(2, **entries)
 
 

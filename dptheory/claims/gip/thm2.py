@@ -339,10 +339,7 @@ def _(rate: Fraction, weight: Fraction, chance: Fraction) -> Sides:
 
 @thm2.inequality(_BOX, wrong=_amplified_slack)
 def _bound_slack(order: int, rate: float, sigma: float, theta: float) -> float:
-    """joint curve <= eps_2 + curve of the values
-
-    Relative gap of the joint curve below eps_2 + the curve of the values.
-    """
+    """joint curve <= eps_2 + curve of the values"""
     model = SubsetMallows(*_SIZE, theta=theta)
     return 1 - _joint_curve(order, rate, sigma, model) / (model.epsilon(4) + values_curve(order, rate, sigma))
 

@@ -186,10 +186,7 @@ def _range_slack(bias: float, noise: float, twist: float) -> float:
     wrong=lambda bias, noise: -abs(_angle_at(bias, noise, 0.0) - printed_angle(bias, noise)),
 )
 def _end_slack(bias: float, noise: float) -> float:
-    """both ends of the range are taken
-
-    In the plane.
-    """
+    """both ends of the range are taken"""
     low, high = gradients.angle_range(bias_angle=bias, noise_angle=noise)
     return -max(abs(_angle_at(bias, noise, math.pi) - float(low)), abs(_angle_at(bias, noise, 0.0) - float(high)))
 

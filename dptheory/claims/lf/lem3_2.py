@@ -54,10 +54,7 @@ def _(kept: int, frozen: int, whole: int, clip: int) -> Sides:
 
 
 def _norm_slack(kept: float, frozen: float, clip: float, share: float = 0.0) -> float:
-    """between no growth and the fall of the whole norm
-
-    Clipped norms grow, and by no more than the whole norm falls.
-    """
+    """between no growth and the fall of the whole norm"""
     growth = float(freezing.norm_growth(trainable_norms=kept, frozen_norms=frozen, clip_norm=clip))
     fall = math.hypot(kept, frozen) / kept
     return min(growth - 1 - share * (fall - 1), fall / growth - 1)

@@ -195,10 +195,7 @@ prop3_1_1.inequality(
 
 
 def _cone_slack(lean: float, share: float, turn: float, length: float) -> float:
-    """the cone about the true direction
-
-    Adding a vector that is no further from u than the signal is.
-    """
+    """the cone about the true direction"""
     u, x, w = _directions(lean, share * lean, turn, length)
     return _fall(u, x, x + w)
 
@@ -318,10 +315,7 @@ def _() -> float:
 
 
 def _slope_slack(excess: float, snr: float) -> float:
-    """the slope of the variance, real dimensions
-
-    dVar / dkappa < 0 for every real d = 1 + excess.
-    """
+    """the slope of the variance, real dimensions"""
     rho, p = folded_means(1 + excess, snr)
     return p / rho - 1
 

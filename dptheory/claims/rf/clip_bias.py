@@ -241,10 +241,7 @@ def _() -> float:
 
 
 def _rarer_slack(dim: int, share: float, kept_energy: float, deviation: float, grad_norm: float) -> float:
-    """never more often with a mask, Gaussian gradients up to dimension 1e8
-
-    The clip probability without a mask minus that with one, C = 1, for any number kept and any energy kept.
-    """
+    """never more often with a mask, Gaussian gradients up to dimension 1e8"""
     kept = max(1, round(share * dim))
     full = gradients.clip_probability(grad_norm=grad_norm, dim=dim, deviation=deviation, clip_norm=1.0)
     return full - gradients.clip_probability(
@@ -356,10 +353,7 @@ def _(batch: Batch, keep: int) -> Sides:
 
 
 def _example_slack(norm: float, share: float, clip: float) -> float:
-    """order for one example
-
-    |m * clip(g)| <= |clip(m * g)| <= |g| for one example, and the ratio of the first two is the calculator's.
-    """
+    """order for one example"""
     masked = share * norm
     before, after = min(masked, clip), masked * min(1.0, clip / norm)
     ratio = float(relaxed_gradient_ratio(grad_norm=norm, masked_norm=masked, clip_norm=clip))

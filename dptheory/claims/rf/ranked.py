@@ -323,10 +323,7 @@ alg2.add(mask_adds_nothing("RF: mask and release tell what the release tells, by
     wrong=lambda **point: _account_slack(1, **point),
 )
 def _twice_slack(**point: float) -> float:
-    """a second draw costs more than one release, and at most two
-
-    A second draw is covered by the account of two releases.
-    """
+    """a second draw costs more than one release, and at most two"""
     return _account_slack(2, **point)
 
 

@@ -668,10 +668,7 @@ def _(name: str, n: int) -> Sides:
     wrong=lambda second, third, keep, scale, noise: _raised_ratio(keep / 4, 1.0, noise) - 1,
 )
 def _same_probability_slack(second: float, third: float, keep: int, scale: float, noise: float) -> float:
-    """never better where P' = P
-
-    No deviation, so P' = P: raising the noise never pays.
-    """
+    """never better where P' = P"""
     w = np.array([1.0, second, third, second])
     found = sparsification.kappa(0.25 * scale * w / np.linalg.norm(w), clip_norm=1.0, drop_rate=1 - keep / 4)
     return _raised_ratio(keep / 4, found.value, noise) - 1

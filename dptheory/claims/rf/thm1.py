@@ -458,11 +458,7 @@ Point = tuple[int, ...]
 
 
 def clipped(g: Point, mask: Point, bound: int) -> tuple[Fraction, ...]:
-    """clip(m*g).
-
-    Raises:
-        ValueError: the masked norm is not whole.
-    """
+    """clip(m*g), where the masked norm is whole."""
     kept = tuple(a * m for a, m in zip(g, mask, strict=True))
     size = math.isqrt(sum(a * a for a in kept))
     if size**2 != sum(a * a for a in kept):

@@ -247,10 +247,7 @@ def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients
     tolerance=1e-5,
 )
 def _published_slack(epsilon: float, rate: float, sigma: float, first: float, second: float, third: float) -> float:
-    """sum and batch size are covered by twice the shift
-
-    Batch size and sum are covered by the shift 2 / sigma.
-    """
+    """sum and batch size are covered by twice the shift"""
     # of the sum over the grid
     return _covered(2.0, epsilon, rate, sigma, (first, second, third))
 

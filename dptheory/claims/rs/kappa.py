@@ -211,10 +211,7 @@ def _(name: str, keep: int, z: float) -> Sides:
 def _large_flat_slack(
     dim: float, keep_share: float, scale: float, stated: Callable[[float], float] = math.sqrt
 ) -> float:
-    """equal entries, large: R = sqrt x
-
-    Entries of equal size: R = sqrt x once |w| is at least 2 c / sqrt x.
-    """
+    """equal entries, large: R = sqrt x"""
     size = round(dim)
     keep = min(max(round(keep_share * size), 1), size)
     clip = 4 * math.sqrt(size) / scale / 2 * math.sqrt(keep / size)

@@ -119,10 +119,7 @@ def _public_mask_delta(sigma: float, epsilon: float, second: float, third: float
 
 
 def _mask_slack(sigma: float, epsilon: float, second: float, third: float, keep: int, share: float = 1.0) -> float:
-    """delta with a published random mask
-
-    The mask, published, costs nothing on top of the account without a mask.
-    """
+    """delta with a published random mask"""
     allowed = share * gaussian_delta(1 / sigma, epsilon)
     return 1.0 - _public_mask_delta(sigma, epsilon, second, third, keep) / allowed
 

@@ -105,10 +105,7 @@ def _same_probability(ratio: Ratio, second: float, third: float, keep: int, scal
     wrong=partial(_same_probability, _fixed_ratio),  # at a fixed learning rate
 )
 def _no_gain_slack(**point: float) -> float:
-    """no gain where P' = P
-
-    No deviation, so P' = P: the tuned bound with a mask is never the smaller one.
-    """
+    """no gain where P' = P"""
     return _same_probability(_tuned_ratio, **point)  # type: ignore[arg-type]
 
 
@@ -136,10 +133,7 @@ def _small_gradient(probability: float, keep: int, scale: float) -> tuple[float,
     ),
 )
 def _small_gradient_slack(margin: float, keep: int, scale: float, noise_ratio: float) -> float:
-    """no gain where |w| <= c and P >= sqrt x
-
-    |w| <= c and sqrt x <= P <= 1: no gain at the tuned rate although P' > P.
-    """
+    """no gain where |w| <= c and P >= sqrt x"""
     root = math.sqrt(keep / 6)
     return _tuned_ratio(*_small_gradient(root + margin * (0.9999 - root), keep, scale), noise_ratio) - 1
 

@@ -53,7 +53,6 @@ def largest_divergence(noise_multiplier: float, sampling_rate: float) -> float:
 
     Args:
         noise_multiplier: standard deviation of the noise over the largest distance of two records.
-        sampling_rate: q, in (0, 1).
     """
     step = _Step(1.0 / noise_multiplier, sampling_rate)
     target = float(step.first(np.ones(1))[0]) * (1 + _NEAR)
@@ -139,7 +138,6 @@ def fixed_size_epsilon(alike: Step, delta: float) -> Found:
 
     Args:
         alike: the Poisson step that is attained where all other records are alike: half of the noise; a rate below 1.
-        delta: in (0, 1).
     """
     guard = participation_epsilon(1.0 / alike.noise_multiplier, alike.sampling_rate, alike.count, delta)
     found = Found(0.0, math.inf)

@@ -80,7 +80,6 @@ def least_false_negatives(curve: Curve, alpha: float, about: Curve) -> tuple[flo
 
     Args:
         curve: bounds of H at log gamma, any real number; a bound may be 0 or 1 where nothing better is known.
-        alpha: false positive rate.
         about: the curve, or one near it that is quicker to compute: where to look, no more.
     """
     if alpha >= 1.0:

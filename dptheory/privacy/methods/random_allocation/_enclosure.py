@@ -25,11 +25,7 @@ _WIDEST = 1e-6
 
 
 def worst_delta(part: RandomAllocation, *, epsilon: float, among: tuple[Direction, ...]) -> tuple[float, float]:
-    """An enclosure of the largest delta(epsilon) of "remove", "add" or both; ``part`` has whole epochs and one participation.
-
-    Raises:
-        Unresolved: too many nodes, or the enclosure would be too wide.
-    """
+    """An enclosure of the largest delta(epsilon) of "remove", "add" or both; ``part`` has whole epochs and one participation."""
     found = [_delta(part, one, epsilon) for one in among]
     return max(low for low, _ in found), max(high for _, high in found)
 

@@ -191,8 +191,6 @@ def lattice_delta(total: Callable[[float], Total], epsilon: float, *, above: boo
 
     Args:
         total: the sum of all losses, on a lattice for a delta of about its argument; its bounds are of one side.
-        epsilon: at which delta is asked for.
-        above: which side.
         least: a delta for which no finer lattice is made.
     """
     best, about = 1.0 if above else 0.0, _GUESS

@@ -52,9 +52,6 @@ def prv_bracket(loss: Loss, steps: int, delta: float, width: float, max_cells: i
     """Lower and upper bound of epsilon for ``steps`` steps with this loss, about ``width`` max(1, epsilon) apart.
 
     They are further apart where ``max_cells`` grid points do not suffice.
-
-    Raises:
-        ArithmeticError: no bracket came out.
     """
     lower, upper = 0.0, math.inf
     for attempt in range(3):

@@ -66,11 +66,6 @@ def least_epsilon(curve: Callable[[Array], Array], delta: float, largest_order: 
 
     As (a - 1) R_a is convex in a, epsilon times (a - 1) is as well, and epsilon has one minimum. It is 0 where delta covers the
     total variation distance, which is at most sqrt(1 - e^-R) for the divergence R at any order (Bretagnolle and Huber).
-
-    Args:
-        curve: the divergences at a row of orders.
-        delta: in (0, 1).
-        largest_order: above 2.
     """
 
     def epsilon(log_excess: Array) -> Array:

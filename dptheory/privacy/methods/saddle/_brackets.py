@@ -243,8 +243,6 @@ def lines_near(
     Args:
         enough: the relative width of delta at which no lines are sought that take long.
         longest: whether, where none is as narrow, the line that takes seconds is asked.
-        split_first: whether the law is split before it is tried whole.
-        first: the way that is tried before all others.
         apart_from: a delta: a bracket that lies far to one side of it need not be narrow.
     """
     best: Lines | None = None

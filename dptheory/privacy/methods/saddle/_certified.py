@@ -56,11 +56,7 @@ def _noisy_values(parts: Parts) -> Steps:
 
 @contextmanager
 def _enclosures(parts: Parts) -> Iterator[tuple[ModuleType, Steps | RandomAllocation]]:
-    """The module that computes in ball arithmetic, and what it is asked of.
-
-    Raises:
-        ValueError: python-flint is not there, or what is asked for is outside the range of the method.
-    """
+    """The module that computes in ball arithmetic, and what it is asked of."""
     try:
         from dptheory.privacy.methods.random_allocation import _enclosure as of_epochs  # python-flint is an extra
         from dptheory.privacy.methods.saddle import _enclosure as of_steps

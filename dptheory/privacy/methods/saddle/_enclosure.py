@@ -48,8 +48,6 @@ def worst_delta(composition: Steps, *, epsilon: float, among: tuple[Direction, .
 
     Args:
         composition: steps with noise multipliers in [0.4, 20] and rates in [1e-4, 1], 100 to 10^6 in all.
-        epsilon: >= 0.
-        among: the directions.
 
     Raises:
         Unresolved: outside that range, or where the enclosure would be too wide.

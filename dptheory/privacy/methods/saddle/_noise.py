@@ -32,12 +32,6 @@ def noise_bracket(
 
     At the upper one the upper bound of delta(epsilon) is at most ``delta``; at the lower one the lower bound is above it.
 
-    Args:
-        composition: steps that may differ; their noise multipliers give the shape.
-        epsilon: > 0.
-        delta: in (0, 1).
-        among: the directions that count.
-
     Raises:
         Unresolved: delta is not known closely enough; it carries factors that hold.
     """
