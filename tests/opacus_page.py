@@ -2,14 +2,11 @@
 
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import opacus
 import torch
 from opacus.layers import DPLSTM, DPMultiheadAttention
 from opacus.schedulers import ExponentialNoise
@@ -18,47 +15,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from dptheory.files import write_atomically
-from dptheory.training import PrivacyEngine, mechanisms
 from tests.said import marked, page, table
+from tests.two_engines import DATA, DELTA, Engine, Rows, epoch, network, ours, private, theirs
 
 PAGE = Path(__file__).parents[1] / "proofs" / "opacus.md"
-DELTA, LONGEST = 1e-5, 170
-DATA = TensorDataset(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
-
-Engine = Callable[..., Any]
-"""Opacus's engine or ours, with DP-SGD: a call makes one, options as ``secure_mode`` go through."""
-
-
-def theirs(**options: Any) -> Any:
-    return opacus.PrivacyEngine(**options)
-
-
-def ours(**options: Any) -> Any:
-    return PrivacyEngine(mechanisms.DpSgd(), **options)
-
 
 # --- what the rows do -------------------------------------------------------------------------------------------------
-
-
-def network() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
-
-
-def private(engine: Any, model: nn.Module, *, params: Any = None, loader: Any = None, **options: Any) -> Any:
-    """Model, optimizer and loader of a run with momentum."""
-    optimizer = torch.optim.SGD(model.parameters() if params is None else params, lr=0.1, momentum=0.9)
-    return engine.make_private(
-        module=model, optimizer=optimizer, data_loader=loader or DataLoader(DATA, 10),
-        **({"noise_multiplier": 1.1, "max_grad_norm": 1.0} | options),
-    )  # fmt: skip
-
-
-def epoch(made: Any, loss: Any = None) -> None:
-    model, optimizer, loader = made
-    for features, labels in loader:
-        optimizer.zero_grad()
-        (loss or nn.CrossEntropyLoss())(model(features), labels).backward()
-        optimizer.step()
 
 
 def moved(made: Any, parameter: torch.Tensor) -> str:
@@ -70,8 +32,7 @@ def moved(made: Any, parameter: torch.Tensor) -> str:
 
 def trained(model: nn.Module, engine: Engine, **options: Any) -> str:
     """A pass."""
-    epoch(private(engine(), model, **options))
-    return "trains"
+    return epoch(private(engine(), model, **options))
 
 
 def reported(made_by: Any, **options: Any) -> str:
@@ -82,41 +43,19 @@ def reported(made_by: Any, **options: Any) -> str:
 
 # --- the rows ---------------------------------------------------------------------------------------------------------
 
+SAME, PART, SAFE, OTHER = Rows(), Rows(), Rows(), Rows()
+GROUPS = {
+    "The loop": SAME,
+    "Parts of a model": PART,
+    "What a guarantee rests on": SAFE,
+    "Options of Opacus": OTHER,
+}
 
-@dataclass(frozen=True)
-class Feature:
-    """A row: what is tried, and the code that tries it and says what came of it."""
-
-    group: str
-    name: str
-    run: Callable[[Engine], str]
-
-
-FEATURES: list[Feature] = []
-
-
-def feature(group: str, name: str) -> Callable[[Callable[[Engine], str]], Callable[[Engine], str]]:
-    def note(run: Callable[[Engine], str]) -> Callable[[Engine], str]:
-        FEATURES.append(Feature(group, name, run))
-        return run
-
-    return note
+SAME["`make_private`, four steps of hooks"] = lambda engine: reported(engine())
+SAME['`grad_sample_mode="functorch"`'] = lambda engine: trained(network(), engine, grad_sample_mode="functorch")
 
 
-SAME, PART, SAFE, OTHER = "The loop", "Parts of a model", "What a guarantee rests on", "Options of Opacus"
-
-
-@feature(SAME, "`make_private`, four steps of hooks")
-def _hooks(engine: Engine) -> str:
-    return reported(engine())
-
-
-@feature(SAME, '`grad_sample_mode="functorch"`')
-def _functorch(engine: Engine) -> str:
-    return trained(network(), engine, grad_sample_mode="functorch")
-
-
-@feature(SAME, "`make_private_with_epsilon(target_epsilon=2, epochs=2)`")
+@SAME("`make_private_with_epsilon(target_epsilon=2, epochs=2)`")
 def _with_epsilon(engine: Engine) -> str:
     made_by, model = engine(), network()
     made = made_by.make_private_with_epsilon(
@@ -133,13 +72,13 @@ def _with_epsilon(engine: Engine) -> str:
     return f"{spent}, {made_by.get_epsilon(DELTA):.3f} after a third"
 
 
-@feature(SAME, "`BatchMemoryManager`: parts of at most 4 examples, without noise")
+@SAME("`BatchMemoryManager`: parts of at most 4 examples, without noise")
 def _parts(engine: Engine) -> str:
     weights = []
     for most in (None, 4):
         torch.manual_seed(0)
         batches = DataLoader(DATA, 10, generator=torch.Generator().manual_seed(1))
-        model, optimizer, loader = private(engine(), network(), loader=batches, noise_multiplier=0.0)
+        model, optimizer, loader = private(engine(), network(), data_loader=batches, noise_multiplier=0.0)
         if most is None:
             epoch((model, optimizer, loader))
         else:
@@ -149,7 +88,7 @@ def _parts(engine: Engine) -> str:
     return "the weights of whole batches" if torch.allclose(*weights, atol=1e-6) else "other weights"
 
 
-@feature(SAME, "`StepLR`, and Opacus's `ExponentialNoise` from sigma 1.1 to 0.55")
+@SAME("`StepLR`, and Opacus's `ExponentialNoise` from sigma 1.1 to 0.55")
 def _schedulers(engine: Engine) -> str:
     made_by = engine()
     made = private(made_by, network())
@@ -161,7 +100,7 @@ def _schedulers(engine: Engine) -> str:
     return f"learning rate {made[1].param_groups[0]['lr']:g}; epsilon {made_by.get_epsilon(DELTA):.2f}"
 
 
-@feature(SAME, "`save_checkpoint`, `load_checkpoint`")
+@SAME("`save_checkpoint`, `load_checkpoint`")
 def _checkpoint(engine: Engine) -> str:
     first, second = engine(), engine()
     made, again = private(first, network()), private(second, network())
@@ -175,14 +114,14 @@ def _checkpoint(engine: Engine) -> str:
     return f"{'same' if same else 'other'} weights, {'same' if spent else 'other'} epsilon"
 
 
-@feature(SAME, "`model.state_dict()`, `to_standard_module()`")
+@SAME("`model.state_dict()`, `to_standard_module()`")
 def _state(engine: Engine) -> str:
     made = private(engine(), network())
     names = sorted(made[0].state_dict())
     return f"`{names[0]}`; {type(made[0].to_standard_module()).__name__} back"
 
 
-@feature(SAME, "`DPLSTM`")
+@SAME("`DPLSTM`")
 def _lstm(engine: Engine) -> str:
     class Last(nn.Module):
         def __init__(self) -> None:
@@ -195,7 +134,7 @@ def _lstm(engine: Engine) -> str:
     return trained(Last(), engine)
 
 
-@feature(SAME, "`DPMultiheadAttention`")
+@SAME("`DPMultiheadAttention`")
 def _attention(engine: Engine) -> str:
     class Attending(nn.Module):
         def __init__(self) -> None:
@@ -210,14 +149,14 @@ def _attention(engine: Engine) -> str:
     return trained(Attending(), engine)
 
 
-@feature(PART, "a layer frozen before `make_private`")
+@PART("a layer frozen before `make_private`")
 def _frozen(engine: Engine) -> str:
     model = network()
     model[0].requires_grad_(False)
     return moved(private(engine(), model), model[0].weight)
 
 
-@feature(PART, "biases alone ([542](https://github.com/meta-pytorch/opacus/issues/542))")
+@PART("biases alone ([542](https://github.com/meta-pytorch/opacus/issues/542))")
 def _biases(engine: Engine) -> str:
     model = network()
     model[0].weight.requires_grad_(False)
@@ -225,22 +164,20 @@ def _biases(engine: Engine) -> str:
     return f"weight: {moved(made, model[0].weight)}, bias: {moved(made, model[0].bias)}"
 
 
-@feature(
-    PART, "an optimizer of the last layer, the others frozen ([477](https://github.com/meta-pytorch/opacus/issues/477))"
-)
+@PART("an optimizer of the last layer, the others frozen ([477](https://github.com/meta-pytorch/opacus/issues/477))")
 def _held(engine: Engine) -> str:
     model = network()
     model[0].requires_grad_(False)
     return f"last layer: {moved(private(engine(), model, params=model[2].parameters()), model[2].weight)}"
 
 
-@feature(PART, "an optimizer of the last layer, the others not frozen")
+@PART("an optimizer of the last layer, the others not frozen")
 def _held_alone(engine: Engine) -> str:
     model = network()
     return f"last layer: {moved(private(engine(), model, params=model[2].parameters()), model[2].weight)}"
 
 
-@feature(PART, "a layer frozen after a pass ([687](https://github.com/meta-pytorch/opacus/issues/687)), with momentum")
+@PART("a layer frozen after a pass ([687](https://github.com/meta-pytorch/opacus/issues/687)), with momentum")
 def _freeze(engine: Engine) -> str:
     model = network()
     made = private(engine(), model)
@@ -249,8 +186,7 @@ def _freeze(engine: Engine) -> str:
     return moved(made, model[0].weight)
 
 
-@feature(
-    PART,
+@PART(
     "a layer unfrozen after a pass ([645](https://github.com/meta-pytorch/opacus/issues/645), "
     "[729](https://github.com/meta-pytorch/opacus/pull/729))",
 )
@@ -263,7 +199,7 @@ def _unfreeze(engine: Engine) -> str:
     return moved(made, model[0].weight)
 
 
-@feature(SAFE, "a layer frozen between `backward()` and `step()`; clip 1e-9, no noise")
+@SAFE("a layer frozen between `backward()` and `step()`; clip 1e-9, no noise")
 def _between(engine: Engine) -> str:
     model = network()
     wrapped, optimizer, loader = private(engine(), model, noise_multiplier=0.0, max_grad_norm=1e-9)
@@ -276,9 +212,9 @@ def _between(engine: Engine) -> str:
     return f"it moves by {change:.1g}: the gradient without clip and noise" if change > 1e-6 else "it stays"
 
 
-@feature(SAFE, "batch normalisation")
-def _normalised(engine: Engine) -> str:
-    return trained(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)), engine)
+SAFE["batch normalisation"] = lambda engine: trained(
+    nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)), engine
+)
 
 
 def _gradients(
@@ -299,27 +235,24 @@ def _other_example_matters(engine: Engine, model: nn.Sequential, layer: Any, pai
     return f"an example's gradient changes by {change:.1g} with another example" if change > 1e-5 else "trains apart"
 
 
-def _other_example_of_norm_matters(engine: Engine, norm: nn.Module) -> str:
-    model = nn.Sequential(nn.Linear(6, 5), norm, nn.Linear(5, 2))
+def _norm_matters(engine: Engine, *, evaluated: bool) -> str:
+    norm = nn.BatchNorm1d(5).requires_grad_(False)
+    model = nn.Sequential(nn.Linear(6, 5), norm.eval() if evaluated else norm, nn.Linear(5, 2))
     pairs = (torch.stack([torch.ones(6), second * torch.arange(6.0)]) for second in (0.0, 5.0))
     return _other_example_matters(engine, model, model[2], pairs)
 
 
-@feature(SAFE, "frozen batch normalisation in training mode")
-def _frozen_norm(engine: Engine) -> str:
-    return _other_example_of_norm_matters(engine, nn.BatchNorm1d(5).requires_grad_(False))
-
-
-@feature(SAFE, "frozen batch normalisation in `eval()` ([472](https://github.com/meta-pytorch/opacus/issues/472))")
-def _constant_norm(engine: Engine) -> str:
-    return _other_example_of_norm_matters(engine, nn.BatchNorm1d(5).requires_grad_(False).eval())
+SAFE["frozen batch normalisation in training mode"] = lambda engine: _norm_matters(engine, evaluated=False)
+SAFE["frozen batch normalisation in `eval()` ([472](https://github.com/meta-pytorch/opacus/issues/472))"] = (
+    lambda engine: _norm_matters(engine, evaluated=True)
+)
 
 
 def _convolution() -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(8, 2))
 
 
-@feature(SAFE, "images with the channels last in memory")
+@SAFE("images with the channels last in memory")
 def _channels_last(engine: Engine) -> str:
     model, images = _convolution(), torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(1))
     orders = (images, images.contiguous(memory_format=torch.channels_last))
@@ -328,46 +261,40 @@ def _channels_last(engine: Engine) -> str:
     return f"other per-sample gradients of a convolution, by {change:.0%}" if change > 1e-5 else "the same gradients"
 
 
-@feature(SAFE, "images with the examples innermost in memory")
+@SAFE("images with the examples innermost in memory")
 def _examples_innermost(engine: Engine) -> str:
     model, first = _convolution(), torch.rand(3, 4, 4, generator=torch.Generator().manual_seed(1))
     pairs = (torch.stack([first, torch.full_like(first, second)], dim=-1).permute(3, 0, 1, 2) for second in (0.0, 5.0))
     return _other_example_matters(engine, model, model[0], pairs)
 
 
-@feature(SAFE, "an example with an infinite feature")
+@SAFE("an example with an infinite feature")
 def _infinite(engine: Engine) -> str:
     model, data = network(), DATA.tensors[0].clone()
     data[0, 0] = torch.inf
-    epoch(private(engine(), model, loader=DataLoader(TensorDataset(data, DATA.tensors[1]), 20)))
+    epoch(private(engine(), model, data_loader=DataLoader(TensorDataset(data, DATA.tensors[1]), 20)))
     finite = all(bool(torch.isfinite(p).all()) for p in model.parameters())
     return "its gradient counts as zero; weights finite" if finite else "weights become NaN"
 
 
-@feature(SAFE, "45 examples, `batch_size=20`")
+@SAFE("45 examples, `batch_size=20`")
 def _rate(engine: Engine) -> str:
     loader = DataLoader(TensorDataset(torch.zeros(45, 6), torch.zeros(45, dtype=torch.long)), 20)
-    _, optimizer, drawn = private(engine(), network(), loader=loader)
+    _, optimizer, drawn = private(engine(), network(), data_loader=loader)
     return f"rate {drawn.batch_sampler.sample_rate:.3f}, divisor {optimizer.expected_batch_size:g}"
 
 
-@feature(SAFE, "`secure_mode=True`")
-def _secure(engine: Engine) -> str:
-    return reported(engine(secure_mode=True))
+SAFE["`secure_mode=True`"] = lambda engine: reported(engine(secure_mode=True))
+SAFE["shuffled batches, `poisson_sampling=False`"] = lambda engine: reported(engine(), poisson_sampling=False)
 
 
-@feature(SAFE, "shuffled batches, `poisson_sampling=False`")
-def _shuffled(engine: Engine) -> str:
-    return reported(engine(), poisson_sampling=False)
-
-
-@feature(SAFE, "a loader that draws some examples more often")
+@SAFE("a loader that draws some examples more often")
 def _weighted(engine: Engine) -> str:
     sampler = WeightedRandomSampler([1.0] * 20 + [9.0] * 20, 40)
-    return trained(network(), engine, loader=DataLoader(DATA, 10, sampler=sampler))
+    return trained(network(), engine, data_loader=DataLoader(DATA, 10, sampler=sampler))
 
 
-@feature(SAFE, "two runs of one engine")
+@SAFE("two runs of one engine")
 def _two_runs(engine: Engine) -> str:
     made_by = engine()
     for _ in range(2):
@@ -375,69 +302,46 @@ def _two_runs(engine: Engine) -> str:
     return f"epsilon {made_by.get_epsilon(DELTA):.2f} of both"
 
 
-@feature(OTHER, '`grad_sample_mode="ghost"`')
+@OTHER('`grad_sample_mode="ghost"`')
 def _ghost(engine: Engine) -> str:
     model, optimizer, loss, loader = private(
         engine(), network(), grad_sample_mode="ghost", criterion=nn.CrossEntropyLoss()
     )
-    epoch((model, optimizer, loader), loss)
-    return "trains"
+    return epoch((model, optimizer, loader), lambda model, x, y: loss(model(x), y))
 
 
-@feature(
-    OTHER, "a layer frozen after a pass of ghost clipping ([687](https://github.com/meta-pytorch/opacus/issues/687))"
-)
+@OTHER("a layer frozen after a pass of ghost clipping ([687](https://github.com/meta-pytorch/opacus/issues/687))")
 def _ghost_frozen(engine: Engine) -> str:
     net = network()
     model, optimizer, loss, loader = private(engine(), net, grad_sample_mode="ghost")
-    epoch((model, optimizer, loader), loss)
+    epoch((model, optimizer, loader), lambda model, x, y: loss(model(x), y))
     net[0].requires_grad_(False)
     before = net[0].weight.detach().clone()
-    epoch((model, optimizer, loader), loss)
+    epoch((model, optimizer, loader), lambda model, x, y: loss(model(x), y))
     return "it stays" if torch.equal(before, net[0].weight) else "it moves"
 
 
-@feature(OTHER, '`clipping="per_layer"`')
-def _per_layer(engine: Engine) -> str:
-    return trained(network(), engine, clipping="per_layer", max_grad_norm=[0.5] * 4)
+OTHER['`clipping="per_layer"`'] = lambda engine: trained(
+    network(), engine, clipping="per_layer", max_grad_norm=[0.5] * 4
+)
 
 
-@feature(OTHER, "`wrap_model=False`")
+@OTHER("`wrap_model=False`")
 def _unwrapped(engine: Engine) -> str:
     model = network()
-    epoch((model, *private(engine(), model, wrap_model=False)[1:]))
-    return "trains"
+    return epoch((model, *private(engine(), model, wrap_model=False)[1:]))
 
 
-@feature(OTHER, '`PrivacyEngine(accountant="rdp")`')
-def _rdp(engine: Engine) -> str:
-    return reported(engine(accountant="rdp"))
+OTHER['`PrivacyEngine(accountant="rdp")`'] = lambda engine: reported(engine(accountant="rdp"))
 
 
-@feature(OTHER, "`LBFGS`")
+@OTHER("`LBFGS`")
 def _lbfgs(engine: Engine) -> str:
     model = network()
-    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
-    made = engine().make_private(
-        module=model, optimizer=optimizer, data_loader=DataLoader(DATA, 10), noise_multiplier=1.1, max_grad_norm=1.0
-    )
-    epoch(made)
-    return "trains"
+    return epoch(private(engine(), model, optimizer=torch.optim.LBFGS(model.parameters(), max_iter=2)))
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
-
-
-def cell(tried: Feature, engine: Engine) -> str:
-    """What came of a row: its outcome, or the error in one line."""
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return tried.run(engine)
-        except Exception as error:
-            text = " ".join(str(error).split()).replace("|", "\\|")
-            return f"`{type(error).__name__}: {text if len(text) <= LONGEST else text[:LONGEST] + '...'}`"
 
 
 def written() -> str:
@@ -446,9 +350,9 @@ def written() -> str:
 
 
 def _lines() -> Iterator[str]:
-    for group in dict.fromkeys(one.group for one in FEATURES):
-        rows = ([one.name, cell(one, theirs), cell(one, ours)] for one in FEATURES if one.group == group)
-        yield from ("", f"## {group}", "", *table(["what is tried", f"Opacus {version('opacus')}", "here"], rows))
+    for group, rows in GROUPS.items():
+        heads = ["what is tried", f"Opacus {version('opacus')}", "here"]
+        yield from ("", f"## {group}", "", *table(heads, rows.cells(theirs, ours)))
 
 
 if __name__ == "__main__":

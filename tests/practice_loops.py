@@ -1,121 +1,51 @@
 """What people do in their loops, by both engines: each row is a loop that says what came of it, or its error does."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import opacus
 import torch
 from opacus.schedulers import ExponentialNoise
 from torch import nn
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import (
-    BatchSampler,
-    ConcatDataset,
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    SequentialSampler,
-    TensorDataset,
-    WeightedRandomSampler,
-)
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, IterableDataset, SequentialSampler, TensorDataset
 
 from dptheory.privacy import Composition, Step
-from dptheory.training import PrivacyEngine
 from dptheory.training.mechanisms import AdaptiveClipping, AutomaticClipping, DpSgd, LayerClipping, Mechanism
+from tests.two_engines import DELTA, Engine, Rows, epoch, mean, network, ours, private
 
-DELTA, N = 1e-5, 40
+N = 40
 ROWS = torch.Generator().manual_seed(0)
 X, Y = torch.randn(N, 6, generator=ROWS), torch.arange(N) % 3
 DATA = TensorDataset(X, Y)
 VIEWS = X[:1].repeat(8, 1) + 0.1 * torch.randn(8, 6, generator=ROWS)
 Loss = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+PRACTICES = Rows()
 
 
-@dataclass(frozen=True)
-class Engine:
-    """One of the two."""
-
-    ours: bool
-
-    def make(self, model: nn.Module | None = None, data: Dataset[Any] = DATA, **given: Any) -> Any:
-        """Model, optimizer and loader; ``given`` are options of ``make_private``, the optimizer and the loader."""
-        model = network() if model is None else model
-        mechanism: Mechanism = given.pop("mechanism", DpSgd())
-        engine = PrivacyEngine(mechanism) if self.ours else opacus.PrivacyEngine()
-        self.spent.clear()
-        self.spent.append(engine.get_epsilon)
-        optimizer = given.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.1)
-        loader = given.pop("loader", None)
-        loader = DataLoader(data, 10) if loader is None else loader
-        return engine.make_private(
-            module=model, optimizer=optimizer, data_loader=loader, **{"noise_multiplier": 1.1, "max_grad_norm": 1.0} | given
-        )  # fmt: skip
-
-    @property
-    def spent(self) -> list[Callable[[float], float]]:
-        return _SPENT
+def made(engine: Any, model: nn.Module | None = None, data: TensorDataset = DATA, **given: Any) -> Any:
+    """Model, optimizer and loader."""
+    return private(engine, network(3) if model is None else model, data=data, **given)
 
 
-_SPENT: list[Callable[[float], float]] = []
-
-
-def network() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
-
-
-def mean(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(model(x), y)
-
-
-def nothing(*_: Any) -> None:
-    """Between ``backward()`` and ``step()``."""
-
-
-def epoch(made: Any, loss: Loss = mean, between: Callable[..., None] = nothing) -> str:
-    model, optimizer, loader = made
-    for batch in loader:
-        optimizer.zero_grad()
-        loss(model, *batch).backward()
-        between(model, optimizer)
-        optimizer.step()
-    return "trains"
-
-
-Practice = Callable[[Engine], str]
-PRACTICES: dict[str, Practice] = {}
-
-
-def practice(name: str) -> Callable[[Practice], Practice]:
-    def note(run: Practice) -> Practice:
-        PRACTICES[name] = run
-        return run
-
-    return note
-
-
-def by_loss(name: str, loss: Loss, **given: Any) -> None:
-    PRACTICES[name] = lambda engine: epoch(engine.make(**given), loss)
+def by_loss(name: str, loss: Loss) -> None:
+    PRACTICES[name] = lambda engine: epoch(made(engine()), loss)
 
 
 def by_change(name: str, between: Callable[..., None]) -> None:
-    PRACTICES[name] = lambda engine: epoch(engine.make(), between=between)
+    PRACTICES[name] = lambda engine: epoch(made(engine()), between=between)
 
 
 # --- what a record adds ------------------------------------------------------------------------------------------------
 
 
-@practice("eight views of an example (`views=8`)")
+@PRACTICES("eight views of an example (`views=8`)")
 def _views(engine: Engine) -> str:
     """How far one record, of which all rows are, moves the sum."""
     one = {"noise_multiplier": 0.0, "max_grad_norm": 1e-3}
-    if engine.ours:
+    if engine is ours:
         one |= {"views": 8, "probe": False}
-    model, optimizer, loader = engine.make(
-        data=TensorDataset(X[:1], Y[:1]), loader=DataLoader(TensorDataset(X[:1], Y[:1]), 1), **one
-    )
+    model, optimizer, loader = made(engine(), data_loader=DataLoader(TensorDataset(X[:1], Y[:1]), 1), **one)
     for _, y in loader:
         optimizer.zero_grad()
         mean(model, VIEWS, y.repeat(8)).backward()
@@ -124,11 +54,11 @@ def _views(engine: Engine) -> str:
     return f"a record moves the sum by {float(whole) / 1e-3:.2f} C"
 
 
-def _rule(name: str, ours: Callable[[], Mechanism], theirs: dict[str, Any] | None) -> None:
+def _rule(name: str, rule: Callable[[], Mechanism], options: dict[str, Any] | None) -> None:
     def run(engine: Engine) -> str:
-        if engine.ours:
-            return epoch(engine.make(mechanism=ours()))
-        return "none" if theirs is None else epoch(engine.make(**theirs))
+        if engine is ours:
+            return epoch(made(engine(rule())))
+        return "none" if options is None else epoch(made(engine(), **options))
 
     PRACTICES[name] = run
 
@@ -143,17 +73,18 @@ _rule("adaptive clipping", lambda: AdaptiveClipping(DpSgd(), expected_batch_size
 })  # fmt: skip
 
 
-@practice("noise that falls (`ExponentialNoise`), two passes at 1.1 and .55")
+@PRACTICES("noise that falls (`ExponentialNoise`), two passes at 1.1 and .55")
 def _falling(engine: Engine) -> str:
     """Against the composition of the steps as they were."""
-    made = engine.make()
-    scheduler = ExponentialNoise(made[1], gamma=0.5)
+    made_by = engine()
+    run = made(made_by)
+    scheduler = ExponentialNoise(run[1], gamma=0.5)
     for _ in range(2):
-        epoch(made)
+        epoch(run)
         scheduler.step()
     steps = [Step(noise_multiplier=s, sampling_rate=10 / N, count=N // 10) for s in (1.1, 0.55)]
     whole = Composition(steps).epsilon(delta=DELTA).upper
-    return f"trains; {engine.spent[0](DELTA) / whole:.2f} of the epsilon of its steps"
+    return f"trains; {made_by.get_epsilon(DELTA) / whole:.2f} of the epsilon of its steps"
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------
@@ -174,15 +105,14 @@ def of_own_tokens(model: nn.Module, tokens: torch.Tensor, lengths: torch.Tensor)
 
 
 def language_model() -> nn.Module:
-    torch.manual_seed(0)
     return nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 9))
 
 
 PRACTICES["a mean over all tokens of a batch"] = lambda engine: epoch(
-    engine.make(language_model(), TEXT), of_all_tokens
+    made(engine(), language_model(), TEXT), of_all_tokens
 )
 PRACTICES["for each example the mean over its own tokens"] = lambda engine: epoch(
-    engine.make(language_model(), TEXT), of_own_tokens
+    made(engine(), language_model(), TEXT), of_own_tokens
 )
 by_loss(
     "class weights in `cross_entropy`", lambda m, x, y: F.cross_entropy(m(x), y, weight=torch.tensor([1.0, 9.0, 2.0]))
@@ -224,9 +154,9 @@ def _added(model: nn.Module, _: Any) -> None:
         p.grad += 1.0
 
 
-@practice("a scaled loss, and `p.grad` divided by the scale")
+@PRACTICES("a scaled loss, and `p.grad` divided by the scale")
 def _scaled(engine: Engine) -> str:
-    return epoch(engine.make(), lambda m, x, y: 1024 * mean(m, x, y), _divided)
+    return epoch(made(engine()), lambda m, x, y: 1024 * mean(m, x, y), _divided)
 
 
 by_change("`p.grad` edited before `step()`", _edited)
@@ -234,9 +164,9 @@ by_change("a public gradient added to `p.grad`", _added)
 by_change("`clip_grad_norm_` before `step()`", lambda model, _: nn.utils.clip_grad_norm_(model.parameters(), 1e-3))
 
 
-@practice("two losses, two backward passes, one step")
+@PRACTICES("two losses, two backward passes, one step")
 def _two_passes(engine: Engine) -> str:
-    model, optimizer, loader = engine.make()
+    model, optimizer, loader = made(engine())
     for x, y in loader:
         optimizer.zero_grad()
         mean(model, x, y).backward()
@@ -268,50 +198,35 @@ class Writes(nn.Module):
 
 
 def by_loader(name: str, build: Callable[[], DataLoader[Any]]) -> None:
-    PRACTICES[name] = lambda engine: epoch(engine.make(loader=build()))
+    PRACTICES[name] = lambda engine: epoch(made(engine(), data_loader=build()))
 
 
-by_loader("a `WeightedRandomSampler`", lambda: DataLoader(DATA, 10, sampler=WeightedRandomSampler([1.0] * N, N)))
 by_loader("a batch sampler", lambda: DataLoader(DATA, batch_sampler=BatchSampler(SequentialSampler(DATA), 10, False)))
 by_loader("a data set without length", lambda: DataLoader(Stream(), 10))
 by_loader("repeated records in a `ConcatDataset`", lambda: DataLoader(ConcatDataset([DATA, DATA]), 10))
-PRACTICES["a buffer written in the forward pass"] = lambda engine: epoch(engine.make(Writes()))
+PRACTICES["a buffer written in the forward pass"] = lambda engine: epoch(made(engine(), Writes()))
 
 # --- optimizers and models --------------------------------------------------------------------------------------------
 
 
 def by_optimizer(name: str, build: Callable[[nn.Sequential], torch.optim.Optimizer]) -> None:
     def run(engine: Engine) -> str:
-        model = network()
-        return epoch(engine.make(model, optimizer=build(model)))
+        model = network(3)
+        return epoch(made(engine(), model, optimizer=build(model)))
 
     PRACTICES[name] = run
 
 
-by_optimizer("`LBFGS`", lambda model: torch.optim.LBFGS(model.parameters()))
 by_optimizer("a fused optimizer", lambda model: torch.optim.AdamW(model.parameters(), fused=True))
 by_optimizer("a foreach optimizer", lambda model: torch.optim.SGD(model.parameters(), lr=0.1, foreach=True))
 by_optimizer("groups of parameters", lambda model: torch.optim.SGD([
     {"params": model[2].parameters(), "lr": 0.01}, {"params": model[0].parameters()}], lr=0.1))  # fmt: skip
 
 
-@practice("an averaged model (`AveragedModel`)")
+@PRACTICES("an averaged model (`AveragedModel`)")
 def _averaged(engine: Engine) -> str:
-    model = network()
+    model = network(3)
     average = AveragedModel(model)
-    made = engine.make(model)
-    said = epoch(made)
+    said = epoch(made(engine(), model))
     average.update_parameters(model)
     return said if all(map(torch.equal, average.module.parameters(), model.parameters())) else "**other weights**"
-
-
-@practice("a layer unfrozen in mid-run")
-def _unfrozen(engine: Engine) -> str:
-    model = network()
-    model[0].requires_grad_(False)
-    made = engine.make(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
-    epoch(made)
-    model[0].requires_grad_(True)
-    before = model[0].weight.detach().clone()
-    epoch(made)
-    return "trains" if not torch.equal(before, model[0].weight) else "**it stays**"

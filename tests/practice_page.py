@@ -6,18 +6,15 @@ It needs what the extra ``architectures`` installs.
 import copy
 import io
 import json
-import re
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from opacus import GradSampleModule, PrivacyEngine
+from opacus import GradSampleModule
 from opacus.validators import ModuleValidator
 from torch import nn
 from torch.nn import functional as F
@@ -28,26 +25,19 @@ from dptheory.training.mechanisms import DpSgd
 from dptheory.training.networks import standardise_weights
 from dptheory.training.per_example import HookedModule
 from tests.practice_costs import RESULTS, goals, machine
-from tests.practice_loops import PRACTICES, Engine
+from tests.practice_loops import PRACTICES
 from tests.said import marked, page, table
 from tests.training import architectures as a
 from tests.training import errors_table as t
 from tests.training.per_example.test_whole_network import Experts
+from tests.two_engines import network, ours, quiet, theirs, told
 
 PAGE = Path(__file__).parents[1] / "proofs" / "practice.md"
-LONGEST = 200
 PARTS = ("transformers", "peft", "torch", "opacus")
 
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def attached(model: nn.Module, **options: Any) -> tuple[HookedModule, Any]:
@@ -106,41 +96,28 @@ def opacus(model: nn.Module, batch: Any, loss: Loss) -> str:
     return judged(error([p.grad_sample for p in model.parameters() if p.requires_grad], wanted))
 
 
-def told(run: Callable[[], str]) -> str:
-    """What a cell says: what the run says, or its error."""
-    try:
+def both(build: Callable[[], nn.Module], batch: Mapping[str, Any], loss: Loss, seed: int) -> list[str]:
+    """The cells of a model: here, and with Opacus."""
+    batch = {name: v.double() if v.is_floating_point() else v for name, v in batch.items()}
+    cells = []
+    for way in (here, opacus):
+        torch.manual_seed(seed)
         with quiet():
-            return run()
-    except Exception as problem:
-        first = re.sub(r"/[^ \"]*/site-packages/", "", " ".join(str(problem).split()))
-        first = re.sub(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-f]+>", r"a \1", first)
-        line = f"{type(problem).__name__}: {first}".replace("|", "\\|").replace("`", "'")
-        return f"`{line[:LONGEST]}{'...' if len(line) > LONGEST else ''}`"
+            model = build().double().train()
+        cells.append(told(way, model, batch, loss))
+    return cells
 
 
 def of_case(case: a.Case) -> list[str]:
-    cells = []
-    for way in (here, opacus):
-        torch.manual_seed(0)
-        with quiet():
-            model = case.build().double().train()
-        batch = {name: v.double() if v.is_floating_point() else v for name, v in case.batch.items()}
-        cells.append(told(lambda way=way, model=model, batch=batch: way(model, batch, case.loss)))  # type: ignore[misc]
-    return cells
-
-
-# --- layers by hand ---------------------------------------------------------------------------------------------------
+    return both(case.build, case.batch, case.loss, 0)
 
 
 def of_layers(build: Callable[[], nn.Module], inputs: Sequence[torch.Tensor], loss: Any) -> list[str]:
-    batch = {str(i): one.double() if one.is_floating_point() else one for i, one in enumerate(inputs)}
-    cells = []
-    for way in (here, opacus):
-        torch.manual_seed(1)
-        with quiet():
-            model = build().double().train()
-        cells.append(told(lambda w=way, m=model: w(m, batch, lambda net, b: loss(net, *b.values()))))  # type: ignore[misc]
-    return cells
+    batch = {str(i): one for i, one in enumerate(inputs)}
+    return both(build, batch, lambda net, b: loss(net, *b.values()), 1)
+
+
+# --- layers by hand ---------------------------------------------------------------------------------------------------
 
 
 class Residual(nn.Module):
@@ -193,64 +170,57 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Sequence[torch.Tensor], Any]] =
 # --- loops ------------------------------------------------------------------------------------------------------------
 
 
-def ours(model: nn.Module) -> Any:
+def made_here(model: nn.Module) -> Any:
     return t.private_loop(model, (t.X, t.Y))
 
 
-def theirs(model: nn.Module) -> Any:
+def made_there(model: nn.Module) -> Any:
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(t.X, t.Y), t.N)
-    return PrivacyEngine().make_private(
+    return theirs().make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader, noise_multiplier=0.0,
         max_grad_norm=1e6, poisson_sampling=False,
     )  # fmt: skip
 
 
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
-
-
-def metric_first(made: Any) -> str:
+def stepped(made: Any, gradients: Callable[..., object]) -> nn.Module:
+    """The private model after a pass."""
     private, optimizer, loader = made
     for x, y in loader:
         optimizer.zero_grad()
-        private(torch.cat([x, x]))  # a metric, kept or not, whose backward pass never comes
-        F.cross_entropy(private(x), y).backward()
+        gradients(private, x, y)
         optimizer.step()
-    return "trains"
+    return private  # type: ignore[no-any-return]
 
 
-def no_grad(made: Any) -> str:
-    private, optimizer, loader = made
-    for x, y in loader:
-        optimizer.zero_grad()
-        with torch.no_grad():
-            scores = private(x)
-        F.cross_entropy(scores.requires_grad_(), y).backward()
-        optimizer.step()
-    return "trains"
+def by(gradients: Callable[..., object]) -> Callable[[Any], str]:
+    return lambda made: "trains" if stepped(made, gradients) else ""
 
 
-def twice(made: Any) -> str:
-    private, optimizer, loader = made
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(private(x), y)
-        loss.backward(retain_graph=True)
-        loss.backward()
-        optimizer.step()
-    return "trains"
+def usual(private: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    F.cross_entropy(private(x), y).backward()
 
 
-def penalty(made: Any) -> str:
-    private, optimizer, loader = made
-    for x, y in loader:
-        optimizer.zero_grad()
-        x = x.clone().requires_grad_()
-        (slope,) = torch.autograd.grad(private(x).sum(), x, create_graph=True)
-        (F.cross_entropy(private(x), y) + slope.norm(dim=1).mean()).backward()
-        optimizer.step()
-    return "trains"
+def metric_first(private: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    private(torch.cat([x, x]))  # a metric, kept or not, whose backward pass never comes
+    usual(private, x, y)
+
+
+def no_grad(private: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    with torch.no_grad():
+        scores = private(x)
+    F.cross_entropy(scores.requires_grad_(), y).backward()
+
+
+def twice(private: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    loss = F.cross_entropy(private(x), y)
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def penalty(private: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    x = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(private(x).sum(), x, create_graph=True)
+    (F.cross_entropy(private(x), y) + slope.norm(dim=1).mean()).backward()
 
 
 def closure(made: Any) -> str:
@@ -266,15 +236,6 @@ def closure(made: Any) -> str:
     return "gives the loss" if optimizer.step(evaluated) is not None else "gives None"
 
 
-def stepped(made: Any) -> Any:
-    private, optimizer, loader = made
-    for x, y in loader:
-        optimizer.zero_grad()
-        F.cross_entropy(private(x), y).backward()
-        optimizer.step()
-    return private
-
-
 WAYS_OUT: dict[str, Callable[[nn.Module], Any]] = {
     "torch.export": lambda model: torch.export.export(model, (t.X,)),
     "torch.jit.script": torch.jit.script,
@@ -282,31 +243,34 @@ WAYS_OUT: dict[str, Callable[[nn.Module], Any]] = {
 }
 
 
-def before(way: Callable[[nn.Module], Any]) -> Callable[[Any], str]:
+def after(way: Callable[[nn.Module], Any], out: Callable[[Any], nn.Module]) -> Callable[[Any], str]:
+    """Does the way with what comes ``out`` of a private model after a pass."""
+
     def run(made: Any) -> str:
-        private = stepped(made)
-        way(private._module)
+        way(out(stepped(made, usual)))
         return "works"
 
     return run
 
 
-def after(way: Callable[[nn.Module], Any]) -> Callable[[Any], str]:
-    def run(made: Any) -> str:
-        way(stepped(made).to_standard_module())
-        return "works"
-
-    return run
+def given_model(private: HookedModule) -> nn.Module:
+    return private._module  # type: ignore[no-any-return]
 
 
 LOOPS: dict[str, Callable[[Any], str]] = {
-    "a forward pass without a backward one (a metric)": metric_first,
-    "`no_grad` around the forward pass": no_grad,
-    "`backward(retain_graph=True)` and once more": twice,
-    "gradient penalty (`create_graph=True`)": penalty,
+    "a forward pass without a backward one (a metric)": by(metric_first),
+    "`no_grad` around the forward pass": by(no_grad),
+    "`backward(retain_graph=True)` and once more": by(twice),
+    "gradient penalty (`create_graph=True`)": by(penalty),
     "`optimizer.step(closure)`": closure,
-    **{f"`{name}` of the model that was handed in": before(way) for name, way in WAYS_OUT.items()},
-    **{f"`{name}` after `to_standard_module()`": after(way) for name, way in WAYS_OUT.items()},
+    **{
+        f"`{name}` of the model that was handed in": after(way, lambda private: private._module)
+        for name, way in WAYS_OUT.items()
+    },
+    **{
+        f"`{name}` after `to_standard_module()`": after(way, lambda private: private.to_standard_module())
+        for name, way in WAYS_OUT.items()
+    },
 }
 
 
@@ -351,24 +315,23 @@ def versions() -> str:
 
 def _loops() -> Iterator[list[str]]:
     for name, run in LOOPS.items():
-        yield [name, *(told(lambda run=run, made=made: run(made(network()))) for made in (ours, theirs))]  # type: ignore[misc]
-
-
-def _practices() -> Iterator[list[str]]:
-    for name, run in PRACTICES.items():
-        yield [name, *(told(lambda run=run, which=which: run(Engine(which))) for which in (True, False))]  # type: ignore[misc]
+        cells = [name]
+        for make in (made_here, made_there):
+            torch.manual_seed(0)
+            cells.append(told(run, make(network(3))))
+        yield cells
 
 
 def written() -> list[str]:
     """What stands between the markers, part by part."""
-    results, both = json.loads(RESULTS.read_text(encoding="utf-8")), ("here", "Opacus")
-    models = table(("model", *both), ([name, *of_case(case)] for name, case in a.TRANSFORMERS.items()))
+    results, ways = json.loads(RESULTS.read_text(encoding="utf-8")), ("here", "Opacus")
+    models = table(("model", *ways), ([name, *of_case(case)] for name, case in a.TRANSFORMERS.items()))
     parts: dict[str, Iterable[str]] = {
         "models": [f"Made with {versions()}, in double precision, on a CPU.", "", *models],
-        "adapters": table(("adapter", *both), ([name, *of_case(case)] for name, case in a.PEFT.items())),
-        "layers": table(("layer", *both), ([name, *of_layers(*case)] for name, case in LAYERS.items())),
-        "loops": table(("loop", *both), _loops()),
-        "practices": table(("practice", *both), _practices()),
+        "adapters": table(("adapter", *ways), ([name, *of_case(case)] for name, case in a.PEFT.items())),
+        "layers": table(("layer", *ways), ([name, *of_layers(*case)] for name, case in LAYERS.items())),
+        "loops": table(("loop", *ways), _loops()),
+        "practices": table(("practice", *ways), PRACTICES.cells(ours, theirs)),
         "after training": table(("what", "here"), of_adapters()),
         "costs": [machine(results), "", *table(("what", "goal", "found", "reached"), goals(results))],
     }
