@@ -199,6 +199,8 @@ def _print_end(done: "Run", out: Path) -> None:
         value = last.get(name, "none")
         if isinstance(value, float):
             value = rounded_up(value, 6) if name == "epsilon" else f"{value:.4g}"
+        if name == "test_accuracy" and value == "nan":
+            value = "no test records"
         table.add_row(name.replace("_", " "), str(value))
     console = console_for_output()
     console.print(table)

@@ -1,5 +1,6 @@
 """This machine, as results name it, and locks between its processes."""
 
+import errno
 import fcntl
 import importlib.metadata
 import os
@@ -29,12 +30,27 @@ LOCK = ".run.lock"
 
 @contextmanager
 def only_here(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """Keep other processes out of a folder, made where there is none, by an empty file; BlockingIOError where another has it."""
+    """Keep other processes out of a folder, made where there is none, by an empty file; BlockingIOError where another has it.
+
+    After an error the file goes if nothing came beside it, and with it a folder that was made for it.
+    """
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     held = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        if (
+            os.fstat(held).st_nlink == 0
+        ):  # its last holder removed it after it was opened here: others lock another file
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(folder / name))
+        try:
+            yield
+        except BaseException:
+            if [one.name for one in folder.iterdir()] == [name]:
+                (folder / name).unlink()
+                if made:
+                    folder.rmdir()
+            raise
     finally:
         os.close(held)
 

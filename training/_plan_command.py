@@ -1,6 +1,7 @@
 """``dptheory plan``: what to train a network with, by pilots on public records; without a network, what theory alone can say."""
 
 import dataclasses
+import inspect
 import json
 from contextlib import nullcontext
 from pathlib import Path
@@ -81,7 +82,12 @@ def plan(
         typer.Option(help="Share of the last steps whose weights are averaged, if it is fixed: 0, 0.2 or 0.5."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="About how many seconds to plan, if nothing else runs; 200 by default.")
+        float | None,
+        typer.Option(
+            help="About how many seconds to plan, if nothing else runs; 200 by default. The least are some hundred pilots of 40 to 60 "
+            "steps: 20 seconds for a small network on two cores. With less time they are made all the same, the choice is less "
+            "sure, and the papers' methods are not compared."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
     write: Annotated[
@@ -117,7 +123,7 @@ def plan(
         "average": average,
         "seconds": seconds,
     }
-    with user_errors(num_examples="--num-examples", model="NETWORK", name="NETWORK"):
+    with user_errors(**_options()):
         if network is None:
             paths = {
                 "public": public,
@@ -131,7 +137,7 @@ def plan(
             _without_network({**fixed, **paths}, num_examples, budget, as_json)
             return
         if (public is None) == (data is None):
-            raise ArgumentError("public", "be given, or data instead of it: pilots train on public records", public)
+            raise ArgumentError("public", "be given, or --data instead of it: pilots train on public records", public)
         place = journal or (None if write is None else write.with_name(f"{write.name}.pilots.jsonl"))
         for path in (write, code):
             _may_write(path)
@@ -151,6 +157,12 @@ def plan(
         if code is not None:
             write_atomically(code, f"{_HEAD}; it needs model and private.\n{choice.code()}")
     typer.echo(_as_json(choice) if as_json else f"{choice}\n\n{_next(choice, write, code)}")
+
+
+def _options() -> dict[str, str]:
+    """What arguments are called on the command line."""
+    dashed = {name: f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters}
+    return dashed | {"model": "NETWORK", "name": "NETWORK"}
 
 
 def _without_network(given: dict[str, object], num_examples: int | None, budget: dict[str, Any], as_json: bool) -> None:
@@ -189,7 +201,7 @@ class _Setting:
         if data is not None:
             if private is not None:
                 raise ArgumentError(
-                    "private", "be left out with data, whose training images are the private records", private
+                    "private", "be left out with --data, whose training images are the private records", private
                 )
             image_config = runs.from_dict(self._table(data, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
             images = runs.images_of(image_config, train=False)
@@ -197,7 +209,7 @@ class _Setting:
             features, labels = images.pixels[: self._unjudged], images.labels[: self._unjudged]
             own = len(load(name=data, train=True))
             if num_examples not in (None, own):
-                raise ArgumentError("num_examples", f"be left out with data, or be its {own}", num_examples)
+                raise ArgumentError("num_examples", f"be left out with --data, or be its {own}", num_examples)
             num_examples = own
         else:
             assert public is not None
@@ -205,7 +217,7 @@ class _Setting:
             runs.from_dict(self._table(_PRIVATE, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
         if num_examples is None:
             raise ArgumentError(
-                "num_examples", "be given with public", num_examples, got="none: the budget's noise depends on it"
+                "num_examples", "be given with --public", num_examples, got="none: the budget's noise depends on it"
             )
         self._num_examples = num_examples
         self._public = TensorDataset(features, labels)

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 import itertools
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -283,6 +284,11 @@ def test_the_end_of_a_run() -> None:
     assert spent[-1].startswith("stopped: one more step would exceed the budget; written to ")
     assert spent[-2] == f"Only its owner can read {Path(LONG) / 'checkpoint.pt'}."
     assert not any("Only its owner" in line for line in text)
+
+
+def test_a_run_without_test_records_says_so() -> None:
+    text = printed(ended(rows=[{"epoch": 1, "step": 43, "test_accuracy": math.nan}]))
+    assert any("no test records" in line for line in text) and not any("nan" in line for line in text)
 
 
 def test_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -122,6 +122,21 @@ def test_it_is_free_again_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError), only_here(tmp_path):
         raise KeyError
     assert taken(tmp_path) is False
+    assert list(tmp_path.iterdir()) == [], "nothing is left of it"
+    with pytest.raises(KeyError), only_here(tmp_path / "new"):
+        raise KeyError
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(KeyError), only_here(tmp_path / "new"):
+        (tmp_path / "new" / "other").touch()
+        raise KeyError
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {LOCK, "other"}
+
+
+def test_a_lock_that_its_holder_removes_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opened before it was removed, locked after it: a third process would lock another file."""
+    monkeypatch.setattr(fcntl, "flock", lambda held, how: (tmp_path / LOCK).unlink())
+    with pytest.raises(BlockingIOError), only_here(tmp_path):
+        pass
 
 
 def test_nobody_waits_and_everybody_may_take_the_lock(tmp_path: Path) -> None:
