@@ -1,6 +1,7 @@
 """The least noise, and the most steps that a privacy budget allows for, each from a bracket that holds."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import scipy
@@ -10,12 +11,19 @@ from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import MAX_STEPS, NOISE
 from dptheory.privacy._composition import Composition, alike_steps, directions_of, valid_delta
-from dptheory.privacy._crossing import crossing, first_that_fits
-from dptheory.privacy._noise_scale import GAP, NoNoiseError, about_poisson, least_scale, quick_delta, root
+from dptheory.privacy._noise_scale import (
+    GAP,
+    NoNoiseError,
+    about_poisson,
+    first_that_fits,
+    least_scale,
+    quick_delta,
+    root,
+)
 from dptheory.privacy._parts import RandomAllocation, Step, plain, values_of
 from dptheory.privacy.methods._closed_forms import gaussian_mu
+from dptheory.privacy.methods.saddle._brackets import about_log_delta
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
-from dptheory.privacy.methods.saddle._noise import about_log_delta
 
 _BEYOND = (
     "; the range of this function ends there, not the budget: "
@@ -182,14 +190,14 @@ def max_steps(
     certified = _validate.flag("certified", certified)
     law: dict[str, Any] = {"steps_per_epoch": steps_per_epoch, "participations": participations}
 
-    def run(count: float) -> Composition:
-        return alike_steps(noise_multiplier, sampling_rate, int(count), adjacency=adjacency, sampling=sampling, **law)
+    def run(count: int) -> Composition:
+        return alike_steps(noise_multiplier, sampling_rate, count, adjacency=adjacency, sampling=sampling, **law)
 
     one = run(1)
     directions, delta = directions_of(one, direction), valid_delta(delta)
     poisson = isinstance(one.parts[0], Step)
 
-    def excess(count: float) -> float:
+    def excess(count: int) -> float:
         """Above 0 where the run breaks the budget: of delta at the budget's epsilon, or of epsilon where only that is bounded."""
         if not poisson:
             return math.log(max(methods.upper_epsilon(plain(run(count).parts), directions, delta), 1e-300)) - math.log(
@@ -200,7 +208,7 @@ def max_steps(
             found = methods.delta_of(run(count).parts, directions, budget).upper
         return math.log(max(found, 1e-320)) - math.log(delta)
 
-    def rough(count: float) -> float:
+    def rough(count: int) -> float:
         return about_log_delta(about_poisson(run(count).parts), budget, directions[0]) - math.log(delta)
 
     def upper(count: int) -> float:
@@ -213,9 +221,7 @@ def max_steps(
 
     # epochs first: each number of steps of an epoch that is cut short has a law of its own, which takes long
     unit = one.parts[0].steps_per_epoch if isinstance(one.parts[0], RandomAllocation) else 1
-    most = float(MAX_STEPS // unit)
-    found = crossing(lambda x: rough(x * unit), lambda x: excess(x * unit), 1.0, most, 1 + 1e-12, whole=True)
-    count = 0 if found is None else int(found)
+    count = _most(lambda x: rough(x * unit), lambda x: excess(x * unit), MAX_STEPS // unit)
     while count > 0 and upper(count * unit) > budget:
         count -= 1  # rounding, or an enclosure that is wider
     fits, breaks = count * unit, min((count + 1) * unit, MAX_STEPS + 1)
@@ -223,6 +229,26 @@ def max_steps(
         middle = (fits + breaks) // 2
         fits, breaks = (middle, breaks) if upper(middle) <= budget else (fits, middle)
     return fits
+
+
+def _most(rough: Callable[[int], float], excess: Callable[[int], float], most: int) -> int:
+    """The largest number up to ``most`` at which a rising function is at most 0; ``rough``: about that function, cheap."""
+
+    def guess(x: float) -> float:
+        return rough(round(math.exp(-x)))
+
+    low = -math.log(most)
+    start = low if rough(most) <= 0.0 else root(guess, -0.5 * math.log(most), low, 0.0, 1e-3)
+    count = round(math.exp(-start))
+    if excess(count) > 0.0:
+        if count == 1 or excess(1) > 0.0:
+            return 0
+        count = round(math.exp(-root(lambda x: excess(round(math.exp(-x))), start, low, 0.0, 0.5 / count)))
+    step = 1
+    while step > 0:  # doubled while it fits, then halved
+        fits = count + step <= most and excess(count + step) <= 0.0
+        count, step = (count + step, 2 * step) if fits else (count, step // 2)
+    return count
 
 
 # --- The least noise of a training that comes after releases of the same records

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
-from dptheory.privacy._bounds import NOISE, Direction, Unresolved
-from dptheory.privacy._crossing import MARGIN, first_that_fits
+from dptheory.privacy._bounds import NOISE, Direction
 from dptheory.privacy._parts import (
     LEAST_NOISE,
     MOST_NOISE,
@@ -27,18 +26,38 @@ from dptheory.privacy._parts import (
     values_of,
 )
 from dptheory.privacy.methods._closed_forms import gaussian_mu
-from dptheory.privacy.methods.saddle._brackets import SaddleLine, bins, closed_bounds, nearly_alike, without_lines
+from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, about_log_delta, closed_bounds, without_lines
 from dptheory.privacy.methods.saddle._certified import certified_epsilon
 from dptheory.privacy.methods.saddle._line import step_losses
-from dptheory.privacy.methods.saddle._noise import noise_bracket
 
 _QUIET = 1e-3  # of the budget's mu: what noise spends that is as good as infinite
 _TURNS, _SECANTS = 60, 30
 GAP = 1e-6
 """Relative: a noise multiplier smaller by this does not keep the budget."""
 _ROUGH_GAP = 1e-3
+_LEAST_GUESSED = 0.02
+"""Noise below which no guess goes."""
 _STEEP, _FLAT = -20.0, -0.1
 """Slopes of log epsilon over log noise that are believed."""
+
+
+MARGIN = 1e-7
+"""Relative: added to a noise, so that the bracket in any arithmetic keeps the budget."""
+_STEPS = 60
+
+
+def first_that_fits(x: float, most: float, fits: Callable[[float], bool]) -> float | None:
+    """``x``, or a number a little larger that fits, by steps that double from ``MARGIN``; None where ``most`` does not.
+
+    The bracket of delta by which a noise was chosen, and that of epsilon, agree up to rounding.
+    """
+    for turn in range(_STEPS):
+        if fits(x):
+            return x
+        if x == most:
+            break
+        x = min(most, x * (1 + 2.0**turn * MARGIN))
+    return None
 
 
 def least_scale(
@@ -74,9 +93,8 @@ def least_scale(
             return False
         return not certified or certified_epsilon(some, directions, delta).upper <= epsilon
 
-    factor = _from_the_integral(parts, directions, epsilon, delta)
-    if factor is None:
-        factor = _searched(parts, directions, epsilon, delta, (least, most))
+    search = _by_delta if only_values else _searched
+    factor = search(parts, directions, epsilon, delta, (least, most))
     found = first_that_fits(min(max(factor, least), most), most, fits)
     if found is None:
         raise NoNoiseError(epsilon)
@@ -114,20 +132,42 @@ def _as_step(part: Part) -> Part:
     return part
 
 
-def _from_the_integral(parts: Parts, directions: tuple[Direction, ...], epsilon: float, delta: float) -> float | None:
-    """Of noisy values, where the integral knows delta closely; None elsewhere."""
-    if not all(isinstance(part, Step) for part in parts):
-        return None
-    values = values_of(parts, hidden=False)
-    if not nearly_alike(values):
-        return None
-    values = bins(values, upper=True)
-    if not SaddleLine().serves(values, directions[0]):
-        return None
-    try:
-        return noise_bracket(values, epsilon=epsilon, delta=delta, among=directions)[1] * (1 + MARGIN)
-    except Unresolved:
-        return None
+def _by_delta(
+    parts: Parts, directions: tuple[Direction, ...], epsilon: float, delta: float, ends: tuple[float, float]
+) -> float:
+    """About the least factor of noisy values, by the upper bound of delta: cheaper than that of epsilon, and as close."""
+
+    def at(log_factor: float) -> Steps:
+        return values_of(scaled(parts, math.exp(log_factor)), hidden=False)
+
+    def rough(log_factor: float) -> float:
+        return about_log_delta(at(log_factor), epsilon, directions[0]) - math.log(delta)
+
+    def excess(log_factor: float, direction: Direction) -> float:
+        return math.log(max(methods.delta_in(at(log_factor), direction, epsilon).upper, 1e-320) / delta)
+
+    enough = max(unsampled_mu(at(0.0), one) for one in directions) / gaussian_mu(epsilon, delta)
+    low, high = math.log(ends[0]), math.log(enough) + 1e-6  # where the steps fit without sampling
+    if high > math.log(ends[1]):
+        high = math.log(ends[1])
+        if quick_delta(at(high), directions, epsilon) > delta and max(excess(high, one) for one in directions) > 0.0:
+            raise NoNoiseError(epsilon)
+    if high <= low:
+        return math.exp(low)
+    floor = max(low, math.log(_LEAST_GUESSED / min(step.noise_multiplier for step in at(0.0))))
+    guess = root(rough, high - 0.5, min(floor, high), high, _ROUGH_GAP, steepest=-math.inf)
+    slope = (rough(guess + 1e-2) - rough(guess - 1e-2)) / 2e-2
+    at_guess = {one: excess(guess, one) for one in directions}
+    closest = [one for one in directions if at_guess[one] > max(at_guess.values()) - 1.0]
+    found = root(
+        lambda x: max(excess(x, one) for one in closest),
+        guess,
+        low,
+        high,
+        slope=slope if math.isfinite(slope) and slope < 0.0 else -1.5,
+        steepest=-math.inf,
+    )
+    return math.exp(found)
 
 
 def _searched(
@@ -143,7 +183,7 @@ def _searched(
     # schedules, bounds that are 1e-3 or less off
     values = about_poisson(parts)
     others = FixedSizeStep | Apart
-    wide = any(isinstance(part, others) for part in parts) or not nearly_alike(values)
+    wide = any(isinstance(part, others) for part in parts) or len(values) > MOST_KINDS
     gap = _ROUGH_GAP if wide else GAP
     enough = max(unsampled_mu(values, one) for one in directions) / gaussian_mu(epsilon, delta)
     low, high = math.log(ends[0]), math.log(min(ends[1], enough / _QUIET))
@@ -155,17 +195,26 @@ def _searched(
     return math.exp(root(excess, min(high, max(low, math.log(enough * max(rate, 1e-3)))), low, high, gap))
 
 
-def root(excess: Callable[[float], float], x: float, low: float, high: float, gap: float = GAP) -> float:
+def root(
+    excess: Callable[[float], float],
+    x: float,
+    low: float,
+    high: float,
+    gap: float = GAP,
+    *,
+    slope: float = -1.5,
+    steepest: float = _STEEP,
+) -> float:
     """The least place to within ``gap`` where a falling function is at most 0, which it is at ``high``.
 
     By secants that aim a little beyond the root, on the side whose end is further off; by halving where they leave the bracket.
     """
-    fits, breaks, slope = high, -math.inf, -1.5
+    fits, breaks = high, -math.inf
     before: tuple[float, float] | None = None
     for turn in range(4 * _TURNS):
         value = excess(x)
         if before is not None and math.isfinite(value) and math.isfinite(before[1]) and x != before[0]:
-            slope = min(_FLAT, max(_STEEP, (value - before[1]) / (x - before[0])))
+            slope = min(_FLAT, max(steepest, (value - before[1]) / (x - before[0])))
         before = (x, value)
         fits, breaks = (min(fits, x), breaks) if value <= 0.0 else (fits, max(breaks, x))
         if fits <= low or fits - breaks <= gap / 2:

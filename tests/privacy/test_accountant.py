@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dptheory import privacy
 from dptheory.papers import PaperSetting, paper_settings
-from dptheory.privacy import _crossing, _noise_scale
+from dptheory.privacy import _budgets, _noise_scale
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import Direction
 from dptheory.privacy.methods import _closed_forms, references
@@ -520,24 +520,20 @@ def test_steps_at_the_ends() -> None:
     assert privacy.least_noise_multiplier(epsilon=1e308, delta=1e-5, sampling_rate=1.0, steps=10) == 0.05
 
 
-def test_search_finds_the_crossing() -> None:
-    for target in (0.5, 3.3, 97.0):
-        found = _crossing.crossing(lambda x: 0.3 - x, lambda x, t=target: math.log(t / x), 100.0, 0.1, 1.001)
-        assert found is not None and target <= found <= 1.001 * target
-    assert _crossing.crossing(lambda x: x - 5, lambda x: x - 17.5, 1.0, 1000.0, 1.001, whole=True) == 17
-    assert _crossing.crossing(lambda x: x, lambda x: 1.0, 1.0, 1000.0, 1.001, whole=True) is None
-    assert _crossing.crossing(lambda x: x, lambda x: -1.0, 1.0, 1000.0, 1.001, whole=True) == 1000
-
-
-def test_a_search_asks_the_risky_end_first_where_it_seems_to_fit() -> None:
+@pytest.mark.parametrize("most", [1, 17, 10**6])
+@pytest.mark.parametrize("wrong", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("last", [0, 1, 17, 12_345])
+def test_the_most_that_fit_are_found_whatever_the_guess(most: int, wrong: float, last: int) -> None:
+    """Few of them are looked at, and the largest first where it seems to fit."""
     asked = []
 
-    def excess(x: float) -> float:
+    def excess(x: int) -> float:
         asked.append(x)
-        return -1.0
+        return math.log(x / (last + 0.5))
 
-    assert _crossing.crossing(lambda x: -1.0, excess, 1.0, 1e6, 1 + 1e-12, whole=True) == 1e6
-    assert asked == [1e6]
+    found = _budgets._most(lambda x: math.log(x / wrong / (last + 0.5)), excess, most)
+    assert found == min(last, most) and len(asked) <= 40
+    assert asked[0] == most or most > wrong * (last + 0.5)
 
 
 @pytest.mark.parametrize(
@@ -559,7 +555,7 @@ def test_the_least_noise_for_a_large_budget_asks_for_no_line(monkeypatch: pytest
     def refused(*given: object, **named: object) -> None:
         raise AssertionError(given, named)
 
-    monkeypatch.setattr(_noise_scale, "noise_bracket", refused)
+    monkeypatch.setattr(_noise_scale, "_by_delta", refused)
     assert privacy.least_noise_multiplier(epsilon=1000.0, **run) == 0.05  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         privacy.least_noise_multiplier(epsilon=1.0, **run)  # type: ignore[arg-type]

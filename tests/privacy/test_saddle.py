@@ -19,9 +19,11 @@ from dptheory.privacy import (
     FreshMask,
     MaskedStep,
     ProbabilityBounds,
+    _noise_scale,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    least_noise_multiplier,
     privacy_statement,
 )
 from dptheory.privacy import epsilon as methods
@@ -31,15 +33,14 @@ from dptheory.privacy.methods import _many_kinds
 from dptheory.privacy.methods._sampled_loss import Loss, Reals, StepLoss, log_cut, log_mixture, losses, real_moments
 from dptheory.privacy.methods.lattice._method import RareSteps
 from dptheory.privacy.methods.references._cross_check import pld_bracket
-from dptheory.privacy.methods.saddle import _brackets, _noise
+from dptheory.privacy.methods.saddle import _brackets
 from dptheory.privacy.methods.saddle import _line as _saddle_line
 from dptheory.privacy.methods.saddle._brackets import (
     Chernoff,
     Lines,
+    SaddleLine,
+    about_log_delta,
     closed_bounds,
-    delta_bounds_at,
-    direction_delta,
-    direction_epsilon,
     lines_near,
     whole_line,
     without_lines,
@@ -54,6 +55,7 @@ from dptheory.privacy.methods.saddle._line import (
     envelope,
     law,
     line_at,
+    line_of,
     moment_rule,
     output,
     saddle_at,
@@ -62,13 +64,22 @@ from dptheory.privacy.methods.saddle._line import (
     total_of,
     widest_shift,
 )
-from dptheory.privacy.methods.saddle._noise import about_log_delta, noise_bracket
 from tests.refused import refused
 
 # --- Brackets of delta, epsilon and the noise: against witnesses, closed forms and each other ---
 
 
 BOTH: tuple[Direction, ...] = ("remove", "add")
+
+
+def direction_delta(steps: Steps, *, epsilon: float, direction: Direction) -> tuple[float, float]:
+    return SaddleLine().delta(steps, direction, epsilon)[:2]
+
+
+def direction_epsilon(steps: Steps, *, delta: float, direction: Direction) -> tuple[float, float]:
+    found = SaddleLine().epsilon(steps, direction, delta)
+    assert found.settled
+    return found.lower, found.upper
 
 
 def delta_bracket(steps: Steps, *, epsilon: float, among: tuple[Direction, ...] = BOTH) -> tuple[float, float]:
@@ -153,28 +164,23 @@ def test_beyond_the_largest_loss_delta_is_zero() -> None:
     assert direction_delta(one(0.5, 0.01, 10), epsilon=0.2, direction="add") == (0.0, 0.0)
 
 
+def least_noise(rate: float, count: int, epsilon: float, delta: float) -> float:
+    return least_noise_multiplier(sampling_rate=rate, steps=count, epsilon=epsilon, delta=delta)
+
+
 def test_the_least_noise() -> None:
-    low, high = noise_bracket(one(1.0, 0.02, 2000), epsilon=3.0, delta=1e-5, among=BOTH)
-    assert low < 1.4514858 + 5e-8 and 1.4514858 - 5e-8 < high < low * (1 + 1.01e-6)
-    assert (
-        epsilon_bracket(one(high, 0.02, 2000), delta=1e-5)[1]
-        <= 3.0
-        < epsilon_bracket(one(low, 0.02, 2000), delta=1e-5)[0]
-    )
+    found = least_noise(0.02, 2000, 3.0, 1e-5)
+    assert 1.4514858 - 5e-8 < found < 1.4514858 + 1.5e-6
+    for noise, fits in ((found, True), (found * (1 - 1e-6), False)):
+        assert (epsilon_bracket(one(noise, 0.02, 2000), delta=1e-5)[1] <= 3.0) is fits
 
 
 def test_unsampled_noise_is_that_of_the_closed_form() -> None:
-    low, high = noise_bracket(one(1.0, 1.0, 1), epsilon=1.0, delta=1e-6, among=BOTH)
-    assert low <= 1 / gaussian_mu(1.0, 1e-6) <= high
+    assert 1.0 <= least_noise(1.0, 1, 1.0, 1e-6) * gaussian_mu(1.0, 1e-6) <= 1 + 1e-6
 
 
-def test_what_it_cannot_do_it_refuses_with_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    low, high = direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
-    monkeypatch.setattr(_brackets, "WIDEST", 1e-16)
-    monkeypatch.setattr(_brackets, "_SPLITS", ())
-    with pytest.raises(Unresolved, match="only") as refused:
-        direction_delta(one(1.0, 0.02, 100), epsilon=1.0, direction="remove")
-    assert (refused.value.lower, refused.value.upper) == (low, high)
+def test_what_it_cannot_do_is_not_settled() -> None:
+    assert SaddleLine(1e-16).delta(one(1.0, 0.02, 100), "remove", 1.0).settled is False
 
 
 @pytest.mark.parametrize(
@@ -187,24 +193,23 @@ def test_what_it_cannot_do_it_refuses_with_what_holds(monkeypatch: pytest.Monkey
 def test_a_search_for_the_noise_ends_where_any_will_do(
     setting: tuple[float, float, int], delta: float, direction: Direction
 ) -> None:
-    with pytest.raises(Unresolved, match="only") as refused:
-        noise_bracket(one(*setting), epsilon=1.0, delta=delta, among=(direction,))
-    assert refused.value.lower == 0.0 and refused.value.upper == pytest.approx(0.02)
+    assert _noise_scale.least_scale(one(*setting), (direction,), epsilon=1.0, delta=delta) < 0.0251
 
 
 def test_of_lines_as_wide_the_lower_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two brackets from 0 on are equally wide, relative to their ends."""
     found = {"whole": Chernoff(1.0, 5.0), "long": Chernoff(1.0, -100.0)}
-    monkeypatch.setattr(_brackets, "lines_by", lambda steps, epsilon, at: Lines(epsilon, (found[at],)))
+    monkeypatch.setattr(_brackets, "maker_of", lambda way: lambda steps, epsilon: Lines(epsilon, (found[way],)))
     low, high = lines_near(step_losses(one(1.0, 1e-3, 10), "add"), 1.0).delta_bracket(1.0)
     assert low == 0.0 and high == pytest.approx(math.exp(-101), rel=1e-9, abs=0.0)
 
 
 def test_bounds_of_delta_that_need_no_line() -> None:
-    steps = step_losses(one(1.0, 1e-3, 10**6), "remove")
+    run = one(1.0, 1e-3, 10**6)
+    steps = step_losses(run, "remove")
     assert 0.0 < without_lines(steps, 500.0) < 1e-200  # mu is about 1.3: epsilon is some 380 standard deviations off
     for epsilon in (0.5, 3.0, 6.0):
-        assert without_lines(steps, epsilon) >= delta_bounds_at(steps, epsilon)[0]
+        assert without_lines(steps, epsilon) >= SaddleLine().delta(run, "remove", epsilon).lower
     assert closed_bounds(step_losses(one(1.0, 1e-4, 100), "add"), 1000.0) == (0.0, 0.0)
 
 
@@ -237,8 +242,7 @@ def test_a_search_for_the_noise_that_starts_at_an_atom_asks_for_few_nodes(monkey
         return rule
 
     monkeypatch.setattr(_saddle_line, "moment_rule", counted)
-    low, high = noise_bracket(one(1.0, 0.02, 1000), epsilon=1.0, delta=0.5, among=BOTH)
-    assert high <= low * (1 + 1.01e-6)
+    assert least_noise(0.02, 1000, 1.0, 0.5) == pytest.approx(0.594002, abs=1e-6)
     assert max(sizes) < 60_000 and sum(sizes) < 1_000_000
 
 
@@ -265,11 +269,12 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
     """Where delta is near 1 at little noise the search began there, and fell back on halving: 43 brackets."""
     asked = []
 
-    def counted(*arguments: object) -> tuple[float, float]:
+    def counted(self: SaddleLine, *arguments: object) -> object:
         asked.append(arguments)
-        return delta_bounds_at(*arguments)  # type: ignore[arg-type]
+        return unchanged(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_noise, "delta_bounds_at", counted)
+    unchanged = SaddleLine.delta
+    monkeypatch.setattr(SaddleLine, "delta", counted)
     many = []
     for epsilon, delta, rate, count in (
         (8.0, 1e-5, 256 / 60_000, 9375),
@@ -280,8 +285,8 @@ def test_the_least_noise_takes_few_brackets_of_delta(monkeypatch: pytest.MonkeyP
         (1.0, 0.01, 1e-4, 10**6),
     ):
         asked.clear()
-        low, high = noise_bracket(one(1.0, rate, count), epsilon=epsilon, delta=delta, among=BOTH)
-        many += [(epsilon, rate, len(asked))] * (len(asked) > 12 or not low < high < low * (1 + 1.01e-6))
+        _noise_scale._by_delta(one(1.0, rate, count), BOTH, epsilon, delta, (0.05, 1000.0))
+        many += [(epsilon, rate, len(asked))] * (len(asked) > 12)
     assert not many
 
 
@@ -296,9 +301,10 @@ def test_few_steps_with_rare_large_losses_take_few_lines(monkeypatch: pytest.Mon
 
     def counted(*arguments: object) -> Line:
         made.append(arguments)
-        return line_at(*arguments)  # type: ignore[arg-type]
+        return line_of(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_brackets, "line_at", counted)
+    monkeypatch.setattr(_brackets, "line_of", counted)
+    monkeypatch.setattr(_saddle_line, "line_of", counted)
     many = []
     for (noise, rate, count, delta), direction in (
         ((0.28415, 2.3388e-05, 2, 2.7602e-06), "replace"),
@@ -618,20 +624,20 @@ def reference(noise: float, rate: float, direction: Direction, s: complex) -> co
 
 @pytest.mark.parametrize("direction", ["remove", "add", "replace"])
 def test_real_moments(direction: Direction) -> None:
-    found = real_moments(step(0.8, 0.1, direction), 1.7)
+    found = real_moments((step(0.8, 0.1, direction),), 1.7)
     assert found.value == pytest.approx(math.log(reference(0.8, 0.1, direction, 1.7).real), rel=1e-10)
-    gap = [real_moments(step(0.8, 0.1, direction), 1.7 + h).value for h in (-1e-4, 0.0, 1e-4)]
+    gap = [real_moments((step(0.8, 0.1, direction),), 1.7 + h).value for h in (-1e-4, 0.0, 1e-4)]
     assert found.slope == pytest.approx((gap[2] - gap[0]) / 2e-4, rel=1e-6)
     assert found.curvature == pytest.approx((gap[2] - 2 * gap[1] + gap[0]) / 1e-8, rel=1e-4)
 
 
 def test_one_direction_mirrors_the_other() -> None:
     """M_add(s) = E[Lambda^-s] = M_remove(-1 - s)."""
-    assert real_moments(step(1.0, 0.1, "add"), 3.0).value != pytest.approx(
-        real_moments(step(1.0, 0.1), 3.0).value, rel=0.01
+    assert real_moments((step(1.0, 0.1, "add"),), 3.0).value != pytest.approx(
+        real_moments((step(1.0, 0.1),), 3.0).value, rel=0.01
     )
     for s in (-0.3, -0.7):
-        add, remove = real_moments(step(1.0, 0.1, "add"), s), real_moments(step(1.0, 0.1), -1 - s)
+        add, remove = real_moments((step(1.0, 0.1, "add"),), s), real_moments((step(1.0, 0.1),), -1 - s)
         assert add.value == pytest.approx(remove.value, rel=1e-9)
 
 
@@ -874,11 +880,12 @@ def test_slow_settings_of_the_whole_law_need_few_products(
 
     def counted(*at: object) -> Line:
         nonlocal spent
-        found = line_at(*at)  # type: ignore[arg-type]
+        found = line_of(*at)  # type: ignore[arg-type]
         spent += found.products
         return found
 
-    monkeypatch.setattr(_brackets, "line_at", counted)
+    monkeypatch.setattr(_brackets, "line_of", counted)
+    monkeypatch.setattr(_saddle_line, "line_of", counted)
     _brackets.whole_line.cache_clear()
     low, high = direction_epsilon(one(noise, rate, count), delta=delta, direction="remove")
     assert 0 < spent <= most
@@ -952,12 +959,12 @@ def test_rare_steps_are_narrow(noise: float, rate: float, count: int, delta: flo
 
 
 def test_rare_steps_need_no_line_that_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    def quick(steps: Losses, epsilon: float, at: object) -> object:
-        assert at != "long"
-        return lines_by(steps, epsilon, at)  # type: ignore[arg-type]
+    def quick(way: object) -> object:
+        assert way != "long"
+        return maker_of(way)  # type: ignore[arg-type]
 
-    lines_by = _brackets.lines_by
-    monkeypatch.setattr(_brackets, "lines_by", quick)
+    maker_of = _brackets.maker_of
+    monkeypatch.setattr(_brackets, "maker_of", quick)
     found = privacy.epsilon_bounds(noise_multiplier=0.892, sampling_rate=1.4e-6, steps=4, delta=1e-7)
     assert 0.0 < found.upper - found.lower <= 1e-6 * found.upper
 
@@ -1006,12 +1013,12 @@ def test_a_trade_off_makes_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line serves many epsilons; each had lines of its own."""
     made = []
 
-    def counted(steps: Losses, epsilon: float, at: object) -> object:
-        made.append(at)
-        return lines_by(steps, epsilon, at)  # type: ignore[arg-type]
+    def counted(plan: _saddle_line.Plan) -> Line:
+        made.append(plan)
+        return line_of(plan)
 
-    lines_by = _brackets.lines_by
-    monkeypatch.setattr(_brackets, "lines_by", counted)
+    monkeypatch.setattr(_brackets, "line_of", counted)
+    monkeypatch.setattr(_saddle_line, "line_of", counted)
     run = [Step(noise_multiplier=noise, sampling_rate=0.01, count=100) for noise in (2.0, 1.25, 0.8)]
     found = privacy.Composition(run).tradeoff(0.01)
     assert 0.0 < found.upper - found.lower <= 2e-8

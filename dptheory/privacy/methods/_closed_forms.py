@@ -260,7 +260,7 @@ def _unsampled(steps: Steps) -> bool:
 
 
 def gaussian_bracket(mu: float, epsilon: float) -> tuple[float, float]:
-    log_delta = gaussian_log_delta(mu, epsilon)
+    log_delta = log_delta_at(mu, epsilon / mu - mu / 2)
     return math.exp(log_delta - CLOSED_FORM), min(1.0, max(math.exp(log_delta + CLOSED_FORM), LEAST))
 
 
@@ -290,7 +290,6 @@ def first_that_holds(holds: Callable[[float], bool], epsilon: float, step: float
     raise Unresolved(f"no bound of epsilon near {epsilon!r}: delta is known too roughly there")
 
 
-_LEAST = 5e-324
 _LEAST_COUNTED = 1e-3  # noise: with less the sums overflow
 _ROUNDING = 1e-8  # relative, added to every bound
 _FAR = 316.0  # standard deviations beyond which a normal density counts as that at it; 1e5 in the square
@@ -308,7 +307,7 @@ class OneStep:
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
         low, high = _loss(steps[0], direction).delta_bounds(epsilon)
-        return Bracket(low, min(1.0, high + _LEAST), True)
+        return Bracket(low, min(1.0, high + LEAST), True)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         return Bracket(*one_step_epsilon(_loss(steps[0], direction), delta), True)

@@ -17,7 +17,7 @@ from dptheory.privacy.methods.lattice._rising_loss import sampled_loss
 from dptheory.privacy.methods.random_allocation._losses import PartLoss, StepLoss
 from dptheory.privacy.methods.random_allocation._total import LEFT_OUT, Total, power_of_ten
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleLine, bins, ends_around, nearly_alike
-from dptheory.privacy.methods.saddle._line import line_at, plan_line, saddle_at, saddle_for
+from dptheory.privacy.methods.saddle._line import Plan, line_of, plan_line, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
 _MOST_RATES = 256
@@ -76,10 +76,8 @@ class ManyKindsLine:
         return Bracket(lower, upper, lower > 0.0 and upper - lower <= RTOL * upper)
 
     def _lines(self, steps: Steps, direction: Direction, epsilon: float) -> Lines:
-        if not self.longest:
-            total = _law(steps, direction)
-            if plan_line(total, saddle_at(total.total, epsilon)).smoothing > 0.0:
-                raise Unresolved("a line that takes many seconds")
+        if not self.longest and _plan(steps, direction, epsilon).smoothing > 0.0:
+            raise Unresolved("a line that takes many seconds")
         return _lines(steps, direction, epsilon)
 
 
@@ -89,9 +87,14 @@ def _law(steps: Steps, direction: Direction) -> Schedule:
 
 
 @functools.lru_cache(maxsize=16)
-def _lines(steps: Steps, direction: Direction, epsilon: float) -> Lines:
+def _plan(steps: Steps, direction: Direction, epsilon: float) -> Plan:
     law = _law(steps, direction)
-    return Lines(epsilon, (line_at(law, saddle_at(law.total, epsilon)),))
+    return plan_line(law, saddle_at(law.total, epsilon))
+
+
+@functools.lru_cache(maxsize=16)
+def _lines(steps: Steps, direction: Direction, epsilon: float) -> Lines:
+    return Lines(epsilon, (line_of(_plan(steps, direction, epsilon)),))
 
 
 class ManyKinds:

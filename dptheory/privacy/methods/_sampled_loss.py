@@ -286,30 +286,33 @@ class Moments:
     curvature: float
 
 
-def real_moments(step: StepLoss, s: float) -> Moments:
-    """By the trapezoid rule on the real line, to some ten digits."""
-    ends, spacing = reach(step, s, 10.0), min(0.25, step.noise_multiplier / 2)
-    if not step.whole:
-        spacing = min(spacing, 0.5 / step.sharpness)
-    check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
-    # computed outwards to multiples, so that neighbouring s share what they take their nodes from
-    share = min(_SHARED, 64 * spacing)
-    left, right = share * math.floor(ends.left / share), share * math.ceil(ends.right / share)
-    nodes = slice(math.ceil((ends.left - left) / spacing), math.floor((ends.right - left) / spacing) + 1)
-    loss, log_weights = (values[nodes] for values in _on_the_real_line(step, left, right, spacing))
-    exponent = s * loss
-    if step.whole and np.abs(exponent).max() < 0.5:
-        weights = np.exp(log_weights)
-        excess = float(weights @ np.expm1(exponent))
-        value, tilted = math.log1p(excess), weights * np.exp(exponent) / (1 + excess)
-    else:
-        log_terms = log_weights + exponent
-        top = float(log_terms.max())
-        tilted = np.exp(log_terms - top)
-        total = float(tilted.sum())
-        value, tilted = top + math.log(total), tilted / total
-    mean = float(tilted @ loss)
-    return Moments(value, mean, float(tilted @ (loss - mean) ** 2))
+def real_moments(steps: "tuple[StepLoss, ...]", s: float) -> Moments:
+    """Of the sum of all losses, by the trapezoid rule on the real line, to some ten digits."""
+    total = np.zeros(3)
+    for step in steps:
+        ends, spacing = reach(step, s, 10.0), min(0.25, step.noise_multiplier / 2)
+        if not step.whole:
+            spacing = min(spacing, 0.5 / step.sharpness)
+        check_size((ends.right - ends.left) / spacing, _MOST_GUESSED)
+        # computed outwards to multiples, so that neighbouring s share what they take their nodes from
+        share = min(_SHARED, 64 * spacing)
+        left, right = share * math.floor(ends.left / share), share * math.ceil(ends.right / share)
+        nodes = slice(math.ceil((ends.left - left) / spacing), math.floor((ends.right - left) / spacing) + 1)
+        loss, log_weights = (values[nodes] for values in _on_the_real_line(step, left, right, spacing))
+        exponent = s * loss
+        if step.whole and np.abs(exponent).max() < 0.5:
+            weights = np.exp(log_weights)
+            excess = float(weights @ np.expm1(exponent))
+            value, tilted = math.log1p(excess), weights * np.exp(exponent) / (1 + excess)
+        else:
+            log_terms = log_weights + exponent
+            top = float(log_terms.max())
+            tilted = np.exp(log_terms - top)
+            mass = float(tilted.sum())
+            value, tilted = top + math.log(mass), tilted / mass
+        mean = float(tilted @ loss)
+        total += step.count * np.array([value, mean, float(tilted @ (loss - mean) ** 2)])
+    return Moments(*total.tolist())
 
 
 @functools.lru_cache(maxsize=64)

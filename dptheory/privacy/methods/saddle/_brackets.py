@@ -16,6 +16,7 @@ import scipy
 from dptheory.privacy._bounds import LINE, RTOL, Direction, Unresolved
 from dptheory.privacy._parts import Parts, Step, Steps, unsampled_mu
 from dptheory.privacy.methods._closed_forms import (
+    LEAST,
     Curve,
     first_that_holds,
     gaussian_bracket,
@@ -32,14 +33,15 @@ from dptheory.privacy.methods.saddle._line import (
     Line,
     Losses,
     Product,
-    Saddle,
     bands,
     cut,
     law,
     least_point,
     line_at,
+    line_of,
     log_chernoff,
     output,
+    plan_line,
     saddle_at,
     saddle_for,
     split,
@@ -61,6 +63,8 @@ _NOTHING = 1e-250  # a delta that nobody asks for, where a line would overflow
 _CLOSED_WIDTH = 1e-9  # relative: closed forms that do this need no line
 _NARROW_OF_ALL = 1e-10  # of 1 - delta: what a trade-off is made of
 _CUTS = 3
+_ROUGH_CUT = -25.0
+"""log of the delta of a first cut."""
 _SHARE = 0.94
 _SPLITS = tuple((outputs, leave_out) for outputs in (1, 4, 16) for leave_out in (False, True))
 """Where the law is split: at ``_SHARE`` of the output as many of which add up to a loss of epsilon; and whether outputs far
@@ -77,7 +81,6 @@ _ROOM = 2.001
 """Times the width of a cut: between the highest floor and the cut."""
 _BEFORE = (1.0, 0.7, 0.4)
 """Of the saddle's c, for Chernoff's bound: a moment with a cut may explode just beyond the saddle."""
-_LEAST = 5e-324
 _LOG_UNSEEN = -600.0
 
 
@@ -114,33 +117,16 @@ class Lines:
         return sum(part.products for part in self.parts)
 
     def delta_bracket(self, epsilon: float) -> tuple[float, float]:
-        found = [part.delta_bracket(epsilon) for part in self.parts]
-        return sum(low for low, _ in found), min(1.0, max(sum(high for _, high in found) * (1 + 1e-15), _LEAST))
+        lower = upper = 0.0
+        for part in self.parts:
+            low, high = part.delta_bracket(epsilon)
+            lower, upper = lower + low, upper + high
+        return lower, min(1.0, max(upper * (1 + 1e-15), LEAST))
 
     def middle(self, epsilon: float) -> tuple[float, float]:
         """About delta(epsilon) and its derivative."""
         found = [part.middle(epsilon) for part in self.parts]
         return sum(value for value, _ in found), sum(slope for _, slope in found)
-
-
-def delta_bounds_at(
-    steps: Losses, epsilon: float, enough: float = WIDEST, *, longest: bool = True
-) -> tuple[float, float]:
-    """Bounds of delta(epsilon) that hold for any steps and any epsilon >= 0, however wide; the rest as for :func:`lines_near`."""
-    if epsilon >= largest_loss(steps):
-        return 0.0, 0.0
-    mu = gaussian_mu(steps)
-    if mu is not None:
-        return gaussian_bracket(mu, epsilon)
-    low, high = closed_bounds(steps, epsilon)
-    if high - low <= _CLOSED_WIDTH * high or high < _NOTHING:
-        return low, high
-    try:
-        below, above = lines_near(steps, epsilon, enough, longest=longest).delta_bracket(epsilon)
-    except Unresolved:
-        below, above = 0.0, _chernoff(steps, epsilon)
-    low, high = max(low, below), min(high, above)
-    return (low, high) if narrow(low, high) else (low, min(high, without_lines(steps, epsilon)))
 
 
 def without_lines(steps: Losses, epsilon: float) -> float:
@@ -161,7 +147,7 @@ def _chernoff(steps: Losses, epsilon: float) -> float:
     whole = law(cut(steps, _LOG_UNSEEN))
     try:
         c = least_point(whole, epsilon).c
-        return min(1.0, math.exp(min(log_chernoff(whole, c) - c * epsilon, 0.0)) + whole.left_out + _LEAST)
+        return min(1.0, math.exp(min(log_chernoff(whole, c) - c * epsilon, 0.0)) + whole.left_out + LEAST)
     except Unresolved:
         return 1.0
 
@@ -196,7 +182,7 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     """
     if len(steps) == steps[0].count == 1:
         low, high = steps[0].delta_bounds(epsilon)
-        return low, high + _LEAST
+        return low, high + LEAST
     high = gaussian_bracket(unsampled_mu(steps, steps[0].direction), epsilon)[1]
     largest = largest_loss(steps)
     if largest == math.inf:
@@ -215,14 +201,14 @@ def closed_bounds(steps: Losses, epsilon: float) -> tuple[float, float]:
     return low, min(high, -math.expm1(epsilon - largest) * (1 + 1e-12))
 
 
-def rough_saddle(steps: Losses, epsilon: float) -> Saddle:
-    return saddle_at(total_of(cut(steps, -25.0)), epsilon)
+def about_log_delta(steps: Steps, epsilon: float, direction: Direction) -> float:
+    """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
+    return guessed_log_delta(step_losses(bins(steps, upper=None), direction), epsilon)
 
 
 def guessed_log_delta(steps: Losses, epsilon: float) -> float:
-    """About log delta(epsilon), cheaply; -inf beyond all losses that occur."""
     try:
-        saddle = rough_saddle(steps, epsilon)
+        saddle = saddle_at(total_of(cut(steps, _ROUGH_CUT)), epsilon)
     except Unresolved:
         return -math.inf
     return saddle.log_value if saddle.c > 0 else math.log1p(-0.5 * math.exp(min(saddle.log_value, 0.0)))
@@ -256,7 +242,7 @@ def lines_near(
         if at == "long" and (width <= enough or not longest):
             break
         try:
-            found = lines_by(steps, epsilon, at)
+            found = maker_of(at)(steps, epsilon)
         except Unresolved:
             continue
         spent += found.products
@@ -293,9 +279,9 @@ class NearbyDeltas:
             nearest = min(self._made, key=lambda lines: abs(lines.epsilon - epsilon)).delta_bracket(epsilon)
             if _narrow_in_all(*nearest):
                 return nearest
-        for find in (lines_by, _lines_within_a_second):
+        for find in (whole_line, functools.partial(lines_near, first="whole", longest=False)):
             try:
-                lines = find(self._steps, epsilon, "whole")
+                lines = find(self._steps, epsilon)
             except Unresolved:
                 continue
             found = lines.delta_bracket(epsilon)
@@ -303,10 +289,6 @@ class NearbyDeltas:
                 self._made.append(lines)
                 return found
         return None
-
-
-def _lines_within_a_second(steps: Losses, epsilon: float, first: Way) -> Lines:
-    return lines_near(steps, epsilon, first=first, longest=False)
 
 
 def _narrow_in_all(low: float, high: float) -> bool:
@@ -327,36 +309,36 @@ def _ways_to_split(steps: Losses, epsilon: float) -> tuple[Way, ...]:
     return tuple(ways)
 
 
-def lines_by(steps: Losses, epsilon: float, at: Way) -> Lines:
-    if at == "bands":
-        return _band_lines(steps, epsilon)
-    if isinstance(at, str):
-        return Lines(epsilon, (whole_line(steps, epsilon, MOST if at == "whole" else _LONG),), at)
-    return _split_lines(steps, epsilon, *at)
+def maker_of(way: Way) -> Callable[[Losses, float], Lines]:
+    """What makes the lines of one way for an epsilon."""
+    if isinstance(way, tuple):
+        return functools.partial(_split_lines, outputs=way[0], leave_out=way[1])
+    if way == "bands":
+        return _band_lines
+    return whole_line if way == "whole" else functools.partial(whole_line, most=_LONG)
 
 
 @functools.lru_cache(maxsize=64)
-def whole_line(steps: Losses, epsilon: float, most: int = MOST) -> Line:
+def whole_line(steps: Losses, epsilon: float, *, most: int = MOST) -> Lines:
     """The line for epsilon, whose cut fits delta: it is made anew until what is left out does not matter."""
-    log_delta = min(rough_saddle(steps, epsilon).log_value, -1.0)
+    log_delta = min(saddle_at(total_of(cut(steps, _ROUGH_CUT)), epsilon).log_value, -1.0)
     best, width = None, math.inf
     for nats in (LEFT_OUT, LEFT_OUT / 2):  # nearer cuts leave less of what delta has to be told from
         for _ in range(_CUTS):
             kept = cut(steps, log_delta, nats)
-            line = line_at(law(kept), saddle_at(total_of(kept), epsilon), most)
+            line = line_of(plan_line(law(kept), saddle_at(total_of(kept), epsilon), most))
             low, high = line.delta_bracket(epsilon)
-            if line.smoothing > 0 and low == 0.0:
-                return line  # the law hardly decays: another cut does not help
-            if line.left_out <= 2 * math.exp(-nats) * low:
+            hopeless = line.smoothing > 0 and low == 0.0  # the law hardly decays: another cut does not help
+            if hopeless or line.left_out <= 2 * math.exp(-nats) * low:
                 break
             log_delta = min(math.log(low) if low > 0.1 * high else log_delta - 12.0, log_delta - 1.0)
-        if best is None or high - low < width:
+        if best is None or hopeless or high - low < width:
             best, width = line, high - low
         cuts_help = any(step.cut < math.inf for step in kept) and not (line.smoothing > 0 and width < WIDEST * high)
-        if width < _FINE * high or not cuts_help:
+        if hopeless or width < _FINE * high or not cuts_help:
             break
     assert best is not None
-    return best
+    return Lines(epsilon, (best,), "whole" if most == MOST else "long")
 
 
 @functools.lru_cache(maxsize=64)
@@ -414,8 +396,8 @@ _WIDE = 4  # wide brackets after which the search gives up
 _TURNS = 12
 _FURTHEST = 4.0  # times epsilon, in one step of Newton's method
 _AGAIN = 3
-_HOPELESS = 1e-2  # relative: lines with a wider bracket of delta are not made again where others are asked next
 _ASTRAY = 8.0  # times: lines serve no epsilon as far as this from the one that they were made for
+_HOPELESS = 1e-2  # relative: lines with a wider bracket of delta are not made again where others are asked next
 _NEAR = 1e-3  # relative: lines made as near as this to epsilon are not made again
 _USEFUL_EPSILON = 1e-3
 """Relative: a bracket of epsilon that is narrower is not tried to better, unless it is asked for."""
@@ -423,76 +405,35 @@ _CLOSE = 1e-9
 """A bracket of epsilon as narrow as this, relative, is narrow even where delta changes fast."""
 
 
-def epsilon_bracket(steps: Losses, delta: float, enough: float = WIDEST, *, longest: bool = True) -> Bracket:
-    """Bounds of the smallest epsilon >= 0 with delta(epsilon) <= ``delta``; ``enough`` and ``longest`` as for :func:`lines_near`.
-
-    Not settled: delta there is not known to within ``enough``, nor epsilon to within 1e-9; without ``longest`` not to within 1e-6.
-    """
-    if len(steps) == steps[0].count == 1:
-        return Bracket(*one_step_epsilon(steps[0], delta), True)
-    if _nothing_is_spent(steps, delta):
-        return Bracket(0.0, 0.0, True)
-    lower, upper = 0.0, math.inf
-    for attempt in (_quickly, _carefully) if longest else (_briefly,):
-        try:
-            below, above, bracket = attempt(steps, delta, enough)
-        except Unresolved:
-            continue
-        lower, upper = max(lower, below), min(upper, above)
-        if not longest:
-            return Bracket(lower, upper, upper < math.inf and upper - lower <= _NARROW * upper)
-        if upper - lower <= (_CLOSE if enough < WIDEST else _USEFUL_EPSILON) * upper or (
-            bracket(upper)[0] >= delta * (1 - 2 * WIDEST)
-            and (bracket(lower) if lower > 0 else delta_bounds_at(steps, 0.0))[1] <= delta * (1 + 2 * WIDEST)
-        ):
-            return Bracket(lower, upper, True)
-    return Bracket(lower, upper)
-
-
-def _nothing_is_spent(steps: Losses, delta: float) -> bool:
+def _nothing_is_spent(steps: Losses, delta: float, at_zero: Callable[[], float]) -> bool:
     """Whether delta(0) is known to be at most ``delta``; where it is likely to be far above, no line is asked."""
     alone = [step.delta_bounds(0.0)[1] for step in steps]
     if max(alone) > delta:
         return False
     if sum(step.count * one for step, one in zip(steps, alone, strict=True)) * (1 + 1e-12) <= delta:
         return True  # the distances of single steps add up to at least that of all
-    return guessed_log_delta(steps, 0.0) < math.log(delta) + _SURELY and delta_bounds_at(steps, 0.0, _ROUGH)[1] <= delta
+    return guessed_log_delta(steps, 0.0) < math.log(delta) + _SURELY and at_zero() <= delta
 
 
-def _briefly(steps: Losses, delta: float, enough: float) -> tuple[float, float, Curve]:
-    """As :func:`_quickly`, without a line that takes seconds."""
-    return _quickly(steps, delta, enough, longest=False)
-
-
-def _quickly(steps: Losses, delta: float, enough: float, *, longest: bool = True) -> tuple[float, float, Curve]:
-    """By lines with few nodes to where epsilon is about, then by one line."""
-    mu = gaussian_mu(steps)
-    if mu is not None:
-        return unsampled_ends(mu, delta)
+def _ends(steps: Losses, lines: Lines, delta: float, enough: float, hopeless: float) -> tuple[float, float, Lines]:
+    """Bounds of epsilon by lines for about that, made again where the search for it stopped too early, unless they are hopeless."""
     largest = largest_loss(steps)
-    epsilon = _search(steps, delta, largest)
-    lines = lines_near(steps, epsilon, enough, longest=longest)
-    for _ in range(_AGAIN):
+    for turn in range(_AGAIN):
         lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, largest))
         below, above = lines.delta_bracket(upper)
-        width = (above - below) / above
-        if width > _HOPELESS and not longest:
-            break
-        if (
-            width <= WANTED
-            or (lines.products > MANY_PRODUCTS and width <= enough)
-            or abs(upper - epsilon) <= _NEAR * upper
-        ):
+        width, epsilon = (above - below) / above, lines.epsilon
+        settled = width <= WANTED or width > hopeless or (lines.products > MANY_PRODUCTS and width <= enough)
+        if settled or abs(upper - epsilon) <= _NEAR * upper or turn == _AGAIN - 1:
             break
         if not epsilon / _ASTRAY <= upper <= epsilon * _ASTRAY:
             raise Unresolved(f"the search for epsilon went astray, to {epsilon!r} and {upper!r}")
-        epsilon = upper  # the search stopped too early
-        lines = lines_by(steps, epsilon, lines.way)
-    return lower, upper, lines.delta_bracket
+        lines = maker_of(lines.way)(steps, upper)
+    return lower, upper, lines
 
 
-def _search(steps: Losses, delta: float, largest: float) -> float:
-    log_delta = math.log(delta)
+def _search(steps: Losses, delta: float) -> float:
+    """About epsilon, by lines with few nodes."""
+    log_delta, largest = math.log(delta), largest_loss(steps)
     kept = cut(steps, log_delta)
     low, high = 0.0, largest
     epsilon = max(saddle_for(total_of(kept), log_delta).epsilon, 0.0)
@@ -500,7 +441,7 @@ def _search(steps: Losses, delta: float, largest: float) -> float:
         epsilon = 0.999 * high
     blind = 0
     for _ in range(_SEARCH):
-        line = line_at(law(kept), saddle_at(total_of(kept), epsilon), _FEW)
+        line = line_of(plan_line(law(kept), saddle_at(total_of(kept), epsilon), _FEW))
         below, above = line.delta_bracket(epsilon)
         # neither of both: taken as a lower end of the search
         low, high = (low, min(high, epsilon)) if above < delta else (max(low, epsilon), high)
@@ -520,7 +461,7 @@ def _search(steps: Losses, delta: float, largest: float) -> float:
     return epsilon
 
 
-def _carefully(steps: Losses, delta: float, enough: float) -> tuple[float, float, Curve]:
+def _carefully(steps: Losses, delta: float, enough: float, by_any: Curve) -> tuple[float, float, Curve]:
     """Between two epsilons whose deltas are known to lie on either side, with the best lines at each."""
     low, high = _closed(steps, delta)
     if high - low <= _CLOSE * high:
@@ -563,7 +504,7 @@ def _carefully(steps: Losses, delta: float, enough: float) -> tuple[float, float
             break
         epsilon = moved
 
-    return low, high, lambda epsilon: delta_bounds_at(steps, epsilon)
+    return low, high, by_any
 
 
 def _closed(steps: Losses, delta: float) -> tuple[float, float]:
@@ -668,18 +609,66 @@ class SaddleLine:
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        low, high = delta_bounds_at(step_losses(less, direction), epsilon, self.rtol, longest=self.longest)
         if more != less:
-            high = delta_bounds_at(step_losses(more, direction), epsilon, self.rtol, longest=self.longest)[1]
-        return Bracket(max(0.0, low), min(1.0, high), high - low <= self.rtol * high or more != less)
+            return Bracket(self.delta(less, direction, epsilon).lower, self.delta(more, direction, epsilon).upper)
+        losses = step_losses(steps, direction)
+        if epsilon >= largest_loss(losses):
+            return Bracket(0.0, 0.0, True)
+        mu = gaussian_mu(losses)
+        low, high = closed_bounds(losses, epsilon) if mu is None else gaussian_bracket(mu, epsilon)
+        if mu is not None or high - low <= _CLOSED_WIDTH * high or high < _NOTHING:
+            return Bracket(low, high, high - low <= self.rtol * high)
+        try:
+            below, above = lines_near(losses, epsilon, self.rtol, longest=self.longest).delta_bracket(epsilon)
+        except Unresolved:
+            below, above = 0.0, _chernoff(losses, epsilon)
+        low, high = max(low, below), min(high, above)
+        if not narrow(low, high):
+            high = min(high, without_lines(losses, epsilon))
+        return Bracket(low, high, high - low <= self.rtol * high)
 
     def epsilon(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
-        found = epsilon_bracket(step_losses(less, direction), delta, self.rtol, longest=self.longest)
-        if more == less:
-            return found
-        above = epsilon_bracket(step_losses(more, direction), delta, self.rtol, longest=self.longest)
-        return Bracket(found.lower, above.upper, found.settled and above.settled)
+        if more != less:
+            return Bracket(self.epsilon(less, direction, delta).lower, self.epsilon(more, direction, delta).upper)
+        losses = step_losses(steps, direction)
+        if len(losses) == losses[0].count == 1:
+            return Bracket(*one_step_epsilon(losses[0], delta), True)
+        if _nothing_is_spent(losses, delta, lambda: SaddleLine(_ROUGH).delta(steps, direction, 0.0).upper):
+            return Bracket(0.0, 0.0, True)
+        mu = gaussian_mu(losses)
+        if mu is not None:
+            return Bracket(*unsampled_ends(mu, delta)[:2], True)
+
+        def by_any(epsilon: float) -> tuple[float, float]:
+            found = SaddleLine().delta(steps, direction, epsilon)
+            return found.lower, found.upper
+
+        lower, upper = 0.0, math.inf
+        try:
+            lines = lines_near(losses, _search(losses, delta), self.rtol, longest=self.longest)
+            lower, upper, lines = _ends(losses, lines, delta, self.rtol, math.inf if self.longest else _HOPELESS)
+            if self._settles(delta, lower, upper, lines.delta_bracket, by_any):
+                return Bracket(lower, upper, True)
+        except Unresolved:
+            pass
+        if not self.longest:
+            return Bracket(lower, upper)
+        try:
+            low, high, bracket = _carefully(losses, delta, self.rtol, by_any)
+        except Unresolved:
+            return Bracket(lower, upper)
+        lower, upper = max(lower, low), min(upper, high)
+        return Bracket(lower, upper, self._settles(delta, lower, upper, bracket, by_any))
+
+    def _settles(self, delta: float, lower: float, upper: float, bracket: Curve, by_any: Curve) -> bool:
+        """Whether epsilon is known closely, or delta at both ends of its bracket."""
+        if not self.longest:
+            return upper < math.inf and upper - lower <= _NARROW * upper
+        if upper - lower <= (_CLOSE if self.rtol < WIDEST else _USEFUL_EPSILON) * upper:
+            return True
+        at_lower = bracket if lower > 0 else by_any
+        return bracket(upper)[0] >= delta * (1 - 2 * WIDEST) and at_lower(lower)[1] <= delta * (1 + 2 * WIDEST)
 
 
 @functools.lru_cache(maxsize=64)
@@ -718,29 +707,3 @@ def nearly_alike(steps: Steps) -> bool:
         one.noise_multiplier <= other.noise_multiplier * _ALIKE and other.sampling_rate <= one.sampling_rate * _ALIKE
         for one, other in zip(less, more, strict=True)
     )
-
-
-def direction_delta(steps: Steps, *, epsilon: float, direction: Direction) -> tuple[float, float]:
-    """Bounds of delta(epsilon) of one direction.
-
-    Raises:
-        Unresolved: wider than ``WIDEST``; it carries the bounds that hold.
-    """
-    low, high = delta_bounds_at(step_losses(steps, direction), epsilon)
-    if not narrow(low, high):
-        raise Unresolved(f"delta is known to lie in [{low!r}, {high!r}] only", low, high)
-    return low, high
-
-
-def direction_epsilon(steps: Steps, *, delta: float, direction: Direction) -> tuple[float, float]:
-    """Bounds of the smallest epsilon of one direction.
-
-    Raises:
-        Unresolved: delta there is not known to within ``WIDEST``, nor epsilon to within 1e-9; it carries bounds that hold.
-    """
-    found = epsilon_bracket(step_losses(steps, direction), delta)
-    if not found.settled:
-        raise Unresolved(
-            f"epsilon is known to lie in [{found.lower!r}, {found.upper!r}] only", found.lower, found.upper
-        )
-    return found.lower, found.upper

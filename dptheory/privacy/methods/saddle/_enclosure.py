@@ -13,7 +13,7 @@ from flint import acb, acb_mat, arb, ctx
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
 from dptheory.privacy.methods._sampled_loss import StepLoss
-from dptheory.privacy.methods.saddle._brackets import delta_bounds_at, direction_delta, direction_epsilon, largest_loss
+from dptheory.privacy.methods.saddle._brackets import SaddleLine, largest_loss
 from dptheory.privacy.methods.saddle._line import (
     Losses,
     Nodes,
@@ -85,18 +85,20 @@ def _delta(composition: Steps, epsilon: float, direction: Direction) -> tuple[fl
         return 0.0, 0.0
     low, high = _line(composition, epsilon, direction).delta_bracket(epsilon)
     if high - low > _WIDEST * high:
-        around = direction_delta(composition, epsilon=epsilon, direction=direction)
+        around = SaddleLine().delta(composition, direction, epsilon)
         raise Unresolved(f"certified: delta in [{low!r}, {high!r}] only; in doubles {around}", low, high)
     return low, high
 
 
 def _epsilon(composition: Steps, delta: float, direction: Direction) -> tuple[float, float]:
-    around = direction_epsilon(composition, delta=delta, direction=direction)
-    if around[1] == 0.0:
+    around = SaddleLine().epsilon(composition, direction, delta)
+    if not around.settled:
+        raise Unresolved(f"epsilon is known to lie in [{around.lower!r}, {around.upper!r}] only")
+    if around.upper == 0.0:
         if _delta(composition, 0.0, direction)[1] <= delta:
             return 0.0, 0.0
         raise Unresolved(f"certified: delta(0) is not told from delta = {delta!r}{_INSTEAD}")
-    epsilon = (around[0] + around[1]) / 2
+    epsilon = (around.lower + around.upper) / 2
     line = _line(composition, epsilon, direction)
     low, high = line.delta_bracket(epsilon)
     if high - low > _WIDEST * high:
@@ -173,7 +175,7 @@ def _line(composition: Steps, epsilon: float, direction: Direction) -> BallLine:
 def line_plan(composition: Steps, *, epsilon: float, direction: Direction) -> Plan:
     """Where the line for epsilon runs, for an evaluation in another arithmetic."""
     steps = step_losses(composition, direction)
-    log_delta = math.log(max(delta_bounds_at(steps, epsilon)[1], 1e-300))
+    log_delta = math.log(max(SaddleLine().delta(composition, direction, epsilon).upper, 1e-300))
     kept = cut(steps, log_delta)
     saddle = saddle_at(total_of(kept), epsilon)
     if saddle.c > 0:  # delta may be far below what the saddle says

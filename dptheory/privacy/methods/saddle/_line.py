@@ -69,15 +69,7 @@ def step_losses(steps: Steps, direction: Direction) -> Losses:
 
 
 def total_of(steps: Losses) -> Total:
-    def total(s: float) -> Moments:
-        value = slope = curvature = 0.0
-        for step in steps:
-            one = real_moments(step, s)
-            value, slope = value + step.count * one.value, slope + step.count * one.slope
-            curvature += step.count * one.curvature
-        return Moments(value, slope, curvature)
-
-    return total
+    return functools.partial(real_moments, steps)
 
 
 def log_peak(c: float) -> float:
@@ -309,28 +301,26 @@ class _Walls:
         return float(np.logaddexp(log_aliases, log_outside(self.line, at.spacing, outer)))
 
 
+@functools.lru_cache(maxsize=256)
 def nodes(step: StepLoss, c: float, y: float, digits: float) -> Nodes:
     """Nodes on Im z = y, y in (0, pi noise_multiplier / 4], for an error of M(c + iu) of about exp(-digits) / count."""
     walls = _Walls(envelope(step, c, 0.0), envelope(step, c, y), envelope(step, c, 2 * y))
-    return _nodes(step, walls, envelope(step, 0.0, y), y, digits)
-
-
-def _nodes(step: StepLoss, walls: _Walls, untilted: Envelope, y: float, digits: float) -> Nodes:
     wanted = -digits - math.log(step.count)
     log_level = walls.real.log_integral
     spacing = 2 * math.pi * y / (walls.log_strip - log_level - wanted + 1.0)
     left, right = _range(walls.line, spacing, log_level + wanted)
-    least, most = _range(untilted, spacing, wanted)
+    least, most = _range(envelope(step, 0.0, y), spacing, wanted)
     first, last = min(left, least), max(right, most)
     check_size((last - first) / spacing)
     return Nodes(y, spacing, math.floor(first / spacing), math.ceil(last / spacing))
 
 
+@functools.lru_cache(maxsize=32)
 def moment_rule(step: StepLoss, c: float, y: float, *, digits: float = 30.0) -> MomentRule:
     """The rule at c > -1 on Im z = y, y in (0, pi noise_multiplier / 4]; its error is about exp(-digits) / count."""
     walls = _Walls(envelope(step, c, 0.0), envelope(step, c, y), envelope(step, c, 2 * y))
     untilted = _Walls(envelope(step, 0.0, 0.0), envelope(step, 0.0, y), envelope(step, 0.0, 2 * y))
-    at = _nodes(step, walls, untilted.line, y, digits)
+    at = nodes(step, c, y, digits)
     z = at.outputs
     log_error, log_error_at_zero = walls.log_rule_error(at), untilted.log_rule_error(at)
 
@@ -449,8 +439,9 @@ class Measure(Protocol):
     def left_out(self) -> float:
         """Bound of the probability that the cuts leave out."""
 
-    def about(self, c: float) -> float:
-        """About log M(c)."""
+    @property
+    def total(self) -> Total:
+        """About log M, and its derivatives where the law is that of a sum."""
 
     def log_bound(self, c: float) -> float:
         """log of an upper bound of M(c)."""
@@ -465,19 +456,23 @@ class Product:
     steps: Losses
     left_out: float
 
-    def about(self, c: float) -> float:
-        return total_of(self.steps)(c).value
+    @property
+    def total(self) -> Total:
+        return total_of(self.steps)
 
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
             return 0.0  # M(0), M(-1) <= 1
         total = 0.0
         for step in self.steps:
-            total += step.count * _quick(step, c, widest_shift(step, c)).upper_log_moment
+            total += step.count * moment_rule(step, c, widest_shift(step, c), digits=_FEW_DIGITS).upper_log_moment
         return total
 
     def at(self, c: float) -> AtLine:
-        return _ProductAt(self.steps, c, _rules(self.steps, c))
+        rules = []
+        for step in self.steps:
+            rules.append(moment_rule(step, c, widest_shift(step, c)))
+        return _ProductAt(c, self.steps, tuple(rules))
 
 
 @dataclass(frozen=True)
@@ -488,18 +483,18 @@ class Difference:
     rare: Losses
     left_out: float
 
-    def about(self, c: float) -> float:
-        return self._log([real_moments(step, c).value for step in self.usual + self.rare])
+    def total(self, c: float) -> Moments:
+        logs = np.array([real_moments((step,), c).value / step.count for step in self.usual + self.rare])
+        return Moments(_log_difference(self.usual, logs), math.nan, math.nan)
 
     def log_bound(self, c: float) -> float:
-        return self._log([_quick(step, c, widest_shift(step, c)).upper_log_moment for step in self.usual + self.rare])
+        steps = self.usual + self.rare
+        rules = [moment_rule(step, c, widest_shift(step, c), digits=_FEW_DIGITS) for step in steps]
+        return _log_difference(self.usual, np.array([rule.upper_log_moment for rule in rules]))
 
-    def at(self, c: float) -> AtLine:
-        return _DifferenceAt(self.usual, self.rare, c, _rules(self.usual, c), _rules(self.rare, c))
-
-    def _log(self, values: list[float]) -> float:
-        half = len(self.usual)
-        return _log_difference(self.usual, np.array(values[:half]), np.array(values[half:]))
+    def at(self, c: float) -> "AtLine":
+        steps = self.usual + self.rare
+        return _DifferenceAt(c, steps, tuple(moment_rule(step, c, widest_shift(step, c)) for step in steps))
 
 
 def split(steps: Losses, floors: list[float]) -> tuple[Product, Difference]:
@@ -540,7 +535,7 @@ def least_point(measure: Measure, epsilon: float) -> Saddle:
     def height(log_c: float) -> float:
         c = math.exp(log_c)
         try:
-            return measure.about(c) - c * epsilon - math.log(c) - math.log1p(c)
+            return measure.total(c).value - c * epsilon - math.log(c) - math.log1p(c)
         except (Unresolved, OverflowError):
             return math.inf
 
@@ -568,25 +563,37 @@ def log_chernoff(measure: Measure, c: float) -> float:
 
 
 @dataclass(frozen=True)
-class _ProductAt:
-    steps: Losses
+class _RulesAt:
+    """Of kinds of steps with a rule each; how the moments of one step each are put together is what measures differ in."""
+
     c: float
+    steps: Losses
     rules: tuple[MomentRule, ...]
+
+    def together(self, logs: Reals) -> float:
+        """log of M's bound, from those of the moments of one step of each kind."""
+        return float(np.array([step.count for step in self.steps], dtype=np.float64) @ logs)
 
     @property
     def log_moment(self) -> float:
-        return sum(step.count * rule.upper_log_moment for step, rule in zip(self.steps, self.rules, strict=True))
+        return self.together(np.array([rule.upper_log_moment for rule in self.rules]))
 
     @property
     def size(self) -> int:
         return max(rule.losses.size for rule in self.rules)
 
     def log_decay(self, u: float) -> float:
-        total = 0.0
+        """On the line of each rule or below it: a lower line loses less to exp(y^2 / 2)."""
+        logs = []
         for step, rule in zip(self.steps, self.rules, strict=True):
-            total += step.count * _log_decay(step, rule, self.c, u)
-        return total
+            decay, y = rule.log_decay(u), lower_shift(step, self.c, u)
+            if y is not None:
+                decay = min(decay, moment_rule(step, self.c, y, digits=_FEW_DIGITS).log_decay(u))
+            logs.append(rule.upper_log_moment + min(decay, 0.0))
+        return self.together(np.array(logs)) - self.log_moment
 
+
+class _ProductAt(_RulesAt):
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
         log_terms, log_errors = np.zeros(count + 1, dtype=np.complex128), np.zeros(count + 1)
         for step, rule in zip(self.steps, self.rules, strict=True):
@@ -596,35 +603,11 @@ class _ProductAt:
         return log_terms, log_errors
 
 
-@dataclass(frozen=True)
-class _DifferenceAt:
-    usual: Losses
-    rare: Losses
-    c: float
-    usual_rules: tuple[MomentRule, ...]
-    rare_rules: tuple[MomentRule, ...]
+class _DifferenceAt(_RulesAt):
+    """The usual kinds stand before the rare ones."""
 
-    @property
-    def log_moment(self) -> float:
-        return _log_difference(
-            self.usual,
-            np.array([rule.upper_log_moment for rule in self.usual_rules]),
-            np.array([rule.upper_log_moment for rule in self.rare_rules]),
-        )
-
-    @property
-    def size(self) -> int:
-        return max(rule.losses.size for rule in self.usual_rules + self.rare_rules)
-
-    def log_decay(self, u: float) -> float:
-        bounds = [
-            np.array([rule.upper_log_moment + _log_decay(step, rule, self.c, u) for step, rule in pairs])
-            for pairs in (
-                zip(self.usual, self.usual_rules, strict=True),
-                zip(self.rare, self.rare_rules, strict=True),
-            )
-        ]
-        return _log_difference(self.usual, *bounds) - self.log_moment
+    def together(self, logs: Reals) -> float:
+        return _log_difference(self.steps[: len(self.steps) // 2], logs)
 
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
         """A^T expm1(sum T log1p(D / A)), and its error by monomials D^k A^(T - k), k >= 1, with nonnegative coefficients."""
@@ -632,7 +615,8 @@ class _DifferenceAt:
         size, gain_size = np.zeros(count + 1), np.zeros(count + 1)  # of the moduli
         grown, gain_grown = np.zeros(count + 1), np.zeros(count + 1)  # and with their errors
         rounding = np.zeros(count + 1)
-        for step, low, high in zip(self.usual, self.usual_rules, self.rare_rules, strict=True):
+        half = len(self.steps) // 2
+        for step, low, high in zip(self.steps[:half], self.rules[:half], self.rules[half:], strict=True):
             (ratio_a, error_a), (ratio_d, error_d) = _ratios(low, h, count), _ratios(high, h, count)
             log_a, log_d = ratio_a + low.log_moment, ratio_d + high.log_moment
             error_a = error_a + low.moment_error + ELEMENTARY * (8 + np.abs(log_a))
@@ -653,8 +637,9 @@ class _DifferenceAt:
         return log_terms, np.logaddexp(0.0, log_error - log_terms.real) + of_logs
 
 
-def _log_difference(steps: Losses, usual: Reals, rare: Reals) -> float:
-    """log of prod (a + d)^T - prod a^T, from log a and log d."""
+def _log_difference(steps: Losses, logs: Reals) -> float:
+    """log of prod (a + d)^T - prod a^T, from log a and log d, one after the other."""
+    usual, rare = logs[: len(steps)], logs[len(steps) :]
     counts = np.array([step.count for step in steps], dtype=np.float64)
     gain = float(counts @ np.logaddexp(0.0, rare - usual))
     return float(counts @ usual) + (float(_log_expm1(np.array([gain])).real[0]) if gain > 0 else -math.inf)
@@ -690,46 +675,19 @@ def output(step: StepLoss, loss: float) -> float:
     return exponent / step.shift + step.shift / 2
 
 
-def _rules(steps: Losses, c: float) -> tuple[MomentRule, ...]:
-    rules: list[MomentRule] = []
-    for step in steps:
-        rules.append(moment_rule(step, c, widest_shift(step, c)))
-    return tuple(rules)
-
-
-@functools.lru_cache(maxsize=32)
-def _quick(step: StepLoss, c: float, y: float) -> MomentRule:
-    return moment_rule(step, c, y, digits=_FEW_DIGITS)
-
-
-def _log_decay(step: StepLoss, rule: MomentRule, c: float, u: float) -> float:
-    """log of a bound of |M(c + iv)| / M(c) for all v >= u, on the line of the rule or below it.
-
-    A lower line loses less to exp(y^2 / 2); the best for a nearly Gaussian loss of deviation w is y = u w.
-    """
-    decay = rule.log_decay(u)
-    y = lower_shift(step, c, u)
-    if y is not None:
-        decay = min(decay, _quick(step, c, y).log_decay(u))
-    return min(decay, 0.0)
-
-
 def lower_shift(step: StepLoss, c: float, u: float) -> float | None:
-    """The height of a line on which |M(c + iv)|, v >= u, has a closer bound than on the highest; None where none is near."""
-    spread, widest, affordable = _ladder(step, c)
-    wanted = u * spread
-    rung = min(_LOWEST, round(_RUNGS * math.log2(widest / wanted)) if wanted > 0 else _LOWEST, affordable)
-    return widest / 2 ** (rung / _RUNGS) if rung >= _RUNGS else None
+    """The height of a line on which |M(c + iv)|, v >= u, has a closer bound than on the highest; None where none is near.
 
-
-@functools.lru_cache(maxsize=256)
-def _ladder(step: StepLoss, c: float) -> tuple[float, float, int]:
-    """The deviation of the tilted loss, the height of the highest line, and the lowest rung whose line has not too many nodes."""
+    The best for a nearly Gaussian loss of deviation w is y = u w.
+    """
     widest = widest_shift(step, c)
-    walls = _Walls(envelope(step, c, 0.0), envelope(step, c, widest), envelope(step, c, 2 * widest))
-    at = _nodes(step, walls, envelope(step, 0.0, widest), widest, _FEW_DIGITS)
+    wanted = u * math.sqrt(real_moments((step,), c).curvature / step.count)
+    rung = round(_RUNGS * math.log2(widest / wanted)) if wanted > 0 else _LOWEST
+    # a lower line takes so many more nodes
+    at = nodes(step, c, widest, _FEW_DIGITS)
     affordable = math.floor(_RUNGS * math.log2(max(1.0, _MOST_LOWER / (at.last - at.first))))
-    return math.sqrt(real_moments(step, c).curvature), widest, affordable
+    rung = min(_LOWEST, rung, affordable)
+    return widest / 2 ** (rung / _RUNGS) if rung >= _RUNGS else None
 
 
 def _ratios(rule: MomentRule, h: float, count: int) -> tuple[Complexes, Reals]:
@@ -834,7 +792,7 @@ class Line:
         """About delta(epsilon) and its derivative; 0 where its terms overflow."""
         if not self._finite(epsilon):
             return 0.0, 0.0
-        s, weights = self._nodes()
+        s, weights = self._nodes
         terms = weights * np.exp(self.log_terms - s * epsilon) / (s * (s + 1))
         value = float(terms.real.sum())
         correction = 0.0
@@ -846,9 +804,12 @@ class Line:
         logs = [float((self.log_terms.real + self.log_errors).max()), self.log_tail]
         if self.smoothing > 0:
             logs.append(self.log_density_tail)
-        wings = (log_bound - c * epsilon - abs(c - self.c) * 2 * math.pi / self.h for c, log_bound in self.aliases)
-        return max(max(logs) - self.c * epsilon, *wings, 0.0) < _LARGEST
+        largest = max(logs) - self.c * epsilon
+        for c, log_bound in self.aliases:
+            largest = max(largest, log_bound - c * epsilon - abs(c - self.c) * 2 * math.pi / self.h)
+        return largest < _LARGEST
 
+    @functools.cached_property
     def _nodes(self) -> tuple[Complexes, Reals]:
         s = self.c + 1j * self.h * np.arange(self.log_terms.size)
         weights = np.full(s.size, self.h / math.pi)
@@ -857,7 +818,7 @@ class Line:
 
     def _sum(self, epsilon: float, *, density: bool) -> tuple[float, float]:
         """The trapezoid sum and a bound of its error by truncation, by the errors of M, and by rounding."""
-        s, weights = self._nodes()
+        s, weights = self._nodes
         exponent = self.log_terms - s * epsilon
         kernel: Complexes = np.ones_like(s) if density else 1 / (s * (s + 1))
         terms = weights * np.exp(exponent) * kernel
@@ -909,7 +870,23 @@ def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
     if isinstance(measure, Product):
         measure = _uncut(measure, c)
     log_wanted = saddle.log_value + _LOG_WANTED
-    wings, period = _period(measure, saddle, log_wanted)
+    # two c' on both sides of c, and the period 2 pi / h at which Chernoff's bound of the aliases is small enough
+    low, high = (0.0, math.inf) if c > 0 else (-1.0, 0.0)
+    wings, period = [], 0.0
+    for side, limit in ((-1.0, c - low), (1.0, high - c)):
+        least, chosen, distance = math.inf, c, 0.3 / saddle.width
+        while True:
+            wing = c + side * distance if distance < limit else (low if side < 0 else high)
+            log_bound = measure.total(wing).value + log_peak(wing) - wing * epsilon
+            needed = (log_bound - log_wanted + 1.0) / abs(wing - c)
+            settled = needed > 0.98 * least
+            if needed < least:
+                least, chosen = needed, wing
+            if settled or distance >= limit:
+                break
+            distance *= 1.25
+        wings.append(chosen)
+        period = max(period, least)
     if not 0.0 < period < math.inf:
         raise Unresolved(f"no spacing for the line at {c!r}: its aliases have the bound {period!r}")
     h = 2 * math.pi / period
@@ -928,11 +905,14 @@ def plan_line(measure: Measure, saddle: Saddle, most: int = MOST) -> Plan:
     smoothing = 0.0 if missing <= 0 else 2 * max(missing - 9.0, 4.0) / ((count + 1) * h) ** 2
     if smoothing > _MOST_SMOOTHING:
         raise Unresolved(f"the line at {c!r} would be smoothed by {smoothing!r}")
-    return Plan(measure, c, h, count, smoothing, wings, moments, log_decay, log_wanted)
+    return Plan(measure, c, h, count, smoothing, tuple(wings), moments, log_decay, log_wanted)
 
 
 def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:
-    plan = plan_line(measure, saddle, most)
+    return line_of(plan_line(measure, saddle, most))
+
+
+def line_of(plan: Plan) -> Line:
     measure, c, h, smoothing = plan.measure, plan.c, plan.h, plan.smoothing
     log_tail, log_density_tail = _log_tails(c, h, plan.count, smoothing, plan.moments.log_moment + plan.log_decay)
     s = c + 1j * h * np.arange(plan.count + 1)
@@ -940,7 +920,8 @@ def line_at(measure: Measure, saddle: Saddle, most: int = MOST) -> Line:
     log_terms = log_terms + smoothing / 2 * s * (s + 1)
     aliases = []
     for wing in plan.wings:
-        aliases.append((wing, log_chernoff(measure, wing) + smoothing / 2 * wing * (wing + 1)))
+        log_bound = measure.log_bound(wing) + log_peak(wing) + 1e-12
+        aliases.append((wing, log_bound + smoothing / 2 * wing * (wing + 1)))
     products = plan.moments.size * (plan.count + 1)
     return Line(
         c, h, smoothing, log_terms, log_errors, tuple(aliases), log_tail, log_density_tail, measure.left_out, products
@@ -953,28 +934,6 @@ def _uncut(measure: Product, c: float) -> Product:
     if all(step.whole and (1 + c) * step.shift < step.cut - 6.0 for step in steps):
         return Product(tuple(replace(step, cut=math.inf) for step in steps), 0.0)
     return measure
-
-
-def _period(measure: Measure, saddle: Saddle, log_wanted: float) -> tuple[tuple[float, ...], float]:
-    """Two c' on both sides of c, and the period 2 pi / h at which Chernoff's bound of the aliases is small enough."""
-    c = saddle.c
-    low, high = (0.0, math.inf) if c > 0 else (-1.0, 0.0)
-    wings, period = [], 0.0
-    for side, limit in ((-1.0, c - low), (1.0, high - c)):
-        least, chosen, distance = math.inf, c, 0.3 / saddle.width
-        while True:
-            wing = c + side * distance if distance < limit else (low if side < 0 else high)
-            log_bound = measure.about(wing) + log_peak(wing) - wing * saddle.epsilon
-            needed = (log_bound - log_wanted + 1.0) / abs(wing - c)
-            settled = needed > 0.98 * least
-            if needed < least:
-                least, chosen = needed, wing
-            if settled or distance >= limit:
-                break
-            distance *= 1.25
-        wings.append(chosen)
-        period = max(period, least)
-    return tuple(wings), period
 
 
 def _log_tails(c: float, h: float, count: int, smoothing: float, log_modulus: float) -> tuple[float, float]:

@@ -57,9 +57,6 @@ class Schedule:
             math.fsum(one.curvature for one in found),
         )
 
-    def about(self, c: float) -> float:
-        return self.total(c).value
-
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
             return 0.0  # M(0) = M(-1) = 1
