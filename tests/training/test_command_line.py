@@ -1,7 +1,6 @@
 """The commands: every default, where every option goes, and what is printed at the end."""
 
 import contextlib
-import inspect
 import io
 import itertools
 import math
@@ -37,21 +36,6 @@ from dptheory.training.planning import Choice, Range
 from dptheory.training.runs import DpSgdSettings
 from tests.training.made_rows import row as made_row
 
-SHARED = {"data": "excerpt", "batch_size": 250, "noise_multiplier": 1.0, "max_grad_norm": 1.0, "learning_rate": 2.0,
-          "seed": 0, "device": "auto", "draws": 100, "keep_shares": "0.001,0.01,0.05,0.1,0.25,0.5,0.75"}  # fmt: skip
-VALIDATED = {"drop_rate": 0.5, "pool": 300, "anchors": 256, "window": 10, "draws": 50}
-DEFAULTS: dict[Callable[..., None], dict[str, object]] = {
-    commands.probe: SHARED | {"steps": 120, "record": None, "out": Path("probe-results")},
-    commands.validate: SHARED | VALIDATED | {"steps": 60, "keep_shares": "0.01,0.1,0.5", "subspace_dims": "10,50,100",
-                                             "out": Path("validate-results")},
-    commands.run: {"set": None, "out": Path("run"), "resume": False, "device": "auto"},
-    commands.sweep: {"workers": None, "scheduler": None, "device": "cpu", "hours": None, "status": False,
-                     "results": Path("proofs/results"), "state": Path("sweep-state"), "allow_dirty": False},
-    commands.answers: {"results": Path("proofs/results"), "out": Path("dptheory/claims/answers.json"),
-                       "page": Path("proofs/results.md")},
-    commands.audit: {"long": False} | dict.fromkeys(("of", "data", "epsilon", "delta", "canaries", "confidence", "access",
-                                                     "stated", "checkpoint", "seed")),
-}  # fmt: skip
 LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
 """Printed as it is: not taken for markup, and not broken into lines."""
 
@@ -59,26 +43,6 @@ LONG = "a folder with [red]brackets[/red] " + "and a long name " * 13
 def call(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.output
-
-
-@pytest.mark.parametrize("command", DEFAULTS, ids=lambda command: command.__name__)
-def test_every_default(command: Callable[..., None]) -> None:
-    found = {
-        name: p.default
-        for name, p in inspect.signature(command).parameters.items()
-        if name not in ("config", "study", "context")
-    }
-    assert found == DEFAULTS[command]
-    for name, value in DEFAULTS[command].items():  # True is not 1, nor 2 the same as 2.0
-        assert type(found[name]) is type(value)
-
-
-def test_the_defaults_of_a_validation_are_those_of_its_settings() -> None:
-    settings = ValidateSettings(
-        DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
-    )
-    assert {name: getattr(settings, name) for name in VALIDATED} == VALIDATED
-    assert (settings.keep_shares, settings.subspace_dims) == ((0.01, 0.1, 0.5), (10, 50, 100))
 
 
 def test_without_a_command_there_is_help() -> None:
@@ -90,6 +54,7 @@ def test_without_a_command_there_is_help() -> None:
 SETTINGS = ["--steps", "40", "--batch-size", "30", "--noise-multiplier", "1.5", "--max-grad-norm", "0.7"]
 SETTINGS += ["--learning-rate", "0.3", "--seed", "9", "--device", "cpu"]
 TRAINED = DpSgdSettings(steps=40, batch_size=30, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=0.3, seed=9)
+USUAL = {"batch_size": 250, "noise_multiplier": 1.0, "max_grad_norm": 1.0, "learning_rate": 2.0, "seed": 0}
 CPU = torch.device("cpu")
 
 
@@ -120,6 +85,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dptheory.training._measure_commands, "time", SimpleNamespace(perf_counter=lambda: next(times)))
 
 
+def without_options(command: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """It writes to its own folder, and takes the device by itself."""
+    asked: list[str] = []
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(dptheory.training._measure_commands, "_one_thread", lambda name: asked.append(name) or CPU)
+    assert call(command)[0] == 0 and Path(f"{command}-results").is_dir() and asked == ["auto"]
+
+
 @pytest.mark.usefixtures("clock")
 def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
@@ -139,6 +112,10 @@ def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert end.endswith(f"{out}: probe.json, probe.png, gradients.npz")
     call("probe", *SETTINGS, "--out", str(out))
     assert asked[1][2] == (0, 10, 20, 29, 39)
+    without_options("probe", monkeypatch, tmp_path)
+    shares = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
+    usual = ("excerpt", DpSgdSettings(steps=120, **USUAL), (0, 30, 60, 89, 119), shares, 100, CPU)
+    assert repr(asked[2]) == repr(usual)  # 2 is not 2.0
 
 
 def validated(broken: bool = False) -> Result:
@@ -179,8 +156,18 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     end = text.strip().split("\n")[-1]
     assert "; 42 s on cpu; written to " in end and end.endswith(f"{out}: validate.json, validate.png")
     assert "start: step 1" in text and "middle: step 1" in text
-    monkeypatch.setattr(dptheory.training.measure, "validate", lambda *a: validated())
-    assert call("validate", *SETTINGS, "--out", str(out))[0] == 0
+    monkeypatch.setattr(dptheory.training.measure, "validate", lambda *a: asked.append(a) or validated())
+    without_options("validate", monkeypatch, tmp_path)
+    settings = ValidateSettings(DpSgdSettings(steps=60, **USUAL))
+    assert repr(asked[-1]) == repr(("excerpt", settings, CPU))
+    assert (settings.drop_rate, settings.pool, settings.anchors, settings.window, settings.draws) == (
+        0.5,
+        300,
+        256,
+        10,
+        50,
+    )
+    assert (settings.keep_shares, settings.subspace_dims) == ((0.01, 0.1, 0.5), (10, 50, 100))
 
 
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 1)])
@@ -307,7 +294,9 @@ def test_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert code == 0 and "an algorithm" in text
     settings, device, out, resume = asked[0]
     assert (settings.epochs, settings.batch_size, device, out, resume) == (4, 5, CPU, tmp_path / "out", True)
-    assert call("run", str(path), "--device", "cpu")[0] == 0
+    named: list[str] = []
+    monkeypatch.setattr(dptheory.training.runs, "pick_device", lambda name: named.append(name) or CPU)
+    assert call("run", str(path))[0] == 0 and named == ["auto"]
     assert asked[1][0].epochs == 2 and asked[1][2:] == (Path("run"), False)
     monkeypatch.setattr(dptheory.training.engine, "first", lambda: False)
     assert call("run", str(path), "--device", "cpu") == (0, "")
@@ -376,8 +365,9 @@ def test_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_status_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(dptheory.training.studies, "show", lambda *given: asked.append(given))
-    assert call(*STUDY, "--status") == (0, "")
-    ((study, places, console),) = asked
+    assert call(*STUDY, "--status") == call(*STUDY[:2], "--status") == (0, "")
+    (study, places, console), (_, usual, _) = asked
+    assert usual == dptheory.training.studies.Places()
     assert (study.name, places, console.stderr) == (
         "masking",
         dptheory.training.studies.Places(results=Path("a"), state=Path("b")),
@@ -404,7 +394,9 @@ def test_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         dptheory.training.studies, "write_answers", lambda *given: asked.append(given) or {"not run": 2, "seen": 1}
     )
     assert call("answers", "--results", "a", "--out", "b", "--page", "c") == (0, "2 not run\n1 seen\n")
-    assert asked == [(Path("a"), Path("b"), Path("c"))]
+    assert call("answers")[0] == 0
+    usual = Path("proofs/results"), Path("dptheory/claims/answers.json"), Path("proofs/results.md")
+    assert asked == [(Path("a"), Path("b"), Path("c")), usual]
 
 
 def _choice() -> Choice:
