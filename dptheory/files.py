@@ -9,10 +9,8 @@ from pathlib import Path
 def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
     """Write to a temporary name beside ``path``, then rename; an interruption leaves the old file or none.
 
-    A link is followed; a pipe or a device, which cannot be half written, is written to.
-
-    Args:
-        mode: its permission bits, such as 0o600; None for those that it has, or that a new file gets.
+    A link is followed; a pipe or a device, which cannot be half written, is written to. ``mode``: permission bits;
+    None for those that it has, or that a new file gets.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)

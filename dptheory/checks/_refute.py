@@ -530,7 +530,6 @@ class Drawn:
         claimed, observed, standard_error: the two numbers, and how well the second is known.
         error: relative amount by which the claim is missed; negative: what a bound has to spare.
         detectable: the relative error that would have been seen.
-        finished: whether they are as many as the resolution asks for.
         outcome: of a law, the outcome that is off most; the numbers are its probabilities.
     """
 

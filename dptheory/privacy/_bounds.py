@@ -35,11 +35,7 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, B
 
 
 class Unresolved(ArithmeticError):
-    """A method cannot do what was asked of it.
-
-    Attributes:
-        lower, upper: bounds that hold all the same.
-    """
+    """A method cannot do what was asked of it; ``lower`` and ``upper`` are bounds that hold all the same."""
 
     def __init__(self, message: str, lower: float = 0.0, upper: float = math.inf) -> None:
         super().__init__(message)

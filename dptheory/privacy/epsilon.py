@@ -129,10 +129,7 @@ _LEAST_ABOUT, _NEAR, _PASSES = 1e-30, 100.0, 4
 
 
 def epsilon_of(parts: Parts, directions: tuple[Direction, ...], delta: float, rtol: float = RTOL) -> Found:
-    """Bounds of the least epsilon at which delta(epsilon) <= delta in all directions.
-
-    ``rtol``: of noisy values, the relative width at which nothing is asked that takes seconds.
-    """
+    """Bounds of the least epsilon at which delta(epsilon) <= delta in all directions."""
     if fixed := _fixed(parts):
         return _fixed_epsilon(fixed, directions, delta)
     first, *others = directions

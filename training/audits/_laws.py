@@ -178,7 +178,6 @@ def embedded(
     """Gradient embedding perturbation with a basis for each tensor.
 
     Args:
-        sizes, dims: entries and basis vectors of every tensor.
         parts: from the gradients within and off the subspace and C to the two clipped contributions, each of shape (n, d).
         stds: from (noise multiplier, clip norm) to the standard deviations of what is released within the subspace and off it.
     """

@@ -104,13 +104,7 @@ def excess(answer: Answer, settings: list[Certified]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """All answers of a tool to one question.
-
-    Attributes:
-        below: answers below the truth, which are wrong.
-        seconds, excess: medians over the answers.
-        worst: largest excess.
-    """
+    """All answers of a tool to one question: ``below`` are below the truth, and wrong; seconds and excess are medians."""
 
     tool: str
     quantity: Quantity

@@ -19,13 +19,7 @@ CLASSES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """A network, and the batch that it is timed on.
-
-    Attributes:
-        rounds: most rounds, for steps that take seconds.
-        words: of a vocabulary, where the inputs are tokens; 0 for normal numbers.
-        views: rows of an example.
-    """
+    """A network, and the batch that it is timed on: of ``words`` of a vocabulary, 0 for numbers, with ``views`` rows an example."""
 
     name: str
     build: Callable[[int], nn.Module]
@@ -132,11 +126,7 @@ def installed() -> bool:
 
 
 class Classifier(nn.Module):
-    """A model of transformers as a function of its tokens.
-
-    Args:
-        by_hand: hands the model places and kinds of the tokens, a row for each example, which Opacus's ghost clipping needs.
-    """
+    """A model of transformers as a function of its tokens; ``by_hand`` with the places and kinds that Opacus's ghost clipping needs."""
 
     def __init__(self, model: nn.Module, *, by_hand: bool = False) -> None:
         super().__init__()

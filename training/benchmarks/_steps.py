@@ -89,13 +89,7 @@ Part = Callable[[], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is measured.
-
-    Attributes:
-        rounds: of every comparison, after those that do not count.
-        memory_batch: examples of the step whose memory is asked for.
-        sizes: numbers of records that a batch is drawn from.
-    """
+    """What is measured."""
 
     rounds: int
     threads: int

@@ -67,11 +67,7 @@ def compare(case: Case, repetitions: int, finish: Work = lambda: None) -> Timing
 def in_turns(
     works: Mapping[str, Work], rounds: int, *, warm_up: int = WARM_UP, limit: float = math.inf
 ) -> dict[str, Any]:
-    """Run all in turns, and give each one's median and least time, in seconds on the clock and of the processor.
-
-    Args:
-        limit: seconds after which no further round is begun.
-    """
+    """Run all in turns, for ``limit`` seconds or little longer: each one's median and least time, on the clock and of the processor."""
     return {name: _summary(*zip(*times, strict=True)) for name, times in _rounds(works, rounds, warm_up, limit).items()}
 
 

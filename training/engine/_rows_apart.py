@@ -111,7 +111,6 @@ class Passed:
     """What one dry step has left.
 
     Attributes:
-        rows: fingerprints of the gradients.
         activations: of the layers' outputs, in forward order: name, and for each record norm, sum and number of entries,
             (batch, 3); the first is that of the model's input, under the name "".
     """

@@ -270,7 +270,6 @@ class Labels:
 
         Args:
             predicted: one number, or one for each draw (given its mask): then only the differences vary by chance.
-            error: of the prediction, see :class:`Row`.
         """
         drawn, expected = np.asarray(draws, np.float64), np.asarray(predicted, np.float64)
         spread = float((drawn - expected).std(ddof=1) / np.sqrt(drawn.size))

@@ -217,11 +217,7 @@ class Mechanism(abc.ABC):
 
 
 class Around(Mechanism):
-    """Does what another mechanism does; what derives from it changes some of that.
-
-    Args:
-        public: what of this one is known to everybody, beside what is known of the other.
-    """
+    """Does what another mechanism does; what derives from it changes some of that, and says in ``public`` what else is known."""
 
     def __init__(self, inner: Mechanism, *, public: str) -> None:
         if not isinstance(inner, Mechanism):

@@ -25,12 +25,7 @@ _PATCHES = 1 << 18
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a convolution goes over its input.
-
-    Attributes:
-        kernel, stride, dilation: one number for each dimension of space.
-        padding: zeros before and behind each dimension of space.
-    """
+    """How a convolution goes over its input: a number for each dimension of space; of padding one before it and one behind."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]

@@ -229,7 +229,6 @@ def small(length: int, out: int, wide: int) -> bool:
     forming. So gradients are formed up to twice the size of the factors. Without a sequence, factors cost least by far.
 
     Args:
-        length: places of the sequence or of space.
         wide: inputs below the weight: those of a dense layer, or of a kernel.
     """
     return length > 1 and wide * out <= 2 * length * (wide + out)

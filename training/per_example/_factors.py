@@ -37,7 +37,6 @@ def factors_of(
 
     Args:
         rows: examples of the batch; those behind the last row of the inputs took no part, as in packed sequences.
-        views: rows of an example, which lie together; its gradient is their sum.
     """
     found: dict[torch.Tensor, Representation] = {}
     if layer.weight.requires_grad:

@@ -94,7 +94,6 @@ def of_a_call(
         layer: none of its forward hooks is called.
         place: of the output among the tensors that it gave; the gradients of several outputs add up.
         by_forward: leave Opacus's formula aside.
-        views: rows of an example, which lie together; its gradient is their sum.
     """
     if views == 1 or not len(gradient):
         return _of_rows(layer, call, place, gradient, by_forward=by_forward)

@@ -29,12 +29,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 @dataclass(eq=False)
 class Watch:
-    """What the hooks note in a pass of the trial.
-
-    Attributes:
-        rows: by hook, of each call in order.
-        failed: hooks without a rule for what their layer did.
-    """
+    """What the hooks note in a pass of the trial: the rows of each call, and hooks without a rule for what their layer did."""
 
     rows: dict[Any, list[int]] = field(default_factory=dict)
     failed: set[Any] = field(default_factory=set)

@@ -121,7 +121,7 @@ class NetworkCall:
         spec: how they go together.
         outputs: by place among the outputs, those whose gradients count, detached.
         autocast: device and precision, where it was on.
-        task: the backward pass that they are of.
+        task: the backward pass of the gradients that have come.
     """
 
     leaves: list[Any]

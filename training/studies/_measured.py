@@ -118,7 +118,6 @@ class Bound:
 
     Attributes:
         quantity: of the instrument; or a trend, computed from what its results keep.
-        words: what it is.
         above, below: the open interval.
         size: whether it asks how large the effect is, not only which way it goes.
         cannot: why this setting cannot decide about it; "" where it can.

@@ -37,13 +37,7 @@ Find = Callable[[PlannedRun], Result | None]
 
 @dataclass(frozen=True)
 class Plan:
-    """Runs that are known, and how many are not because they wait for the results of others.
-
-    Attributes:
-        runs: in the order in which they are to be made: pairs together.
-        waiting: runs that an earlier phase has yet to decide, by phase.
-        waiting_epochs: of all of these together.
-    """
+    """Runs that are known, pairs together, and how many are not, by phase, because they wait for the results of others."""
 
     runs: tuple[PlannedRun, ...]
     waiting: Mapping[str, int]

@@ -24,7 +24,6 @@ class Condition:
     """What a comparison has to say.
 
     Attributes:
-        comparison: of the study, which states the margin.
         relation: "higher" or "lower" than 0; "not higher" or "not lower" by the margin; "equal" within it.
         size: whether it asks how large the effect is, not only which way it goes.
         cannot: why this setting cannot decide about it; "" where it can.
@@ -72,7 +71,6 @@ class Rule:
         reason: why there is neither; "" where there is one.
         question: what runs would be asked, where there is neither: committed before them; "" without one.
         command: that measures it without either; None where there is none.
-        cost: of the command.
     """
 
     by: tuple[Asked, ...] = ()

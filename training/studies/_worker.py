@@ -25,9 +25,7 @@ class Task:
     """What a worker needs to know; plain values, as it goes to other processes and machines.
 
     Attributes:
-        study, phase, arm, point: what the result says about where it belongs.
         folder: for checkpoint, lock and log while the run is under way.
-        result: path of the results of the study, to which this one is added.
         allow_dirty: whether code that differs from its commit may make results.
     """
 

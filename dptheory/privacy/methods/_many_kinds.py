@@ -33,11 +33,7 @@ _GUESS, _LEAST, _PASSES = 1e-6, 1e-300, 3
 
 @dataclass(frozen=True)
 class ManyKindsLine:
-    """Steps of more kinds than the saddle line computes one by one, on a line all the same: ten digits, add/remove alone.
-
-    Attributes:
-        longest: whether a line is asked that would be so long that it has to be smoothed, and takes many seconds.
-    """
+    """Steps of more kinds than the saddle line computes one by one, on a line all the same: ten digits, add/remove alone."""
 
     longest: bool = True
     name = LINE

@@ -109,11 +109,7 @@ def _pure(parts: Parts) -> float:
 
 @functools.lru_cache(maxsize=32)
 def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
-    """Everything but what is revealed, for the bounds of one side; from below what is not served is left out.
-
-    Raises:
-        Unresolved: from above, a part is not served.
-    """
+    """Everything but what is revealed, for the bounds of one side; what is not served is left out below, and Unresolved above."""
     steps = sum(
         part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in _others(parts)
     )

@@ -168,22 +168,6 @@ def test_a_file_holds_all_that_its_run_depends_on(made) -> None:
     assert partition["sampling_rate"] == 1.0 and partition["epsilon"] > 2 * row["privacy"]["epsilon"]
 
 
-def test_the_same_run_leaves_the_same_file_but_for_the_times(made, tmp_path: Path) -> None:
-    places, _, _ = made
-    other = Places(results=tmp_path / "results", state=tmp_path / "state")
-    phases = {
-        "tuning": TABLE["phases"]["tuning"] | {"arms": ["dp-sgd"]},
-        "final": {"arms": ["sparse"], "seeds": {"count": 8}},
-    }
-    comparison = {"phases": ["final"], "arm": "sparse", "against": "sparse", "main": True}
-    swept(other, study(phases=phases, comparisons=[comparison]))
-    before, after = files(places), files(other)
-    shared = [name for name in after if name.startswith("tuning")]
-    assert len(shared) == 6  # the other phase has another rate here
-    for name in shared:
-        assert after[name] == before[name]
-
-
 def test_a_changed_study_takes_no_stale_file(made, tmp_path: Path) -> None:
     places = Places(results=tmp_path / "results", state=tmp_path / "state")
     first = study(**TWO_ARMS)
@@ -466,28 +450,6 @@ def test_killed_restarted_stopped_and_resumed(tmp_path: Path, monkeypatch: pytes
     assert not (Path(disturbed.folder) / "run").exists()
     monkeypatch.setattr(_processes, "_watched", None)
     assert in_fresh_process(disturbed) == Ending(_processes.DONE)  # it has its result: no process
-
-
-def test_a_checkpoint_of_other_code_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = one_task(tmp_path)
-    step, made = _train.one_step, []
-
-    def interrupted(run: runs.Run) -> tuple[float, int]:
-        made.append(run.step)
-        if run.step == 5:
-            raise KeyboardInterrupt
-        return step(run)
-
-    monkeypatch.setattr(_train, "one_step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        _worker.make(task)
-    with pytest.raises(KeyboardInterrupt):
-        _worker.make(task)
-    assert made == [0, 1, 2, 3, 4, 5, 4, 5]  # from the end of the first epoch
-    monkeypatch.setattr(_results, "code_version", lambda: {"commit": "b", "trees": {"training": "c"}, "dirty": False})
-    with pytest.raises(KeyboardInterrupt):
-        _worker.make(task)
-    assert made[8:] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_run_that_another_process_has_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

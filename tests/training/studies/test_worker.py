@@ -49,11 +49,6 @@ def a_task(folder: Path, **changes: Any) -> Task:
 
 
 @pytest.mark.usefixtures("small_and_clean")
-def test_results_of_changed_code_are_not_wanted_by_default() -> None:
-    assert a_task(Path()).allow_dirty is False
-
-
-@pytest.mark.usefixtures("small_and_clean")
 def test_a_result_and_nothing_else_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
@@ -145,11 +140,6 @@ def test_which_state_is_gone_on_with(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert made({"package": "2"}) == fresh
     monkeypatch.setattr("dptheory.training.runs.pick_device", lambda wanted: torch.device("cuda"))
     assert made({"package": "2"}) == fresh  # another device
-
-
-@pytest.mark.usefixtures("small_and_clean")
-def test_another_device_is_named() -> None:
-    assert _worker._device(torch.device("cpu")).startswith("cpu (")
 
 
 # --- the process -------------------------------------------------------------------------------------------------------

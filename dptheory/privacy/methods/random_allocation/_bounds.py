@@ -133,11 +133,7 @@ def _replaced_delta(parts: Parts, epsilon: float) -> float:
 
 @functools.lru_cache(maxsize=32)
 def _total(parts: Parts, direction: Direction, about: float, above: bool) -> Total:
-    """All parts for the bounds of one side; from below those that are not served are left out, as if they were not released.
-
-    Raises:
-        Unresolved: from above, a part is not served.
-    """
+    """All parts for the bounds of one side; what is not served is left out below, as if not released, and Unresolved above."""
     served = _served(parts)
     steps = sum(part.steps * part.count if isinstance(part, RandomAllocation) else part.count for part in served)
     found: list[tuple[PartLoss, int]] = []
