@@ -29,6 +29,7 @@ from tests.practice_loops import PRACTICES
 from tests.said import marked, page, table
 from tests.training import architectures as a
 from tests.training import errors_table as t
+from tests.training import sgd
 from tests.training.per_example.test_whole_network import Experts
 from tests.two_engines import network, ours, quiet, theirs, told
 
@@ -49,14 +50,8 @@ def attached(model: nn.Module, **options: Any) -> tuple[HookedModule, Any]:
 
 
 def alone(model: nn.Module, batch: Any, loss: Loss) -> list[torch.Tensor]:
-    """The gradients of one example at a time, by plain torch."""
-    params = [p for p in model.parameters() if p.requires_grad]
-    rows = []
-    for i in range(len(next(iter(batch.values())))):
-        model.zero_grad()
-        loss(model, {name: v[i : i + 1] for name, v in batch.items()}).sum().backward()
-        rows.append([torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in params])
-    return [torch.stack(each) for each in zip(*rows, strict=True)]
+    plain, count = copy.deepcopy(model), len(next(iter(batch.values())))
+    return sgd.alone(plain, count, lambda place: loss(plain, {name: v[place] for name, v in batch.items()}).sum())
 
 
 def error(found: Sequence[Any], wanted: Sequence[torch.Tensor]) -> float:
@@ -77,7 +72,7 @@ def judged(share: float) -> str:
 
 
 def here(model: nn.Module, batch: Any, loss: Loss) -> str:
-    wanted = alone(copy.deepcopy(model), batch, loss)
+    wanted = alone(model, batch, loss)
     private, optimizer = attached(model)
     size = len(next(iter(batch.values())))
     optimizer.begin_batch(size)
@@ -90,7 +85,7 @@ def here(model: nn.Module, batch: Any, loss: Loss) -> str:
 
 
 def opacus(model: nn.Module, batch: Any, loss: Loss) -> str:
-    wanted = alone(copy.deepcopy(model), batch, loss)
+    wanted = alone(model, batch, loss)
     private = GradSampleModule(model)
     loss(private, batch).mean().backward()
     return judged(error([p.grad_sample for p in model.parameters() if p.requires_grad], wanted))

@@ -1,5 +1,6 @@
 """``attach`` and ``make_private`` as most tests want them: plain SGD, DP-SGD, noise 1 and clip 1; a step, and a pass of theirs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -50,3 +51,15 @@ def epoch(made) -> engine.MechanismOptimizer:
         nn.functional.cross_entropy(model(features), labels).backward()
         optimizer.step()
     return optimizer
+
+
+def alone(model: nn.Module, count: int, loss: Callable[[slice], torch.Tensor], *, views: int = 1) -> list[torch.Tensor]:
+    """The gradients of the trained parameters for one example at a time, by plain torch; ``loss`` is that of the rows it is given."""
+    params = [p for p in model.parameters() if p.requires_grad]
+    rows = []
+    for i in range(count):
+        model.zero_grad()
+        loss(slice(i * views, (i + 1) * views)).backward()
+        rows.append([torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in params])
+    model.zero_grad()
+    return [torch.stack(each) for each in zip(*rows, strict=True)]

@@ -17,6 +17,7 @@ from dptheory.training.per_example import PerExampleGradients, as_gradients
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 from tests.training import architectures as a
+from tests.training import sgd
 
 pytestmark = [pytest.mark.architectures, pytest.mark.filterwarnings("ignore")]
 
@@ -41,14 +42,9 @@ def built(case: a.Case, *, frozen: bool = False) -> tuple[nn.Module, a.Batch]:
 
 
 def alone(case: a.Case, model: nn.Module, batch: Mapping[str, torch.Tensor]) -> Gradients:
-    """The gradients of one example at a time, by plain torch."""
-    params = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    rows = []
-    for i in range(a.N):
-        loss = case.loss(model, {name: v[i : i + 1] for name, v in batch.items()}).sum()
-        found = torch.autograd.grad(loss, list(params.values()), allow_unused=True)
-        rows.append([torch.zeros_like(p) if g is None else g for p, g in zip(params.values(), found, strict=True)])
-    return {name: torch.stack(each) for name, each in zip(params, zip(*rows, strict=True), strict=True)}
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    found = sgd.alone(model, a.N, lambda place: case.loss(model, {name: v[place] for name, v in batch.items()}).sum())
+    return dict(zip(names, found, strict=True))
 
 
 def in_a_batch(case: a.Case, model: nn.Module, batch: a.Batch, **options: Any) -> tuple[MechanismOptimizer, Gradients]:

@@ -16,19 +16,13 @@ from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.engine._attention import adapt_attention
 from tests.refused import refused
 from tests.training import errors_table as t
+from tests.training import sgd
 
 LONGEST = 420
 
 
 def alone(model: nn.Module, batch: tuple[torch.Tensor, ...], loss: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
-    """Gradients of one example at a time, by plain torch."""
-    found = []
-    for i in range(t.N):
-        value = loss(model, *[part[i : i + 1] for part in batch])
-        value.backward()
-        found.append([p.grad.clone() for p in model.parameters()])
-        model.zero_grad()
-    return [torch.stack(parts) for parts in zip(*found, strict=True)]
+    return sgd.alone(model, t.N, lambda place: loss(model, *[part[place] for part in batch]))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

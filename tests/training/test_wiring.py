@@ -166,12 +166,6 @@ def test_one_step_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert signals == [True] * (math.ceil(len(indices) / 7) - 1) + [False]
 
 
-def test_memory_that_does_not_suffice() -> None:
-    assert run_of._out_of_memory(torch.OutOfMemoryError("x"))
-    assert run_of._out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"))
-    assert not run_of._out_of_memory(RuntimeError("x"))
-
-
 def test_rows_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch that was interrupted has no row and keeps its sums; the next call ends it."""
     run, _ = prepared(monkeypatch)

@@ -315,13 +315,10 @@ def made(name: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     return build().double(), draw(N_VIEWS * VIEWS), torch.randint(CLASSES, (N_VIEWS * VIEWS,))
 
 
-def alone(model: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int = VIEWS) -> list[list[torch.Tensor]]:
+def alone(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
     """The gradients of each example by itself: of the mean over its rows."""
-    found = []
-    for rows in torch.arange(len(x)).split(views):
-        loss = F.cross_entropy(model(x[rows]), y[rows])
-        found.append(list(torch.autograd.grad(loss, list(model.parameters()), materialize_grads=True)))
-    return found
+    found = sgd.alone(model, N_VIEWS, lambda rows: F.cross_entropy(model(x[rows]), y[rows]), views=VIEWS)
+    return list(zip(*found, strict=True))
 
 
 def private_views(model: nn.Module, *, views: int = VIEWS, **options: Any) -> Any:

@@ -144,17 +144,6 @@ def test_a_secure_rate_of_one_takes_all_and_needs_no_words(monkeypatch: pytest.M
     assert SecureBatches(train_size=5, sampling_rate=0.5).batch(0, 6, 7).tolist() == []  # no record is its own
 
 
-@pytest.mark.parametrize(
-    "batches", [*KINDS, PartitionBatches(train_size=N, batch_size=10, seed=3)], ids=lambda b: type(b).__name__
-)
-def test_one_process_is_the_first_of_one(batches) -> None:
-    if isinstance(batches, GeneratorBatches):
-        batches = GeneratorBatches(train_size=N, sampling_rate=1.0, generator=None)
-    if isinstance(batches, SecureBatches):
-        batches = SecureBatches(train_size=N, sampling_rate=1.0)
-    assert torch.equal(batches.batch(2), batches.batch(2, 0, 1))
-
-
 def test_a_partition_has_every_example_once_per_pass() -> None:
     batches = PartitionBatches(train_size=12, batch_size=3, seed=5)
     for start in (0, 4, 8):

@@ -116,11 +116,6 @@ def test_fit() -> None:
     assert fit.snr == pytest.approx(10_000 / DIM)
 
 
-def test_same_generator_same_result() -> None:
-    assert measured(gaussian(), 3) == measured(gaussian(), 3)
-    assert measured(gaussian(), 3) != measured(gaussian(), 4)
-
-
 def test_keep_share_that_keeps_nothing() -> None:
     with refused("keep_shares", "8192", "1e-05"):
         measured(gaussian(), keep_shares=(1e-5,))

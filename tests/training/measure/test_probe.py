@@ -31,7 +31,6 @@ from dptheory.training.measure import (
     fit_table,
     row_table,
     run_probe,
-    spread_steps,
     to_dict,
     write_gradients,
     write_json,
@@ -101,12 +100,6 @@ def test_empty_batches_are_reported_not_measured(tmp_path: Path) -> None:
     records = json.loads((tmp_path / "probe.json").read_text())["moments"]
     assert {r["fit"] is None for r in records if r["batch_size"] == 0} == {True}
     assert {r["fit"] is None for r in records if r["batch_size"] > 0} == {False}
-
-
-def test_spread_steps() -> None:
-    assert spread_steps(120) == (0, 30, 60, 89, 119)
-    assert spread_steps(1) == (0,)
-    assert spread_steps(3) == (0, 1, 2)
 
 
 def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:

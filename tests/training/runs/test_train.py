@@ -491,11 +491,6 @@ def test_a_bar_before_the_first_row(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert Shown.made[0].said[-1] == {"description": "training"}
 
 
-def test_a_step_that_the_budget_does_not_afford_is_not_made() -> None:
-    run = runs.prepare(tiny_config(epsilon=1e-3), CPU)
-    assert _train.one_step(run) == (0.0, 0) and (run.spent, run.step) == (True, 0)
-
-
 def test_every_epoch_begins_its_sums_anew(tmp_path: Path) -> None:
     config = tiny_config(epochs=2, optimizer={"name": "sgd", "learning_rate": 1e-12})
     begun = time.perf_counter()
