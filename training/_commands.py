@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptheory._progress import lines_on_stderr
 from dptheory._rounding import rounded_up
 from dptheory.cli._cluster import Scheduler, cluster
 from dptheory.cli._common import console_for_output, user_errors
@@ -43,7 +44,7 @@ def run(
     from dptheory.training.runs import pick_device, read_config, train, write_statement, write_weights
 
     try:
-        with user_errors(**OPTIONS):
+        with user_errors(**OPTIONS), lines_on_stderr():
             settings = read_config(config, changes=set or ())
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dptheory._progress import lines_on_stderr
 from dptheory._rounding import for_json
 from dptheory.cli._cluster import Scheduler, cluster
 from dptheory.cli._common import user_errors
@@ -144,7 +145,10 @@ def plan(
         setting = _Setting(network, data, public, private, num_examples, seed)
         setting.check_budget(epsilon, delta, write)
         try:
-            with nullcontext() if scheduler is None else cluster(scheduler, by_value=NETWORK) as executor:
+            with (
+                lines_on_stderr(),
+                nullcontext() if scheduler is None else cluster(scheduler, by_value=NETWORK) as executor,
+            ):
                 choice = setting.planned(**budget, **fixed, journal=place, executor=executor)
         except KeyboardInterrupt:
             typer.echo(

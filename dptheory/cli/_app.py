@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptheory._progress import lines_on_stderr
 from dptheory.cli import _find
 from dptheory.cli._cluster import Scheduler
 from dptheory.cli._common import console_for_output, line_width, parse_budget, parse_seed, user_errors
@@ -136,7 +137,7 @@ def check_claims(
             raise ValueError(f"--json must name a file, got the folder {str(json_file)!r}")
         if json_file is not None:
             require_writable(json_file)
-        with executor_of(workers, scheduler) as executor, Bar() as bar:
+        with lines_on_stderr(), executor_of(workers, scheduler) as executor, Bar() as bar:
             report = claims.check_claims(patterns or (), budget=seconds, seed=number, executor=executor, watcher=bar)
     _show_report(report)
     if json_file is not None:

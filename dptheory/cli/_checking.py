@@ -12,17 +12,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dptheory import claims
+from dptheory._progress import ProgressLines
 from dptheory.cli._cluster import cluster
 
 
 class Bar(claims.Watcher):
-    """A progress bar on a terminal, gone when the checks are done."""
+    """A progress bar on a terminal, gone when the checks are done; elsewhere lines."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("checks", total=None)
+        self._lines = ProgressLines()
+        self._done = self._all = 0
 
     def __enter__(self) -> "Bar":
         self._progress.start()
@@ -32,13 +35,16 @@ class Bar(claims.Watcher):
         self._progress.stop()
 
     def started(self, claims: Sequence[claims.Claim]) -> None:
-        self._progress.update(self._task, total=sum(len(claim.checks) for claim in claims))
+        self._all = sum(len(claim.checks) for claim in claims)
+        self._progress.update(self._task, total=self._all)
 
     def checking(self, claim: claims.Claim) -> None:
         self._progress.update(self._task, description=claim.id)
 
     def checked(self, one: claims.CheckedClaim) -> None:
-        self._progress.advance(self._task, len(one.claim.checks))
+        self._done += len(one.claim.checks)
+        self._progress.update(self._task, completed=self._done)
+        self._lines.look(lambda: f"{self._done} of {self._all} checks done")
 
 
 @contextmanager

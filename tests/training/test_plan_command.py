@@ -135,8 +135,10 @@ def test_a_plan_of_pilots_is_written_and_goes_on(monkeypatch: pytest.MonkeyPatch
         "--seconds",
         1e6,
     ]
-    first = call(*words)
+    first = call(*words, "--json")
     assert first.exit_code == 0, first.output
+    assert json.loads(first.stdout)["batch_size"] == 60, "where it stands goes to stderr"
+    assert "config.toml.pilots.jsonl" in first.stderr
     written = Path("config.toml").read_text()
     read_config(Path("config.toml"))
     noted = Path("config.toml.pilots.jsonl").read_text().split()

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from dptheory import _validate
+from dptheory._progress import ProgressLines
 from dptheory.errors import ArgumentError
 from dptheory.planning import candidates
 from dptheory.training import _argument_ranges
@@ -77,6 +78,9 @@ def plan(
     show. At the end the best meet the points next to what people take without a plan (a tutorial's choice, De et al.'s, Tramer and
     Boneh's), all with the same seeds: one of those is the answer unless another is better by more than a standard error. No
     private record is read, so that planning costs no privacy.
+
+    It prints nothing. ``logging.basicConfig()`` and ``logging.getLogger("dptheory.progress").setLevel("INFO")`` show where it
+    stands, every half a minute.
 
     Args:
         model: as it will be trained, at its starting weights, which stay; parameters that require no gradient stay frozen.
@@ -151,10 +155,6 @@ def plan(
         weight=_weight(len(labels)),
     )
     check(problem, classes=loss is None)
-    if loss is None and len(labels) < min(_PLENTY, num_examples):
-        problem = _with_simulated(problem, num_examples, seed)
-    clips = [clip_norm] if clip_norm is not None else [share * median_norm(problem) for share in CLIP_SHARES]
-    spectrum = spectrum_of(problem, clips)
     setup = (
         priced,
         fixed,
@@ -172,10 +172,20 @@ def plan(
         ),
     )
     kept = Journal(journal, setup)
-    allowed = LEAST_SECONDS if seconds is None else seconds
-    pace = Pace(allowed, workers(problem, executor))
+    pace = Pace(LEAST_SECONDS if seconds is None else seconds, workers(problem, executor))
+    lines = ProgressLines()
+    lines.say(f"plan: about {pace.left:,.0f} s at most, {pace.workers} pilots at a time, if nothing else runs")
+    lines.say(
+        "no journal: a plan that is stopped starts again"
+        if journal is None
+        else f"pilots that have ended ({len(kept):,} so far) are kept in {journal}: the same plan goes on if it is stopped"
+    )
+    if loss is None and len(labels) < min(_PLENTY, num_examples):
+        problem = _with_simulated(problem, num_examples, seed)
+    clips = [clip_norm] if clip_norm is not None else [share * median_norm(problem) for share in CLIP_SHARES]
+    spectrum = spectrum_of(problem, clips)
     with _bar() as bar, runner(problem, executor) as run:
-        evaluate = _Evaluation(run, kept, bar, pace)
+        evaluate = _Evaluation(run, kept, bar, pace, lines)
         search = Search(
             candidates=priced,
             evaluate=evaluate,
@@ -185,8 +195,10 @@ def plan(
             fixed=fixed,
             folds=problem.folds if problem.simulated is None else 1,
             seed=seed,
+            phase=evaluate.begin,
         )
         found = search.run(effort)
+        evaluate.begin("the choice and the papers' methods")
         real = _on_real(found, evaluate, problem, seed)
         gains = _gains(found.best, evaluate, problem, pace, seed)
         tuning = None
@@ -208,13 +220,19 @@ def plan(
 
 
 class _Evaluation:
-    """Runs pilots, those that are not known yet; counts them and moves the bar."""
+    """Runs pilots, those that are not known yet; counts them, moves the bar and says where the plan stands."""
 
-    def __init__(self, run: Run, journal: Journal, bar: Progress, pace: Pace) -> None:
-        self._run, self._journal, self._bar, self._pace = run, journal, bar, pace
+    def __init__(self, run: Run, journal: Journal, bar: Progress, pace: Pace, lines: ProgressLines) -> None:
+        self._run, self._journal, self._bar, self._lines = run, journal, bar, lines
+        self._workers, self._allowed, self._spent = pace.workers, pace.left, 0.0
         self._task = bar.add_task("plan", total=pace.left)
-        self._allowed = pace.left
+        self._phase, self._best = "", -math.inf
         self.count = 0
+
+    def begin(self, phase: str) -> None:
+        """A phase, of which the lines and the bar speak."""
+        self._phase = phase
+        self._bar.update(self._task, description=phase)
 
     def __call__(self, jobs: Sequence[Job]) -> list[Outcome]:
         found: dict[int, Outcome] = {}
@@ -222,15 +240,27 @@ class _Evaluation:
             known = self._journal.known(job)
             if known is not None:
                 found[place] = known
+                self._ended(known)
         missing = [place for place in range(len(jobs)) if place not in found]
         for number, outcome in self._run([jobs[place] for place in missing]):
             place = missing[number]
             found[place] = outcome
             self._journal.add(jobs[place], outcome)
-            self._bar.advance(self._task, outcome.seconds / self._pace.workers)
-        self.count += len(jobs)
-        self._bar.update(self._task, completed=self._allowed - self._pace.left)
+            self._ended(outcome)
         return [found[place] for place in range(len(jobs))]
+
+    def _ended(self, outcome: Outcome) -> None:
+        self.count += 1
+        self._spent += outcome.seconds / self._workers
+        scores = [score.aside for score in outcome.scores.values() if math.isfinite(score.aside)]
+        self._best = max([self._best, *scores])
+        self._bar.update(self._task, completed=min(self._spent, self._allowed))
+        self._lines.look(self._standing)
+
+    def _standing(self) -> str:
+        left = self._allowed - self._spent
+        time_left = f"at most {left:,.0f} s left" if left > 0 else "the time is over, the least pilots are left"
+        return f"{self._phase}: {self.count} pilots done, best score {self._best:.3g}, {time_left}"
 
 
 def _bar() -> Progress:

@@ -298,6 +298,7 @@ class Search:
         fixed: what the user has fixed.
         folds: parts of the public records, on each of which a place of the later rounds has a pilot; 1 for simulated records.
         seed: of the search and its pilots.
+        phase: told in words what comes next.
     """
 
     def __init__(
@@ -311,8 +312,9 @@ class Search:
         fixed: Fixed,
         folds: int,
         seed: int,
+        phase: Callable[[str], None],
     ) -> None:
-        self._evaluate, self._folds, self._fixed = evaluate, folds, fixed
+        self._evaluate, self._folds, self._fixed, self._phase = evaluate, folds, fixed, phase
         self._pace = pace
         self._candidates = candidates
         self._clips, self._predict = tuple(clips), predict
@@ -324,7 +326,9 @@ class Search:
 
     def run(self, effort: Effort) -> Found:
         """A sweep, many short pilots, fewer longer ones, whole ones."""
+        self._phase("learning rates")
         self._lay_out(self._sweep())
+        self._phase("short pilots")
         first = _Round(self)
         many = min(1.0, self._pace.steps(0.3) / ((effort.spread + effort.guided) * effort.short))
         spread, guided = (max(_FEWEST, round(many * count)) for count in (effort.spread, effort.guided))
@@ -337,6 +341,7 @@ class Search:
         few = min(_FEW_FOLDS, self._folds)
         pilots = _FEW_FOLDS * max(_FEWEST, round(many * effort.kept))
         middle = _within(effort.middle, self._pace.steps(0.4, slower=2.0) / pilots, least=effort.short)
+        self._phase("longer pilots")
         second = self._deepened(
             first.pooled(0.5), share=0.1, places=pilots // few, folds=few, most_steps=middle, apart=0.3
         )
@@ -347,6 +352,7 @@ class Search:
             # rather smaller batches than fewer steps, which are longer: those that are too long diverge
             records, whole = LARGE_BATCH * whole, min(effort.whole, 2 * whole)
             batch = math.ceil(records / whole)
+        self._phase("longest pilots")
         last = self._deepened(
             second.paired(0.25, _guide),
             share=0.03,
@@ -359,6 +365,7 @@ class Search:
         known = last.paired(0.0, _guide)
         ranked = sorted(dict.fromkeys(last.places), key=lambda place: -known.mean[place])
         usual = self._usual()
+        self._phase("duel with usual settings")
         duel = self._duel([*ranked[:_DUELLISTS], *usual], most_steps=whole, batch_size=batch)
         last.join(duel)
         metric = last.paired(0.0, lambda score: score.aside)  # what the user is told is not of the guide

@@ -47,6 +47,10 @@ class Journal:
         path.write_text("", "utf-8")
         self._file.add(head)
 
+    def __len__(self) -> int:
+        """How many pilots had ended before."""
+        return len(self._known)
+
     def known(self, job: Job) -> Outcome | None:
         """How this very pilot went, where it has ended."""
         return self._known.get(_key(job))

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dptheory import _validate
+from dptheory._progress import ProgressLines
 from dptheory._rounding import rounded_up
 from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
@@ -195,12 +196,18 @@ def train(config: RunConfig, device: torch.device, out: Path, resume: bool) -> R
 def _train(run: Run, out: Path) -> None:
     console = Console(stderr=True)
     quiet = not (engine.first() and sys.stderr.isatty())
+    lines = ProgressLines()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=quiet) as progress:
         task = progress.add_task("training", total=run.steps, completed=run.step)
+
+        def shown() -> None:
+            progress.update(task, completed=run.step)
+            lines.look(lambda: f"{run.step:,} of {run.steps:,} steps done")
+
         with interrupts_between_steps() as interrupted:
             while run.step < run.steps and not run.spent and not interrupted():
-                _epoch(run, interrupted, lambda: progress.update(task, completed=run.step))
+                _epoch(run, interrupted, shown)
                 progress.update(
                     task, description=f"epsilon {rounded_up(run.rows[-1]['epsilon'])}" if run.rows else "training"
                 )

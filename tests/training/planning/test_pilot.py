@@ -388,6 +388,7 @@ def found(fixed: Fixed | None = None, *, surface: Surface | None = None, seconds
         fixed=fixed or Fixed(),
         folds=3,
         seed=seed,
+        phase=lambda words: None,
     ).run(EFFORT)
 
 

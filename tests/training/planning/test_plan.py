@@ -19,6 +19,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.data import Dataset, TensorDataset
 
 import dptheory.training
+from dptheory import _progress
 from dptheory.planning import candidates
 from dptheory.privacy import epsilon_bounds
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
@@ -287,6 +288,37 @@ def test_what_is_printed() -> None:
 def test_the_verdict_of_a_method(low: float, high: float, verdict: str) -> None:
     gain = MethodGain(method="m", setting="s", gain=Range(low, high), learning_rate=1.0, why="w", claim="c")
     assert gain.verdict == verdict
+
+
+# --- Where it stands: said to those who ask, at the start and every half a minute ---
+
+
+def test_a_plan_says_where_it_stands_to_those_who_ask(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: Any
+) -> None:
+    planned()
+    assert caplog.records == [] and capfd.readouterr() == ("", "")
+    with caplog.at_level("INFO", "dptheory.progress"), pytest.raises(KeyboardInterrupt):
+        planned(executor=Here(most=20), journal=tmp_path / "pilots.jsonl", seconds=77)
+    assert "77 s" in caplog.text and str(tmp_path / "pilots.jsonl") in caplog.text
+
+
+def test_lines_are_half_a_minute_apart(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    lines = _progress.ProgressLines(lambda: now[0])
+    with _progress.lines_on_stderr():
+        lines.say("start")
+        for now[0] in (29.0, 30.0, 31.0, 59.0, 61.0):
+            lines.look(lambda: f"at {now[0]:g}")
+    lines.say("nobody hears it")
+    assert capsys.readouterr() == ("", "start\nat 30\nat 61\n") and caplog.records == []
+
+
+def test_a_terminal_has_its_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with _progress.lines_on_stderr():
+        _progress.ProgressLines().say("start")
+    assert capsys.readouterr() == ("", "")
 
 
 # --- The journal: a plan that was killed goes on with the pilots it has, and its choice is the same ---
