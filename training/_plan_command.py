@@ -318,7 +318,7 @@ def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
     if write is not None:
         return f"Next: dptheory run {write} --out run"
     if code is not None:
-        return f"Next: {code} trains with it, given model and private, the data set of private records."
+        return f"Next: {code} trains with it; it needs model and private, your data set."
     return f"Next, with model and private, the data set of private records:\n\n{choice.code()}"
 
 

@@ -14,6 +14,8 @@ from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, R
 MEAN_RUNS = 5
 _MOST_NOISE = 1000.0
 _PRECISION = 1e-3
+_LIKELY_SHARE = 0.4
+_WIDTH = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +122,9 @@ class Choice:
             records that they trained on, more two.
         as_good: by hyperparameter, the range that the pilots do not tell from the choice, all others as chosen.
         costs: by change, how much lower the metric is expected to be, where the pilots see it lower by a standard error and more.
+        tried: by hyperparameter, the range that was tried, all others as chosen.
+        ahead: in the metric of the duel's pilots, how far the choice is above the best of what people take without a plan: a range of
+            95 %; None if it is one of those.
         methods: what the papers' methods change; empty where there was no time.
         private_tuning: what tuning on the private records would change, where there were no public ones; None otherwise.
         public: which records the pilots used, in words.
@@ -143,6 +148,8 @@ class Choice:
     expected: Range
     as_good: Mapping[str, Range] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
+    tried: Mapping[str, Range] = field(default_factory=dict)
+    ahead: Range | None = None
     methods: tuple[MethodGain, ...] = ()
     private_tuning: PrivateTuning | None = None
     public: str = ""
@@ -180,8 +187,11 @@ class Choice:
             "",
             f"# epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records: {self.steps:,} steps",
             *(["mean = AveragedModel(model)"] if average else []),
-            "sgd = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], "
-            f"lr={self.learning_rate!r}, momentum={self.momentum!r})",
+            "sgd = torch.optim.SGD(",
+            "    [p for p in model.parameters() if p.requires_grad],",
+            f"    lr={self.learning_rate!r},",
+            f"    momentum={self.momentum!r},",
+            ")",
             "network, optimizer, loader = make_private(",
             "    module=model.train(),",
             "    optimizer=sgd,",
@@ -194,16 +204,18 @@ class Choice:
             ")",
         ]
         if falls:
-            lines += [f"scheduler = LambdaLR(sgd, lambda step: {_FACTORS[self.schedule].format(steps=self.steps)})"]
+            factor = _FACTORS[self.schedule].format(steps=self.steps)
+            lines += ["scheduler = LambdaLR(", f"    sgd, lambda step: {factor}", ")"]
         lines += [
             "taken = 0",
             f"while taken < {self.steps}:",
             "    for features, labels in loader:",
             "        optimizer.zero_grad()",
-            "        torch.nn.functional.cross_entropy(network(features), labels).backward()  # or your own loss, a mean",
+            "        # or your own loss, a mean",
+            "        torch.nn.functional.cross_entropy(network(features), labels).backward()",
             "        optimizer.step()",
             "        if optimizer.accountant.steps == taken:",
-            "            continue  # a dry batch: it only tests that no record changes another one's gradient",
+            "            continue  # a dry batch: it only tests that records stay apart",
             "        taken += 1",
         ]
         if falls:
@@ -216,26 +228,26 @@ class Choice:
         lines += [f"print(optimizer.statement(delta={self.delta!r}))"]
         return "\n".join(lines) + "\n"
 
+    @property
+    def likely(self) -> float:
+        """Of the metric, one number in the expected range: two fifths of its way up, where measured runs ended on average."""
+        return self.expected.low + _LIKELY_SHARE * (self.expected.high - self.expected.low)
+
     def __str__(self) -> str:
         rate = "" if self.schedule == CONSTANT else f", falling to 0 ({self.schedule})"
         average = f", weights averaged over the last {self.average:.0%} of the steps" if self.average else ""
         momentum = f" and momentum {self.momentum:g}" if self.momentum else ""
         parts = [
-            f"Train for {self.epochs:g} epochs ({self.steps:,} steps) with batches of {self.batch_size:,}, "
-            f"clip norm {self.clip_norm:.3g}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"learning rate {self.learning_rate:.3g}{rate}{momentum}{average}.",
+            f"Take batches of {self.batch_size:,} for {self.epochs:g} epochs ({self.steps:,} steps) at noise multiplier "
+            f"{self.noise_multiplier:.4g}, clip norm {self.clip_norm:.3g}, learning rate {self.learning_rate:.3g}"
+            f"{rate}{momentum}{average}: {self._expectation()}, {self._beside_usual()}.",
             f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
             "(Poisson batches; one record added, removed or zeroed out).",
-            f"Expected {self.metric}: {self.expected.low:.3f} to {self.expected.high:.3f}.",
             f"It rests on {self.pilots} pilots on {self.public}: trainings at the noise per step that the private run will have. "
             f"They took {self.seconds:.0f} seconds.",
+            *self._table(),
+            self._edges(),
         ]
-        if self.as_good:
-            parts.append(
-                "As good, as far as the pilots tell, all else as chosen: "
-                + "; ".join(f"{name} {r.low:.3g} to {r.high:.3g}" for name, r in self.as_good.items())
-                + "."
-            )
         if self.costs:
             parts.append(
                 f"What a wrong choice costs ({self.metric}): "
@@ -249,11 +261,88 @@ class Choice:
                 f"{other.noise_multiplier:.4g}, which alone changes the {self.metric} by "
                 f"{other.gain.low:+.3f} to {other.gain.high:+.3f}."
             )
+        if self.methods:
+            parts.append(f"The papers' methods over DP-SGD, in pilots ({self.metric}, 95 %):")
         for one in self.methods:
-            parts.append(
-                f"{one.method.capitalize()} ({one.setting}): {one.gain.low:+.3f} to {one.gain.high:+.3f} over DP-SGD, {one.verdict}; "
-                f"{one.why} [{one.claim}]."
-            )
+            parts += [
+                f"  {one.method:31}  {one.gain.low:+.3f} to {one.gain.high:+.3f}  {one.verdict}",
+                f"    {one.setting}: {one.why} [{one.claim}].",
+            ]
         if not self.methods:
             parts.append("The papers' methods were not compared: there was no time for their pilots (seconds=).")
-        return "\n".join(textwrap.fill(part, 100, subsequent_indent="  ") for part in parts)
+        return "\n".join(_wrapped(part) for part in parts)
+
+    def _expectation(self) -> str:
+        if not math.isfinite(self.likely):
+            return f"no number for the {self.metric}, since its pilots diverged"
+        return f"expect {self.metric} {self.likely:.3f} ({self.expected.low:.3f} to {self.expected.high:.3f})"
+
+    def _beside_usual(self) -> str:
+        if self.ahead is None:
+            return "next to a usual setting, which nothing beat in pilots by more than a standard error"
+        low, high = self.ahead.low, self.ahead.high
+        return (
+            f"in pilots {(low + high) / 2:+.3f} over the best usual setting ({low:+.3f} to {high:+.3f}, 95 %), "
+            f"which is {'sure' if low > 0 else 'not sure'}"
+        )
+
+    def _table(self) -> list[str]:
+        """What is as good and what was tried, by hyperparameter."""
+        if not self.tried:
+            return []
+        rows = [("", "choice", "as good in pilots", "tried", "")] + [
+            (
+                name,
+                _short(self._value(name)),
+                _short_range(self.as_good.get(name)),
+                _short_range(tried),
+                self._edge(name),
+            )
+            for name, tried in self.tried.items()
+        ]
+        return [f"  {a:14} {b:>8}  {c:18} {d:18} {e}".rstrip() for a, b, c, d, e in rows]
+
+    def _value(self, name: str) -> float:
+        return float(getattr(self, name.replace(" ", "_")))
+
+    def _edge(self, name: str) -> str:
+        """Whether the choice is the least or the most that was tried, and so another might be better."""
+        tried, value = self.tried[name], self._value(name)
+        if tried.low == tried.high:
+            return "as given"
+        return "smallest tried" if value <= tried.low else "largest tried" if value >= tried.high else ""
+
+    def _edges(self) -> str:
+        known = f"More than {self.epochs:g} epochs were not tried: max_epochs (--max-epochs) allows more."
+        for name in self.tried:
+            if name == "batch size" and self.batch_size == self.num_examples:
+                known += " Batches hold all records, and cannot be larger."
+            elif self._edge(name).endswith("tried"):
+                argument = name.replace(" ", "_")
+                known += f" Fix {argument} (--{argument.replace('_', '-')}) beyond that edge to look further."
+        return known
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _short_range(found: Range | None) -> str:
+    if found is None:
+        return ""
+    return _short(found.low) if found.low == found.high else f"{_short(found.low)} to {_short(found.high)}"
+
+
+def _wrapped(part: str) -> str:
+    """Lines of at most 80 columns; what is indented stays so, and no word is broken."""
+    indent = " " * (len(part) - len(part.lstrip()))
+    if len(part) <= _WIDTH:
+        return part
+    return textwrap.fill(
+        part.strip(),
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Sequence, Sized
 from concurrent.futures import Executor
 from dataclasses import replace
 from importlib.metadata import version
@@ -536,27 +536,29 @@ def _choice(found: Found, real: Sequence[Score], gains: tuple[MethodGain, ...], 
     )
     if said["metric"] == "accuracy":
         low, high = max(low, 0.0), min(high, 1.0)
-    as_good, costs = _around(found)
-    return Choice(**vars(best.point), expected=Range(low, high), as_good=as_good, costs=costs, methods=gains, **said)
+    return Choice(
+        **vars(best.point), expected=Range(low, high), ahead=found.ahead, methods=gains, **_around(found), **said
+    )
 
 
-def _around(found: Found) -> tuple[Mapping[str, Range], Mapping[str, float]]:
-    """Along each hyperparameter: what is as good as the choice, and what a step to either side costs where the pilots see a loss."""
+def _around(found: Found) -> dict[str, Any]:
+    """Along each hyperparameter: what is as good as the choice, what was tried, and what a step aside costs, if pilots see it."""
     best = found.best.point
     place = {point: i for i, point in enumerate(found.points)}
     here, unsure = found.pooled.mean[place[best]], found.pooled.deviation[place[best]]
     names = ("learning_rate", "batch_size", "clip_norm")
-    as_good, costs = {}, {}
+    as_good, tried, costs = {}, {}, {}
     for name in names:
         line = sorted((p for p in found.points if _beside(p, best, name)), key=lambda p: getattr(p, name))
         good = [getattr(p, name) for p in line if found.pooled.mean[place[p]] >= here - unsure]
         words = name.replace("_", " ")
         as_good[words] = Range(min(good), max(good))
+        tried[words] = Range(getattr(line[0], name), getattr(line[-1], name))
         for p in (p for p in line if found.pooled.mean[place[p]] < here - unsure):
             factor = getattr(p, name) / getattr(best, name)
             if any(math.isclose(factor, wanted, rel_tol=0.15) for wanted in (0.22, 0.25, 4.0, 4.5)):
                 costs[f"{words} x {factor:.2g}"] = float(here - found.pooled.mean[place[p]])
-    return as_good, costs
+    return {"as_good": as_good, "tried": tried, "costs": costs}
 
 
 def _beside(point: Point, best: Point, name: str) -> bool:

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +14,17 @@ from torch import nn
 from dptheory.privacy import epsilon_bounds
 from dptheory.training._files import JsonLines
 from dptheory.training._randomness import seeded
-from dptheory.training.planning import Effort, Point, _evidence, plan
-from dptheory.training.planning._evidence import DEFAULTS, default, measure, point_of, priced, private_accuracy
+from dptheory.training.planning import Effort, Point, _choice, _evidence, plan
+from dptheory.training.planning._evidence import (
+    DEFAULTS,
+    OWN,
+    PLAN,
+    default,
+    measure,
+    point_of,
+    priced,
+    private_accuracy,
+)
 from dptheory.training.planning._evidence_settings import DELTA, SEEDS, SETTINGS, Records, Setting
 
 
@@ -207,3 +217,19 @@ def test_the_settings_span_what_the_issue_asks_for() -> None:
     assert {0.3, 0.5, 8.0} <= budgets
     for setting in SETTINGS.values():
         assert len(setting.rates) * len(setting.shares) * 2 * len(setting.strides) >= 60
+
+
+def test_the_likely_number_is_where_private_runs_ended() -> None:
+    """On average over the settings with public records; its mean error is what the page on how a plan decides says."""
+    plans: dict[str, list[Any]] = {}
+    for line in JsonLines(Path("proofs/results/plan.jsonl")).lines():
+        if line["kind"] == PLAN and line["public"] == OWN:
+            plans.setdefault(line["setting"], []).append(line)
+    errors = []
+    for lines in plans.values():
+        low, high = lines[0]["plan"]["low"], lines[0]["plan"]["high"]
+        ended = sum(line["accuracy"] for line in lines) / len(lines)
+        errors.append(100.0 * (ended - (low + _choice._LIKELY_SHARE * (high - low))))
+    assert len(errors) == 20 and abs(sum(errors)) / 20 < 0.5
+    text = " ".join(Path("proofs/planning.md").read_text().split())
+    assert f"off by {sum(map(abs, errors)) / 20:.1f} points on average and {max(map(abs, errors)):.1f} at most" in text

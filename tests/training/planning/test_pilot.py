@@ -26,6 +26,7 @@ from dptheory.training.planning._search import (
     Pace,
     Search,
     Tried,
+    ahead_of_usual,
     decide,
     point_of_candidate,
     pooled,
@@ -439,6 +440,15 @@ def test_a_usual_choice_is_left_for_a_gain_beyond_the_pilots_error(gain: float, 
     found = decide(points, {points[1].point, points[3].point})
     assert found == [points[chosen], points[1 - chosen], points[2], points[3]]
     assert decide(points, set())[0] is points[0]
+
+
+def test_how_far_the_choice_is_above_what_people_take() -> None:
+    """Three seeds of two points: the differences .2, .3 and .4 have the mean .3 and the standard error .1 / sqrt(3)."""
+    two = [tried(0, 0.7, 0.9, 1.1), tried(1, 0.5, 0.6, 0.7)]
+    ahead = ahead_of_usual(two, {two[1].point})
+    assert ahead is not None and (ahead.low + ahead.high) / 2 == pytest.approx(0.3)
+    assert (ahead.high - ahead.low) / 2 == pytest.approx(4.302653 * 0.1 / math.sqrt(3))
+    assert ahead_of_usual(two, {two[0].point, two[1].point}) is None
 
 
 def test_what_is_fixed_is_kept() -> None:

@@ -268,16 +268,20 @@ def test_what_is_printed() -> None:
     )
     one = choice(
         schedule="cosine", average=0.2, as_good={"learning rate": Range(0.25, 1.0)}, costs={"epochs x 4": 0.125},
+        tried={"learning rate": Range(0.5, 2.0), "clip norm": Range(1.0, 1.0), "batch size": Range(6, 60)}, ahead=Range(0.02, 0.04),
         methods=(gain,), pilots=17, public="60 public records",
     )  # fmt: skip
     text = " ".join(str(one).split())
     for part in (
         "2 epochs (10 steps)", "batches of 12", "falling to 0 (cosine)", "momentum 0.5", "the last 20% of the steps",
         "epsilon 3 at delta 1e-05 for 60 records", "0.500 to 0.750", "17 pilots on 60 public records",
-        "learning rate 0.25 to 1", "epochs x 4 -0.125", "Layer freezing (half): -0.020 to +0.010", "no difference seen", "[lf.x]",
+        "0.25 to 1 ", "epochs x 4 -0.125", "layer freezing -0.020 to +0.010", "no difference seen", "[lf.x]", "0.600 (", "+0.030",
+        "0.5 to 2 smallest tried", "1 as given", "6 to 60", "--learning-rate",
     ):  # fmt: skip
         assert part in text, part
-    assert max(map(len, str(one).splitlines())) <= 100
+    assert text.index("+0.030") < text.index(". "), "one sentence"
+    assert "--clip-norm" not in text and "--batch-size" not in text
+    assert max(map(len, (str(one) + one.code()).splitlines())) <= 80
     assert "falling" not in str(choice()) and "averaged" not in str(choice())
 
 
