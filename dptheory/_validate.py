@@ -177,10 +177,10 @@ def per_step(
     return array
 
 
-def choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """``value`` if it is one of ``allowed``."""
+def choice(name: str, value: str, allowed: tuple[str, ...], *, then: str = "") -> str:
+    """``value`` if it is one of ``allowed``; an error ends with ``then``."""
     if not isinstance(value, str) or value not in allowed:
-        raise ArgumentError(name, f"be one of {', '.join(map(repr, allowed))}", value)
+        raise ArgumentError(name, f"be one of {', '.join(map(repr, allowed))}", value, then=then)
     return value
 
 

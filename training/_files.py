@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tomllib
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -106,6 +107,11 @@ NETWORK = "dptheory_own_network"
 """Name of the module of a file that builds a network."""
 
 
+def is_own(name: object) -> bool:
+    """Whether a name is meant for a function in a file, ``mynetwork.py:build``, and not for a shipped network."""
+    return isinstance(name, str) and (":" in name or name.endswith(".py"))
+
+
 def place_of(argument: str, place: str, *, example: str) -> tuple[Path, str]:
     """The file, looked up from the current folder, and the name of ``FILE.py:NAME``; an error calls it ``argument``."""
     file, _, name = place.rpartition(":")
@@ -115,6 +121,13 @@ def place_of(argument: str, place: str, *, example: str) -> tuple[Path, str]:
     if not path.is_file():
         raise ArgumentError(argument, "be in a file that exists", place, then=f": there is no file {file}")
     return path, name
+
+
+def fault(error: Exception, path: Path) -> str:
+    """What an error of a user's file says, and its last line in that file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    return f"{type(error).__name__}: {error}" + (f" ({path}, line {lines[-1]})" if lines else "")
 
 
 def executed(path: Path, *, module_name: str) -> ModuleType:
@@ -128,9 +141,7 @@ def executed(path: Path, *, module_name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ArgumentError(
-            str(path), "be Python that can be imported", None, got=f"{type(error).__name__}: {error}"
-        ) from error
+        raise ArgumentError(str(path), "be Python that can be imported", None, got=fault(error, path)) from error
     finally:
         sys.path.remove(folder)
     return module

@@ -39,9 +39,8 @@ def only_here(folder: Path, name: str = LOCK) -> Iterator[None]:
     held = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if (
-            os.fstat(held).st_nlink == 0
-        ):  # its last holder removed it after it was opened here: others lock another file
+        # its last holder removed the file after it was opened here: others lock another one
+        if os.fstat(held).st_nlink == 0:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(folder / name))
         try:
             yield

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptheory._progress import lines_on_stderr
-from dptheory._rounding import for_json
+from dptheory._rounding import for_json, rounded_up
 from dptheory.cli._cluster import Scheduler, cluster
 from dptheory.cli._common import user_errors
 from dptheory.cli._plan import show_candidates
 from dptheory.errors import ArgumentError
 from dptheory.files import require_writable, write_atomically
-from dptheory.training._files import NETWORK
+from dptheory.training._files import NETWORK, is_own
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,7 +52,10 @@ def plan(
     ] = None,
     public: Annotated[
         Path | None,
-        typer.Option(help="The .npz file of 50 or more public records, with arrays features and labels."),
+        typer.Option(
+            help="The .npz file of 50 or more public records: arrays features (float32, or int64 of tokens) and labels "
+            "(classes from 0), a row a record."
+        ),
     ] = None,
     data: Annotated[
         str | None,
@@ -64,8 +67,9 @@ def plan(
     private: Annotated[
         Path | None,
         typer.Option(
-            help="The .npz file of the private records. It is only compared with the public ones, which must not be among them, and "
-            f"named in the configuration; {_PRIVATE} if left out."
+            help="The .npz file of the private records, with test_features and test_labels as well if the run is to be judged. It is "
+            "only compared with the public ones, which must not be among them, and named in the configuration; by default "
+            f"{_PRIVATE}, which may come later."
         ),
     ] = None,
     batch_size: Annotated[
@@ -218,6 +222,8 @@ class _Setting:
         else:
             assert public is not None
             features, labels = own_records(public)
+            if private is None and Path(_PRIVATE).is_file():
+                self._private = Path(_PRIVATE)
             runs.from_dict(self._table(_PRIVATE, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
         if num_examples is None:
             raise ArgumentError(
@@ -227,7 +233,7 @@ class _Setting:
         self._public = TensorDataset(features, labels)
         self._model: nn.Module = (
             own_network(name, seed=seed)
-            if ".py:" in name
+            if is_own(name)
             else runs.build_model(name, features=features[0].numel() if len(features) else 1, seed=seed)
         )
 
@@ -282,10 +288,13 @@ class _Setting:
             "schedule": choice.schedule,
         }
         lines = [
-            f"{_HEAD} for {choice.num_examples:,} records: {choice.steps:,} steps at noise multiplier {choice.noise_multiplier:.6g}",
+            f"{_HEAD} for {choice.num_examples:,} records: {choice.steps:,} steps at noise multiplier "
+            f"{rounded_up(choice.noise_multiplier, 6)}",
             "# Train with it, from the folder in which the plan was made: dptheory run FILE --out run",
             *(
-                ["# data: a file with your private records, as arrays features and labels"]
+                [
+                    "# data: a file with your private records: arrays features and labels; test_features and test_labels to judge by"
+                ]
                 if self._data is None
                 else []
             ),
@@ -316,7 +325,10 @@ def _may_write(path: Path | None) -> None:
 
 def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
     if write is not None:
-        return f"Next: dptheory run {write} --out run"
+        return (
+            f"Next: dptheory run {write} --out run\n"
+            "That is a simulation, which can be repeated; add --set secure=true for a model that you release."
+        )
     if code is not None:
         return f"Next: {code} trains with it; it needs model and private, your data set."
     return f"Next, with model and private, the data set of private records:\n\n{choice.code()}"

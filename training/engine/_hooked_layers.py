@@ -55,7 +55,7 @@ def _why_faulty(layer: nn.Module) -> str:
 
 
 def _label(name: str, layer: nn.Module) -> str:
-    return f"{name or 'the model itself'} ({type(layer).__name__})"
+    return f"{f'layer {name}' if name else 'the model itself'} ({type(layer).__name__})"
 
 
 def _check_parameters(name: str, layer: nn.Module) -> None:
@@ -99,7 +99,7 @@ def check_statistics(module: nn.Module) -> None:
         return  # before every step
     for name, m in module.named_modules():
         for must, fault in _of_the_batch(m):
-            raise ArgumentError("module", must, module, got=f"{name or 'a layer'} ({type(m).__name__}) with {fault}")
+            raise ArgumentError("module", must, module, got=f"{_label(name, m)} with {fault}")
 
 
 def _of_the_batch(m: nn.Module) -> Iterator[tuple[str, str]]:

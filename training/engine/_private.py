@@ -160,7 +160,7 @@ def make_private(
             nothing to Poisson batches. One number is drawn from its generator, as their seed; without one it comes from the
             operating system, and ``torch.manual_seed`` does not reach it.
         mechanism: see :mod:`dptheory.training.mechanisms`; a new one for every run, seeded alike in every process of a distributed one.
-        noise_multiplier: sigma, 0 or in [1e-15, 1e15].
+        noise_multiplier: sigma, 0 or in [1e-15, 1e15]; :func:`make_private_with_epsilon` works out the least for a budget.
         max_grad_norm: clip C in [1e-15, 1e15].
         grad_sample_mode: "factors", which works out norms, sums and projections from what layers took in and gave out; "hooks",
             tensors by Opacus's formulas, "functorch", or "whole network": a pass of the model for each example, the slowest and the

@@ -201,6 +201,7 @@ class Choice:
             f"    max_grad_norm={self.clip_norm!r},",
             f"    sampling_rate={self.batch_size} / {self.num_examples},",
             f"    expected_batch_size={self.batch_size},",
+            "    # secure=True,  # for a model that you release: without it batches and noise can be repeated",
             ")",
         ]
         if falls:
@@ -225,7 +226,7 @@ class Choice:
         lines += [f"        if taken == {self.steps}:", "            break"]
         if average:
             lines += ["# mean.module is the trained network"]
-        lines += [f"print(optimizer.statement(delta={self.delta!r}))"]
+        lines += [f"print(optimizer.statement(delta={self.delta!r}).markdown())"]
         return "\n".join(lines) + "\n"
 
     @property

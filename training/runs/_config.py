@@ -11,10 +11,10 @@ from dptheory import _validate
 from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
-from dptheory.training._files import only, read_toml
+from dptheory.training._files import is_own, only, read_toml
 from dptheory.training.data import NAMES, CropsAndFlips
 from dptheory.training.engine import GRAD_SAMPLE_MODES
-from dptheory.training.runs._own import is_file, is_own
+from dptheory.training.runs._own import is_file
 
 MODELS = (
     "small-cnn",
@@ -29,6 +29,7 @@ MODELS = (
     "linear-probe",
 )
 """Networks that a configuration can name."""
+OWN = "; a network of your own is FILE.py:FUNCTION"
 OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}
 """Optimizers, and the momentum of each where none is given."""
 INPUTS = ("standardised", "unit")
@@ -247,7 +248,7 @@ class RunConfig:
                 "inputs", "be left out where data is a file: its records are taken as they are", self.inputs
             )
         if not is_own(self.model):
-            _validate.choice("model", self.model, MODELS)
+            _validate.choice("model", self.model, MODELS, then=OWN)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML; what most runs leave out (views, averages, schedules) only where there is some."""

@@ -11,17 +11,12 @@ from torch import Tensor, nn
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.training._files import NETWORK, executed, place_of
+from dptheory.training._files import NETWORK, executed, fault, place_of
 from dptheory.training._randomness import seeded
 
 _FEATURES, _LABELS = "features", "labels"
 _TEST = ("test_features", "test_labels")
 _MOST_LISTED = 6
-
-
-def is_own(name: object) -> bool:
-    """Whether a name is that of a function in a file, ``mynetwork.py:build``, and not of a shipped network."""
-    return isinstance(name, str) and ".py:" in name
 
 
 def is_file(data: object) -> bool:
@@ -61,9 +56,7 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
     try:
         network = seeded(seed, build)
     except Exception as error:
-        raise ArgumentError(
-            model, "build a network without arguments", None, got=f"{type(error).__name__}: {error}"
-        ) from error
+        raise ArgumentError(model, "build a network without arguments", None, got=fault(error, path)) from error
     if not isinstance(network, nn.Module):
         raise ArgumentError(model, "give an nn.Module", network, got=_validate.shown(network))
     return network.train()
@@ -72,7 +65,8 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
 def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor]:
     """Features and labels from an .npz file, as ``numpy.savez(path, features=..., labels=...)`` writes it.
 
-    Floating-point numbers become float32, as layers have them, and whole ones int64, as embeddings and cross entropy take them.
+    Floating-point numbers become float32, as layers have them, and whole ones int64, as embeddings and cross entropy take them;
+    features of uint8 are refused, as images in bytes are meant to be scaled.
 
     Args:
         path: of the file; an .npz with pickled objects is refused.
@@ -99,7 +93,10 @@ def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor
     path = Path(path)
     if not path.is_file():
         raise ArgumentError(
-            str(path), "be an .npz file with arrays features and labels", None, got="no file of this name"
+            str(path),
+            "be an .npz file with arrays features and labels",
+            None,
+            got=f"no file of this name in {path.resolve().parent}",
         )
     try:
         held = np.load(path, allow_pickle=False)
@@ -139,6 +136,13 @@ def _tensor(path: Path, name: str, array: NDArray[Any]) -> Tensor:
     if array.dtype.kind not in "biuf" or not array.ndim:
         raise ArgumentError(
             str(path), f"hold numbers in {name}, one row a record", None, got=f"{array.dtype} of shape {array.shape}"
+        )
+    if name in (_FEATURES, _TEST[0]) and array.dtype == np.uint8:  # bytes of images, which no layer takes as they are
+        raise ArgumentError(
+            str(path),
+            f"hold pixels in {name} as floating-point numbers: numpy.float32(pixels) / 255",
+            array.dtype,
+            got="uint8; numbers of tokens are int64",
         )
     if array.dtype.kind != "f":
         return torch.from_numpy(array.astype(np.int64))

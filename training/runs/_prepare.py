@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy
 from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError
 from dptheory.training import engine, networks
+from dptheory.training._files import is_own
 from dptheory.training._last_weights import LastWeights
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, data_folder, load, standardised
@@ -41,8 +42,8 @@ from dptheory.training.networks import (
     standardise_weights,
 )
 from dptheory.training.runs import _build
-from dptheory.training.runs._config import AUGMENTATIONS, WITHOUT_PIXELS, OptimizerConfig, RunConfig
-from dptheory.training.runs._own import is_file, is_own, own_network, own_records
+from dptheory.training.runs._config import AUGMENTATIONS, OWN, WITHOUT_PIXELS, OptimizerConfig, RunConfig
+from dptheory.training.runs._own import is_file, own_network, own_records
 
 _log = logging.getLogger("dptheory.training")
 
@@ -462,7 +463,7 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
         >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
         7850
     """
-    match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe")):
+    match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe"), then=OWN):
         case "small-cnn":
             return networks.small_colour_cnn(seed) if features == _COLOUR else small_tanh_cnn(seed)
         case "linear-probe":

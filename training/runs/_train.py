@@ -23,13 +23,13 @@ from dptheory._rounding import rounded_up
 from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
 from dptheory.training import engine
+from dptheory.training._files import is_own
 from dptheory.training._last_weights import first_averaged
 from dptheory.training._randomness import seeded
 from dptheory.training.engine import BudgetError
 from dptheory.training.mechanisms import GradualCooling
 from dptheory.training.runs import _checkpoint
 from dptheory.training.runs._config import AUGMENTATIONS, RunConfig
-from dptheory.training.runs._own import is_own
 from dptheory.training.runs._plain_dp_sgd import accuracy
 from dptheory.training.runs._prepare import DROPOUT, VIEWS, Run, last_step, prepare, rate_of, stream
 

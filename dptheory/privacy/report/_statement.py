@@ -36,7 +36,8 @@ _KINDS = 6
 OUTPUT = "the noisy gradient of every step, and so the model after every step"
 COVERED = "the steps of this one run"
 NOT_COUNTED = (
-    "not counted: choosing hyperparameters, or this run among others, by looking at the data costs more than stated"
+    "not counted: choosing hyperparameters, or this run among others, by looking at the private data costs more than stated; "
+    "choices made on public records alone cost nothing"
 )
 
 

@@ -216,7 +216,7 @@ def test_the_seed_fixes_the_weights_and_leaves_torchs() -> None:
 @pytest.mark.parametrize(
     "name",
     ["mynetwork.py", "mynetwork.txt:build", "none.py:build", "mynetwork.py:none", "mynetwork.py:needs", "mynetwork.py:number",
-     "mynetwork.py:torch", "broken.py:build", "mynetwork.py:a b"],
+     "mynetwork.py:torch", "broken.py:build", "mynetwork.py:a b", "mynetwork:build"],
 )  # fmt: skip
 def test_what_is_no_network_is_refused_in_one_line(name: str) -> None:
     Path("broken.py").write_text("def build(:\n")
@@ -224,6 +224,14 @@ def test_what_is_no_network_is_refused_in_one_line(name: str) -> None:
         own_network(name)
     assert name.split(":")[0].split(".")[0] in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "line"), [("def build():\n    return layer\n", 2), ("import torch\n\nlayer\n", 3)])
+def test_the_line_of_an_error_in_the_file_is_named(text: str, line: int) -> None:
+    Path("named.py").write_text(text)
+    with pytest.raises(ValueError) as error:
+        own_network("named.py:build")
+    assert f"named.py, line {line})" in str(error.value)
 
 
 def test_records_are_float32_or_int64() -> None:
@@ -249,6 +257,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "words": lambda path: np.savez(path, features=np.array(["a", "b"]), labels=np.ones(2)),
     "objects": lambda path: np.savez(path, features=np.array([{}, {}]), labels=np.ones(2)),
     "one number": lambda path: np.savez(path, features=3.0, labels=np.ones(2)),
+    "bytes of images": lambda path: np.savez(path, features=np.ones((3, 1, 4, 4), np.uint8), labels=np.ones(3)),
     "NaN": lambda path: np.savez(path, features=np.full((2, 2), np.nan), labels=np.ones(2)),
     "too large": lambda path: np.savez(path, features=np.full((2, 2), 1e300), labels=np.ones(2)),
     "a test set without labels": lambda path: np.savez(
@@ -274,6 +283,7 @@ def test_what_holds_no_records_is_refused_in_one_line(kind: str) -> None:
         ({"model": "mynetwork.py:narrow"}, "data"),
         ({"model": "mynetwork.py:words"}, "model"),
         ({"model": "mynetwork"}, "model"),
+        ({"model": "mynetwork:build"}, "model"),
         ({"data": "other.npz"}, "other.npz"),
         ({"inputs": "unit"}, "inputs"),
         ({"average": 1.5}, "average"),
@@ -288,6 +298,14 @@ def test_what_holds_no_records_is_refused_in_one_line(kind: str) -> None:
 def test_a_run_that_cannot_be_is_refused(changes: dict[str, Any], start: str) -> None:
     with refused(start):
         runs.prepare(config(**changes), CPU)
+
+
+def test_a_refused_run_leaves_no_folder_behind(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new", tmp_path / "there"):
+        folder.mkdir(exist_ok=True) if folder.name == "there" else None
+        with refused("nowhere.npz"):
+            runs.train(config(data="nowhere.npz"), CPU, folder, resume=False)
+    assert not (tmp_path / "new").exists() and (tmp_path / "there").is_dir()
 
 
 def test_rows_that_are_there_several_times_are_counted_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
