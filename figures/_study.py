@@ -142,7 +142,7 @@ _ARMS = {
 _PHASES = {
     "final": "main runs",
     "others": "further runs",
-    "plugged-in": "at published hyperparameters",
+    "plugged-in": "at DP-SGD's rate",
     "linear": "linear model",
     "adam": "tuned rate",
     "epsilon-7": "$\\varepsilon$ = 7.53",
