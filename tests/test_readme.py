@@ -128,17 +128,18 @@ def test_what_was_measured() -> None:
     text = " ".join(FINDINGS.split())
     (choice,) = _answer("gip.table5").findings
     assert choice.outcome == "open" and says(text, f"{choice.low:.2f}", f"{choice.high:.2f}")
-    rows = json.loads((Path(__file__).parents[1] / "proofs" / "results.json").read_text(encoding="utf-8"))[
-        "index_pruning"
-    ]
-    (random,) = [row for row in rows if (row["arm"], row["against"]) == ("random-k", "dp-sgd")]
+    results = json.loads((Path(__file__).parents[1] / "proofs" / "results.json").read_text(encoding="utf-8"))
+    (random,) = [row for row in results["index_pruning"] if (row["arm"], row["against"]) == ("random-k", "dp-sgd")]
     assert says(text, f"{-random['mean']:.2f}", f"{-random['high']:.2f}", f"{-random['low']:.2f}")
     page = (Path(__file__).parents[1] / "proofs" / "results" / "index_pruning.md").read_text(encoding="utf-8")
     assert says(page, "+0.05", "-0.20", "+0.31", "0.3", "0")
     freeze, *_ = _answer("rf.table1").findings
     baseline = _answer("rf.table1").baseline
     assert baseline is not None
-    assert freeze.outcome == "the opposite" and says(text, _loss(freeze), f"{-baseline.above:.1f}")
+    assert freeze.outcome == "holds" and says(text, _loss(freeze), f"{-baseline.above:.1f}")
+    compared = ("freeze", "dp-sgd", ["final"])
+    (network,) = [row for row in results["handcrafted"] if (row["arm"], row["against"], row["phases"]) == compared]
+    assert says(text, *(f"{-network[key]:.2f}" for key in ("mean", "high", "low")))
     table = papers.table("rf.table1")
     cells = {table.cell(f"Handcrafted CNN, epsilon 3.0, {what}").text for what in ("baseline", "random freeze")}
     assert len(cells) == 1
