@@ -174,7 +174,7 @@ def plan(
     kept = Journal(journal, setup)
     pace = Pace(LEAST_SECONDS if seconds is None else seconds, workers(problem, executor))
     lines = ProgressLines()
-    lines.say(f"plan: about {pace.left:,.0f} s at most, {pace.workers} pilots at a time, if nothing else runs")
+    lines.say(f"plan: about {pace.left:,.0f} s at most if nothing else runs, pilots side by side: {pace.workers}")
     lines.say(
         "no journal: a plan that is stopped starts again"
         if journal is None
