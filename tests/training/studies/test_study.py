@@ -742,6 +742,14 @@ RNG_OF_STATISTICS = np.random.default_rng(0)
 ONE, OTHER = RNG_OF_STATISTICS.normal(0.4, 1, 16), RNG_OF_STATISTICS.normal(0, 1, 16)
 
 
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_the_interval_is_that_of_scipy(confidence: float) -> None:
+    found = paired_difference(ONE, OTHER, confidence=confidence)
+    expected = stats.ttest_rel(ONE, OTHER).confidence_interval(confidence)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-12)
+    assert (found.pairs, found.mean, found.confidence) == (16, pytest.approx(np.mean(ONE - OTHER)), confidence)
+
+
 @pytest.mark.parametrize(
     "values", [[1.0], [3, -1, 2.5, 0, 1], list(RNG_OF_STATISTICS.normal(0.5, 1, 9)), [1.0] * 8, [0.0] * 8]
 )
