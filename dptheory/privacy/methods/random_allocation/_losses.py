@@ -20,6 +20,7 @@ from dptheory.privacy.methods.random_allocation._ratio import EpochLaw
 Array = NDArray[np.float64]
 
 _TURNS = 60
+_LARGEST_EXPONENT = 700.0
 _MARGIN = 1e-11
 """Relative, taken off a divergence that has to be at most another one: both are sums and differences of some thousand numbers."""
 
@@ -89,8 +90,8 @@ class EpochLoss:
         return contracted(self.first, self.second, spacing)
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
-        lower = float(np.maximum(self.first - math.exp(epsilon) * self.second, 0.0).sum())
-        upper = float(self.masses @ np.maximum(-np.expm1(epsilon - self.losses), 0.0))
+        lower = _divergence(self.first, self.second, epsilon)
+        upper = float(self.masses @ -np.expm1(np.minimum(epsilon - self.losses, 0.0)))
         return lower, upper
 
 
@@ -133,9 +134,17 @@ class StepLoss:
         return contracted(self.cells.by_p[1:], self.cells.by_q[1:], spacing)  # the first holds what lies below
 
     def deltas(self, epsilon: float) -> tuple[float, float]:
-        lower = float(np.maximum(self.cells.by_p[1:] - math.exp(epsilon) * self.cells.by_q[1:], 0.0).sum())
-        upper = float(self.cells.by_p @ np.maximum(-np.expm1(epsilon - self.cells.losses[1:]), 0.0))
+        lower = _divergence(self.cells.by_p[1:], self.cells.by_q[1:], epsilon)
+        upper = float(self.cells.by_p @ -np.expm1(np.minimum(epsilon - self.cells.losses[1:], 0.0)))
         return lower, upper
+
+
+def _divergence(first: Array, second: Array, epsilon: float) -> float:
+    """Lower bound of sum (first - e^epsilon second)+: 0 beyond what a double holds, and without what has no relative precision."""
+    if epsilon > _LARGEST_EXPONENT:
+        return 0.0
+    taken = (first > _LEAST_MASS) & (second > _LEAST_MASS)
+    return float(np.maximum(first[taken] - math.exp(epsilon) * second[taken], 0.0).sum())
 
 
 def contracted(first: Array, second: Array, spacing: float) -> LatticeMasses:

@@ -685,3 +685,8 @@ def test_other_parts_stand_apart() -> None:
     ):
         with refused("parts"):
             Composition([epochs, other])
+
+
+def test_an_epoch_at_an_epsilon_without_an_exponential() -> None:
+    found = Composition([RandomAllocation(noise_multiplier=0.3, steps_per_epoch=10, count=1)]).delta(800.0)
+    assert 0.0 <= found.lower <= found.upper <= 1e-200
