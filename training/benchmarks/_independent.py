@@ -1,8 +1,12 @@
-r"""Bounds of epsilon beside delta by a plain code that shares nothing with the accountant: a lattice, a tilt and one transform.
+r"""Bounds of epsilon beside delta by a plain code that shares nothing with the accountant: an integral along a contour.
 
-The law of one step's loss (or of one epoch's) is a list of places and masses. It is tilted by exp(c loss), so that its sums lie
-about epsilon, spread on a lattice by interpolation of order eight, and composed by one FFT. Nothing of it is proved: how far a delta
-is off is told by a lattice of half the cells. A setting whose lattices disagree is "undecided".
+With R the ratio of the laws of all outputs with the record and without it, under the law without it,
+
+.. math:: \delta(\epsilon) = \frac1{2\pi i} \int \frac{E[R^{s+1}] e^{-s\epsilon}}{s(s+1)} ds
+
+for removing, on a contour right of 0. For adding it is :math:`e^\epsilon` times the same of :math:`-\epsilon`, left of -1. The contour
+crosses the real axis at the saddle point. Nothing of it is proved: how far a delta is off is told by coarser sums of everything. A
+setting whose sums disagree is "undecided".
 """
 
 import itertools
@@ -10,27 +14,36 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 from dptheory.privacy import epsilon_bounds, referee
 
 Reals = NDArray[np.float64]
-Law = tuple[Reals, Reals]
-"""Losses, and the logarithms of their masses."""
+Numbers = NDArray[Any]
+"""Complex doubles, or balls."""
 LAWS = ("poisson", "full batch", "random allocation")
 NOISE, STEPS, EPOCHS, DELTA = (0.5, 20.0), (1, 10_000), (1, 1000), (1e-15, 0.1)
 """What random allocation is drawn from, uniformly in the logarithm: steps of an epoch, and epochs."""
-_ORDER, _BEYOND = 8, 20.0
-"""Points that a mass is spread on; nats below delta at which outputs are left out."""
-_CELLS = (2**15, 2**16), (2**17, 2**18)
-_CLOSE, _ENOUGH, _ROUNDING = 1e-4, 1e-3, 1e-9
-"""Relative errors of delta: where no finer lattice is asked, where a setting counts as decided, and what rounding may do."""
-_NOTHING = 1e-16
-"""A mass below it is the transform's rounding."""
+_ENOUGH, _CLOSE, _ROUNDING, _CLOSED = 1e-5, 1e-8, 1e-8, 1e-9
+"""Relative errors of delta: where a setting counts as decided, where no finer sum is asked for, what no sum and no closed form is held to."""
+_BEYOND = 28.0
+"""Nats below delta at which outputs are left out."""
+_CANCELLED, _NOUGHT = 8.0, -60.0
+"""Nats of the integrand above delta: where doubles do not serve, and where nothing is left of the integral."""
+_NATS = (18, 28, 40, 60, 90)
+"""What the steps along the contour and of the outputs are made for, below delta."""
+_BEND, _BLOCK = math.pi / 16, 300_000
+"""Radians by which a contour bends from the vertical line, and half of those by which losses are turned; numbers at once."""
+_POINTS = 3, 5
+"""Of the density of an epoch's loss, in a standard deviation of its bulk."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +103,7 @@ def check(law: str, setting: dict[str, Any]) -> Checked:
     start = time.process_time()
     found = epsilon_bounds(**setting)
     seconds = time.process_time() - start
-    ends = found.lower, found.upper
-    for coarse, fine in _CELLS:
-        below, above, error = _deltas(law, setting, ends, coarse, fine)
-        finding = _finding(found.lower, below, above, error)
-        if error <= _CLOSE and finding == "inside":
-            break
+    below, above, error = _deltas(law, setting, (found.lower or found.upper, found.upper))
     return Checked(
         law=law,
         setting=setting,
@@ -106,7 +114,7 @@ def check(law: str, setting: dict[str, Any]) -> Checked:
         below=below,
         above=above,
         error=error,
-        finding=finding,
+        finding=_finding(found.lower, below, above, error),
     )
 
 
@@ -116,30 +124,21 @@ def _finding(lower: float, below: float, above: float, error: float) -> str:
     return "missed" if above > 1 + error or (lower > 0.0 and below < 1 - error) else "inside"
 
 
-def _deltas(
-    law: str, setting: dict[str, Any], ends: tuple[float, float], coarse: int, fine: int
-) -> tuple[float, float, float]:
+def _deltas(law: str, setting: dict[str, Any], ends: tuple[float, float]) -> tuple[float, float, float]:
     """delta at both ends over the setting's, and about how far they are off."""
+    delta = setting["delta"]
     if law == "full batch" or setting.get("steps_per_epoch") == 1:
         mu = math.sqrt(setting["steps"]) / setting["noise_multiplier"]
-        below, above = (float(gaussian_delta(mu, end) / setting["delta"]) for end in ends)
-        return below, above, _ROUNDING
-    of = poisson_law if law == "poisson" else allocation_law
-    count = setting["steps"] // setting.get("steps_per_epoch", 1)
-    given = setting.get("direction")
-    rough, found = (
-        np.max(
-            [
-                composed_deltas(of(setting, direction, ends[1], cells), count, ends, cells)
-                for direction in ([given] if given else ["remove", "add"])
-            ],
-            axis=0,
-        )
-        / setting["delta"]
-        for cells in (coarse, fine)
-    )
-    error = 4 * float(np.abs(found - rough)[:2].max()) + float(found[2]) + _ROUNDING
-    return float(found[0]), float(found[1]), error if math.isfinite(error) else math.inf
+        below, above = (float(gaussian_delta(mu, end) / delta) for end in ends)
+        return below, above, _CLOSED
+    of = poisson_deltas if law == "poisson" else allocation_deltas
+    # at 0 both directions have the same delta
+    asked = [setting["direction"]] if "direction" in setting else ["remove", "add"] if ends[1] > 0.0 else ["add"]
+    with np.errstate(all="ignore"):
+        found = [of(setting, direction, ends) for direction in asked]
+    below, above = np.max([one for one, _ in found], axis=0) / delta
+    error = max(one for _, one in found) / delta + _ROUNDING
+    return float(below), float(above), error if math.isfinite(error) else math.inf
 
 
 def gaussian_delta(mu: float, epsilon: float) -> Any:
@@ -149,139 +148,278 @@ def gaussian_delta(mu: float, epsilon: float) -> Any:
         return mpmath.ncdf(mpmath.mpf(mu) / 2 - x) - mpmath.exp(epsilon) * mpmath.ncdf(-mpmath.mpf(mu) / 2 - x)
 
 
-def poisson_law(setting: dict[str, Any], direction: str, _epsilon: float, cells: int) -> Law:
-    """Of one step: outputs by the trapezoid rule, their losses log(1 - q + q exp(tz - t^2 / 2))."""
+@dataclass(frozen=True)
+class _Integral:
+    """What is asked of a contour: count independent losses, added up."""
+
+    count: int
+    ends: tuple[float, float]
+    sign: int
+    """1 for removing, -1 for adding."""
+
+    def crossing(
+        self, log_moment: Callable[[float], float], left_out: Callable[[float, float], float]
+    ) -> tuple[float, float]:
+        """Where the contour crosses the real axis, and the logarithm of the integrand there.
+
+        ``left_out`` is positive where too much is.
+        """
+
+        def height(place: float) -> float:
+            found = self._height(self._crossing(place), log_moment)
+            over = left_out(self._crossing(place), found)
+            return found if over <= 0.0 else max(found, 1e3) + over
+
+        found = minimize_scalar(height, bounds=(-12, 40), method="bounded", options={"xatol": 1e-3})
+        return self._crossing(found.x), float(found.fun)
+
+    def _crossing(self, place: float) -> float:
+        return math.exp(place) if self.sign > 0 else -1 - math.exp(place)
+
+    def _height(self, s: float, log_moment: Callable[[float], float]) -> float:
+        end = self.ends[1]
+        return (
+            self.count * log_moment(s + 1)
+            - s * self.sign * end
+            - math.log(s * (s + 1))
+            + (end if self.sign < 0 else 0.0)
+        )
+
+    def sums(self, s: Numbers, log_moments: Numbers, mean: float, along: Numbers | float) -> list[Any]:
+        """Of the integrand on the upper half of a contour, from the real axis on; the losses' moments are those without their mean."""
+        found = []
+        for end in self.ends:
+            shift = self.count * mean + (end if self.sign < 0 else 0.0)
+            terms = (
+                np.exp(log_moments * self.count + s * (self.count * mean - self.sign * end) + shift)
+                / (s * (s + 1))
+                * along
+            )
+            found.append((terms.sum() - terms[0] / 2) / math.pi)
+        return found
+
+
+def poisson_deltas(setting: dict[str, Any], direction: str, ends: tuple[float, float]) -> tuple[Reals, float]:
+    """delta at the ends, and about how far it is off.
+
+    A step's loss log(1 - q + q y) is turned about its least value log(1 - q) into the complex plane, and the contour bends to the
+    right: the integrand has no long tail of waves then, and steps may be few or rare.
+    """
+    shift, rate, count = 1 / setting["noise_multiplier"], setting["sampling_rate"], setting["steps"]
+    asked = _Integral(count, ends, 1 if direction == "remove" else -1)
+    least, epsilon = math.log1p(-rate), ends[1]
+    over = asked.sign * epsilon - count * least
+    log_delta = math.log(setting["delta"])
+    if over <= 0.0:
+        return np.zeros(2), 0.0
+    turn = min(2 * _BEND, 2 * shift / max(1.0, -least))
+    reach = math.sqrt(2 * (math.log(count) - log_delta + _BEYOND))
+    crossings = [
+        _poisson_crossing(asked, setting, turn, reach, stretch * reach + shift)
+        for stretch in (1.0, 1.15, 1.3, 1.5, 1.8)
+    ]
+    # the shortest path that costs few digits
+    lowest = min(height for _, height, *_ in crossings)
+    crossing, height, last, mean, width = next(one for one in crossings if one[1] < lowest + 3)
+    peak = height + math.log(width) - log_delta
+    if not peak > _NOUGHT:
+        return np.zeros(2), 0.0 if peak <= _NOUGHT else math.inf
+    bend = turn / 2 * min(1.0, 3 / shift)
+
+    def level(nats: float, numbers: Callable[[Any], Numbers]) -> list[Any]:
+        sinus = math.sin(bend)
+        farthest = (
+            min(nats / (sinus * max(epsilon, 1e-300)), nats / (sinus * over) + 1e3 * (1 - rate) / rate) / width + 30
+        )
+        step = _exact(2 * math.pi * _BEND / nats * min(1.0, 3 / shift) * math.sqrt(turn / 2 / _BEND))
+        spacing = _exact(min(8 / nats, 2 * math.pi * min(min(1.5, _BEND * max(1.0, shift / 2)) / shift, 1.0) / nats))
+        loss, masses = _path(spacing * np.arange(-reach // spacing, last // spacing + 1), shift, rate, turn, numbers)
+        angle = numbers(bend + 1j * step * np.arange(math.asinh(farthest) // step + 1))
+        s = (np.sin(angle) - sinus) * width + crossing
+        block = max(1, _BLOCK // loss.size)
+        above = np.concatenate(
+            [
+                np.expm1(np.multiply.outer(s[k : k + block] + 1, loss - mean)) @ (masses * spacing)
+                for k in range(0, s.size, block)
+            ]
+        )
+        return asked.sums(s, np.log1p(above), mean + least, np.cos(angle) * (width * step))
+
+    peak = max(peak, 0.0)
+
+    def in_doubles(nats: float) -> list[float]:
+        return [float(one.real) for one in level(peak + nats, np.asarray)]
+
+    def in_balls(nats: float) -> list[float]:
+        """With as many digits as what cancels asks for."""
+        import flint
+
+        with flint.ctx.workprec(int(60 + 1.45 * (peak + nats) + math.log2(count))):
+            found = level(peak + nats, np.vectorize(flint.acb, otypes=[object]))
+        return [float(one.real.mid()) if one.real.rad() < one.real.mid() * 1e-9 else math.nan for one in found]
+
+    found = np.zeros(2), math.inf
+    if peak <= _CANCELLED:
+        found = _refined([partial(in_doubles, nats) for nats in _NATS], setting, _CLOSE)
+    if found[1] > _ENOUGH * setting["delta"]:
+        found = _refined([partial(in_balls, nats) for nats in _NATS[:3]], setting, _CLOSE)
+    return found
+
+
+def _poisson_crossing(
+    asked: _Integral, setting: dict[str, Any], turn: float, reach: float, last: float
+) -> tuple[float, float, float, float, float]:
+    """Of outputs from -reach to last: where the contour crosses, how high the integrand is there, last, the shift and the width.
+
+    What the path of losses leaves out at its end must be nothing beside delta.
+    """
     shift, rate = 1 / setting["noise_multiplier"], setting["sampling_rate"]
-    reach = math.sqrt(2 * (math.log(setting["steps"] / setting["delta"]) + _BEYOND))
-    z, log_masses = _normal(reach, shift, 2 * cells)
-    exponent = shift * z - shift**2 / 2
-    near = np.log1p(rate * np.expm1(np.minimum(exponent, 1.0)))
-    far = np.logaddexp(math.log1p(-rate) if rate < 1.0 else -math.inf, math.log(rate) + exponent)
-    loss = np.where(exponent < 1.0, near, far)
-    return (loss, log_masses + loss) if direction == "remove" else (-loss, log_masses)
+    z = np.linspace(-reach, last, 2000)
+    loss, density = (one.real for one in _path(z, shift, rate, 0.0, np.asarray))
+    masses = density * (z[1] - z[0])
+    [last_loss], [last_mass] = _path(np.array([last]), shift, rate, turn, np.asarray)
+    left_out = math.log(asked.count) + math.log(max(abs(last_mass), 1e-300)) + _BEYOND - math.log(setting["delta"])
+
+    def log_moment(p: float) -> float:
+        found = float(logsumexp(p * loss, b=masses))
+        return found if abs(found) > 0.1 else math.log1p(float(masses @ np.expm1(p * loss)))
+
+    def beyond(s: float, height: float) -> float:
+        return left_out + (s + 1) * last_loss.real + height - log_moment(s + 1) + math.log(abs(s))
+
+    crossing, height = asked.crossing(lambda p: log_moment(p) + p * math.log1p(-rate), beyond)
+    mean = log_moment(crossing + 1) / (crossing + 1)
+    return crossing, height, last, mean, _width(crossing, loss, masses, asked.count)
 
 
-def allocation_law(setting: dict[str, Any], direction: str, epsilon: float, cells: int) -> Law:
-    """Of one epoch: the logarithm of a mean of lognormals of mean 1, by a transform of their sum."""
-    shift, steps = 1 / setting["noise_multiplier"], setting["steps_per_epoch"]
-    epochs = setting["steps"] // steps
-    reach = math.sqrt(2 * (math.log(epochs * steps / setting["delta"]) + _BEYOND))
-    z, log_masses = _normal(reach, shift, 4 * cells)
-    y = np.exp(shift * z - shift**2 / 2)
-    tilt = 0.0
-    if direction == "add":  # exp(-tilt y) brings the mean to where an epoch's loss is its share of epsilon
-        tilt = _tilt(-y, log_masses, -math.exp(-epsilon / epochs))
-    masses, log_moment = _tilted(-y, log_masses, tilt)
-    # with the record one output has the mean t: its y has the density y
-    own, log_own = _tilted(-y, log_masses + np.log(y), 0.0)
-    seen = masses > 1e-3 * _NOTHING / steps
-    if direction == "remove":
-        seen |= own > 1e-3 * _NOTHING
-    mean, largest = float(masses @ y), float(y[seen].max())
-    spread = math.sqrt(steps * float(masses @ (y - mean) ** 2))
-    spacing = min(steps * largest, largest + steps * mean + 12 * spread) / cells
-    one = np.fft.rfft(_spread(y, masses, spacing, cells))
-    if direction == "remove":
-        sums = np.fft.irfft(_power(one, steps - 1) * np.fft.rfft(_spread(y, own, spacing, cells)), cells)
-        log_scale, sign = log_own, 1.0
-    else:
-        sums = np.fft.irfft(_power(one, steps), cells)
-        log_scale, sign = steps * log_moment, -1.0
-    places = spacing * np.arange(cells)
-    kept = (places > 0) & (sums > _NOTHING)
-    total = places[kept]
-    return sign * np.log(total / steps), np.log(sums[kept]) + tilt * total + log_scale
+def _refined(levels: list[Callable[[], list[float]]], setting: dict[str, Any], close: float) -> tuple[Reals, float]:
+    """What two levels in turn agree on, and four times what is between them."""
+    before, error = np.full(2, math.nan), math.inf
+    for level in levels:
+        found = np.array(level())
+        error, before = 4 * float(np.abs(found - before).max()), found
+        if error <= close * setting["delta"]:
+            break
+    return before, error if math.isfinite(error) else math.inf
 
 
-def composed_deltas(law: Law, count: int, ends: tuple[float, float], cells: int) -> Reals:
-    """delta of ``count`` independent losses at two epsilons near each other, and what the transform's rounding may do to them."""
-    loss, log_masses = law
-    epsilon = ends[1]
-    if ends[0] >= count * float(loss.max()):
-        return np.zeros(3)
-    tilt = _tilt(loss, log_masses, epsilon / count)
-    masses, log_moment = _tilted(loss, log_masses, tilt)
-    mean = float(masses @ loss)
-    spread = math.sqrt(count * float(masses @ (loss - mean) ** 2))
-    spacing = (float(np.ptp(loss[masses > 1e-2 * _NOTHING / count])) + 24 * spread) / cells
-    # the lattice's origin is such that epsilon lies on it
-    places = (epsilon - count * mean) / spacing if spacing > 0.0 else math.inf
-    if not abs(places) < cells // 2 - 1:
-        return np.array([math.nan, math.nan, math.inf])
-    origin = (epsilon - round(places) * spacing) / count
-    sums = np.fft.irfft(_power(np.fft.rfft(_spread(loss - origin, masses, spacing, cells)), count), cells)
-    found = []
-    for end in ends:
-        first = max(round(places) - math.floor((epsilon - end) / spacing), -cells // 2)
-        kept = np.arange(first, cells // 2)
-        over = np.maximum((kept - round(places)) * spacing + (epsilon - end), 0.0)
-        kernel = np.exp(-tilt * over) * -np.expm1(-over)
-        # the kernel has a kink at its end: Euler and Maclaurin's first term
-        share = over[0] / spacing
-        kink = spacing * (share**2 - share + 1 / 6) / 2 * float(sums[first % cells])
-        scale = math.exp(count * log_moment - tilt * end)
-        found.append((float(sums[kept % cells] @ kernel) + kink) * scale)
-    return np.array([*found, 3 * _NOTHING * float(kernel.sum()) * scale])
+def _exact(step: float) -> float:
+    """A step whose multiples have no rounding."""
+    return max(1, round(step * 2**30)) / 2**30
 
 
-def _normal(reach: float, shift: float, nodes: int) -> Law:
-    spacing = (2 * reach + shift) / nodes
-    z = spacing * np.arange(math.floor(-reach / spacing), math.ceil((reach + shift) / spacing), dtype=np.float64)
-    return np.asarray(z), np.asarray(-(z**2) / 2 + math.log(spacing / math.sqrt(2 * math.pi)))
+def _path(
+    z: Reals, shift: float, rate: float, turn: float, numbers: Callable[[Any], Numbers]
+) -> tuple[Numbers, Numbers]:
+    """Losses above the least one at outputs z, turned by an angle, and the density there of the outputs that have them."""
+    odds = rate / (1 - rate)
+    log_odds = math.log(odds)
+    far = shift * z - shift**2 / 2 > 1 - log_odds
+    exponent = numbers(z) * shift - shift**2 / 2
+    large = exponent + log_odds
+    flat = np.where(
+        far, large + np.log1p(np.exp(-large)), np.log1p(np.exp(np.where(far, exponent * 0.0, exponent)) * odds)
+    )
+    turned = np.exp(numbers([1j * turn]))[0]
+    loss = flat * turned
+    small = np.where(far, loss * 0.0 + 1.0, loss)
+    rise = -np.expm1(-loss)
+    at = np.where(far, loss + np.log(rise) - log_odds, np.log(np.expm1(small) / odds)) / shift + shift / 2
+    return loss, np.exp(-at * at / 2) * np.exp(large - flat) * turned / rise / math.sqrt(2 * math.pi)
 
 
-def _tilted(values: Reals, log_masses: Reals, tilt: float) -> tuple[Reals, float]:
-    """Masses times exp(tilt values), over their sum, and its logarithm: of small exponents with few roundings."""
-    logs = log_masses + tilt * values
-    top = float(logs.max())
-    masses = np.exp(logs - top)
-    total = float(masses.sum())
-    log_moment = top + math.log(total)
-    if abs(log_moment) < 0.1:
-        plain = np.exp(log_masses)
-        log_moment = math.log1p(float(plain @ np.expm1(tilt * values)) / float(plain.sum()))
-    return masses / total, log_moment
+def _width(crossing: float, loss: Reals, masses: Reals, count: int) -> float:
+    """Of the integrand about its saddle point."""
+    exponent = (crossing + 1) * loss
+    tilted = masses * np.exp(exponent - exponent.max())
+    tilted /= tilted.sum()
+    variance = count * float(tilted @ (loss - tilted @ loss) ** 2)
+    return 1 / math.sqrt(variance + 1 / crossing**2 + 1 / (crossing + 1) ** 2)
 
 
-def _tilt(values: Reals, log_masses: Reals, mean: float) -> float:
-    """The tilt >= 0 that brings the mean of the values to ``mean``, of some of them; 0 where it is larger."""
-    few = slice(None, None, max(1, values.size // 4096))
-    values, log_masses = values[few], log_masses[few]
+@dataclass(frozen=True)
+class _Density:
+    """Of the logarithm of a sum of lognormals of mean 1, on a grid: logarithms, beyond which there is nothing."""
 
-    def falls_short(tilt: float) -> bool:
-        logs = log_masses + tilt * values
-        masses = np.exp(logs - logs.max())
-        return bool(masses @ values < mean * masses.sum())
+    first: float
+    spacing: float
+    logs: Reals
+    terms: int
 
-    return _least(falls_short) if falls_short(0.0) else 0.0
+    @property
+    def places(self) -> Reals:
+        return self.first + self.spacing * np.arange(self.logs.size)
 
-
-def _least(falls_short: Callable[[float], bool]) -> float:
-    low, high = 0.0, 1e-3
-    while falls_short(high) and high < 1e13:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falls_short(middle) else (low, middle)
-    return low
+    def at(self, places: Reals) -> Reals:
+        spline = make_interp_spline(self.places, self.logs, k=7)
+        return np.asarray(np.nan_to_num(spline(places, extrapolate=False), nan=-math.inf))
 
 
-def _spread(values: Reals, masses: Reals, spacing: float, cells: int) -> Reals:
-    """Masses on a lattice with a period, by Lagrange's interpolation: it keeps seven moments."""
-    at = values / spacing
-    floor = np.floor(at)
-    place = at - floor
-    points = range(1 - _ORDER // 2, 1 + _ORDER // 2)
-    law = np.zeros(cells)
-    for point in points:
-        weights = masses.copy()
-        for other in points:
-            if other != point:
-                weights *= (place - other) / (point - other)
-        law += np.bincount((floor.astype(np.int64) + point) % cells, weights=weights, minlength=cells)
-    return law
+def allocation_deltas(setting: dict[str, Any], direction: str, ends: tuple[float, float]) -> tuple[Reals, float]:
+    """delta at the ends, and about how far it is off; on a vertical line."""
+    steps = setting["steps_per_epoch"]
+    count = setting["steps"] // steps
+    asked = _Integral(count, ends, 1 if direction == "remove" else -1)
+    floor = math.log(setting["delta"] / setting["steps"]) - _BEYOND
+
+    def level(points: int) -> list[float]:
+        density = epoch_density(1 / setting["noise_multiplier"], steps, floor, points)
+        loss, masses = density.places - math.log(steps), density.spacing * np.exp(density.logs)
+
+        def log_moment(p: float) -> float:
+            return float(logsumexp(p * loss, b=masses))
+
+        crossing, _ = asked.crossing(log_moment, lambda s, height: -1.0)
+        mean = log_moment(crossing + 1) / (crossing + 1)
+        width = _width(crossing, loss, masses, count)
+
+        tilted = masses * np.exp((crossing + 1) * (loss - mean))
+        fewest = max(loss.size, 2 * math.pi / (density.spacing * width))
+
+        def line(size: int) -> list[float]:
+            """On the vertical line up to where its height is pi over the spacing."""
+            s = crossing + 2j * math.pi / (density.spacing * size) * np.arange(size // 2 + 1)
+            moments = np.conj(np.fft.rfft(tilted, size)) * np.exp((s - crossing) * (loss[0] - mean))
+            return [float(one.real) for one in asked.sums(s, np.log(moments), mean, s[1].imag)]
+
+        sizes = (2**k * math.ceil(fewest) for k in range(1, 8))
+        found, error = _refined([partial(line, size) for size in sizes], setting, _CLOSE / 100)
+        return [float(one) if error <= _CLOSE * setting["delta"] else math.nan for one in found]
+
+    return _refined([partial(level, points) for points in _POINTS], setting, _CLOSE)
 
 
-def _power(transform: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
-    modulus = np.maximum(np.abs(transform), 1e-300)
-    return np.asarray(np.exp(count * (np.log(modulus) + 1j * np.angle(transform))))
+def epoch_density(shift: float, terms: int, floor: float, points: int) -> _Density:
+    """Of the sum of an epoch's lognormals, by doubling: sums of what is positive, so that every tail is right relative to itself."""
+    reach = math.sqrt(-2 * floor)
+    places = np.arange(-shift * reach - shift**2 / 2, shift * reach + shift**2, shift / points)
+    logs = -((places / shift + shift / 2) ** 2) / 2 - math.log(shift * math.sqrt(2 * math.pi))
+    power = _Density(float(places[0]), shift / points, logs, 1)
+    total = None
+    while True:
+        if terms & 1:
+            total = power if total is None else _added(total, power, shift, floor, points)
+        terms >>= 1
+        if not terms:
+            return total
+        power = _added(power, power, shift, floor, points)
+
+
+def _added(one: _Density, other: _Density, shift: float, floor: float, points: int) -> _Density:
+    """Of log(exp a + exp b), by the trapezoid rule over a - b; what is rarer than the floor with and without the record is left out."""
+    terms = one.terms + other.terms
+    spacing = shift / math.sqrt(terms) / points
+    ends = [(density.places[0], density.places[-1]) for density in (one, other)]
+    places = np.arange(*(np.logaddexp(*pair) for pair in zip(*ends, strict=True)), spacing)
+    apart = np.arange(ends[0][0] - ends[1][1], ends[0][1] - ends[1][0] + spacing, spacing)
+    over, under = np.logaddexp(0.0, -apart), np.logaddexp(0.0, apart)
+    block = _BLOCK // apart.size + 1
+    logs = np.concatenate(
+        [
+            logsumexp(one.at(part - over) + other.at(part - under), axis=1)
+            for part in (places[k : k + block, None] for k in range(0, places.size, block))
+        ]
+    ) + math.log(spacing)
+    seen = np.flatnonzero(logs + np.maximum(0.0, places - math.log(terms)) > floor)
+    kept = slice(seen[0], seen[-1] + 1)
+    return _Density(float(places[kept][0]), spacing, logs[kept] - logsumexp(logs[kept]) - math.log(spacing), terms)
