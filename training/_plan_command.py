@@ -327,7 +327,7 @@ def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
     if write is not None:
         return (
             f"Next: dptheory run {write} --out run\n"
-            "That is a simulation, which can be repeated; add --set secure=true for a model that you release."
+            "That is a simulation, which can be repeated: add --set secure=true for a model\n  that you release."
         )
     if code is not None:
         return f"Next: {code} trains with it; it needs model and private, your data set."

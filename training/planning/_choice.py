@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from scipy.optimize import brentq
 
+from dptheory._rounding import rounded_up
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training._last_weights import first_averaged
 from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Range, Schedule
@@ -201,7 +202,7 @@ class Choice:
             f"    max_grad_norm={self.clip_norm!r},",
             f"    sampling_rate={self.batch_size} / {self.num_examples},",
             f"    expected_batch_size={self.batch_size},",
-            "    # secure=True,  # for a model that you release: without it batches and noise can be repeated",
+            "    # secure=True,  # for a model that you release: nobody can repeat it",
             ")",
         ]
         if falls:
@@ -240,7 +241,7 @@ class Choice:
         momentum = f" and momentum {self.momentum:g}" if self.momentum else ""
         parts = [
             f"Take batches of {self.batch_size:,} for {self.epochs:g} epochs ({self.steps:,} steps) at noise multiplier "
-            f"{self.noise_multiplier:.4g}, clip norm {self.clip_norm:.3g}, learning rate {self.learning_rate:.3g}"
+            f"{rounded_up(self.noise_multiplier, 4)}, clip norm {self.clip_norm:.3g}, learning rate {self.learning_rate:.3g}"
             f"{rate}{momentum}{average}: {self._expectation()}, {self._beside_usual()}.",
             f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
             "(Poisson batches; one record added, removed or zeroed out).",
@@ -259,7 +260,7 @@ class Choice:
             other = self.private_tuning
             parts.append(
                 f"Tuning on the private records instead (the best of {other.mean_runs:g} runs on average) would need noise multiplier "
-                f"{other.noise_multiplier:.4g}, which alone changes the {self.metric} by "
+                f"{rounded_up(other.noise_multiplier, 4)}, which alone changes the {self.metric} by "
                 f"{other.gain.low:+.3f} to {other.gain.high:+.3f}."
             )
         if self.methods:
