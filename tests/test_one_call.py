@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dptheory.cli
+from dptheory._progress import ProgressLines, lines_on_stderr
 from dptheory._rounding import for_json, rounded_down, rounded_up
 from dptheory.claims import bibtex, ledger_markdown, page_markdown
 from tests.calls.command_line import LEAVES
@@ -21,8 +22,10 @@ PRINTS = {
     (rounded_down.__name__,),
     (rounded_up.__name__,),
     (for_json.__name__,),
+    (lines_on_stderr.__name__,),
+    (ProgressLines.__name__,),
 }
-"""Forms of a result, and of a number."""
+"""Forms of a result, and of a number; lines of progress."""
 READ = {
     "_other_samplers.other_sampler": [
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",

@@ -69,7 +69,7 @@ def plan(
         typer.Option(
             help="The .npz file of the private records, with test_features and test_labels as well if the run is to be judged. It is "
             "only compared with the public ones, which must not be among them, and named in the configuration; by default "
-            f"{_PRIVATE}, which may come later."
+            f"{_PRIVATE} beside the public file, which may come later."
         ),
     ] = None,
     batch_size: Annotated[
@@ -205,7 +205,7 @@ class _Setting:
 
         torch.set_num_threads(1)  # the order of sums, and so the last digits, would depend on the number of threads
         self._name, self._data, self._seed, self._unjudged = name, data, seed, 0
-        self._private = private
+        self._private, self._named = private, private is not None
         if data is not None:
             if private is not None:
                 raise ArgumentError(
@@ -222,8 +222,13 @@ class _Setting:
         else:
             assert public is not None
             features, labels = own_records(public)
-            if private is None and Path(_PRIVATE).is_file():
-                self._private = Path(_PRIVATE)
+            self._private = private or public.with_name(_PRIVATE)
+            if private is None and not self._private.is_file():
+                typer.echo(
+                    f"{self._private} is not there: neither its number of records nor that it holds no public one is looked at "
+                    "(--private names another file)",
+                    err=True,
+                )
             runs.from_dict(self._table(_PRIVATE, epochs=1, batch_size=1, max_grad_norm=1.0, epsilon=1.0))
         if num_examples is None:
             raise ArgumentError(
@@ -255,7 +260,9 @@ class _Setting:
         from dptheory.training.planning import plan
         from dptheory.training.runs import own_records
 
-        compared: Dataset[Any] | None = None if self._private is None else TensorDataset(*own_records(self._private))
+        compared: Dataset[Any] | None = None
+        if self._private is not None and (self._named or self._private.is_file()):
+            compared = TensorDataset(*own_records(self._private))
         return plan(
             self._model,
             self._public,
@@ -271,7 +278,7 @@ class _Setting:
         It names the budget and not the noise: the run takes the least noise that affords its steps, which is the choice's, for
         as many private records as there turn out to be, and stops before a step that would exceed the budget.
         """
-        data = self._data or str(self._private or _PRIVATE)
+        data = self._data or str(self._private)
         table = self._table(
             data,
             epochs=choice.epochs,
@@ -326,8 +333,8 @@ def _may_write(path: Path | None) -> None:
 def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
     if write is not None:
         return (
-            f"Next: dptheory run {write} --out run\n"
-            "That is a simulation, which can be repeated: add --set secure=true for a model\n  that you release."
+            f"Next: dptheory run {write} --out run --set secure=true\n"
+            "Without --set secure=true it is a simulation, which can be repeated and which no\n  model that you release may come from."
         )
     if code is not None:
         return f"Next: {code} trains with it; it needs model and private, your data set."

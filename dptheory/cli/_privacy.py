@@ -38,7 +38,7 @@ _RUN = "--noise-multiplier 1 --sampling-rate 0.02 --steps 1000"
         str,
         typer.Option(
             help="poisson, 'random allocation' (with --steps-per-epoch), 'without replacement' (batches of a fixed size), "
-            "or shuffled (a lower bound)."
+            "or shuffled (both bounds, far apart)."
         ),
     ]
 )
@@ -224,7 +224,12 @@ def show_tradeoff(
 )
 @of_a_run(
     "plot",
-    adjacency=Annotated[str | None, typer.Option(help="add-remove, replace-one or zero-out; add-remove if left out.")],
+    adjacency=Annotated[
+        str | None,
+        typer.Option(
+            help="add-remove, replace-one or zero-out; add-remove if left out, and zero-out with --train-size, which is public then."
+        ),
+    ],
     as_json=Annotated[bool, typer.Option("--json", help="Write JSON instead of Markdown.")],
 )
 def statement(

@@ -19,6 +19,7 @@ from dptheory.privacy._bounds import (
     DIRECTIONS,
     NOISE,
     NONE,
+    OF_SHUFFLING,
     RTOL,
     SAMPLINGS,
     Direction,
@@ -479,7 +480,7 @@ def alike_steps(
     participations: int | None = None,
 ) -> Composition:
     """Steps that are alike, in the range in which they are all but exact; of random allocation the last epoch may be cut short."""
-    if _validate.choice("sampling", sampling, SAMPLINGS) == "random allocation":
+    if _validate.choice("sampling", sampling, SAMPLINGS, then=OF_SHUFFLING) == "random allocation":
         if sampling_rate is not None:
             raise ArgumentError("sampling_rate", "be left out for sampling 'random allocation'", sampling_rate)
         if steps_per_epoch is None:

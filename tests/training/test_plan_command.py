@@ -104,7 +104,10 @@ def test_what_is_left_out(planned: Planned) -> None:
 
 def test_the_configuration_trains_as_it_is_and_keeps_the_budget(planned: Planned) -> None:
     result = call(*OWN, "--write", "config.toml", "--seed", 4)
-    assert result.exit_code == 0 and "Next: dptheory run config.toml --out run" in result.stdout.splitlines()
+    assert (
+        result.exit_code == 0
+        and "Next: dptheory run config.toml --out run --set secure=true" in result.stdout.splitlines()
+    )
     config = read_config(Path("config.toml"))
     assert (config.model, config.data, config.seed) == ("mynetwork.py:build", "private.npz", 4)
     assert (config.batch_size, config.epochs, config.max_grad_norm, config.average) == (60, 2.5, 0.75, 0.2)

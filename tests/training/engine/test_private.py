@@ -561,6 +561,21 @@ def test_a_mechanism_belongs_to_one_run(mechanism: m.Mechanism) -> None:
         assert not any(layer._forward_hooks for layer in again.modules())
 
 
+def test_a_run_that_goes_back_keeps_its_count_and_never_draws_its_noise_twice() -> None:
+    """Of two releases with the same noise, from the same weights, the difference would be that of the batches."""
+    model = nn.Linear(FEATURES, 2)
+    made = private(model=model, noise_multiplier=1e6, noise_generator=torch.Generator().manual_seed(1))
+    start = copy.deepcopy((model.state_dict(), made[1].state_dict()))
+    ends = []
+    for _ in range(2):
+        epoch(made)
+        ends.append(model.weight.detach().clone())
+        model.load_state_dict(start[0])
+        made[1].load_state_dict(start[1])
+    assert made[1].privacy(DELTA).steps == 8
+    assert float((ends[0] - ends[1]).abs().max()) > 100.0
+
+
 @pytest.mark.parametrize("name", ["optimizer", "mechanism", "accountant", "nonfinite_samples", "generator"])
 def test_a_state_without_one_of_its_parts_is_refused(name: str) -> None:
     optimizer = private()[1]
