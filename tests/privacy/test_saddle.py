@@ -1023,3 +1023,10 @@ def test_a_trade_off_makes_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     found = privacy.Composition(run).tradeoff(0.01)
     assert 0.0 < found.upper - found.lower <= 2e-8
     assert 0 < len(made) <= 20
+
+
+def test_an_enclosure_takes_every_kind_of_step_as_it_is() -> None:
+    """More kinds than the bracket of doubles takes one by one: the values are those of the search before it was shared."""
+    parts = [Step(noise_multiplier=1 + 0.05 * j, sampling_rate=0.01, count=100) for j in range(17)]
+    found = Composition(parts).epsilon(1e-5, certified=True)
+    assert found.lower <= 1.5232924261482 <= found.upper + 1e-13 and found.upper - found.lower < 1e-9

@@ -631,6 +631,10 @@ class SaddleLine:
         less, more = bins(steps, upper=False), bins(steps, upper=True)
         if more != less:
             return Bracket(self.epsilon(less, direction, delta).lower, self.epsilon(more, direction, delta).upper)
+        return self.epsilon_of_kinds(steps, direction, delta)
+
+    def epsilon_of_kinds(self, steps: Steps, direction: Direction, delta: float) -> Bracket:
+        """Of every kind as it is, however many there are: what an enclosure begins with."""
         losses = step_losses(steps, direction)
         if len(losses) == losses[0].count == 1:
             return Bracket(*one_step_epsilon(losses[0], delta), True)

@@ -84,7 +84,7 @@ def _delta(composition: Steps, epsilon: float, direction: Direction) -> tuple[fl
 
 
 def _epsilon(composition: Steps, delta: float, direction: Direction) -> tuple[float, float]:
-    around = SaddleLine().epsilon(composition, direction, delta)
+    around = SaddleLine().epsilon_of_kinds(composition, direction, delta)
     if not around.settled:
         raise Unresolved(f"epsilon is known to lie in [{around.lower!r}, {around.upper!r}] only")
     if around.upper == 0.0:
