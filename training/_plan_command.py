@@ -334,7 +334,7 @@ def _next(choice: "Choice", write: Path | None, code: Path | None) -> str:
     if write is not None:
         return (
             f"Next: dptheory run {write} --out run --set secure=true\n"
-            "Without --set secure=true it is a simulation, which can be repeated and which no\n  model that you release may come from."
+            "Without --set secure=true it can be repeated: a simulation, not to be released."
         )
     if code is not None:
         return f"Next: {code} trains with it; it needs model and private, your data set."

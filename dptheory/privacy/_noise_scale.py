@@ -43,7 +43,6 @@ _STEEP, _FLAT = -20.0, -0.1
 
 MARGIN = 1e-7
 """Relative: added to a noise, so that the bracket in any arithmetic keeps the budget."""
-_STEPS = 60
 
 
 def first_that_fits(x: float, most: float, fits: Callable[[float], bool]) -> float | None:
@@ -51,7 +50,7 @@ def first_that_fits(x: float, most: float, fits: Callable[[float], bool]) -> flo
 
     The bracket of delta by which a noise was chosen, and that of epsilon, agree up to rounding.
     """
-    for turn in range(_STEPS):
+    for turn in range(_TURNS):
         if fits(x):
             return x
         if x == most:

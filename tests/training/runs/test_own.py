@@ -301,8 +301,8 @@ def test_a_run_that_cannot_be_is_refused(changes: dict[str, Any], start: str) ->
 
 
 def test_a_refused_run_leaves_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
     for folder in (tmp_path / "new", tmp_path / "there"):
-        folder.mkdir(exist_ok=True) if folder.name == "there" else None
         with refused("nowhere.npz"):
             runs.train(config(data="nowhere.npz"), CPU, folder, resume=False)
     assert not (tmp_path / "new").exists() and (tmp_path / "there").is_dir()
