@@ -44,6 +44,8 @@ _BEND, _BLOCK = math.pi / 16, 300_000
 """Radians by which a contour bends from the vertical line, and half of those by which losses are turned; numbers at once."""
 _POINTS = 3, 5
 """Of the density of an epoch's loss, in a standard deviation of its bulk."""
+_FEW = 4
+"""Epochs of which the integral may fall off too slowly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +131,7 @@ def _deltas(law: str, setting: dict[str, Any], ends: tuple[float, float]) -> tup
     delta = setting["delta"]
     if law == "full batch" or setting.get("steps_per_epoch") == 1:
         mu = math.sqrt(setting["steps"]) / setting["noise_multiplier"]
-        below, above = (float(gaussian_delta(mu, end) / delta) for end in ends)
+        below, above = (float(release_delta(mu, 1.0, end, 1) / delta) for end in ends)
         return below, above, _CLOSED
     of = poisson_deltas if law == "poisson" else allocation_deltas
     # at 0 both directions have the same delta
@@ -141,11 +143,16 @@ def _deltas(law: str, setting: dict[str, Any], ends: tuple[float, float]) -> tup
     return float(below), float(above), error if math.isfinite(error) else math.inf
 
 
-def gaussian_delta(mu: float, epsilon: float) -> Any:
-    """Of one Gaussian release, with 60 digits."""
+def release_delta(mu: float, rate: float, epsilon: float, sign: int) -> Any:
+    """Of one Gaussian release of a sample, with 60 digits; 1 for removing, -1 for adding."""
     with mpmath.workdps(60):
-        x = mpmath.mpf(epsilon) / mpmath.mpf(mu)
-        return mpmath.ncdf(mpmath.mpf(mu) / 2 - x) - mpmath.exp(epsilon) * mpmath.ncdf(-mpmath.mpf(mu) / 2 - x)
+        mu, rate, ratio = mpmath.mpf(mu), mpmath.mpf(rate), mpmath.exp(sign * mpmath.mpf(epsilon))
+        with_record = ratio - 1 + rate
+        if with_record <= 0:
+            return mpmath.mpf(0)
+        at = mpmath.log(with_record / rate) / mu + mu / 2  # the output whose ratio it is
+        found = rate * mpmath.ncdf(sign * (mu - at)) - with_record * mpmath.ncdf(-sign * at)
+        return found if sign > 0 else -found / ratio
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,8 @@ def poisson_deltas(setting: dict[str, Any], direction: str, ends: tuple[float, f
     """
     shift, rate, count = 1 / setting["noise_multiplier"], setting["sampling_rate"], setting["steps"]
     asked = _Integral(count, ends, 1 if direction == "remove" else -1)
+    if count == 1:
+        return np.array([float(release_delta(shift, rate, end, asked.sign)) for end in ends]), 0.0
     least, epsilon = math.log1p(-rate), ends[1]
     over = asked.sign * epsilon - count * least
     log_delta = math.log(setting["delta"])
@@ -356,7 +365,7 @@ class _Density:
 
 
 def allocation_deltas(setting: dict[str, Any], direction: str, ends: tuple[float, float]) -> tuple[Reals, float]:
-    """delta at the ends, and about how far it is off; on a vertical line."""
+    """delta at the ends, and about how far it is off: of few epochs by the density of their sum, of more on a vertical line."""
     steps = setting["steps_per_epoch"]
     count = setting["steps"] // steps
     asked = _Integral(count, ends, 1 if direction == "remove" else -1)
@@ -364,6 +373,8 @@ def allocation_deltas(setting: dict[str, Any], direction: str, ends: tuple[float
 
     def level(points: int) -> list[float]:
         density = epoch_density(1 / setting["noise_multiplier"], steps, floor, points)
+        if count <= _FEW:
+            return [_beyond(density, steps, count, asked.sign, end) for end in ends]
         loss, masses = density.places - math.log(steps), density.spacing * np.exp(density.logs)
 
         def log_moment(p: float) -> float:
@@ -387,6 +398,27 @@ def allocation_deltas(setting: dict[str, Any], direction: str, ends: tuple[float
         return [float(one) if error <= _CLOSE * setting["delta"] else math.nan for one in found]
 
     return _refined([partial(level, points) for points in _POINTS], setting, _CLOSE)
+
+
+def _beyond(density: _Density, steps: int, count: int, sign: int, end: float) -> float:
+    """delta of the sum of count losses by its density, which sums of what is positive make."""
+    one = np.exp(density.logs)
+    sums = one
+    for _ in range(count - 1):
+        sums = np.convolve(sums, one) * density.spacing
+    inside = slice(*np.flatnonzero(sums > 0.0)[[0, -1]])
+    first = count * (density.first - math.log(steps)) + density.spacing * inside.start
+    total = _Density(first, density.spacing, np.log(sums[inside]), count)
+    # from the place where nothing is gained to the last one, or to the first one; the density has no jumps
+    last = total.places[-1 if sign > 0 else 0]
+    if sign * (last - sign * end) <= 0.0:
+        return 0.0
+    edges = np.linspace(sign * end, last, 2 + math.ceil(abs(last - sign * end) / density.spacing))
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    half = np.diff(edges)[:, None] / 2
+    places = edges[:-1, None] + half * (nodes + 1)
+    gain = np.exp(total.at(places)) * -np.expm1(end - sign * places) * np.exp(places if sign > 0 else 0.0)
+    return float((gain * weights * half).sum()) * sign
 
 
 def epoch_density(shift: float, terms: int, floor: float, points: int) -> _Density:
