@@ -153,6 +153,8 @@ The mistake is that of [`gip.y`](y.md).
 
 **For a user.** Less noise.
 
+**Answers.** Is it less? How much?
+
 ## Key points
 
 - One
@@ -191,6 +193,7 @@ def test_every_part_is_read() -> None:
         statement="First.\n\n- an item\n\nLast.",
         summary="why it is so: in short.",
         for_users="Less noise.",
+        questions="Is it less? How much?",
         key_points=("One\n  goes on.", "Two - with a dash."),
         conditions=(),
         correction="Better.",
@@ -424,6 +427,41 @@ def test_every_id_every_function_and_every_argument_finds_itself_first() -> None
 )
 def test_what_people_ask_for_is_near_the_top(query: str, among: set[str]) -> None:
     assert among <= set(_names(query, 8 if query == "sampling rate" else 4))
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [
+        ("does masking make the gradient less noisy", "rf.eq7"),
+        ("does random freeze reduce the clipping bias", "rf.clip_bias"),
+        ("can I raise the noise and train longer with a mask", "rf.raise_noise"),
+        ("is a ranked mask better than a random one", "rf.ranked"),
+        ("does sparsification cost extra privacy", "rs.thm3.1"),
+        ("does random sparsification converge", "rs.thm3.5"),
+        ("how much communication does a mask save", "rs.communication"),
+        ("does masking protect against gradient inversion", "rs.thm5.1"),
+        ("does freezing lower the noise", "lf.privacy"),
+        ("does freezing lower the privacy cost", "lf.privacy"),
+        ("which layers should I freeze", "lf.when_to_freeze"),
+        ("does layer freezing improve accuracy", "lf.table1"),
+        ("how much noise does GEP add", "gep.thm3.1"),
+        ("how many power iterations do I need", "gep.power"),
+        ("does the risk depend on the number of parameters", "gep.independent_p"),
+        ("is GEP better than plain DP-SGD", "gep.versus"),
+        ("how do I choose theta", "gip.thm1"),
+        ("is top-k pruning private", "gip.thm1"),
+        ("does pruning beat DP-SGD", "gip.cor1"),
+        ("what pruning ratio is best", "gip.fixed_ratio"),
+    ],
+)
+def test_a_reader_of_a_paper_asks_in_plain_words(question: str, best: str) -> None:
+    assert _names(question, 1) == [best]
+
+
+def test_words_that_every_question_has_are_not_asked_for_but_where_nothing_else_is() -> None:
+    plain, asked = find("kappa", max_matches=1000), find("what is a kappa", max_matches=1000)
+    assert asked.whole and {one.name for one in asked.matches} == {one.name for one in plain.matches}
+    assert find("is").matches and not find("xyzzy is").matches
 
 
 def test_a_label_and_its_number_are_one_word() -> None:

@@ -130,13 +130,21 @@ def test_what_a_page_says_is_read_back_and_stands_once(claim: Claim) -> None:
     """Every line before the proof belongs to one text of the row: no line is lost, and none is a second copy."""
     text = (PROOFS / claim.page).read_text(encoding="utf-8").split("\n## Proof")[0]
     body = "\n".join(text.removeprefix(_page_markdown.opening(claim)).splitlines())
-    said = [claim.summary, claim.for_users, claim.statement, claim.correction, claim.printed_error, claim.paper_side]
+    said = [
+        claim.summary,
+        claim.for_users,
+        claim.questions,
+        claim.statement,
+        claim.correction,
+        claim.printed_error,
+        claim.paper_side,
+    ]
     texts = [one for one in (*said, *claim.key_points, *claim.conditions) if one]
     for one in sorted(texts, key=len, reverse=True):
         assert one in body, one
         body = body.replace(one, "", 1)
     left = {line.strip("- ") for line in body.splitlines() if not line.startswith("## ")}
-    frame = {"", _page_markdown.verdict_in_bold(claim).strip(), "**For a user.**", "None."}
+    frame = {"", _page_markdown.verdict_in_bold(claim).strip(), "**For a user.**", "**Answers.**", "None."}
     assert {line for line in left - frame if not line.startswith("The mistake is that of [")} == set()
     within = [one for one, other in itertools.permutations(texts, 2) if len(one) > _A_PHRASE and one in other]
     assert within == [], "stands in another text of the page, too"

@@ -185,6 +185,11 @@ class Claim:
         return self._words.for_users
 
     @property
+    def questions(self) -> str:
+        """What it answers, as a reader would ask; empty where the label says enough."""
+        return self._words.questions
+
+    @property
     def paper_side(self) -> str:
         """The paper's strongest words for the other side, quoted with their place, and what they leave of the verdict."""
         return self._words.paper_side

@@ -30,6 +30,20 @@ _LETTERS = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ϵ": "epsilon", "θ": "theta", "κ": "kappa",
     "λ": "lambda", "μ": "mu", "ξ": "xi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "ω": "omega",
 }  # fmt: skip
+_ASKED = """
+a am an are at be can cannot could did do does for have how i in is it its many me much my need of on or should so than that the
+there these they this to use was what when where which who why will with would you your
+"""
+_ASKING = frozenset(_ASKED.split())
+"""Words of a question that say nothing of what it is about: none has to fit."""
+_ALIKE = """
+freeze frozen froze / less lower reduce smaller decrease fewer / more larger higher raise increase / beat better outperform
+private privacy leak differentially / right correct valid / gaussian normal normally / improve rise help / accuracy accurate
+network networks model models / parameters weights / invert inversion reconstruction / prune pruned / tune tuned / train training
+sparse sparsification sparsify sparsified / choose choice pick select selection / converge convergence
+"""
+_SAME = {word: row.split()[0] for row in re.split("[/\n]", _ALIKE.strip()) for word in row.split()}
+"""Words that readers take for one another, by the first of them."""
 _EXACTLY = 1000.0
 
 Words = tuple[str, ...]
@@ -81,11 +95,12 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A match to be, and the texts that are searched, each with its weight."""
+    """A match to be, the texts that are searched, each with its weight, and the words of the questions that it answers."""
 
     match: Match
     fields: tuple[tuple[float, Words], ...]
     exact: frozenset[str]
+    questions: Words
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
@@ -121,14 +136,16 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         raise ArgumentError("query", f"be words to look for, at most {_LONGEST_QUERY} characters", query)
     max_matches = _validate.integer("max_matches", max_matches, 1, 1000)
     units = _units(_words(query))
-    possible = [{one for one in _vocabulary() if one.startswith(unit[0])} for unit in units]  # in which _fit may see it
+    telling = _telling(units)
+    # in which _fit may see them
+    possible = [{one for one in _vocabulary() if one.startswith(unit[0])} for unit in telling]
     entries = [entry for entry in _index() if not any(entry.words.isdisjoint(words) for words in possible)]
-    scored = [(_score(entry, units, query.strip()), entry) for entry in entries]
+    scored = [(_score(entry, units, telling, query.strip()), entry) for entry in entries]
     fitting = [pair for pair in scored if pair[0] > 0]
     whole = bool(fitting)
     if not whole:
-        rarity = [_rarity(unit) for unit in units]
-        partly = ((_partial_score(entry, units, rarity), entry) for entry in _index())
+        rarity = [_rarity(unit) for unit in telling]
+        partly = ((_partial_score(entry, units, telling, rarity), entry) for entry in _index())
         fitting = [pair for pair in partly if pair[0] > 0]
     fitting.sort(key=lambda pair: (-pair[0], _turn(pair[1].match)))
     return SearchResult(
@@ -136,7 +153,7 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
         matches=tuple(dataclasses.replace(entry.match, score=score) for score, entry in fitting[:max_matches]),
         found=len(fitting),
         whole=whole,
-        near=() if whole else tuple(_near(units)),
+        near=() if whole else tuple(_near(telling)),
         glossary=_GLOSSARY.is_file(),
     )
 
@@ -151,10 +168,16 @@ def _best_fit(entry: _Entry, unit: Words) -> float:
     return max((weight * _fit(unit, text) for weight, text in entry.fields), default=0.0)
 
 
-def _score(entry: _Entry, units: list[Words], query: str) -> float:
-    """Sum over the words of the weight of the best text that has them; 0 where one stands nowhere."""
-    total = _EXACTLY if query in entry.exact else 0.0
-    for unit in units:
+def _as_asked(entry: _Entry, units: list[Words], telling: list[Words]) -> float:
+    """What the words of a question add where the entry answers one with them."""
+    words = {word for unit in units for word in unit}
+    return 0.0 if units == telling else 8.0 * len(words.intersection(entry.questions))
+
+
+def _score(entry: _Entry, units: list[Words], telling: list[Words], query: str) -> float:
+    """Sum over the words of the weight of the best text that has them; 0 where one that tells stands nowhere."""
+    total = _as_asked(entry, units, telling) + (_EXACTLY if query in entry.exact else 0.0)
+    for unit in telling:
         best = _best_fit(entry, unit)
         if best == 0.0:
             return 0.0
@@ -165,12 +188,12 @@ def _score(entry: _Entry, units: list[Words], query: str) -> float:
     return total
 
 
-def _partial_score(entry: _Entry, units: list[Words], rarity: list[float]) -> float:
+def _partial_score(entry: _Entry, units: list[Words], telling: list[Words], rarity: list[float]) -> float:
     """The same where words may be missing, each counted by its rarity; 0 where more than half of them are."""
-    best = [_best_fit(entry, unit) for unit in units]
-    if 2 * sum(one > 0 for one in best) < len(units):
+    best = [_best_fit(entry, unit) for unit in telling]
+    if 2 * sum(one > 0 for one in best) < len(telling):
         return 0.0
-    return sum(one * rare for one, rare in zip(best, rarity, strict=True))
+    return _as_asked(entry, units, telling) + sum(one * rare for one, rare in zip(best, rarity, strict=True))
 
 
 def _rarity(unit: Words) -> float:
@@ -201,7 +224,7 @@ def _adjacent(words: Words, text: Words) -> bool:
 @functools.lru_cache(maxsize=100_000)
 def _word(raw: str) -> str:
     """A word as it is compared: labels in full, without its ending."""
-    raw = _KINDS.get(raw.removesuffix("s"), raw)
+    raw = _KINDS.get(raw.removesuffix("s"), _SAME.get(raw, raw))
     return re.sub(r"(ing|ed|es|s|e)$", "", raw) if len(raw) > 4 else raw
 
 
@@ -222,6 +245,12 @@ def _units(words: Words) -> list[Words]:
         else:
             units.append((word,))
     return units
+
+
+def _telling(units: list[Words]) -> list[Words]:
+    """Without the words that every question has, where others are left."""
+    telling = [unit for unit in units if len(unit) > 1 or unit[0] not in _ASKING]
+    return telling or units
 
 
 def _near(units: list[Words]) -> Iterator[str]:
@@ -257,7 +286,17 @@ _TASKS = (
     ("dptheory plan", "batch size, epochs, noise, clip and learning rate for your own network", "planning.md",
      "own network model choose choice tune hyperparameter recommendation which what should advice"),
     ("dptheory privacy epsilon", "the epsilon of a run: Poisson, fixed-size or shuffled batches, random allocation",
-     "guides/calculators.md", "accountant shuffle shuffled random allocation balls bins sampling budget noise"),
+     "guides/calculators.md", "accountant shuffle shuffled random allocation balls bins sampling budget noise what is my epsilon"),
+    ("dptheory privacy sigma", "the least noise multiplier for a budget", "guides/calculators.md",
+     "noise multiplier sigma how much noise do I need for a budget epsilon"),
+    ("dptheory privacy steps", "the most steps or epochs for a budget", "guides/calculators.md",
+     "steps how many steps or epochs can I train for a budget"),
+    ("dptheory privacy tradeoff", "what the best attacker can do against a run", "guides/calculators.md",
+     "attacker what can an attacker learn attack risk membership inference tradeoff curve"),
+    ("dptheory privacy compare", "all installed accountants beside our bounds: which are right, and how loose", "guides/trust.md",
+     "compare accountants which accountant is right valid tight wrong too small opacus rdp prv"),
+    ("dptheory privacy statement", "the privacy statement of a run, or of given settings", "guides/trust.md",
+     "statement write a privacy statement report guarantee"),
     ("dptheory claim --cite", "BibTeX of a paper and of a row of the ledger", "README.md", "cite citation bibtex reference"),
     ("dptheory audit", "does the epsilon that a training loop reports hold?", "guides/training.md",
      "audit attack canaries leak bug own loop"),
@@ -277,7 +316,8 @@ def _of_task(command: str, title: str, page: str, words: str) -> _Entry:
     else:
         step = f"{command} --help" if " --" not in command else command.replace(" --", " ID --")
     match = _match("command", command, title, step, f"proofs/{page}")
-    return _entry(match, {command, *words.split()[:2]}, (16.0, words), (8.0, title), (8.0, command))
+    exact = {command, *words.split()[:2]}
+    return _entry(match, exact, (16.0, words), (8.0, title), (8.0, command), questions=words)
 
 
 def _match(
@@ -286,8 +326,8 @@ def _match(
     return Match(kind=kind, name=name, title=title, label=label, verdict=verdict, next_steps=next_steps, score=0.0)
 
 
-def _entry(match: Match, exact: Iterable[str], *fields: tuple[float, str]) -> _Entry:
-    return _Entry(match, tuple((weight, _words(text)) for weight, text in fields), frozenset(exact))
+def _entry(match: Match, exact: Iterable[str], *fields: tuple[float, str], questions: str = "") -> _Entry:
+    return _Entry(match, tuple((weight, _words(text)) for weight, text in fields), frozenset(exact), _words(questions))
 
 
 def _of_claim(claim: Claim) -> _Entry:
@@ -304,9 +344,11 @@ def _of_claim(claim: Claim) -> _Entry:
         (8.0, claim.title),
         (6.0, f"{claim.source.paper} {PAPERS[claim.source.paper]}"),
         (4.0, claim.verdict.name),
+        (4.0, claim.questions),
         (4.0, " ".join(claim.calculator_names)),
         (4.0, claim.summary),
         (2.0, " ".join(texts)),
+        questions=claim.questions,
     )
 
 

@@ -14,7 +14,7 @@ from dptheory.errors import ArgumentError
 if TYPE_CHECKING:
     from dptheory.papers import Table
 
-_KEYS = {"title", "label", "statement", "table", "reported", "figure"}
+_KEYS = {"title", "label", "statement", "questions", "table", "reported", "figure"}
 
 Reported = Iterator[tuple[str, str]]
 
@@ -35,7 +35,7 @@ def _claim(paper: str, id: str, row: Mapping[str, Any]) -> Claim:
         id=id,
         source=Source(paper, row["label"]),
         verdict=Verdict.EMPIRICAL,
-        prose=Prose(title=row["title"], statement=row["statement"]),
+        prose=Prose(title=row["title"], statement=row["statement"], questions=row.get("questions", "")),
         reported=(*_printed(id, row.get("table")), *((what, value) for what, value in row.get("reported", ()))),
         figure=row.get("figure"),
         answer=answer_to(id),

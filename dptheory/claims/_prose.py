@@ -1,9 +1,9 @@
 """What is said of a claim in words: read from its page, ``proofs/<paper>/<claim>.md``, the one place where it stands.
 
 A page is plain Markdown. Its first heading is ``# id: title``; the paragraph that begins with the verdict in bold gives the
-summary, one that begins with ``**For a user.**`` what the result changes. Then the sections "Key points", "Statement", one of
-:data:`CORRECTIONS`, "Conditions", "Where the print errs" and "The paper's side", as far as there is something to say; the proof
-follows.
+summary, one that begins with ``**For a user.**`` what the result changes, one with ``**Answers.**`` what readers ask. Then the
+sections "Key points", "Statement", one of :data:`CORRECTIONS`, "Conditions", "Where the print errs" and "The paper's side", as far
+as there is something to say; the proof follows.
 """
 
 import re
@@ -28,6 +28,7 @@ class Prose:
         statement: the claim in our words.
         summary: why it has its verdict, in at most 200 characters that can be read alone: the ledger's cell.
         for_users: what a result of ours changes for a user, one sentence.
+        questions: what it answers, as a reader would ask, to be found by.
         key_points: what a reader of a long page should take away, three to six sentences.
         conditions: what the claim needs, stated and unstated.
         correction: the right statement, where the printed one fails or is loose.
@@ -40,6 +41,7 @@ class Prose:
     statement: str
     summary: str = ""
     for_users: str = ""
+    questions: str = ""
     key_points: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     correction: str | None = None
@@ -81,11 +83,13 @@ def prose_of(text: str) -> Prose:
         raise ArgumentError("page", "begin with '# id: title' and have a section '## Statement'", text)
     summary = re.search(r"^\*\*[A-Z][A-Z_]+\b[^*]*\*\*[^:\n]*: (.+)$", top, re.MULTILINE)
     for_users = re.search(r"^\*\*For a user\.\*\* (.+)$", top, re.MULTILINE)
+    questions = re.search(r"^\*\*Answers\.\*\* (.+)$", top, re.MULTILINE)
     return Prose(
         title=title[1],
         statement=sections["Statement"],
         summary=summary[1] if summary else "",
         for_users=for_users[1] if for_users else "",
+        questions=questions[1] if questions else "",
         key_points=_items(sections.get("Key points", "")),
         conditions=_items(sections.get("Conditions", "")),
         correction=next((sections[heading] for heading in CORRECTIONS if heading in sections), None),

@@ -132,6 +132,7 @@ def claims_json(claims: Iterable["Claim"]) -> list[dict[str, Any]]:
             "paper_side": claim.paper_side,
             "ours": claim.ours,
             "for_users": claim.for_users,
+            "questions": claim.questions,
             "calculators": list(claim.calculator_names),
             "checks": [{"name": check.name, "kind": check.kind.name} for check in claim.checks],
             "state": claim.state,

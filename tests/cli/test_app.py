@@ -643,6 +643,12 @@ def test_a_wrong_id_leads_to_find() -> None:
     [
         ("own network", "dptheory plan"),
         ("shuffle", "dptheory privacy epsilon"),
+        ("compare accountants", "dptheory privacy compare"),
+        ("is my accountant right", "dptheory privacy compare"),
+        ("how much noise do I need", "dptheory privacy sigma"),
+        ("how many epochs can I train", "dptheory privacy steps"),
+        ("what can an attacker learn", "dptheory privacy tradeoff"),
+        ("write a privacy statement", "dptheory privacy statement"),
         ("cite", "dptheory claim --cite"),
         ("counterexample own formula", "dptheory refute"),
     ],
