@@ -57,7 +57,7 @@ def least_noise_multiplier(
     Args:
         epsilon: > 0; with ``delta``. One of ``epsilon``, ``advantage`` and ``true_positive_rate`` is given.
         advantage: in (0, 1): true positive rate less false positive rate of any attack, at most.
-        true_positive_rate: in (0, 1], above ``false_positive_rate``: share of the records in the data that any attack finds, at most.
+        true_positive_rate: in (0, 1), above ``false_positive_rate``: share of the records in the data that any attack finds, at most.
         false_positive_rate: with ``true_positive_rate``: share of the other records that the attack accuses, in (0, 1).
         delta, sampling_rate, steps, adjacency, sampling, steps_per_epoch, participations, direction, certified: as for
             :func:`epsilon_bounds`; attacks are of the worst direction.
@@ -119,7 +119,7 @@ def _noise_against(run: Composition, advantage: float | None, rates: dict[str, f
             if value is not None:
                 raise ArgumentError(name, "be left out with advantage", value)
         most, of = _validate.real("advantage", advantage, 0.0, 1.0, ends="()"), None
-        mu = 2 * float(scipy.special.ndtri((1 + most) / 2))
+        mu = -2 * float(scipy.special.ndtri((1 - most) / 2))
     else:
         for name, value in rates.items():
             if value is None:

@@ -461,6 +461,10 @@ def test_noise_for_what_an_attacker_can_do() -> None:
     plain = {"sampling_rate": 1.0, "steps": 4}
     found = privacy.least_noise_multiplier(advantage=0.2, **plain)  # type: ignore[arg-type]
     assert found == pytest.approx(2 / (2 * norm.ppf(0.6)), rel=2e-6)
+    # rounding of the bounds is more than what is left below 1
+    found = privacy.least_noise_multiplier(advantage=math.nextafter(1.0, 0.0), **plain)  # type: ignore[arg-type]
+    least = 2 / (2 * norm.isf(2.0**-54))
+    assert least < found < 1.4 * least
     rates = {"true_positive_rate": 0.05, "false_positive_rate": 0.01}
     found = privacy.least_noise_multiplier(**rates, **plain)  # type: ignore[arg-type]
     assert found == pytest.approx(2 / (norm.ppf(0.05) - norm.ppf(0.01)), rel=2e-4)

@@ -50,6 +50,7 @@ from dptheory.privacy.methods.saddle._line import (
     Difference,
     Line,
     Losses,
+    MomentRule,
     Product,
     cut,
     envelope,
@@ -712,6 +713,14 @@ def test_the_modulus_stays_below_the_decay(noise: float, rate: float, direction:
         largest = max(abs(complex(rule.weights @ np.exp(1j * v * rule.losses))) for v in np.linspace(u, 4 * u, 60))
         assert largest <= math.exp(bound) * (1 + 1e-12)
         assert u < 20.0 or bound < -0.01  # it says something
+
+
+def test_the_decay_counts_the_rounding_of_the_terms_that_are_left() -> None:
+    """Of two terms the one with all of the rounding does not fall."""
+    none = np.zeros(2)
+    terms, rounding = np.array([0.999, 0.001 + 0j]), np.array([0.0, 1e-3])
+    rule = MomentRule(np.array([100j, 0j]), terms, 0.0, 0.0, 0.0, rounding, none)
+    assert rule.log_decay(1.0) >= math.log(0.001 * 1.001)
 
 
 # --- The enclosure in ball arithmetic ---

@@ -251,7 +251,8 @@ class MomentRule:
         """log of a bound of |M(c + iv)| / M(c) for all v >= u: the moduli of the rule's terms fall with v."""
         moduli = np.abs(self.weights)
         rounding = float(moduli @ self.weight_error) + moduli.size * ELEMENTARY
-        falls = np.exp(-u * self.losses.imag) * (1 + u * (self.loss_error + ELEMENTARY * np.abs(self.losses)))
+        loss_rounding = u * (self.loss_error + ELEMENTARY * np.abs(self.losses))
+        falls = np.exp(-u * self.losses.imag) * (1 + self.weight_error + loss_rounding)
         return math.log(float(moduli @ falls) + self.error) + 2 * (self.error + rounding)
 
 
