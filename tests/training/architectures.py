@@ -162,6 +162,9 @@ TRANSFORMERS: dict[str, Case] = {
     "Llama": Case(llama, TEXT, of_tokens),
     "Qwen 2": Case(qwen2, TEXT, of_tokens),
     "Mixtral": Case(lambda: hf.MixtralForCausalLM(hf.MixtralConfig(**_LLAMA, num_local_experts=3)), TEXT, of_tokens),
+    "DBRX": Case(lambda: hf.DbrxForCausalLM(hf.DbrxConfig(
+        d_model=8, n_heads=2, n_layers=2, max_seq_len=64, vocab_size=WORDS, ffn_config={"ffn_hidden_size": 16, "moe_num_experts": 3,
+        "moe_top_k": 2}, attn_config={"kv_n_heads": 2, "clip_qkv": 8.0})), TEXT, of_tokens),
     "Mamba": Case(lambda: hf.MambaForCausalLM(hf.MambaConfig(
         vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, state_size=4, pad_token_id=0)), TEXT, of_tokens),
     "T5": Case(t5, TEXT, of_translation),
@@ -169,6 +172,9 @@ TRANSFORMERS: dict[str, Case] = {
     "DeiT": Case(lambda: hf.DeiTForImageClassification(hf.DeiTConfig(**_IMAGE)), IMAGES, of_class),
     "Swin": Case(lambda: hf.SwinForImageClassification(hf.SwinConfig(
         image_size=32, patch_size=2, embed_dim=8, depths=[2, 1], num_heads=[2, 2], window_size=4, drop_path_rate=0.0, num_labels=3)),
+        IMAGES, of_class),
+    "Swin 2": Case(lambda: hf.Swinv2ForImageClassification(hf.Swinv2Config(
+        image_size=32, patch_size=4, embed_dim=8, depths=[1, 1], num_heads=[2, 2], window_size=4, drop_path_rate=0.0, num_labels=3)),
         IMAGES, of_class),
     "ConvNeXt": Case(lambda: hf.ConvNextForImageClassification(hf.ConvNextConfig(
         hidden_sizes=[8, 12], depths=[1, 1], num_stages=2, num_labels=3, drop_path_rate=0.0)), IMAGES, of_class),
@@ -235,7 +241,7 @@ PEFT: dict[str, Case] = {
 }  # fmt: skip
 
 ALL = TRANSFORMERS | PEFT
-IN_SINGLE = frozenset({"BLOOM", "Gemma 2", "Llama", "Qwen 2", "Mixtral", "Mamba", "T5"}) | (
+IN_SINGLE = frozenset({"BLOOM", "DBRX", "Gemma 2", "Llama", "Qwen 2", "Mixtral", "Mamba", "T5"}) | (
     PEFT.keys() - {"LoRA on BERT", "LoRA on RoBERTa", "biases alone, on BERT", "LoRA on GPT-2"}
 )
 """Models that compute norms or attention in single precision, whatever their weights are in."""

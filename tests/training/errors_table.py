@@ -120,6 +120,17 @@ class Windows(nn.Module):
         return torch.tanh(self.inner(windows) @ self.table[self.index])
 
 
+class Halves(nn.Module):
+    """A layer with a parameter for each kind of call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(6)), nn.Parameter(torch.ones(6))
+
+    def forward(self, x: torch.Tensor, first: bool) -> torch.Tensor:
+        return x * (self.a if first else self.b)
+
+
 class Called(nn.Module):
     """A layer that its network calls by keyword alone, with a parameter of another layer."""
 
@@ -222,6 +233,13 @@ RIGHT: dict[str, Case] = {
     "one row that must stay one": (
         lambda: Model(lambda s, x: s.b((x + s.a(torch.arange(5)[None]).repeat(len(x), 1, 1)).mean(1)), a=nn.Embedding(5, 6),
             b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "a table that is flattened": (
+        lambda: Model(lambda s, x: s.b((x + s.a(torch.eye(5, 6)[None]).flatten(0, 1)[torch.arange(5)]).mean(1)), a=Linear(6, 6),
+            b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "layer norm without bias": (
+        lambda: nn.Sequential(Linear(6, 5), nn.LayerNorm(5, bias=False), Linear(5, 3)), (X, Y), cross_entropy),
+    "a parameter for each kind of call": (
+        lambda: Model(lambda s, x: s.b(s.a(x, True) + s.a(x, False)), a=Halves(), b=Linear(6, 3)), (X, Y), cross_entropy),
     "used outside of its layer": (used_elsewhere, (X, Y), cross_entropy),
     "used in its layer and outside": (
         lambda: Model(lambda s, x: s.b(F.linear(s.a(x), s.a.weight)), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),

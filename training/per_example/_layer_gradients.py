@@ -43,11 +43,13 @@ def called_with(
 def misread(layer: nn.Module) -> bool:
     """Whether Opacus's formula for the kind is not that of the layer as it is set.
 
-    Opacus 1.6 pads every convolution with zeros, whatever its ``padding_mode``, and gives the row of an embedding's
-    ``padding_idx`` a gradient.
+    Opacus 1.6 pads every convolution with zeros, whatever its ``padding_mode``, gives the row of an embedding's ``padding_idx`` a
+    gradient, and fails at a layer norm without a bias.
     """
     if isinstance(layer, _ConvNd):
         return layer.padding_mode != "zeros"
+    if isinstance(layer, nn.LayerNorm):
+        return layer.bias is None
     return isinstance(layer, nn.Embedding) and layer.padding_idx is not None
 
 

@@ -208,7 +208,11 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     def _expands(
         self, layers: Sequence[nn.Module], before: Sequence[trial.Outcome], leaves: list[Any], spec: tree.TreeSpec
     ) -> bool:
-        """Have one row become one for each example before some layers, where the network gives the same with that."""
+        """Have one row become one for each example before some layers, where the network gives the same with that.
+
+        And where each takes its own: a table that is flattened is read in its first copy alone, and all gradients would be the first
+        example's.
+        """
         handles = [
             layer.register_forward_pre_hook(ForEachExample(self.passes), with_kwargs=True, prepend=True)
             for layer in layers
@@ -217,7 +221,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             after = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
             changed = {hook for hook, layer in self.passes.hooked.items() if layer in layers}
             rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after), views=self.passes.views))
-            fits = trial.same(before, after) and not changed & rest
+            own = {id(p) for layer in layers for p in trained(layer)}
+            last = trial.passed(self, leaves, spec, trial.MORE, held=trial.MORE - 1)
+            fits = trial.same(before, after) and not changed & rest and not own & {id(p) for p in last.astray}
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # rows are what something counts on
@@ -402,6 +408,7 @@ class Passes:
             p.grad_sample = samples.clone() if shared and len(samples) else samples
         elif again:
             held = filled(held, len(samples))
+            held = held.clone() if 0 in held.stride() else held  # one zero may stand for all examples
             held[: len(samples)] += samples
             p.grad_sample = held
         else:

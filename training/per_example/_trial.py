@@ -43,15 +43,20 @@ class Outcome:
         watch: what the hooks noted.
         outputs: of the network.
         unlike: parameters whose per-example gradients do not add up to the gradient, or are not there.
+        astray: parameters with gradients of examples that the loss does not hold.
     """
 
     watch: Watch
     outputs: list[torch.Tensor]
     unlike: list[nn.Parameter]
+    astray: list[nn.Parameter]
 
 
-def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int) -> Outcome:
-    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays."""
+def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int, *, held: int | None = None) -> Outcome:
+    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays.
+
+    The loss is one of all outputs, or of example ``held`` alone, and then of those outputs that have its rows.
+    """
     arguments, views = private.passes.arguments, private.passes.views
     rows = count * views
     taken, parts = torch.arange(rows) % arguments.examples(leaves), list(leaves)
@@ -59,7 +64,7 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
         parts[place] = parts[place].detach()[taken.to(parts[place].device)]
     args, kwargs = tree.tree_unflatten(parts, spec)
     params = [p for p in private._module.parameters() if p.requires_grad]
-    held = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
+    kept = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
     before, states = private.passes.rows, RandomStates.now()
     private.passes.watch, private.passes.rows = Watch(), rows
     for p in params:
@@ -70,16 +75,21 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int)
                 given = private._module(*args, **kwargs)
             outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
             ends = [one for one in outputs if one.requires_grad]
+            own = slice(None) if held is None else slice(held * views, (held + 1) * views)
+            if held is not None:
+                ends = [one for one in ends if one.dim() and len(one) == rows]
             if ends:
-                torch.autograd.backward(ends, [_slope(one, at) for at, one in enumerate(ends)])
-        unlike = _unlike(private.passes.of_hooks(params), count if private.loss_reduction == "mean" else 1 / views)
-        return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike)
+                torch.autograd.backward(ends, [_slope(one, at, own) for at, one in enumerate(ends)])
+        hooked = private.passes.of_hooks(params)
+        unlike = _unlike(hooked, count if private.loss_reduction == "mean" else 1 / views)
+        astray = [] if held is None else _astray(hooked, held) if ends else hooked
+        return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike, astray)
     finally:
         states.restore()
         private.passes.watch, private.passes.rows = None, before
         private.passes.put_back()
         private.passes.filled.clear()
-        for p, gradient, samples in held:
+        for p, gradient, samples in kept:
             p.grad, p.grad_sample = gradient, samples
 
 
@@ -88,10 +98,21 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
-    """Some gradient for an output: numbers in [1/2, 3/2) that no symmetry of a network takes for zero, and no generator draws."""
+def _slope(output: torch.Tensor, number: int, own: slice) -> torch.Tensor:
+    """Some gradient for an output, 0 outside of ``own`` rows; in them numbers in [1/2, 3/2), which no symmetry of a network cancels."""
     places = torch.arange(1, output.numel() + 1, dtype=torch.float64) * _GOLDEN + number / 7
-    return places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
+    slope = places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
+    if own == slice(None):
+        return slope
+    found = torch.zeros_like(slope)
+    found[own] = slope[own]
+    return found
+
+
+def _astray(params: Sequence[Any], held: int) -> list[nn.Parameter]:
+    there = ((p, getattr(p, "grad_sample", None)) for p in params)
+    rows = ((p, one if isinstance(one, Representation) else Formed(one)) for p, one in there if one is not None)
+    return [p for p, one in rows if any(norm for at, norm in enumerate(one.square_norms().tolist()) if at != held)]
 
 
 def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:

@@ -475,7 +475,8 @@ def tried(build: Callable[[], nn.Module], batch: tuple[torch.Tensor, ...], loss=
 
 
 BY_HOOKS = ["one row for all", "one row for all, twice", "packed sequences", "DPLSTM", "a call for each frame", "checkpoint", "GRUCell",
-            "reentrant checkpoint", "weight_norm", "several outputs", "EmbeddingBag, offsets", "attention, mask"]  # fmt: skip
+            "reentrant checkpoint", "weight_norm", "several outputs", "EmbeddingBag, offsets", "attention, mask",
+            "layer norm without bias", "a parameter for each kind of call"]  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
