@@ -236,6 +236,8 @@ RIGHT: dict[str, Case] = {
     "a table that is flattened": (
         lambda: Model(lambda s, x: s.b((x + s.a(torch.eye(5, 6)[None]).flatten(0, 1)[torch.arange(5)]).mean(1)), a=Linear(6, 6),
             b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
+    "the last of a table's rows": (
+        lambda: Model(lambda s, x: s.b(x + s.a(torch.ones(1, 6))[-1]), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),
     "layer norm without bias": (
         lambda: nn.Sequential(Linear(6, 5), nn.LayerNorm(5, bias=False), Linear(5, 3)), (X, Y), cross_entropy),
     "a parameter for each kind of call": (

@@ -210,7 +210,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     ) -> bool:
         """Have one row become one for each example before some layers, where the network gives the same with that.
 
-        And where each takes its own: a table that is flattened is read in its first copy alone, and all gradients would be the first
+        And where each takes its own: of a table that is flattened the first copy alone is read, and all gradients would be the first
         example's.
         """
         handles = [
@@ -222,8 +222,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             changed = {hook for hook, layer in self.passes.hooked.items() if layer in layers}
             rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after), views=self.passes.views))
             own = {id(p) for layer in layers for p in trained(layer)}
-            last = trial.passed(self, leaves, spec, trial.MORE, held=trial.MORE - 1)
-            fits = trial.same(before, after) and not changed & rest and not own & {id(p) for p in last.astray}
+            each = [trial.passed(self, leaves, spec, trial.MORE, held=held) for held in range(trial.MORE)]
+            astray = {id(p) for found in each for p in found.astray}
+            fits = trial.same(before, after) and not changed & rest and not own & astray
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # rows are what something counts on
