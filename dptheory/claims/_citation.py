@@ -1,7 +1,10 @@
 """BibTeX of a paper and of what the ledger says about it."""
 
+import functools
+import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 
 from dptheory import _validate
 from dptheory.claims._claim import Claim
@@ -56,7 +59,7 @@ def bibtex(claim: Claim) -> str:
         claim: a row.
 
     Returns:
-        BibTeX, with the keys ``<paper>`` and ``dptheory_<id>`` (the dots of the id as underscores).
+        BibTeX, with the keys ``dptheory_paper_<paper>`` and ``dptheory_<id>`` (the dots of the id as underscores).
 
     Raises:
         ValueError: something else than a claim.
@@ -64,13 +67,15 @@ def bibtex(claim: Claim) -> str:
     Example: the keys of an entry.
         >>> from dptheory import claims
         >>> [line for line in claims.bibtex(claims.get("gip.mse_t0")).splitlines() if line.startswith("@")]
-        ['@misc{gip,', '@software{dptheory_gip_mse_t0,']
+        ['@misc{dptheory_paper_gip,', '@software{dptheory_gip_mse_t0,']
     """
     _validate.instance("claim", claim, Claim)
     title, authors, place, year, arxiv = _PAPERS[claim.source.paper]
-    cited = f"own result beside {claim.source}" if claim.ours else f"{claim.source}: {claim.judgement}"
+    cited = (
+        f"own result, {str(claim.source).removeprefix('new, ')}" if claim.ours else f"{claim.source}: {claim.judgement}"
+    )
     paper = {"title": title, "author": authors, "year": year, "howpublished": place}
-    paper |= {"eprint": arxiv, "archiveprefix": arxiv and "arXiv"}
+    paper |= {"eprint": arxiv, "archiveprefix": arxiv and "arXiv", "url": arxiv and f"https://arxiv.org/abs/{arxiv}"}
     if year is None:
         paper["note"] = "Undated; the text under review is the one judged"
     row = {
@@ -79,11 +84,27 @@ def bibtex(claim: Claim) -> str:
         "version": version("dptheory"),
         "date": _RELEASED,
         "year": _RELEASED[:4],
-        "note": _plain(f"{cited}. Proof: proofs/{claim.page}"),
+        "note": _plain(f"{cited}. Proof: proofs/{claim.page}{_at_commit()}"),
     }
     return "\n".join(
-        [*_entry("misc", claim.source.paper, paper), *_entry("software", f"dptheory_{claim.id.replace('.', '_')}", row)]
+        [
+            *_entry("misc", f"dptheory_paper_{claim.source.paper}", paper),
+            *_entry("software", f"dptheory_{claim.id.replace('.', '_')}", row),
+        ]
     )
+
+
+@functools.cache
+def _at_commit() -> str:
+    """In a repository which commit the ledger is of; nothing in an installed package."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    try:
+        asked = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        return f" at commit {subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()}"
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _entry(kind: str, key: str, fields: Mapping[str, object]) -> list[str]:

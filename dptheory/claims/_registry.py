@@ -128,10 +128,11 @@ def get(id: str) -> Claim:
 def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
     """The claims whose id matches one of the patterns (``gip.*``), in the order of the ledger; all where none is given.
 
-    Plain ids load only their own modules.
+    A statement that is judged in parts stands for all of them, as "lf.prop3.1" for "lf.prop3.1.1" and the others, "lf.lem3.2" for
+    "lf.lem3.2a" and "lf.lem3.2b". Plain ids load only their own modules.
 
     Args:
-        patterns: ids, with ``*`` for any text.
+        patterns: ids, with ``*`` for any text, or what several begin with.
 
     Returns:
         The claims.
@@ -152,13 +153,19 @@ def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
     chosen: dict[str, Claim] = {}
     for pattern in patterns:
         one = _alone(pattern) if isinstance(pattern, str) else None
-        matching = [one.id] if one else fnmatch.filter(_ledger(), pattern) if isinstance(pattern, str) else []
+        matching = [one.id] if one else _matching(pattern) if isinstance(pattern, str) else []
         if not matching:
             raise ArgumentError(
-                "patterns", "each match a claim", patterns, got=f"{_validate.shown(pattern)}{_nearest(pattern)}"
+                "patterns", "match claims of the ledger", patterns, got=f"{_validate.shown(pattern)}{_nearest(pattern)}"
             )
         chosen.update({id: get(id) for id in matching})
     return tuple(sorted(chosen.values(), key=ledger_key))
+
+
+def _matching(pattern: str) -> list[str]:
+    """Ids that a glob fits, or the parts of what is judged in parts."""
+    parts = re.compile(rf"{re.escape(pattern)}(\.|[a-z]$)")
+    return fnmatch.filter(_ledger(), pattern) or [id for id in _ledger() if parts.match(id)]
 
 
 def _nearest(id: object) -> str:

@@ -6,12 +6,13 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from dptheory._progress import lines_on_stderr
 from dptheory.cli import _find
@@ -21,7 +22,7 @@ from dptheory.cli._joining import JoinedCommands
 from dptheory.files import require_writable, write_atomically
 
 if TYPE_CHECKING:
-    from dptheory.claims import CheckReport
+    from dptheory.claims import CheckReport, Claim
 
 # Hypothesis, which the searches use, would otherwise leave its folder wherever the command is run.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(tempfile.gettempdir()) / "dptheory-hypothesis"))
@@ -76,7 +77,7 @@ def list_claims(
 
 @app.command("claim", epilog="Example: dptheory claim gip.mse_t0")
 def show_claim(
-    id: Annotated[str, typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")],
+    id: Annotated[list[str], typer.Argument(help="Id of a claim, as listed by `dptheory claims`.")],
     latex: Annotated[bool, typer.Option(help="Formulas as LaTeX source, not as Unicode.")] = False,
     open: Annotated[bool, typer.Option(help="The proof page in the browser (extra docs).")] = False,
     cite: Annotated[bool, typer.Option(help="BibTeX of the paper and of this row, and nothing else.")] = False,
@@ -85,8 +86,16 @@ def show_claim(
     from dptheory import claims
     from dptheory.cli._claim_view import show_claim_on
 
-    with user_errors(), _or_find(id):
-        claim = claims.get(id)
+    asked = " ".join(id)
+    with user_errors(patterns="ID"), _or_find(asked):
+        claim, *others = claims.select([asked])
+    if others and (cite or open):
+        with user_errors():
+            raise ValueError(
+                f"ID must be that of one of {', '.join(one.id for one in (claim, *others))}, got {asked!r}"
+            )
+    if others:
+        return _show_parts(asked, [claim, *others])
     if cite:
         typer.echo(claims.bibtex(claim))
         return
@@ -108,13 +117,39 @@ def _shows_formulas() -> bool:
     return True
 
 
+def _show_parts(asked: str, parts: Sequence["Claim"]) -> None:
+    """What is judged in several rows: one line each."""
+    from dptheory.cli import _tables
+
+    console = console_for_output()
+    console.print(f"{asked} stands in {len(parts)} rows of the ledger, each with a verdict:", highlight=False)
+    for line in _tables.claim_lines(parts, line_width(console)):
+        console.print(line, highlight=False, soft_wrap=True)
+    for step in (f"claim {parts[0].id}", f"check {shlex.quote(asked)}"):
+        console.print(f"  dptheory {step}", highlight=False, markup=False, soft_wrap=True)
+
+
 @contextmanager
-def _or_find(id: str) -> Iterator[None]:
-    """What is not an id may be words to look for."""
+def _or_find(asked: str) -> Iterator[None]:
+    """What is not an id may be a label, or words to look for."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{error}; or try: dptheory find {shlex.quote(id)}") from None
+        meant = _labelled(asked)
+        hint = f"; did you mean {', '.join(meant)}?" if meant else ""
+        told = str(error).partition("; near:")[0] if meant else error
+        raise ValueError(f"{told}{hint}; or try: dptheory find {shlex.quote(asked)}") from None
+
+
+def _labelled(asked: str) -> list[str]:
+    """The first rows that have all of its words; none where there are no words in it."""
+    from dptheory import claims
+
+    try:
+        found = claims.find(asked, max_matches=4)
+    except ValueError:
+        return []
+    return [one.name for one in found.matches if one.kind == "claim"] if found.whole else []
 
 
 @app.command("check", epilog="Example: dptheory check gip.mse_t0 'gip.thm*' --budget 30s --seed random")
@@ -150,21 +185,41 @@ def check_claims(
 
 def _show_report(report: "CheckReport") -> None:
     from dptheory.cli import _tables
+    from dptheory.cli._claim_view import print_wrapped
 
     console = console_for_output()
-    console.print(_tables.evidence_table(report.rows, f"Evidence, seed {report.seed}"))
+    for indent, line in _tables.evidence_lines(report):
+        print_wrapped(console, line, indent)
     for id, one in report.failed:
         console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False, soft_wrap=True)
-    if report.unchecked:
-        console.print(f"without a check, for our own runs to answer: {', '.join(report.unchecked)}", highlight=False)
+    unchecked = [one.claim for one in report.checked if not one.claim.checks]
+    told = map(_unchecked, unchecked) if len(unchecked) <= _TOLD_ONE_BY_ONE else [_all_unchecked(unchecked)]
+    for line in told if unchecked else ():
+        print_wrapped(console, Text(line))
+    if not report.rows:
+        return
     passed = len(report.rows) - len(report.failed)
     console.print(f"{passed} passed, {len(report.failed)} failed", highlight=False)
     if report.coarsest is not None:
         id, one = report.coarsest
-        console.print(
-            f"relative tolerance of the coarsest check: {one.detectable:.2g} ({id}, {one.check})",
-            highlight=False,
+        print_wrapped(
+            console, Text(f"relative tolerance of the coarsest check: {one.detectable:.2g} ({id}, {one.check})")
         )
+
+
+_TOLD_ONE_BY_ONE = 5
+"""Measured claims; of more than these only the names are given."""
+
+
+def _unchecked(claim: "Claim") -> str:
+    """Why nothing was checked, and where the answer stands."""
+    answer = f"our own runs say: {claim.state}. What they are and what they found: dptheory claim {claim.id}"
+    return f"{claim.id} ({claim.source.label}) is what the paper measured, so that no check can decide it; {answer}"
+
+
+def _all_unchecked(measured: Sequence["Claim"]) -> str:
+    names = ", ".join(claim.id for claim in measured)
+    return f"measured by the papers, so that no check can decide them but our own runs (dptheory claim ID): {names}"
 
 
 @app.command("pages", epilog="Example: dptheory pages proofs")

@@ -19,19 +19,19 @@ def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
     """Verdict, title, place and reason; then the sections, and what can be typed or opened."""
     colour = f"bold {COLOURS[claim.verdict.name]}"
     meaning = "; ".join(one.value for one in (claim.verdict, claim.severity) if one)
-    _print(console, Text.assemble((claim.judgement, colour), f": {meaning} ({claim.state})"))
-    _print(console, Text(f"{claim.id}: {claim.title}", "bold"))
+    print_wrapped(console, Text.assemble((claim.judgement, colour), f": {meaning} ({claim.state})"))
+    print_wrapped(console, Text(f"{claim.id}: {claim.title}", "bold"))
     place = "our own result, " if claim.ours else ""
-    _print(console, Text(f"{PAPERS[claim.source.paper]}, {place}{claim.source}"))
+    print_wrapped(console, Text(f"{PAPERS[claim.source.paper]}, {place}{claim.source}"))
     _show(console, claim.summary, "", latex)
     if compared := printed_beside_right(claim):
-        _print(console, Text(compared))
+        print_wrapped(console, Text(compared))
     for name, texts in claim_sections(claim):
-        _print(console, Text(name, "bold"))
+        print_wrapped(console, Text(name, "bold"))
         for text in texts:
             _show(console, text, "  ", latex)
     for name, lines in claim_code(claim):
-        _print(console, Text(name, "bold"))
+        print_wrapped(console, Text(name, "bold"))
         for line in lines:
             console.print(Text(f"  {line}"), soft_wrap=True, highlight=False)
 
@@ -73,10 +73,10 @@ def _show(console: Console, markdown: str, indent: str, latex: bool) -> None:
     for block in re.split(r"\n\s*\n|\n(?=(?:-|\d+\.) )", unicode_text(markdown)):
         text = _links(" ".join(block.split()))
         if text:
-            _print(console, Text(text), f"{indent}  " if block.startswith("    ") else indent)
+            print_wrapped(console, Text(text), f"{indent}  " if block.startswith("    ") else indent)
 
 
-def _print(console: Console, text: Text, indent: str = "") -> None:
+def print_wrapped(console: Console, text: Text, indent: str = "") -> None:
     """Wrapped at the width, the further lines of an item under its first word, with nothing behind the last letter."""
     item = re.match(r"(-|\d+\.) ", text.plain)
     further = indent + " " * (len(item[0]) if item else 0)

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from dptheory._rounding import for_json
 
 if TYPE_CHECKING:
     from dptheory.checks import Evidence
-    from dptheory.claims import Answer, Claim, SearchResult
+    from dptheory.claims import Answer, CheckReport, Claim, SearchResult
 
 COLOURS = {
     "HOLDS": "green",
@@ -153,22 +152,24 @@ def _answer_json(answer: "Answer") -> dict[str, Any]:
     return {**asdict(answer), "state": answer.state, "setting": answer.setting}
 
 
-def evidence_table(rows: Iterable[tuple[str, "Evidence"]], title: str) -> Table:
-    """Outcomes of checks for a terminal."""
-    table = Table(
-        "claim", "check", "kind", "", "expected", "observed", "std. error", "detectable", "samples", "s", title=title
-    )
-    for claim, one in rows:
-        mark = "[green]pass[/]" if one.passed else "[red]FAIL[/]"
-        numbers = (_number(one.claimed), _number(one.observed), _number(one.standard_error), _number(one.detectable))
-        table.add_row(claim, one.check, one.kind.value, mark, *numbers, str(one.samples), f"{one.seconds:.1f}")
-    return table
+def evidence_lines(report: "CheckReport") -> Iterator[tuple[str, Text]]:
+    """Indent and line of the outcomes of checks: under each claim a line for a check, and below it one of named numbers."""
+    for checked in report.checked:
+        if checked.evidence:
+            yield "", Text.assemble((checked.claim.id, "bold"), f" (seed {report.seed})")
+        for one in checked.evidence:
+            mark = ("pass", "green") if one.passed else ("FAIL", "red")
+            yield "  ", Text.assemble(mark, f"  {one.check} ({one.kind.value})")
+            numbers = {
+                "expected": one.claimed,
+                "observed": one.observed,
+                "standard error": one.standard_error,
+                "relative tolerance": one.detectable,
+            }
+            known = [f"{name} {value:.6g}" for name, value in numbers.items() if value is not None]
+            yield "        ", Text(", ".join([*known, f"samples {one.samples}", f"seconds {one.seconds:.1f}"]))
 
 
 def evidence_json(rows: Iterable[tuple[str, "Evidence"]]) -> list[dict[str, Any]]:
     """Outcomes of checks as plain data."""
     return [{"claim": claim, **for_json(asdict(one)), "kind": one.kind.name} for claim, one in rows]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"

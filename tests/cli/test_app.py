@@ -118,7 +118,44 @@ def test_check_fails_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_check_says_what_has_no_check() -> None:
     result = _run("check", "gip.table1")
     assert result.exit_code == 0
-    assert "without a check, for our own runs to answer: gip.table1" in result.stdout
+    assert "0 passed" not in result.stdout
+    said = " ".join(result.stdout.split())
+    assert f"our own runs say: {claims.get('gip.table1').state}. " in said and "dptheory claim gip.table1" in said
+    many = [claim.id for claim in claims.all_claims("gip", "EMPIRICAL")]
+    assert "our own runs (dptheory claim ID): " + ", ".join(many) in " ".join(_run("check", *many).stdout.split())
+
+
+def test_what_is_judged_in_parts_is_shown_and_checked_whole() -> None:
+    """The ids begin alike, with a dot or a letter behind; a row of this very id is alone."""
+    shown = _run("claim", "lf.prop3.1")
+    assert shown.exit_code == 0
+    assert re.findall(r"^lf\.\S+", shown.stdout, re.MULTILINE)[1:] == [
+        *("lf.prop3.1.1", "lf.prop3.1.2", "lf.prop3.1.3", "lf.prop3.1.3.sum")
+    ]
+    assert [claim.id for claim in claims.select(["lf.lem3.2"])] == ["lf.lem3.2a", "lf.lem3.2b"]
+    assert [claim.id for claim in claims.select(["gep.lem3.2"])] == ["gep.lem3.2"]
+    for option in ("--cite", "--open"):
+        refused = _run("claim", "lf.prop3.1", option)
+        assert refused.exit_code == 2 and "lf.prop3.1.1, " in refused.stderr
+
+
+def test_outcomes_of_checks_have_names_and_fit_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    number = Evidence(
+        "a check with many words in its name " * 3, Kind.EXACT, True, 1.5, 2.5, 0.25, 0.125, 7, 0.5, 0, ""
+    )
+    monkeypatch.setattr(claims.Claim, "check", lambda *_: (number,))
+    shown = _run("check", "gip.eq18").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    for named in (
+        "expected 1.5",
+        "observed 2.5",
+        "standard error 0.25",
+        "relative tolerance 0.125",
+        "samples 7",
+        "seconds 0.5",
+    ):
+        assert named in " ".join(shown.split())
 
 
 def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -212,14 +249,19 @@ def test_number_of_evidence_rows_in_markdown() -> None:
 
 
 def test_every_claim_can_be_cited() -> None:
-    """Two entries, each with a key of its own and balanced braces; the verdict is in the second."""
+    """Two entries, each with a key that nobody else has and balanced braces; the second has verdict, version and commit."""
+    commit = subprocess.check_output(["git", "-C", str(ROOT), "rev-parse", "HEAD"], text=True).strip()
     entry = re.compile(r"@(?:misc|software)\{([\w-]+),\n((?:  [a-z]+ = \{[^\n]*\},\n)+)\}")
     keys = set()
     for claim in claims.all_claims():
         paper, row = entry.findall(claims.bibtex(claim))
-        assert paper[0] == claim.source.paper and "title" in paper[1] and "author" in paper[1]
+        assert paper[0] == f"dptheory_paper_{claim.source.paper}" and "title" in paper[1] and "author" in paper[1]
+        assert ("https://arxiv.org/abs/" in paper[1]) is ("eprint" in paper[1]) is (claim.source.paper in ("rs", "gep"))
+        assert f"version = {{{PROJECT['version']}}}" in row[1] and f"proofs/{claim.page} at commit {commit}" in row[
+            1
+        ].replace("\\", "")
         keys.add(row[0])
-        assert claim.ours or claim.judgement.replace("_", r"\_") in row[1]
+        assert (claim.ours and "own result, on " in row[1]) or claim.judgement.replace("_", r"\_") in row[1]
         for text in (paper[1], row[1]):
             assert text.count("{") == text.count("}")
             assert not re.search(r"(?<!\\)[_&%$#]", text), text  # LaTeX would stop at it
@@ -635,7 +677,10 @@ def test_links_to_other_pages_become_ids() -> None:
 def test_a_wrong_id_leads_to_find() -> None:
     result = _run("claim", "gip.prop2")
     assert result.exit_code == 2 and result.stderr.endswith("; or try: dptheory find gip.prop2\n")
-    assert "dptheory find 'GIP Proposition 2'" in _run("claim", "GIP Proposition 2").stderr
+    for words in (["GIP Proposition 2"], ["GIP", "Proposition", "2"]):
+        said = _run("claim", *words).stderr
+        assert "did you mean gip.mse_t0, gip.mse_t, " in said and "dptheory find 'GIP Proposition 2'" in said
+    assert "near: gip.mse_t0" in _run("claim", "gip.mset0").stderr and _run("claim", "...").exit_code == 2
 
 
 @pytest.mark.parametrize(
