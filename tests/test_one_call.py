@@ -27,6 +27,7 @@ PRINTS = {
 }
 """Forms of a result, and of a number; lines of progress."""
 READ = {
+    "_app._labelled": ["find"],
     "_other_samplers.other_sampler": [
         "selection_epsilon_upper_bound", "user_epsilon_upper_bound", "truncated_epsilon_upper_bound",
     ],

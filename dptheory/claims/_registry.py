@@ -128,8 +128,8 @@ def get(id: str) -> Claim:
 def select(patterns: Iterable[str]) -> tuple[Claim, ...]:
     """The claims whose id matches one of the patterns (``gip.*``), in the order of the ledger; all where none is given.
 
-    A statement that is judged in parts stands for all of them, as "lf.prop3.1" for "lf.prop3.1.1" and the others, "lf.lem3.2" for
-    "lf.lem3.2a" and "lf.lem3.2b". Plain ids load only their own modules.
+    What several ids begin with, up to a dot or a last letter, stands for all of them: a statement may be judged in parts. Plain
+    ids load only their own modules.
 
     Args:
         patterns: ids, with ``*`` for any text, or what several begin with.
