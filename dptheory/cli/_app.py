@@ -194,8 +194,8 @@ def _show_report(report: "CheckReport") -> None:
         console.print(f"FAIL {id}, {one.check}: {one.detail}", markup=False, highlight=False, soft_wrap=True)
     unchecked = [one.claim for one in report.checked if not one.claim.checks]
     told = map(_unchecked, unchecked) if len(unchecked) <= _TOLD_ONE_BY_ONE else [_all_unchecked(unchecked)]
-    for line in told if unchecked else ():
-        print_wrapped(console, Text(line))
+    for sentence in told if unchecked else ():
+        print_wrapped(console, Text(sentence))
     if not report.rows:
         return
     passed = len(report.rows) - len(report.failed)
