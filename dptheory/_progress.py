@@ -2,9 +2,14 @@
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _SECONDS = 30.0
 _log = logging.getLogger("dptheory.progress")
@@ -26,6 +31,32 @@ class ProgressLines:
         """A line if the last one is 30 seconds ago."""
         if self._clock() - self._last >= _SECONDS:
             self.say(line())
+
+
+@contextmanager
+def spoken_bar(seconds: float = _SECONDS) -> Iterator["Progress"]:
+    """A bar on stderr, if that is a terminal; and a line at each half minute for each of its tasks that is not done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    ended = threading.Event()
+
+    def speak() -> None:
+        while not ended.wait(seconds):
+            for task in bar.tasks:
+                if not task.finished:
+                    known = "under way" if task.total is None else f"{task.completed:,.0f} of {task.total:,.0f} done"
+                    _log.info("%s: %s, for %.0f s", task.description, known, task.elapsed or 0.0)
+
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        with bar:
+            yield bar
+    finally:
+        ended.set()
+        speaker.join()
 
 
 @contextmanager

@@ -103,13 +103,12 @@ def _complaint(result: Result, name: str, option: str, value: str) -> str | None
         return f"exit code {result.exit_code}: {result.output[:200]}"
     if not re.fullmatch(r"Error: [^\n]{1,400}\n", result.stderr):
         return f"not one line: {result.stderr[:200]}"
-    own = {key.strip("-[].").lower().replace("-", "[-_]").removesuffix("s") for key in (option,)}
-    allowed = (
-        own
-        if value in NEVER
-        else own | {p.opts[0].strip("-").replace("_", "-").replace("-", "[-_]") for p in LEAVES[name].params}
-    )
-    start = r"Error: (Invalid value for )?['\-\[]*"
+    named = {p.name: p.opts[0] for p in LEAVES[name].params}
+    own = {option.removesuffix("s")}
+    allowed = own if value in NEVER else own | set(named.values())
+    start = r"Error: (Invalid value for )?['\[]*"
+    if any("_" in argument and re.search(rf"\b{argument}\b", result.stderr) for argument in named):
+        return f"says an argument where there is an option: {result.stderr[:200]}"
     if option not in _PATHS and not any(re.match(start + one, result.stderr, re.IGNORECASE) for one in allowed):
         return f"does not name it: {result.stderr[:200]}"
     return None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dptheory._progress import lines_on_stderr, spoken_bar
 from dptheory.cli._common import console_for_output, user_errors
 from dptheory.errors import ArgumentError
 from dptheory.training._files import executed, place_of
@@ -66,7 +67,7 @@ def audit(
     """
     claim = {"data": data, "epsilon": epsilon, "delta": delta}
     how = {"canaries": canaries, "confidence": confidence, "access": access, "stated": stated, "checkpoint": checkpoint}
-    with user_errors():
+    with user_errors(), lines_on_stderr():
         if of is None:
             for name, value in (claim | how).items():
                 if value is not None:
@@ -91,9 +92,6 @@ def _own_mechanisms(seed: int, long: bool) -> bool:
 
 
 def _loop(of: str, asked: dict[str, Any], seed: int | None) -> bool:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from dptheory.training.audits import audit as audit_loop
 
     # what is in one file shares its module: the file is executed once
@@ -103,7 +101,7 @@ def _loop(of: str, asked: dict[str, Any], seed: int | None) -> bool:
         records = records()
     if "stated" in asked:
         asked["stated"] = _named("stated", asked["stated"], execute)
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with spoken_bar() as bar:
         tasks: dict[str, Any] = {}
 
         def tell(what: str, done: int, of: int) -> None:

@@ -44,7 +44,7 @@ def run(
     from dptheory.training.runs import pick_device, read_config, train, write_statement, write_weights
 
     try:
-        with user_errors(**OPTIONS), lines_on_stderr():
+        with user_errors(**OPTIONS, module="model"), lines_on_stderr():
             settings = read_config(config, changes=set or ())
             with engine.process_group(pick_device(device)) as chosen:
                 done = train(settings, chosen, out, resume)
@@ -192,7 +192,7 @@ def _require_a_step(done: "Run") -> None:
 def _print_end(done: "Run", out: Path) -> None:
     from rich.table import Table
 
-    from dptheory.training.runs import STATE
+    from dptheory.training.runs import CSV, JSON, STATE
 
     last = done.rows[-1] if done.rows else {}
     table = Table("quantity", "value", title=done.optimizer.mechanism.title)
@@ -206,9 +206,8 @@ def _print_end(done: "Run", out: Path) -> None:
     console = console_for_output()
     console.print(table)
     for line in done.optimizer.privacy(done.config.delta).lines():
-        console.print(line, markup=False, soft_wrap=True)
-    if done.config.secure:
-        console.print(f"Only its owner can read {out / STATE}.", markup=False, soft_wrap=True)
+        console.print(line, markup=False, overflow="ignore", crop=False)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
-    files = "metrics.csv, metrics.json, statement.md, statement.json, model.pt, checkpoint.pt"
-    console.print(f"{stopped}written to {out}: {files}", markup=False, soft_wrap=True)
+    console.print(f"{stopped}written to {out}:", markup=False, soft_wrap=True)
+    console.print("  to be released: model.pt, statement.md, statement.json", highlight=False)
+    console.print(f"  secret, for its owner alone: {CSV}, {JSON}, {STATE}", highlight=False)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptheory._progress import lines_on_stderr
 from dptheory.cli._common import console_for_output, numbers, user_errors
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def validate(
     from dptheory.training.runs import DpSgdSettings
 
     started = time.perf_counter()
-    with user_errors(**OPTIONS):
+    with user_errors(**OPTIONS), lines_on_stderr():
         chosen = _one_thread(device)
         settings = measure.ValidateSettings(
             DpSgdSettings(
@@ -106,7 +107,7 @@ def probe(
     from dptheory.training.runs import DpSgdSettings
 
     started = time.perf_counter()
-    with user_errors(**OPTIONS):
+    with user_errors(**OPTIONS), lines_on_stderr():
         chosen = _one_thread(device)
         result = measure.run_probe(
             data=data,

@@ -1,7 +1,6 @@
 """``dptheory plan``: what to train a network with, by pilots on public records; without a network, what theory alone can say."""
 
 import dataclasses
-import inspect
 import json
 from contextlib import nullcontext
 from pathlib import Path
@@ -89,9 +88,9 @@ def plan(
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="About how many seconds to plan, if nothing else runs; 200 by default. The least are some hundred pilots of 40 to 60 "
-            "steps: 20 seconds for a small network on two cores. With less time they are made all the same, the choice is less "
-            "sure, and the papers' methods are not compared."
+            help="About how many seconds of pilots, if nothing else runs; 200 by default. The least are some hundred short ones, which "
+            "are made all the same, with a word on how long they take: then the choice is less sure, and the papers' methods are not "
+            "compared. What simulates records comes before."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the starting weights and the pilots.")] = 0,
@@ -128,7 +127,7 @@ def plan(
         "average": average,
         "seconds": seconds,
     }
-    with user_errors(**_options()):
+    with user_errors(model="network", name="network"):
         if network is None:
             paths = {
                 "public": public,
@@ -165,12 +164,6 @@ def plan(
         if code is not None:
             write_atomically(code, f"{_HEAD}; it needs model and private.\n{choice.code()}")
     typer.echo(_as_json(choice) if as_json else f"{choice}\n\n{_next(choice, write, code)}")
-
-
-def _options() -> dict[str, str]:
-    """What arguments are called on the command line."""
-    dashed = {name: f"--{name.replace('_', '-')}" for name in inspect.signature(plan).parameters}
-    return dashed | {"model": "NETWORK", "name": "NETWORK"}
 
 
 def _without_network(given: dict[str, object], num_examples: int | None, budget: dict[str, Any], as_json: bool) -> None:
@@ -286,6 +279,7 @@ class _Setting:
             max_grad_norm=choice.clip_norm,
             epsilon=choice.epsilon,
             delta=choice.delta,
+            num_examples=choice.num_examples,
             average=choice.average,
             unjudged=self._unjudged,
         )

@@ -1,6 +1,7 @@
 """What every command does alike: errors of the user in one line, output that is not wrapped when piped; tables that are whole."""
 
 import copy
+import importlib
 import io
 import json
 import math
@@ -8,7 +9,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,9 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from dptheory._rounding import for_json, rounded_down, rounded_up
+
+_click = typer.Context.__mro__[1].__module__.rpartition(".")[0]  # newer versions of typer bring their own
+_current_context = importlib.import_module(f"{_click}.globals").get_current_context
 
 _ENDLESS = 100_000
 """A width at which nothing is wrapped."""
@@ -142,8 +146,10 @@ def _discard_output() -> None:
 def user_errors(**options: str) -> Iterator[None]:
     """Turn a ValueError, TypeError or OSError into one line on stderr and exit code 2.
 
+    Arguments of the command are named as its options are.
+
     Args:
-        options: what the user calls an argument of a calculator, where the names differ, as in noise_multiplier="sigma".
+        options: what the command calls an argument of a calculator, where the names differ, as in noise_multiplier="sigma".
     """
     try:
         yield
@@ -151,8 +157,28 @@ def user_errors(**options: str) -> Iterator[None]:
         raise
     except (ValueError, TypeError, OSError) as error:
         first, blank, rest = str(error).partition(" ")
-        _say(f"{options.get(first, first)}{blank}{rest}")
+        _say(_with_options(f"{options.get(first, first)}{blank}{rest}", _options()))
         raise typer.Exit(2) from None
+
+
+def _options() -> dict[str, str]:
+    """What the arguments of the command under way are called on the command line."""
+    context = _current_context(silent=True)
+    shown = {} if context is None else {one.name: max(one.opts, key=len) for one in context.command.params}
+    return {name: option if option.startswith("-") else name.upper() for name, option in shown.items()}
+
+
+def _with_options(message: str, options: Mapping[str, str]) -> str:
+    """A message with its arguments as options: in what must be otherwise, and beyond that where ``=`` or ``_`` tell them from words."""
+
+    def named(text: str, wanted: str) -> str:
+        found = rf"(?<![\w./'\"-])({wanted})(?![\w./'\"-])"
+        return re.sub(found, lambda match: options.get(match[0], match[0]), text)
+
+    subject, must, rest = message.partition(" must ")
+    if not must:
+        subject, must, rest = message.partition(" ")
+    return named(subject, r"\w+") + must + named(named(rest, r"\w+(?==)"), r"[a-z]+_\w+")
 
 
 def numbers(name: str, text: str, kind: type[Number]) -> tuple[Number, ...]:

@@ -278,6 +278,7 @@ def statement(
                 if given.adjacency is None:
                     told["adjacency"] = "zero-out"
                 public = [*(public or ()), f"the number of records, {given.train_size}"]
+                told["train_size"] = given.train_size
             neighbours = "replace-one" if given.adjacency == "replace-one" else "add-remove"
             # the statement knows which adjacencies go with those of a file
             run = dataclasses.replace(given, adjacency=neighbours if given.composition is None else None)

@@ -1,9 +1,11 @@
 """What is reported of a training: the statement, and audits of scores."""
 
 import dataclasses
+import datetime
 import json
 import math
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,7 @@ def test_a_statement_names_the_law_that_is_accounted_for() -> None:
 def stated(**changes: object) -> PrivacyStatement:
     given = {
         "mechanism": "an algorithm",
+        "train_size": 1234,
         "unit": "one user",
         "adjacency": "zero-out",
         "public": ("clip", "noise"),
@@ -75,7 +78,9 @@ def test_every_field() -> None:
     assert found.epsilon_lower <= exact <= found.epsilon <= found.epsilon_lower + 1e-6
     attack = RUN.attack()
     assert dataclasses.replace(found, epsilon=0.0, epsilon_lower=0.0) == PrivacyStatement(
+        date=found.date,
         mechanism="an algorithm",
+        train_size=1234,
         unit="one user",
         adjacency="zero-out",
         output=found.output,
@@ -101,6 +106,7 @@ def test_every_field() -> None:
     assert dataclasses.replace(plain, epsilon_if_secure=2.5) == dataclasses.replace(
         found,
         mechanism="DP-SGD",
+        train_size=None,
         unit="one record",
         adjacency="add-remove",
         public=(),
@@ -119,14 +125,53 @@ def test_all_of_it_is_in_the_text_and_in_the_json() -> None:
     assert data["epsilon"] == found.epsilon and data["attack"]["advantage_upper"] == found.attack.advantage_upper  # type: ignore[union-attr]
     assert data == json.loads(json.dumps(dataclasses.asdict(found)))
     plain = " ".join(text.split())
-    for told in (found.mechanism, found.unit, found.adjacency, found.output, found.covered, ", ".join(found.public), found.sampler,
+    for told in (found.date, "1,234", found.mechanism, found.unit, found.adjacency, found.output, found.covered,
+                 ", ".join(found.public), found.sampler,
                  *found.composition, found.accountant, found.randomness, found.tuning, *found.software):  # fmt: skip
         assert told in plain
-    assert says(text, "3.34141", "1e-05", "2.5") and says(text, 10, 10, 4, 1) and says(text, "3.3414", "3.34141")
+    assert (
+        says(text, "3.34141", "1e-05", "28.3", "1e-05", "2.5")
+        and says(text, 10, 10, 4, 1)
+        and says(text, "3.3414", "3.34141")
+    )
     assert text.splitlines()[-len(str(found.attack).splitlines()) :] == str(found.attack).splitlines()
     assert "null record" in plain and "simulation" in plain
     assert "simulation" not in stated(secure=True).markdown()
     assert "one | two lines" in stated(unit="one | two\nlines").markdown()
+
+
+def test_the_day_and_what_epsilon_means_in_words() -> None:
+    before = datetime.datetime.now(datetime.UTC).date()
+    found = stated()
+    assert before <= datetime.date.fromisoformat(found.date) <= datetime.datetime.now(datetime.UTC).date()
+    held = {"epsilon": 2.0, "epsilon_lower": 1.9}
+    text = dataclasses.replace(found, **held).markdown()
+    assert "more than 7.39 times as likely" in text and "plus 1e-05" in text, "e^2 = 7.389..."
+    assert "e^800" in dataclasses.replace(found, epsilon=800.0).markdown()
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", "zero-out"])
+def test_the_number_of_records_is_stated_where_it_is_public(adjacency: str) -> None:
+    run = Composition(RUN.parts, adjacency="replace-one") if adjacency == "replace-one" else RUN
+    given: dict[str, Any] = {"composition": run, "delta": 1e-5, "adjacency": adjacency}
+    assert "1,234" not in privacy_statement(**given).markdown()
+    if adjacency == "add-remove":
+        with refused("train_size"):
+            privacy_statement(**given, train_size=1234)
+    else:
+        assert "1,234" in privacy_statement(**given, train_size=1234).markdown()
+
+
+def test_a_statement_of_before_is_read_without_day_and_number(tmp_path: Path) -> None:
+    old = json.loads(stated().json())
+    del old["date"], old["train_size"]
+    (tmp_path / "statement.json").write_text(json.dumps(old))
+    assert read_statement(tmp_path) == dataclasses.replace(stated(), date="", train_size=None)
+
+
+def test_it_fits_a_screen() -> None:
+    lines = [row for line in stated().markdown().splitlines() for row in (textwrap.wrap(line, 100) or [""])]
+    assert len(lines) <= 40
 
 
 def test_a_schedule_is_named_by_its_ends() -> None:
@@ -193,7 +238,7 @@ def test_what_is_no_statement_is_refused(tmp_path: Path) -> None:
         ({"delta": -1.0}, 'path'), ({"attack": {}}, 'path'),
         ({"attack": good["attack"] | {"advantage_upper": 2.0}}, 'path'), ({"public": "N"}, 'path'),
         ({"adjacency": "near"}, 'path'), ({"steps": 1.5}, 'path'), ({"unit": 1}, 'path'),
-        ({"secure": "yes"}, 'path'), ({"more": 1}, 'path'),
+        ({"date": "today"}, 'path'), ({"train_size": 0.5}, 'path'), ({"secure": "yes"}, 'path'), ({"more": 1}, 'path'),
     ]  # fmt: skip
     for text, said in [("{", "path"), ("3", "path"), ("[" * 10**5, "path")] + [
         (json.dumps(good | change), said) for change, said in changes

@@ -35,9 +35,8 @@ def check_layers(module: nn.Module) -> None:
             "module",
             "treat samples apart",
             module,
-            got=f"{_label(name, layer)}{more}, which {_why_faulty(layer)}: take what "
-            "opacus.validators.ModuleValidator.fix(module) gives, and build the optimizer over its "
-            "parameters",
+            got=f"{_label(name, layer)}{more}, which {_why_faulty(layer)}: opacus.validators.ModuleValidator.fix(model) gives a "
+            "model without; return that from the function that builds it, or build the optimizer over its parameters",
         )
     check_statistics(module)
     for name, layer in trained:
@@ -50,7 +49,7 @@ def _faulty(layer: nn.Module) -> bool:
 
 def _why_faulty(layer: nn.Module) -> str:
     if isinstance(layer, _BatchNorm | _InstanceNorm):
-        return "takes statistics of the batch; group normalisation does not"
+        return "takes statistics of the batch, as torch.nn.GroupNorm does not"
     return "hides the layers inside it from the hooks for per-sample gradients"
 
 

@@ -1,18 +1,16 @@
 """The probe: train with DP-SGD, record clipped batch gradients, compare measured errors, cosines and entries with predicted ones."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from scipy.special import ndtr
 
 from dptheory import _validate, pruning
 from dptheory._arrays import Array, ArrayLike
+from dptheory._progress import spoken_bar
 from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.data import NAMES, Images, load
@@ -364,7 +362,7 @@ def _train(
     model: torch.nn.Module, images: Images, training: DpSgdSettings, wanted: set[int], device: torch.device
 ) -> list[Step]:
     check_shape(images)
-    bar = Console(stderr=True)
     steps = dp_sgd(model, images, training, device)
-    shown = track(steps, "training", total=training.steps, console=bar, disable=not sys.stderr.isatty())
-    return [step for step in shown if step.index in wanted]
+    with spoken_bar() as bar:
+        shown = bar.track(steps, total=training.steps, description="training")
+        return [step for step in shown if step.index in wanted]

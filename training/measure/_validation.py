@@ -1,17 +1,15 @@
 """The validation run: train, and compare at the start, in the middle and at the end."""
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import Progress
 
 from dptheory import _validate, embedding, freezing, gradients, sparsification
 from dptheory._arrays import Array
+from dptheory._progress import spoken_bar
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load
 from dptheory.training.engine import generator_noise
@@ -75,7 +73,7 @@ def validate_images(train: Images, test: Images, settings: ValidateSettings, dev
     for images in (train, test):
         check_shape(images)
     trainer = prepare(train, test.pixels, settings, device)
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    with spoken_bar() as progress:
         training = progress.add_task("training", total=settings.training.steps)
         taken = snapshots(trainer, settings, lambda: progress.advance(training))
         measuring = progress.add_task("measuring", total=len(taken))

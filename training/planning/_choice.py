@@ -127,10 +127,12 @@ class Choice:
         ahead: in the metric of the duel's pilots, how far the choice is above the best of what people take without a plan: a range of
             95 %; None if it is one of those.
         methods: what the papers' methods change; empty where there was no time.
+        not_compared: the papers' methods that were not compared: all that serve the network, for want of time, or those that do not.
+        seconds_to_compare: about how many seconds for planning the first of these need; 0 where there was time.
         private_tuning: what tuning on the private records would change, where there were no public ones; None otherwise.
         public: which records the pilots used, in words.
         pilots: number of pilots.
-        seconds: that planning took.
+        seconds: that planning took, without the time for which it was stopped.
     """
 
     batch_size: int
@@ -155,6 +157,8 @@ class Choice:
     private_tuning: PrivateTuning | None = None
     public: str = ""
     pilots: int = 0
+    not_compared: tuple[str, ...] = ()
+    seconds_to_compare: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -246,7 +250,7 @@ class Choice:
             f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
             "(Poisson batches; one record added, removed or zeroed out).",
             f"It rests on {self.pilots} pilots on {self.public}: trainings at the noise per step that the private run will have. "
-            f"They took {self.seconds:.0f} seconds.",
+            f"Planning took {self.seconds:.0f} seconds in all.",
             *self._table(),
             self._edges(),
         ]
@@ -270,8 +274,12 @@ class Choice:
                 f"  {one.method:31}  {one.gain.low:+.3f} to {one.gain.high:+.3f}  {one.verdict}",
                 f"    {one.setting}: {one.why} [{one.claim}].",
             ]
-        if not self.methods:
-            parts.append("The papers' methods were not compared: there was no time for their pilots (seconds=).")
+        if self.not_compared:
+            why = "as they need another network or other labels"
+            if self.seconds_to_compare:
+                enough = f"{math.ceil(self.seconds_to_compare / 10) * 10}"
+                why = f"for want of time: about {enough} seconds are enough (--seconds {enough}; seconds={enough} in Python)"
+            parts.append(f"Of the papers' methods these were not compared, {why}: {', '.join(self.not_compared)}.")
         return "\n".join(_wrapped(part) for part in parts)
 
     def _expectation(self) -> str:

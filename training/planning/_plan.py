@@ -2,7 +2,6 @@
 
 import copy
 import math
-import time
 from collections.abc import Sequence, Sized
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -28,7 +27,19 @@ from dptheory.training.planning._choice import MEAN_RUNS, Choice, MethodGain, Pr
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score
 from dptheory.training.planning._point import AVERAGES, SCHEDULES, Point, Range, Schedule
 from dptheory.training.planning._public import Public, Shipped, Synthetic, public_records, refuse_private
-from dptheory.training.planning._search import FULL, LARGE_BATCH, SMALL_BATCH, Effort, Fixed, Found, Pace, Search, Tried
+from dptheory.training.planning._search import (
+    FULL,
+    LARGE_BATCH,
+    SMALL_BATCH,
+    Effort,
+    Fixed,
+    Found,
+    Pace,
+    Search,
+    Tried,
+    least_work,
+    work,
+)
 from dptheory.training.planning._simulated import ASIDE, Metric, accuracy, accuracy_and_loss, simulated_records
 from dptheory.training.planning._spectrum import hooked, median_norm, predicted_losses, spectrum_of
 from dptheory.training.planning._training import DP_SGD, METHODS, Loss
@@ -100,7 +111,8 @@ def plan(
         loss: of outputs and labels, a mean over the records; cross entropy where it is left out.
         metric: of outputs and labels, larger is better; accuracy where it is left out, and minus the loss where a loss is given.
         private: the private records; only counted, and compared with the public ones, which must not be among them.
-        seconds: for planning, about; left out, 200, in which two cores make all pilots of a small network.
+        seconds: for pilots, about; left out, 200, in which two cores make all of a small network. The least are some hundred short
+            ones, however long they take. What simulates records comes before.
         executor: runs the pilots, as Dask's; left out, a process for each core.
         seed: of the pilots.
         journal: file of the pilots that have ended, from which a plan that was stopped goes on.
@@ -124,7 +136,6 @@ def plan(
         >>> choice.batch_size, choice.expected.high > 0.6
         (500, True)
     """
-    began = time.monotonic()
     _validate.instance("model", model, nn.Module)
     fixed = _fixed(clip_norm, learning_rate, momentum, schedule, average)
     seed = _argument_ranges.seed("seed", seed)
@@ -174,7 +185,9 @@ def plan(
     kept = Journal(journal, setup)
     pace = Pace(LEAST_SECONDS if seconds is None else seconds, workers(problem, executor))
     lines = ProgressLines()
-    lines.say(f"plan: about {pace.left:,.0f} s at most if nothing else runs, pilots side by side: {pace.workers}")
+    lines.say(
+        f"plan: pilots of {pace.left:,.0f} s if nothing else runs, side by side: {pace.workers}; first the records that they train on"
+    )
     lines.say(
         "no journal: a plan that is stopped starts again"
         if journal is None
@@ -183,9 +196,10 @@ def plan(
     if loss is None and len(labels) < min(_PLENTY, num_examples):
         problem = _with_simulated(problem, num_examples, seed)
     clips = [clip_norm] if clip_norm is not None else [share * median_norm(problem) for share in CLIP_SHARES]
-    spectrum = spectrum_of(problem, clips)
+    spectrum, folds = spectrum_of(problem, clips), problem.folds if problem.simulated is None else 1
     with _bar() as bar, runner(problem, executor) as run:
-        evaluate = _Evaluation(run, kept, bar, pace, lines)
+        least = least_work(effort, folds=folds, swept=learning_rate is None)
+        evaluate = _Evaluation(run, kept, bar, pace, lines, least)
         search = Search(
             candidates=priced,
             evaluate=evaluate,
@@ -193,14 +207,17 @@ def plan(
             predict=lambda points: predicted_losses(points, spectrum),
             clips=clips,
             fixed=fixed,
-            folds=problem.folds if problem.simulated is None else 1,
+            folds=folds,
             seed=seed,
             phase=evaluate.begin,
         )
         found = search.run(effort)
         evaluate.begin("the choice and the papers' methods")
         real = _on_real(found, evaluate, problem, seed)
-        gains = _gains(found.best, evaluate, problem, pace, seed)
+        methods = [
+            name for name, method in METHODS.items() if name != DP_SGD and method.serves(problem.model, problem.labels)
+        ]
+        gains, enough = _gains(methods, found.best, evaluate, problem, pace, seed)
         tuning = None
         if isinstance(public, Shipped | Synthetic):
             tuning = _tuning(found.best, evaluate, problem, num_examples, epsilon, delta, seed)
@@ -215,19 +232,23 @@ def plan(
         metric="accuracy" if metric is None and loss is None else "metric",
         public=_in_words(public, problem),
         pilots=evaluate.count,
-        seconds=time.monotonic() - began,
+        not_compared=tuple(
+            name for name in (METHODS if gains else methods) if name not in (DP_SGD, *(g.method for g in gains))
+        ),
+        seconds_to_compare=enough,
+        seconds=kept.seconds,
     )
 
 
 class _Evaluation:
     """Runs pilots, those that are not known yet; counts them, moves the bar and says where the plan stands."""
 
-    def __init__(self, run: Run, journal: Journal, bar: Progress, pace: Pace, lines: ProgressLines) -> None:
-        self._run, self._journal, self._bar, self._lines = run, journal, bar, lines
+    def __init__(self, run: Run, journal: Journal, bar: Progress, pace: Pace, lines: ProgressLines, least: int) -> None:
+        self._run, self._journal, self._bar, self._lines, self._least = run, journal, bar, lines, least
         self._workers, self._allowed, self._spent = pace.workers, pace.left, 0.0
         self._task = bar.add_task("plan", total=pace.left)
         self._phase, self._best = "", -math.inf
-        self.count = 0
+        self.count = self._work = 0
 
     def begin(self, phase: str) -> None:
         """A phase, of which the lines and the bar speak."""
@@ -240,26 +261,36 @@ class _Evaluation:
             known = self._journal.known(job)
             if known is not None:
                 found[place] = known
-                self._ended(known)
+                self._ended(job, known)
         missing = [place for place in range(len(jobs)) if place not in found]
         for number, outcome in self._run([jobs[place] for place in missing]):
             place = missing[number]
             found[place] = outcome
             self._journal.add(jobs[place], outcome)
-            self._ended(outcome)
+            self._ended(jobs[place], outcome)
         return [found[place] for place in range(len(jobs))]
 
-    def _ended(self, outcome: Outcome) -> None:
+    def _ended(self, job: Job, outcome: Outcome) -> None:
         self.count += 1
+        self._work += work(job)
         self._spent += outcome.seconds / self._workers
         scores = [score.aside for score in outcome.scores.values() if math.isfinite(score.aside)]
         self._best = max([self._best, *scores])
-        self._bar.update(self._task, completed=min(self._spent, self._allowed))
-        self._lines.look(self._standing)
+        needed = self._spent / self._work * self._least
+        self._bar.update(self._task, completed=self._spent, total=max(self._allowed, needed, self._spent))
+        if needed > self._allowed and self.count == 2 * self._workers:  # the first ones are slow
+            self._warn(
+                f"the least pilots take about {needed:,.0f} s: longer than the {self._allowed:,.0f} s asked for, and made all the same"
+            )
+        self._lines.look(lambda: self._standing(max(self._allowed, needed) - self._spent))
 
-    def _standing(self) -> str:
-        left = self._allowed - self._spent
-        time_left = f"at most {left:,.0f} s left" if left > 0 else "the time is over, the least pilots are left"
+    def _warn(self, line: str) -> None:
+        self._lines.say(line)
+        if not self._bar.disable:  # a terminal, which is shown no lines
+            self._bar.console.print(line, soft_wrap=True, highlight=False)
+
+    def _standing(self, left: float) -> str:
+        time_left = f"about {left:,.0f} s left" if left > 0 else "the last pilots are left"
         return f"{self._phase}: {self.count} pilots done, best score {self._best:.3g}, {time_left}"
 
 
@@ -439,16 +470,15 @@ def _on_real(found: Found, evaluate: "_Evaluation", problem: Problem, seed: int)
 # --- the answer -------------------------------------------------------------------------------------------------------------
 
 
-def _gains(best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, seed: int) -> tuple[MethodGain, ...]:
-    """Paired pilots of every method at the choice, each at its own rate; none where there is no time for all."""
+def _gains(
+    methods: Sequence[str], best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, seed: int
+) -> tuple[tuple[MethodGain, ...], float]:
+    """Paired pilots of every method at the choice, each at its own rate; none where there is no time for all, but the time for it."""
     repeats = _repeats(problem)
-    methods = [
-        name for name, method in METHODS.items() if name != DP_SGD and method.serves(problem.model, problem.labels)
-    ]
     count = (len(methods) + 1) * len(_RATE_FACTORS) * repeats
-    steps = min(_METHOD_STEPS, int(pace.steps(1.0, slower=1.5) / max(1, count)))
-    if steps < min(50, best.point.steps):
-        return ()
+    steps, least = min(_METHOD_STEPS, int(pace.steps(1.0, slower=1.5) / count)), min(50, best.point.steps)
+    if steps < least:
+        return (), pace.enough(count * least, slower=1.5)
 
     def job(method: str, factor: float, fold: int) -> Job:
         point = replace(best.point, learning_rate=best.point.learning_rate * factor)
@@ -483,7 +513,7 @@ def _gains(best: Tried, evaluate: _Evaluation, problem: Problem, pace: Pace, see
                 claim=method.claim,
             )
         )
-    return tuple(found)
+    return tuple(found), 0.0
 
 
 def _tuning(

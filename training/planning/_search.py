@@ -152,6 +152,9 @@ _DUELLISTS = 3
 """Points of the last round that meet the usual choices."""
 _DUELS = 3
 """Pilots of each of them at least, all with the same seeds."""
+_JUDGED = 5000
+_SPARED = 0.15
+"""Share of its time that a search spares for what comes after it, at least: its rounds take shares of what is left."""
 
 
 class Pace:
@@ -178,10 +181,34 @@ class Pace:
         left = max(0.0, self._seconds * self.workers - self._spent)
         return share * left * self._steps / max(self._last * slower, 1e-9)
 
+    def enough(self, steps: float, *, slower: float = 1.0) -> float:
+        """Seconds in all in which a search spares time for so many steps, each ``slower`` times as long as those of the last round.
+
+        With more time than it had, a search takes shares of what is more, and spares ``_SPARED`` of it at least.
+        """
+        more = steps * slower * self._last / max(self._steps, 1.0)
+        return (self._spent + more / _SPARED) / self.workers
+
     @property
     def left(self) -> float:
         """Seconds."""
         return max(0.0, self._seconds - self._spent / self.workers)
+
+
+def work(job: Job) -> int:
+    """What a pilot costs, in records that it goes through; to judge it costs about so much as some thousands."""
+    return _JUDGED + job.most_steps * job.batch_size
+
+
+def least_work(effort: Effort, *, folds: int, swept: bool) -> int:
+    """What the pilots cost, at most, that a search makes however little time it has."""
+    later = _FEW_FOLDS * (_FEWEST + effort.finalists) + (_DUELLISTS + len(USUAL)) * max(_DUELS, folds)
+    rounds = [
+        (2 * len(_SWEPT) if swept else 0, _SWEEP_STEPS * SMALL_BATCH),
+        (2 * _FEWEST, effort.short * SMALL_BATCH),
+        (later, effort.short * LARGE_BATCH),
+    ]
+    return sum(pilots * (_JUDGED + records) for pilots, records in rounds)
 
 
 @dataclass(frozen=True, kw_only=True)

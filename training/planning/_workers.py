@@ -34,6 +34,7 @@ class Journal:
     def __init__(self, path: Path | None, setup: Any) -> None:
         self._file = None if path is None else JsonLines(path)
         self._known: dict[str, Outcome] = {}
+        self._began, self._before = time.monotonic(), 0.0
         if path is None or self._file is None:
             return
         if path.exists() and not f"{path.read_text('utf-8')}{_BEGINS}".startswith(_BEGINS):
@@ -42,6 +43,7 @@ class Journal:
         lines = self._file.lines()
         if lines and lines[0] == head:
             self._known = {line["job"]: _outcome(line) for line in lines[1:]}
+            self._before = max((line.get("at", 0.0) for line in lines[1:]), default=0.0)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("", "utf-8")
@@ -51,6 +53,11 @@ class Journal:
         """How many pilots had ended before."""
         return len(self._known)
 
+    @property
+    def seconds(self) -> float:
+        """Since the plan began, without the time for which it was stopped."""
+        return self._before + time.monotonic() - self._began
+
     def known(self, job: Job) -> Outcome | None:
         """How this very pilot went, where it has ended."""
         return self._known.get(_key(job))
@@ -59,7 +66,7 @@ class Journal:
         """Note a pilot that has ended, at once."""
         if self._file is not None:
             scores = [[share, score.aside, score.seen, score.guide] for share, score in outcome.scores.items()]
-            self._file.add({"job": _key(job), "seconds": outcome.seconds, "scores": scores})
+            self._file.add({"job": _key(job), "at": self.seconds, "seconds": outcome.seconds, "scores": scores})
 
 
 def _outcome(found: Line) -> Outcome:

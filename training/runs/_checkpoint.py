@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 STATE, CSV, JSON, LOCK, WEIGHTS = "checkpoint.pt", "metrics.csv", "metrics.json", ".lock", "model.pt"
 STATEMENT, STATEMENT_JSON = "statement.md", "statement.json"
 _FILES = (STATE, CSV, JSON, STATEMENT, STATEMENT_JSON, WEIGHTS)
+_OWNER = 0o600
+"""Of files with losses, accuracies and counts that no noise protects: only their owner can read them."""
 _KEYS = ("config", "model", "optimizer", "step", "losses", "seen", "seconds", "spent", "rows")
 _MAY_DIFFER = ("physical_batch_size",)
 """What a resumed run may be given anew: how much memory to take. Noise and schedules depend on the epochs."""
@@ -63,7 +65,7 @@ def save_all(run: "Run", folder: Path) -> None:
 
 
 def save(run: "Run", folder: Path) -> None:
-    """Write all that the rest of the run depends on. The state of a secure run is secret: only its owner can read the file."""
+    """Write all that the rest of the run depends on."""
     state = {
         "config": run.config.as_dict(),
         "model": run.model.state_dict(),
@@ -79,7 +81,7 @@ def save(run: "Run", folder: Path) -> None:
         state["average"] = run.mean.state_dict()
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    write_atomically(folder / STATE, buffer.getvalue(), mode=0o600 if run.config.secure else None)
+    write_atomically(folder / STATE, buffer.getvalue(), mode=_OWNER)
 
 
 def refuse_to_overwrite(folder: Path) -> None:
@@ -152,8 +154,8 @@ def write_metrics(run: "Run", folder: Path) -> None:
     writer = csv.DictWriter(table, fieldnames=list(run.rows[0]) if run.rows else ["epoch"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(run.rows)
-    write_atomically(folder / CSV, table.getvalue())
-    write_atomically(folder / JSON, json.dumps(metrics(run), indent=2, allow_nan=False) + "\n")
+    write_atomically(folder / CSV, table.getvalue(), mode=_OWNER)
+    write_atomically(folder / JSON, json.dumps(metrics(run), indent=2, allow_nan=False) + "\n", mode=_OWNER)
 
 
 def write_statement(run: "Run", folder: Path) -> None:
@@ -184,6 +186,8 @@ def write_statement(run: "Run", folder: Path) -> None:
         else (f"seed {run.config.seed} of the configuration, for weights, batches, masks and noise",)
     )
     found = run.optimizer.statement(run.config.delta, seeds=seeds)
+    if found.adjacency != engine.ADD_REMOVE:
+        found = replace(found, train_size=len(run.train))
     if run.mean is not None and run.mean.count:
         # The guarantee is of all weights of all steps: a function of them alone, as their mean, has it too.
         decay, count = run.config.average_decay, run.mean.count

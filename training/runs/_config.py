@@ -4,6 +4,7 @@ import dataclasses
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ WITHOUT_PIXELS = ("scattering-cnn", "scattering-linear", "scattering-small-cnn")
 NO_RUNS = ("studies", "answers", "instruments")
 """Folders and files of ``configs`` that hold no runs."""
 _HERE = Path(__file__).resolve().parents[1]
+_NEAR = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,8 @@ class RunConfig:
             checkpoint is secret. Without it a run is a simulation: what it reports is what holds, and masks amplify nothing.
         optimizer: see :class:`OptimizerConfig`.
         mechanism: name, one of :data:`BUILDERS`, and arguments.
+        num_examples: training records that it was planned for, 1 to 1e9; a run on another number
+            keeps ``epsilon`` and says what changes.
         unjudged: first test images that the accuracy leaves out, 0 to 1e9, and not all there are: for a run that is compared with
             one that takes so many of them as auxiliary images, or that was planned on them.
         aside: last training images, 0 to 1e9, and not all there are, that are not trained on and judge the run instead of the test
@@ -168,6 +172,7 @@ class RunConfig:
     secure: bool = False
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     mechanism: Mapping[str, Any] = field(default_factory=lambda: {"name": "dp-sgd"})
+    num_examples: int | None = None
     unjudged: int = 0
     aside: int = 0
     average: float = 0.0
@@ -191,6 +196,8 @@ class RunConfig:
             unjudged=_validate.integer("unjudged", self.unjudged, 0, 10**9),
             aside=_validate.integer("aside", self.aside, 0, 10**9),
         )
+        if self.num_examples is not None:
+            _validate.store(self, num_examples=_argument_ranges.count("num_examples", self.num_examples))
         _validate.flag("standardised_weights", self.standardised_weights)
         if self.average and self.average_decay:
             raise ArgumentError(
@@ -253,7 +260,7 @@ class RunConfig:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in TOML; what most runs leave out (views, averages, schedules) only where there is some."""
         plain = dataclasses.asdict(self) | {"mechanism": dict(self.mechanism)}
-        for name in ("unjudged", "aside", "average", "average_decay", "standardised_weights", "inputs"):
+        for name in ("num_examples", "unjudged", "aside", "average", "average_decay", "standardised_weights", "inputs"):
             if not plain[name]:
                 del plain[name]
         if self.views == 1:
@@ -304,7 +311,11 @@ def read_config(path: Path, *, changes: Sequence[str] = ()) -> RunConfig:
     if table is None and not path.is_absolute():
         table = _table_of(_HERE / path)
     if table is None:
-        raise FileNotFoundError(f"no file {path}; the package brings {', '.join(map(str, shipped_runs(_HERE)))}")
+        shipped = [str(run) for run in shipped_runs(_HERE)]
+        near = get_close_matches(str(path), shipped, n=_NEAR, cutoff=0.0)
+        raise FileNotFoundError(
+            f"no file {path}; of the {len(shipped)} runs of the package, in {_HERE / 'configs'}, these are nearest: {', '.join(near)}"
+        )
     for change in changes:
         _apply(table, change)
     return from_dict(table)

@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from dptheory import _validate, privacy
+from dptheory._rounding import rounded_up
 from dptheory.errors import ArgumentError
 from dptheory.training import engine, networks
 from dptheory.training._files import is_own
@@ -222,6 +223,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     if isinstance(batches, PoissonBatches | SecureBatches):
         optimizer.sampler = engine.POISSON
     optimizer.probe(apart)
+    _warn_of_another_number(config, len(train), steps, optimizer.noise_multiplier)
     if config.epsilon is not None:
         optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
     out = max(auxiliary.used, config.unjudged)
@@ -229,6 +231,28 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     averaged = config.average or config.average_decay
     mean = LastWeights(model, decay=config.average_decay or 1.0) if averaged else None
     return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
+
+
+def _warn_of_another_number(config: RunConfig, records: int, steps: int, noise: float) -> None:
+    """Say what a run on another number of records than planned does otherwise: its noise keeps the budget."""
+    if config.num_examples in (None, records):
+        return
+    rate = min(1.0, rate_of(config, config.num_examples))
+    planned = last_step(config.epochs, rate)
+    kept = "epsilon is another one too: see the statement"
+    if config.epsilon is not None:
+        kept = f"epsilon stays at most {config.epsilon:g} at delta {config.delta:g}"
+    _log.warning(
+        "planned for %s records, and there are %s: %s steps in place of %s, at noise multiplier %s in place of %s; %s. Batch, clip and "
+        "learning rate were chosen for the other number: plan again, or go on",
+        f"{config.num_examples:,}",
+        f"{records:,}",
+        f"{steps:,}",
+        f"{planned:,}",
+        rounded_up(noise, 6),
+        rounded_up(_noise_multiplier(config, rate, planned), 6),
+        kept,
+    )
 
 
 def rate_of(config: RunConfig, records: int) -> float:

@@ -1,6 +1,7 @@
 """What a run says of its privacy, in the form that Ponomareva et al., "How to DP-fy ML" (2023), ask for of reports."""
 
 import dataclasses
+import datetime
 import json
 import math
 import os
@@ -33,8 +34,21 @@ NEIGHBOURS = {
 """Adjacencies in words."""
 _KINDS = 6
 """Of steps that the text names at most."""
-OUTPUT = "the noisy gradient of every step, and so the model after every step"
-COVERED = "the steps of this one run"
+_READABLE = 20.0
+_OTHERWISE = {
+    "add-remove": "without it",
+    "replace-one": "with another in its place",
+    "zero-out": "with a null record in its place",
+}
+"""What is compared with its presence, by adjacency."""
+OUTPUT = (
+    "the noisy gradient of every step, and so the model after every step: the guarantee covers all of it, whatever part is published, "
+    "such as the last model alone; losses, accuracies on private records and checkpoints are not covered"
+)
+COVERED = (
+    "the steps of this one run; several runs on the same records have together at most the sum of their epsilons, at the sum of "
+    "their deltas"
+)
 NOT_COUNTED = (
     "not counted: choosing hyperparameters, or this run among others, by looking at the private data costs more than stated; "
     "choices made on public records alone cost nothing"
@@ -46,7 +60,9 @@ class PrivacyStatement:
     """The guarantee of a run with all that it rests on; :func:`privacy_statement` makes one.
 
     Attributes:
+        date: of the statement, as in 2026-11-27; empty where it is not known.
         mechanism: what was run.
+        train_size: number of records; None where it is not stated, as it must not be where it is private.
         unit: what is protected.
         adjacency: which data sets are neighbours: "add-remove", "replace-one" or "zero-out".
         output: what the guarantee takes to be released.
@@ -73,7 +89,9 @@ class PrivacyStatement:
         **The run is (3.34141, 1e-05)-differentially private** in the central model.
     """
 
+    date: str
     mechanism: str
+    train_size: int | None
     unit: str
     adjacency: str
     output: str
@@ -125,7 +143,9 @@ class PrivacyStatement:
             # Privacy statement
         """
         rows = [
+            ("Date", self.date or NOT_STATED),
             ("Mechanism", self.mechanism),
+            ("Records", self._records()),
             ("Unit of privacy", self.unit),
             ("Neighbours", f"{self.adjacency}: {NEIGHBOURS[self.adjacency]}"),
             ("Released", self.output),
@@ -140,7 +160,7 @@ class PrivacyStatement:
             ),
             ("Seeds and generators", self.randomness),
             ("Cost of tuning", self.tuning),
-            ("Software", ", ".join(self.software) or "not stated"),
+            ("Software", ", ".join(self.software) or NOT_STATED),
         ]
         # a list and no table: a window wraps it at words
         lines = ["# Privacy statement", "", *self._verdict(), ""]
@@ -149,6 +169,11 @@ class PrivacyStatement:
             lines += ["", "## What an attacker can do", "", *str(self.attack).splitlines()]
         return "\n".join(lines) + "\n"
 
+    def _records(self) -> str:
+        if self.train_size is not None:
+            return f"{self.train_size:,}"
+        return f"{NOT_STATED}{', as their number is private' if self.adjacency == 'add-remove' else ''}"
+
     def _verdict(self) -> list[str]:
         if math.isinf(self.epsilon):
             return [
@@ -156,6 +181,9 @@ class PrivacyStatement:
             ]
         lines = [
             f"**The run is ({_number(self.epsilon)}, {self.delta:g})-differentially private** in the central model.",
+            "In plain words: whatever is done with what is released, nothing is more than "
+            f"{_factor(self.epsilon)} times as likely with {self.unit} as {_OTHERWISE[self.adjacency]}, plus {self.delta:g}, "
+            "nor the other way round.",
         ]
         if self.secure and self.randomness == NOT_STATED:  # of settings, which say nothing of how a loop goes by them
             lines.append(
@@ -175,6 +203,7 @@ def privacy_statement(
     composition: Composition | None,
     delta: float,
     mechanism: str = "DP-SGD",
+    train_size: int | None = None,
     unit: str = "one record",
     adjacency: str | None = None,
     public: tuple[str, ...] = (),
@@ -192,6 +221,8 @@ def privacy_statement(
         composition: the steps; None before the first.
         delta: in [1e-30, 0.99].
         mechanism: what was run.
+        train_size: number of records, 1 to 1e12, where it is public, as it is not between neighbours by "add-remove"; None where it is
+            not to be stated.
         unit: what is protected: what a record of the composition is.
         adjacency: "zero-out" where a record is replaced by a null record, the number of records being public, which costs what
             "add-remove" costs; None for that of the composition.
@@ -227,6 +258,10 @@ def privacy_statement(
     known = own if adjacency is None else _validate.choice("adjacency", adjacency, tuple(NEIGHBOURS))
     if known != own and not (known == "zero-out" and own == "add-remove"):
         raise ArgumentError("adjacency", f"be that of the composition, {own!r}", adjacency)
+    if train_size is not None:
+        train_size = _validate.integer("train_size", train_size, 1, 10**12)
+        if known == "add-remove":
+            raise ArgumentError("train_size", "be left out where one record may be added or removed", train_size)
     _validate.flag("secure", secure)
     if epsilon_if_secure is not None:
         epsilon_if_secure = _validate.real("epsilon_if_secure", epsilon_if_secure, 0.0)
@@ -246,7 +281,9 @@ def privacy_statement(
     spent = None if composition is None else composition.epsilon(delta, certified=certified)
     epsilon = 0.0 if spent is None else spent.upper
     return PrivacyStatement(
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         mechanism=mechanism,
+        train_size=train_size,
         unit=unit,
         adjacency=known,
         output=OUTPUT,
@@ -319,6 +356,11 @@ def _number(value: float, *, up: bool = True) -> str:
     return rounded_up(value, 6) if up else rounded_down(value, 6)
 
 
+def _factor(epsilon: float) -> str:
+    """e^epsilon in three digits, rounded up; of a large epsilon as a power."""
+    return rounded_up(math.exp(epsilon), 3) if epsilon < _READABLE else f"e^{_number(epsilon)}"
+
+
 def _shown(kinds: tuple[str, ...]) -> tuple[str, ...]:
     """All kinds of steps, or the ends of a schedule with many; the JSON has all."""
     return kinds if len(kinds) <= _KINDS else (*kinds[: _KINDS - 1], f"{len(kinds) - _KINDS} more kinds", kinds[-1])
@@ -370,6 +412,8 @@ def read_statement(path: str | os.PathLike[str]) -> PrivacyStatement:
 
 
 def _statement(plain: Any) -> PrivacyStatement:
+    if isinstance(plain, dict):
+        plain = {"date": "", "train_size": None} | plain  # those of version 0.2 have neither
     found = _fields(PrivacyStatement, plain)
     if found["attack"] is not None:
         found["attack"] = AttackRisk(**_fields(AttackRisk, found["attack"]))
@@ -379,12 +423,16 @@ def _statement(plain: Any) -> PrivacyStatement:
     for name in ("delta", "epsilon", "epsilon_lower", "epsilon_if_secure"):
         found[name] = _validate.real(name, found[name], 0.0)
     _validate.integer("steps", found["steps"], 0)
+    if found["date"]:
+        datetime.date.fromisoformat(found["date"])
+    if found["train_size"] is not None:
+        _validate.integer("train_size", found["train_size"], 1)
     _validate.flag("secure", found["secure"])
     for name in ("public", "composition", "software"):
         if not isinstance(found[name], list) or not all(isinstance(one, str) for one in found[name]):
             raise ArgumentError(name, "be a list of texts", found[name])
         found[name] = tuple(found[name])
-    for name in ("mechanism", "unit", "output", "covered", "sampler", "accountant", "randomness", "tuning"):
+    for name in ("date", "mechanism", "unit", "output", "covered", "sampler", "accountant", "randomness", "tuning"):
         _validate.instance(name, found[name], str)
     return PrivacyStatement(**found)
 

@@ -1,14 +1,17 @@
 """Plans: choice, journal, public records, private tuning."""
 
 import json
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,8 +29,10 @@ from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training.planning import Choice, MethodGain, Range, Shipped, Synthetic, _workers, plan
 from dptheory.training.planning._choice import noise_of_tuned_runs
 from dptheory.training.planning._pilot import Job, Outcome, Score
-from dptheory.training.planning._point import Schedule
+from dptheory.training.planning._point import AVERAGES, Schedule
 from dptheory.training.planning._public import public_records, refuse_private, tensors
+from dptheory.training.planning._search import FULL
+from dptheory.training.planning._training import METHODS
 from dptheory.training.planning._workers import Journal
 from tests.refused import refused
 from tests.training.planning.small import BUDGET, SCHEDULES_AND_AVERAGES, Here, labelled, linear, planned, point, public
@@ -169,7 +174,9 @@ def is_refused(start: str, model: nn.Module | None = None, data: Any = None, **m
 
 def test_networks_that_cannot_be_trained_are_refused() -> None:
     is_refused("records", BatchMean())
-    is_refused("model", batch_norm())
+    with refused("model", "1") as error:
+        planned(batch_norm())
+    assert "torch.nn.GroupNorm" in str(error.value) and "ModuleValidator.fix(model)" in str(error.value)
     is_refused("model", TorchAttention())
     is_refused("model", linear().requires_grad_(False))
     is_refused("model", "resnet")  # type: ignore[arg-type]
@@ -307,6 +314,41 @@ def test_a_plan_says_where_it_stands_to_those_who_ask(
     assert "77 s" in caplog.text and str(tmp_path / "pilots.jsonl") in caplog.text
 
 
+class Paced(Executor):
+    """Makes up how good a pilot was, and that it took a second and one for every 1,000 records; two at a time."""
+
+    _max_workers = 2
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def submit(self, _: Any, problem: Any, job: Job) -> Future[Outcome]:  # type: ignore[override]
+        score = 1.0 / (1.0 + abs(math.log(job.point.learning_rate)))
+        scores = dict.fromkeys(AVERAGES, Score(aside=score, seen=score, guide=score))
+        future: Future[Outcome] = Future()
+        future.set_result(Outcome(scores=scores, seconds=1.0 + job.most_steps * job.batch_size / 1000))
+        self.seconds += future.result().seconds
+        return future
+
+
+def test_little_time_is_said_to_be_exceeded_and_enough_for_the_papers_methods_is_enough(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pilots_of = Paced()
+    given: dict[str, Any] = {"learning_rate": None, "effort": FULL, "executor": pilots_of}
+    with caplog.at_level("INFO", "dptheory.progress"):
+        short = planned(seconds=10.0, **given)
+    (seconds,) = re.findall(r"the least pilots take about ([\d,]+) s", caplog.text)
+    took = pilots_of.seconds / 2
+    assert 0.7 * took < int(seconds) < 1.3 * took
+    assert not short.methods and {"random freeze", "gradient index pruning"} <= set(short.not_compared)
+    enough = short.seconds_to_compare
+    assert enough > 10.0 and f"--seconds {math.ceil(enough / 10) * 10}" in str(short)
+    long = planned(seconds=enough, **given)
+    assert {one.method for one in long.methods} | set(long.not_compared) == set(METHODS) - {"DP-SGD"}
+    assert long.seconds_to_compare == 0.0 and "want of time" not in str(long)
+
+
 def test_lines_are_half_a_minute_apart(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     lines = _progress.ProgressLines(lambda: now[0])
@@ -316,6 +358,18 @@ def test_lines_are_half_a_minute_apart(caplog: pytest.LogCaptureFixture, capsys:
             lines.look(lambda: f"at {now[0]:g}")
     lines.say("nobody hears it")
     assert capsys.readouterr() == ("", "start\nat 30\nat 61\n") and caplog.records == []
+
+
+def test_a_bar_is_spoken_of_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with _progress.lines_on_stderr(), _progress.spoken_bar(seconds=0.01) as bar:
+        bar.add_task("proving", total=None)
+        bar.update(bar.add_task("training", total=40), completed=7)
+        bar.update(bar.add_task("measuring", total=3), completed=3)
+        time.sleep(0.5)
+    said = capsys.readouterr().err
+    assert "training: 7 of 40 done, for 0 s\n" in said and "proving: under way, " in said and "measuring" not in said
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_has_its_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,7 +391,7 @@ OUTCOME = Outcome(
 
 
 @pytest.mark.parametrize("cut", [0, 9], ids=["whole lines", "the last line cut off"])
-def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int) -> None:
+def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, whole = tmp_path / "pilots.jsonl", Here()
     wanted = planned(executor=whole)
     with pytest.raises(KeyboardInterrupt):
@@ -351,7 +405,10 @@ def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int) ->
     assert 0 < len(noted) <= 20
     assert rest.done == whole.done - len(noted) + (cut > 0)
     last = Here()
-    assert chosen(planned(executor=last, journal=journal)) == chosen(wanted)
+    monkeypatch.setattr(_workers, "time", SimpleNamespace(monotonic=lambda: 7.0))
+    again = planned(executor=last, journal=journal)
+    assert chosen(again) == chosen(wanted)
+    assert again.seconds == max(json.loads(line)["at"] for line in journal.read_text("utf-8").splitlines()[1:])
     assert last.done == 0, "nothing is left"
 
 

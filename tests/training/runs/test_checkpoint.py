@@ -171,14 +171,18 @@ def test_parts_that_are_those_of_something_else(tmp_path: Path) -> None:
             start(tiny_config(), tmp_path)
 
 
-def test_the_state_of_a_secure_run_is_secret(tmp_path: Path) -> None:
-    for secure, mode in ((True, 0o600), (False, 0o644)):
-        before = os.umask(0o022)
+def test_what_no_noise_protects_is_for_its_owner_alone(tmp_path: Path) -> None:
+    for secure in (True, False):
+        folder, before = tmp_path / str(secure), os.umask(0o022)
         try:
-            _checkpoint.save(start(tiny_config(secure=secure)), tmp_path / str(secure))
+            run = start(tiny_config(secure=secure))
+            _checkpoint.save_all(run, folder), runs.write_statement(run, folder), runs.write_weights(run, folder)
         finally:
             os.umask(before)
-        assert (tmp_path / str(secure) / STATE).stat().st_mode & 0o777 == mode
+        modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+        assert modes == dict.fromkeys((STATE, CSV, JSON), 0o600) | dict.fromkeys(
+            (STATEMENT, STATEMENT_JSON, WEIGHTS), 0o644
+        )
 
 
 @pytest.mark.parametrize("stage", ["write", "rename"])

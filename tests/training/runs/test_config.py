@@ -87,7 +87,11 @@ def test_ones_own_files_come_before_those_of_the_package(tmp_path: Path, monkeyp
     for missing in (Path("none.toml"), tmp_path / b):
         with pytest.raises(FileNotFoundError) as refused:
             read_config(missing)
-        assert str(refused.value) == f"no file {missing}; the package brings configs/a.toml, configs/new/b.toml"
+        assert str(refused.value).startswith(f"no file {missing}; of the 2 runs ")
+        assert str(package / "configs") in str(refused.value)
+    for near, nearest in (("configs/aa.toml", a), ("new/bb.toml", b)):
+        with pytest.raises(FileNotFoundError, match=f"nearest: {nearest}"):
+            read_config(Path(near))
 
 
 def test_a_file_of_many_runs(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Runs before their first step, features, and plain DP-SGD."""
 
 import functools
+import math
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 
 from dptheory import privacy
+from dptheory._rounding import rounded_up
 from dptheory.training import networks, runs
 from dptheory.training.audits import _draws
 from dptheory.training.data import Images, standardised
@@ -16,6 +18,7 @@ from dptheory.training.engine._optimizer import exact_products
 from dptheory.training.networks import small_tanh_cnn
 from dptheory.training.runs import DpSgdSettings, Step, _prepare, accuracy, dp_sgd, pick_device, sampling_rate
 from tests.refused import refused
+from tests.said import says
 from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
 
 pytestmark = [
@@ -218,6 +221,18 @@ def settings(**changes: object) -> DpSgdSettings:
 def run(chosen: DpSgdSettings, count: int = 64, device: torch.device = CPU) -> tuple[nn.Module, list[Step]]:
     model = small_tanh_cnn(chosen.stream(0))
     return model, list(dp_sgd(model, some_images(count), chosen, device))
+
+
+def test_another_number_of_records_than_planned_is_said_with_what_changes(caplog: pytest.LogCaptureFixture) -> None:
+    budget = {"noise_multiplier": None, "epsilon": 3.0}
+    kept = runs.prepare(tiny_config(**budget, num_examples=TRAIN), CPU)
+    assert "planned for" not in caplog.text
+    run = runs.prepare(tiny_config(**budget, num_examples=2 * TRAIN), CPU)
+    assert run.steps == kept.steps == 12 and run.optimizer.noise_multiplier == kept.optimizer.noise_multiplier
+    planned = privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=30 / 240, steps=24)
+    (said,) = (record.getMessage() for record in caplog.records if "planned for" in record.getMessage())
+    noises = (rounded_up(noise, 6) for noise in (kept.optimizer.noise_multiplier, math.ceil(planned * 1e6) / 1e6))
+    assert says(said, 240, 120, 12, 24, *noises, 3, "1e-05")
 
 
 def test_same_seed_twice_is_bit_equal() -> None:
