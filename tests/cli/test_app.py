@@ -173,7 +173,7 @@ def test_check_random_seed_differs() -> None:
 @pytest.mark.parametrize(("option", "value"), [("budget", "0s"), ("seed", "٣")])
 def test_times_and_seeds_that_would_be_numbers_elsewhere(option: str, value: str) -> None:
     result = _run("check", "gip.eq18", f"--{option}", value)
-    assert result.exit_code == 2 and result.stderr.startswith(f"Error: {option} ") and result.stderr.count("\n") == 1
+    assert result.exit_code == 2 and result.stderr.startswith(f"Error: --{option} ") and result.stderr.count("\n") == 1
 
 
 _LONG = {"pages", "refute", "privacy compare"}
@@ -224,7 +224,7 @@ def test_output_is_quiet_and_whole_when_piped() -> None:
 
 def test_pages_refresh_what_is_generated(tmp_path: Path) -> None:
     failed = _run("pages", str(tmp_path))
-    assert failed.exit_code == 2 and "directory must be the folder of the proof pages" in failed.stderr
+    assert failed.exit_code == 2 and "DIRECTORY must be the folder of the proof pages" in failed.stderr
     for paper in claims.PAPERS:
         (tmp_path / paper).mkdir()
     assert _run("pages", str(tmp_path)).exit_code == 0

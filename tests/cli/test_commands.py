@@ -215,7 +215,7 @@ def test_the_neighbours_of_a_file_are_those_that_are_asked_for(command: str, tmp
         for wrong in (other, ""):
             result = _run_of_privacy(*given, "--adjacency", wrong)
             assert result.exit_code == 2
-            assert result.stderr.startswith("Error: adjacency ") and result.stderr.count("\n") == 1
+            assert result.stderr.startswith("Error: --adjacency ") and result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["epsilon", "statement"])
@@ -363,40 +363,40 @@ def test_noise_that_falls_linearly() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("epsilon", "--delta", "1e-5"), "noise_multiplier "),
-        (("epsilon", *ONE, "--step", "1,1,1"), "noise_multiplier "),
-        (("epsilon", "--step", "1,1", "--delta", "1e-5"), "step "),
-        (("epsilon", "--step", "1,2,1", "--delta", "1e-5"), "step '1,2,1': sampling_rate "),
-        (("epsilon", "--step", "1,1,1", "--composition", "f", "--delta", "1e-5"), "composition "),
-        (("epsilon", "--step", "1,1,1", "--mean-runs", "2", "--delta", "1e-5"), "mean_runs "),
-        (("epsilon", *ONE, "--mean-runs", "2", "--records-per-user", "2"), "mean_runs "),
-        (("epsilon", *ONE, "--mean-runs", "2", "--certified"), "certified "),
-        (("epsilon", *ONE, "--mean-runs", "2", "--plot", "a.png"), "plot "),
-        (("epsilon", *ONE, "--mean-runs", "2", "--adjacency", "replace-one"), "adjacency "),
-        (("epsilon", *ONE, "--max-batch-size", "2"), "train_size "),
-        (("epsilon", *ONE, "--train-size", "2"), "batch_size "),
-        (("epsilon", *ONE, "--batch-size", "2"), "train_size "),
-        (("epsilon", *ONE, "--epochs", "2"), "batch_size "),
-        (("epsilon", *ONE, *PASSES[:4]), "sampling_rate "),
-        (("epsilon", *ONE[:2], *ONE[4:], *PASSES), "steps "),
-        (("epsilon", *PARTS, "--delta", "1e-5", *PASSES), "step "),
-        (("epsilon", *ONE[:2], "--delta", "1e-5", "--batch-size", "9", "--train-size", "8", "--epochs", "1"), "batch_size "),
-        (("epsilon", *ONE, "--last-noise-multiplier", "1", "--sampling", "shuffled"), "sampling "),
-        (("epsilon", "--step", "1,1,1", "--delta", "1e-5", "--last-noise-multiplier", "1"), "last_noise_multiplier "),
-        (("tradeoff", *ONE[:4], "--steps", "1", "--last-noise-multiplier", "1"), "steps "),
-        (("epsilon", *ONE, "--runs-law", "poisson"), "runs_law "),
-        (("epsilon", *ONE[:4], "--steps", "3", *ONE[6:], "--sampling", "shuffled"), "steps "),
+        (("epsilon", "--delta", "1e-5"), "--noise-multiplier "),
+        (("epsilon", *ONE, "--step", "1,1,1"), "--noise-multiplier "),
+        (("epsilon", "--step", "1,1", "--delta", "1e-5"), "--step "),
+        (("epsilon", "--step", "1,2,1", "--delta", "1e-5"), "--step '1,2,1': --sampling-rate "),
+        (("epsilon", "--step", "1,1,1", "--composition", "f", "--delta", "1e-5"), "--composition "),
+        (("epsilon", "--step", "1,1,1", "--mean-runs", "2", "--delta", "1e-5"), "--mean-runs "),
+        (("epsilon", *ONE, "--mean-runs", "2", "--records-per-user", "2"), "--mean-runs "),
+        (("epsilon", *ONE, "--mean-runs", "2", "--certified"), "--certified "),
+        (("epsilon", *ONE, "--mean-runs", "2", "--plot", "a.png"), "--plot "),
+        (("epsilon", *ONE, "--mean-runs", "2", "--adjacency", "replace-one"), "--adjacency "),
+        (("epsilon", *ONE, "--max-batch-size", "2"), "--train-size "),
+        (("epsilon", *ONE, "--train-size", "2"), "--batch-size "),
+        (("epsilon", *ONE, "--batch-size", "2"), "--train-size "),
+        (("epsilon", *ONE, "--epochs", "2"), "--batch-size "),
+        (("epsilon", *ONE, *PASSES[:4]), "--sampling-rate "),
+        (("epsilon", *ONE[:2], *ONE[4:], *PASSES), "--steps "),
+        (("epsilon", *PARTS, "--delta", "1e-5", *PASSES), "--step "),
+        (("epsilon", *ONE[:2], "--delta", "1e-5", "--batch-size", "9", "--train-size", "8", "--epochs", "1"), "--batch-size "),
+        (("epsilon", *ONE, "--last-noise-multiplier", "1", "--sampling", "shuffled"), "--sampling "),
+        (("epsilon", "--step", "1,1,1", "--delta", "1e-5", "--last-noise-multiplier", "1"), "--last-noise-multiplier "),
+        (("tradeoff", *ONE[:4], "--steps", "1", "--last-noise-multiplier", "1"), "--steps "),
+        (("epsilon", *ONE, "--runs-law", "poisson"), "--runs-law "),
+        (("epsilon", *ONE[:4], "--steps", "3", *ONE[6:], "--sampling", "shuffled"), "--steps "),
         (("epsilon", "--noise-multiplier", "2", "--sampling-rate", "0.3", *ONE[4:], "--sampling", "shuffled"),
-         "sampling_rate "),
-        (("epsilon", *ONE, "--plot", "a.txt"), "plot "),
-        (("statement",), "delta "),
-        (("statement", ".", "--delta", "1"), "delta "),
-        (("statement", "."), "folder "),
-        (("epsilon", *ALLOCATED, "--sampling-rate", "0.1"), "sampling_rate "),
-        (("epsilon", *ALLOCATED, "--participations", "11"), "participations "),
-        (("epsilon", *ALLOCATED, "--certified"), "certified "),
-        (("epsilon", *ALLOCATED, "--sampling", "poisson", "--sampling-rate", "0.1"), "steps_per_epoch "),
-        (("tradeoff", *ALLOCATED[:-2], "--sampling", "without replacement"), "sampling "),
+         "--sampling-rate "),
+        (("epsilon", *ONE, "--plot", "a.txt"), "--plot "),
+        (("statement",), "--delta "),
+        (("statement", ".", "--delta", "1"), "--delta "),
+        (("statement", "."), "FOLDER "),
+        (("epsilon", *ALLOCATED, "--sampling-rate", "0.1"), "--sampling-rate "),
+        (("epsilon", *ALLOCATED, "--participations", "11"), "--participations "),
+        (("epsilon", *ALLOCATED, "--certified"), "--certified "),
+        (("epsilon", *ALLOCATED, "--sampling", "poisson", "--sampling-rate", "0.1"), "--steps-per-epoch "),
+        (("tradeoff", *ALLOCATED[:-2], "--sampling", "without replacement"), "--sampling "),
     ],
     ids=str,
 )  # fmt: skip
@@ -565,4 +565,4 @@ def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
         result = _run_of_refute(str(path))
         assert result.exit_code == 2 and "'file'" in result.stderr.lower() and result.stderr.count("\n") == 1
     result = _run_of_refute(str(EXAMPLES / "layer_freezing.py"), "nothing")
-    assert re.fullmatch(r"Error: names .*printed, corrected.*'nothing'\n", result.stderr)
+    assert re.fullmatch(r"Error: NAMES .*printed, corrected.*'nothing'\n", result.stderr)
