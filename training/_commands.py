@@ -206,7 +206,7 @@ def _print_end(done: "Run", out: Path) -> None:
     console = console_for_output()
     console.print(table)
     for line in done.optimizer.privacy(done.config.delta).lines():
-        console.print(line, markup=False, overflow="ignore", crop=False)
+        console.print(line, markup=False, highlight=False)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
     console.print(f"{stopped}written to {out}:", markup=False, soft_wrap=True)
     console.print("  to be released: model.pt, statement.md, statement.json", highlight=False)
