@@ -209,5 +209,6 @@ def _print_end(done: "Run", out: Path) -> None:
         console.print(line, markup=False, highlight=False)
     stopped = "stopped: one more step would exceed the budget; " if done.spent else ""
     console.print(f"{stopped}written to {out}:", markup=False, soft_wrap=True)
-    console.print("  to be released: model.pt, statement.md, statement.json", highlight=False)
+    use = "to be released" if done.config.secure else "of a simulation, not to be released"
+    console.print(f"  {use}: model.pt, statement.md, statement.json", highlight=False)
     console.print(f"  secret, for its owner alone: {CSV}, {JSON}, {STATE}", highlight=False)

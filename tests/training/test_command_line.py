@@ -270,6 +270,7 @@ def test_the_end_of_a_run() -> None:
     assert max(map(len, text[:-3])) <= commands.console_for_output().width and max(map(len, text[-2:])) <= 80
     spent = printed(ended(spent=True, rows=[], config=SimpleNamespace(delta=1e-5, secure=True)))
     assert spent[-3].startswith("stopped: one more step would exceed the budget; written to ")
+    assert spent[-2].strip().startswith("to be released: ") and "not to be released: " in text[-2]
 
 
 def test_a_run_without_test_records_says_so() -> None:
