@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.progress import Progress
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -392,11 +393,12 @@ def rows() -> tuple[Row, ...]:
 @pytest.mark.parametrize("terminal", [False, True])
 def test_progress_of_a_validation_is_for_terminals(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
-    plain = validate_of.Progress
     monkeypatch.setattr(
-        validate_of, "Progress",
-        lambda *, console, disable: shown.append((console.stderr, disable)) or plain(console=console, disable=True),
-    )  # fmt: skip
+        "rich.progress.Progress",
+        lambda *, console, transient, disable: (
+            shown.append((console.stderr, disable)) or Progress(console=console, disable=True)
+        ),
+    )
     monkeypatch.setattr(validate_of, "prepare", lambda *a: SimpleNamespace(plain=None, synchronize=lambda: None))
     monkeypatch.setattr(validate_of, "snapshots", lambda *a: [])
     monkeypatch.setattr(validate_of, "accuracy", lambda *a: 0.5)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.progress import Progress
 from rich.table import Table
 from typer.testing import CliRunner
 
@@ -151,13 +152,14 @@ def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
 
-    def track(steps: Any, title: str, *, total: int, console: Any, disable: bool) -> Any:
-        shown.append((title, total, console.stderr, disable))
-        return steps
+    class Noted(Progress):
+        def __init__(self, *, console: Any, transient: bool, disable: bool) -> None:
+            super().__init__(console=console, disable=True)
+            shown.append((self, console.stderr, disable))
 
-    monkeypatch.setattr(_probe, "track", track)
+    monkeypatch.setattr("rich.progress.Progress", Noted)
     monkeypatch.setattr(_probe, "dp_sgd", lambda *a: iter(()))
-    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, write=None, flush=None))
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, write=len, flush=lambda: None))
     assert (
         _probe._train(
             torch.nn.Linear(1, 1),
@@ -168,7 +170,9 @@ def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monke
         )
         == []
     )
-    assert shown == [("training", 5, True, not terminal)]
+    ((bar, *how),) = shown
+    assert how == [True, not terminal]
+    assert [(task.description, task.total) for task in bar.tasks] == [("training", 5)]
 
 
 SETS = ("'excerpt'", "'fashion-mnist'", "'mnist'", "'cifar-10'")
