@@ -203,7 +203,7 @@ SMALL = ["probe", *TINY]
 def test_bad_arguments_end_in_one_line(tmp_path: Path, words: list[str], name: str, shown: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "new")])
     code, text = result.exit_code, result.output
-    assert code == 2 and text.startswith(f"Error: {name} ") and "Traceback" not in text
+    assert code == 2 and text.startswith(f"Error: --{name.replace('_', '-')} ") and "Traceback" not in text
     assert [one for one in shown if one not in text] == []
     assert not (tmp_path / "new").exists()
 

@@ -314,7 +314,7 @@ def test_two_runs_in_one_folder(tmp_path: Path) -> None:
     holder.start()
     assert held.wait(600)
     said = CliRunner().invoke(app, small_run(tmp_path))
-    assert said.exit_code == 2 and said.output.startswith(f"Error: out={tmp_path}") and said.output.count("\n") == 1
+    assert said.exit_code == 2 and said.output.startswith(f"Error: --out={tmp_path}") and said.output.count("\n") == 1
     with refused("out", tmp_path):
         runs.train(tiny_config(), CPU, tmp_path, resume=True)
     holder.kill()
@@ -344,12 +344,12 @@ def test_folders_that_there_cannot_be(tmp_path: Path, out: str) -> None:
     (tmp_path / "a file").write_text("")
     done = CliRunner().invoke(app, small_run(tmp_path / out))
     assert done.exit_code == 2 and done.output.count("\n") == 1, done.output
-    assert done.output.startswith(f"Error: out={tmp_path / out} must be a folder, or one that can be made: ")
+    assert done.output.startswith(f"Error: --out={tmp_path / out} must be a folder, or one that can be made: ")
 
 
 def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(tmp_path), "--out", str(tmp_path / "out")])
-    assert (done.exit_code, done.output) == (2, f"Error: config must be a TOML file, got the folder {tmp_path}\n")
+    assert (done.exit_code, done.output) == (2, f"Error: CONFIG must be a TOML file, got the folder {tmp_path}\n")
 
 
 def test_a_budget_for_no_step_is_an_error_of_the_command(tmp_path: Path) -> None:

@@ -36,8 +36,7 @@ def test_without_dask_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = CliRunner().invoke(app, [*command, "--scheduler", "tcp://127.0.0.1:8786"])
     assert done.exit_code == 2 and done.stderr.count("\n") == 1
-    named = "--scheduler" if command[0] == "plan" else "scheduler"
-    assert done.stderr.startswith(f"Error: {named} ") and "pip install distributed" in done.stderr
+    assert done.stderr.startswith("Error: --scheduler ") and "pip install distributed" in done.stderr
 
 
 @needs_dask
@@ -45,7 +44,7 @@ def test_without_dask_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_without_a_scheduler_one_line_says_so(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setattr("dptheory.cli._cluster._SECONDS", 1)
     done = CliRunner().invoke(app, ["check", "gip.mse_t0", "--scheduler", address])
-    assert done.exit_code == 2 and done.stderr.splitlines()[-1].startswith("Error: scheduler ")
+    assert done.exit_code == 2 and done.stderr.splitlines()[-1].startswith("Error: --scheduler ")
 
 
 def test_a_run_that_the_cluster_gives_up_has_failed() -> None:
