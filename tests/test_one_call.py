@@ -42,7 +42,7 @@ READ = {
     "_privacy.statement": ["privacy_statement", "read_statement"],
     "_plan.show_candidates": ["candidates"],
     "_compare.compare": ["compare", "search"],
-    "_privacy_options._step": ["Step"],
+    "_privacy_options._step": ["Step", "of_epochs"],
     "_privacy_options.of_epochs": ["of_epochs", "of_epochs"],
 }  # fmt: skip
 """What makes the run of the options, and the bounds that they choose."""

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,6 +36,11 @@ class TableConsole(Console):
     """A console that gives every column room for its longest word; where there is none, each row becomes a block of lines."""
 
     def print(self, *objects: Any, **options: Any) -> None:
+        """Tables as they fit, each below its title: Rich would wrap that at the width of the table."""
+        for one in objects:
+            if isinstance(one, Table) and one.title is not None:
+                super().print(one.title, highlight=False)
+                one.title = None
         super().print(*(_whole(self, one) if isinstance(one, Table) else one for one in objects), **options)
 
 
@@ -83,8 +89,7 @@ def _blocks(console: Console, table: Table) -> Text:
         )
         for cells in zip(*([_text(console, cell) for cell in column.cells] for column in table.columns), strict=True)
     ]
-    title = [] if table.title is None else [_text(console, table.title)]
-    return Text("\n\n").join([*title, *rows]).append("\n")
+    return Text("\n\n").join(rows).append("\n")
 
 
 def _text(console: Console, cell: RenderableType) -> Text:
@@ -226,17 +231,29 @@ _SAFE_SIDE: dict[str, Callable[[float], str]] = {
 """By the first word of a name: bounds, and the noise that a budget asks for, hold as they are read."""
 
 
-def show_values(title: str, values: dict[str, Any], as_json: bool, note: str = "") -> None:
-    """Names and values as a table, with a line below it; or as JSON without NaN and infinity."""
+def show_values(title: str, values: dict[str, Any], as_json: bool, note: str = "", bounds_of: str = "") -> None:
+    """Names and values as a table, with a line below it; or as JSON without NaN and infinity.
+
+    Args:
+        bounds_of: what "lower", "estimate" and "upper" are of, for readers of the table.
+    """
     if as_json:
         typer.echo(json.dumps(for_json(values), indent=2, allow_nan=False))
         return
     table = Table("quantity", "value", title=title)
     for name, value in values.items():
-        table.add_row(name, cell(value, _SAFE_SIDE.get(name.split()[0], _six_digits)))
+        shown = f"{bounds_of}, {name}" if bounds_of and name in ("lower", "estimate", "upper") else name
+        table.add_row(shown, cell(value, _SAFE_SIDE.get(name.split()[0], _six_digits)))
     console_for_output().print(table)
     if note:
-        typer.echo(note)
+        say(note)
+
+
+def say(text: str) -> None:
+    """Lines of words, wrapped at the width of the output."""
+    width = console_for_output().width
+    for line in text.splitlines():
+        typer.echo(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False))
 
 
 _six_digits = "{:.6g}".format

@@ -44,7 +44,7 @@ def compare(
 
     run = {"sampling_rate": sampling_rate, "steps": steps}
     passes = {"batch_size": batch_size, "train_size": train_size, "epochs": epochs}
-    with user_errors(tools="tool", count="search"):
+    with user_errors(tools="--tool", count="--search"):
         setting = {"noise_multiplier": noise_multiplier, "delta": delta, **run} | of_epochs(run | passes)
         for name, value in setting.items():
             if (value is None) == (search is None):
@@ -87,7 +87,7 @@ def _write(out: Path, found: "list[Comparison]") -> None:
 def _show(one: "Comparison") -> None:
     from dptheory.privacy.referee import Finding
 
-    table = Table("accountant", "finding", "upper bound", "off by, relative", "CPU s", "why not")
+    table = Table("accountant", "finding", "upper bound", "relative error", "seconds", "why not")
     for answer in one.answers:
         off = "" if answer.off is None else f"{answer.off:+.1e}"
         # an estimate promises nothing, so that it is no finding; who reports it has to know all the same
@@ -99,6 +99,8 @@ def _show(one: "Comparison") -> None:
     how = "in ball arithmetic" if one.certified else "in doubles"
     lower, upper = rounded_down(one.lower, 10), rounded_up(one.upper, 10)
     console.print(f"Epsilon is from {lower} to {upper} ({how}).", highlight=False)
+    if not any(answer.refused for answer in one.answers):
+        table.columns.pop()
     console.print(table)
 
 
@@ -107,7 +109,7 @@ def _show_search(found: "list[Comparison]") -> None:
     for one in found:
         for answer in one.answers:
             answers[answer.tool].append((answer, one))
-    table = Table("accountant", "runs", "failed", "too small", "worst", "where", "median s", "most s")
+    table = Table("accountant", "runs", "failed", "too small", "worst", "where", "median seconds", "most seconds")
     for name, given in answers.items():
         known = [(answer, one) for answer, one in given if answer.off is not None]
         # estimates promise nothing; how often they are too small is said all the same

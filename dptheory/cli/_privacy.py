@@ -11,7 +11,7 @@ import typer
 
 from dptheory import privacy as accounting
 from dptheory.cli._calculators import add, values_of
-from dptheory.cli._common import console_for_output, show_values, user_errors
+from dptheory.cli._common import console_for_output, say, show_values, user_errors
 from dptheory.cli._compare import compare
 from dptheory.cli._curves import draw, picture, require_picture
 from dptheory.cli._other_samplers import other_sampler
@@ -23,7 +23,7 @@ privacy = typer.Typer(
     no_args_is_help=True,
 )
 
-_NOISE = "Least noise; lower to upper: the epsilon that it gives"
+_NOISE = "Least noise for the budget"
 _PLACES = 24
 _RUN = "--noise-multiplier 1 --sampling-rate 0.02 --steps 1000"
 
@@ -138,7 +138,7 @@ def show_sigma(
             noises = [part.noise_multiplier for part in scaled.parts if hasattr(part, "noise_multiplier")]
             values: dict[str, Any] = {"factor on the noise multipliers": scale, "noise multipliers": noises}
             values |= dataclasses.asdict(scaled.epsilon(delta, certified=given.certified))
-            show_values(_NOISE, values, given.as_json, given.told(run, delta=delta))
+            show_values(_NOISE, values, given.as_json, given.told(run, delta=delta), "epsilon")
             label = "factor on the noise multipliers"
             spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
             return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
@@ -148,13 +148,13 @@ def show_sigma(
         del alike["noise_multiplier"]
         sigma = accounting.least_noise_multiplier(epsilon=epsilon, **attack, **alike, **_how(given))
         if epsilon is None:
-            return show_values("Least noise", {"noise multiplier": sigma}, given.as_json, given.told(delta=delta))
+            return show_values(_NOISE, {"noise multiplier": sigma}, given.as_json, given.told(delta=delta))
         found = accounting.epsilon_bounds(noise_multiplier=sigma, **alike, **_how(given))
         least, most = accounting.NOISE
         values = {"noise multiplier": sigma, **dataclasses.asdict(found)}
         if sigma == least:
             values["note"] = f"{least} is the least that is accounted for: it keeps the budget, and less may"
-        show_values(_NOISE, values, given.as_json, given.told(delta=delta))
+        show_values(_NOISE, values, given.as_json, given.told(delta=delta), "epsilon")
 
         def with_noise(noise: float) -> float:
             within = min(max(noise, least), most)
@@ -187,7 +187,8 @@ def show_steps(
         values: dict[str, Any] = {"steps": steps, "epochs": epochs}
         if steps == accounting.MAX_STEPS:
             values["note"] = "so many are the most that is accounted for: they keep the budget, and more may"
-        show_values("Steps", values, given.as_json)
+        run = dataclasses.replace(given, noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
+        show_values("The most steps for the budget", values, given.as_json, run.told(epsilon=epsilon, delta=delta))
 
         def after(count: float) -> float:
             within = min(max(1, round(count)), accounting.MAX_STEPS)
@@ -212,7 +213,7 @@ def show_tradeoff(
         if given.as_json:
             show_values("Attack", dataclasses.asdict(found), given.as_json)
         else:
-            typer.echo(str(found))
+            say(str(found))
         if given.plot is not None:
             with picture(given.plot) as axes:
                 run.plot(ax=axes)
@@ -349,7 +350,8 @@ def _show_bounds(
         counted = {"sampling rate": given.sampling_rate, "steps per epoch": given.steps_per_epoch, "steps": given.steps}
         counted = {name: value for name, value in counted.items() if value is not None}
     values = dataclasses.asdict(found) | dict(more) | counted
-    show_values(f"{title}; report the upper bound", values, given.as_json, given.told(run, **budget))
+    told = given.told(run, **budget)
+    show_values(f"{title}; report the upper bound", values, given.as_json, told, title.lower())
 
 
 def _privacy_curve(

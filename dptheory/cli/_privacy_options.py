@@ -66,7 +66,8 @@ class Given:
         list[str] | None,
         typer.Option(
             "--step",
-            help="Steps that differ: noise multiplier, sampling rate and count, as in 1.5,0.02,500; repeat it.",
+            help="Steps that differ: noise multiplier, sampling rate and count, as in 1.5,0.02,500, or with --batch-size noise "
+            "multiplier and epochs, as in 1.5,10; repeat it.",
         ),
     ] = None
     composition: Annotated[
@@ -187,7 +188,8 @@ class Given:
                 raise ValueError(f"{name} must be left out with --{own}, got {value!r}")
         if self.composition is None:
             neighbours = cast("Neighbours", self.neighbours)  # Composition refuses other words
-            return privacy.Composition(tuple(map(_step, self.step or ())), adjacency=neighbours)
+            steps = tuple(_step(text, self.batch_size, self.train_size) for text in self.step or ())
+            return privacy.Composition(steps, adjacency=neighbours)
         try:
             found = privacy.read_composition(self.composition)
         except ArgumentError as error:
@@ -266,17 +268,14 @@ def of_epochs(options: dict[str, Any]) -> dict[str, Any]:
         return {}
     if train_size is None:
         raise ValueError(f"train_size must be given with --batch-size {batch_size}")
-    taken = [
-        "sampling_rate",
-        "steps_per_epoch",
-        "step",
-        "composition",
-        "folder",
-        *(["steps"] if epochs is not None else []),
-    ]
+    taken = ["sampling_rate", "steps_per_epoch", "composition", "folder", *(["steps"] if epochs is not None else [])]
     for name in taken:
         if options.get(name) is not None:
             raise ValueError(f"{name} must be left out with --batch-size, got {options[name]!r}")
+    if options.get("step"):  # each has epochs of its own
+        if epochs is not None:
+            raise ValueError(f"epochs must be left out with --step, got {epochs:g}")
+        return {}
     given = {"noise_multiplier": 1.0, "train_size": train_size, "batch_size": batch_size}
     epoch = privacy.Step.of_epochs(**given, epochs=1.0)
     if options.get("sampling") == SHUFFLED:
@@ -289,13 +288,18 @@ def of_epochs(options: dict[str, Any]) -> dict[str, Any]:
     return found | ({"steps_per_epoch": epoch.count} if allocated else {"sampling_rate": epoch.sampling_rate})
 
 
-def _step(text: str) -> "Step":
+def _step(text: str, batch_size: int | None, train_size: int | None) -> "Step":
     from dptheory import privacy
 
     found = numbers("step", text, float)
-    if len(found) != 3 or not found[2].is_integer():
-        raise ValueError(f"step must be noise multiplier, sampling rate and count, as in 1.5,0.02,500, got {text!r}")
+    passes = batch_size is not None
+    if len(found) != (2 if passes else 3) or not (passes or found[2].is_integer()):
+        form = "epochs, as in 1.5,10, with --batch-size" if passes else "sampling rate and count, as in 1.5,0.02,500"
+        raise ValueError(f"step must be noise multiplier{' and' if passes else ','} {form}, got {text!r}")
     try:
+        if batch_size is not None:
+            records = {"batch_size": batch_size, "train_size": cast(int, train_size)}
+            return privacy.Step.of_epochs(noise_multiplier=found[0], epochs=found[1], **records)
         return privacy.Step(noise_multiplier=found[0], sampling_rate=found[1], count=int(found[2]))
     except ValueError as error:
         raise ValueError(f"step {text!r}: {error}") from None

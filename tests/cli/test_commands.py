@@ -325,7 +325,7 @@ def test_passes_over_shuffled_batches_the_last_of_which_is_short() -> None:
 def test_what_is_read_from_a_table_keeps_what_is_proved(words: tuple[str, ...], exact: Callable[[], float]) -> None:
     """Rounded to the nearest sixth digit, an upper bound stood below the lower one, and noise did not keep its budget."""
     rows = [line.split("│")[1:3] for line in _run_of_privacy(*words).stdout.splitlines() if line.startswith("│")]
-    shown = next(float(value) for name, value in rows if name.strip() in ("upper", "noise multiplier"))
+    shown = next(float(value) for name, value in rows if name.strip() in ("epsilon, upper", "noise multiplier"))
     assert exact() <= shown <= exact() * (1 + 1e-8)
 
 
@@ -333,6 +333,13 @@ _EPOCHS = ("--sampling", "random allocation", "--steps-per-epoch", "10", "--delt
 ALLOCATED = ("--noise-multiplier", "2", "--steps", "45", *_EPOCHS)
 PASSES = ("--batch-size", "300", "--train-size", "1000", "--epochs", "2.5")
 """Four steps a pass: ten in all, at the rate .3."""
+
+
+def test_steps_that_differ_may_be_passes() -> None:
+    """Two and a half passes of four steps each, then one."""
+    rate = ("--delta", "1e-5", "--step", "2,0.3,10", "--step", "1,0.3,4")
+    passes = ("--delta", "1e-5", *PASSES[:4], "--step", "2,2.5", "--step", "1,1")
+    assert _json_of_privacy("epsilon", *passes) == _json_of_privacy("epsilon", *rate)
 
 
 def test_passes_stand_for_rate_and_steps() -> None:
@@ -379,7 +386,10 @@ def test_noise_that_falls_linearly() -> None:
         (("epsilon", *ONE, "--epochs", "2"), "--batch-size "),
         (("epsilon", *ONE, *PASSES[:4]), "--sampling-rate "),
         (("epsilon", *ONE[:2], *ONE[4:], *PASSES), "--steps "),
-        (("epsilon", *PARTS, "--delta", "1e-5", *PASSES), "--step "),
+        (("epsilon", *PARTS, "--delta", "1e-5", *PASSES), "--epochs "),
+        (("epsilon", *PARTS, "--delta", "1e-5", *PASSES[:4]), "--step "),
+        (("epsilon", "--step", "2,1", "--delta", "1e-5"), "--step "),
+        (("epsilon", "--step", "2,1", "--delta", "1e-5", *PASSES[:2]), "--train-size "),
         (("epsilon", *ONE[:2], "--delta", "1e-5", "--batch-size", "9", "--train-size", "8", "--epochs", "1"), "--batch-size "),
         (("epsilon", *ONE, "--last-noise-multiplier", "1", "--sampling", "shuffled"), "--sampling "),
         (("epsilon", "--step", "1,1,1", "--delta", "1e-5", "--last-noise-multiplier", "1"), "--last-noise-multiplier "),
@@ -566,3 +576,63 @@ def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
         assert result.exit_code == 2 and "'file'" in result.stderr.lower() and result.stderr.count("\n") == 1
     result = _run_of_refute(str(EXAMPLES / "layer_freezing.py"), "nothing")
     assert re.fullmatch(r"Error: NAMES .*printed, corrected.*'nothing'\n", result.stderr)
+
+
+# --- a window of 80 columns: no title, note or sentence is broken within a table or cut -----------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (
+            "epsilon",
+            "--noise-multiplier",
+            "1",
+            "--batch-size",
+            "256",
+            "--train-size",
+            "60000",
+            "--epochs",
+            "20",
+            "--delta",
+            "1e-5",
+        ),
+        ("sigma", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.02", "--steps", "2000"),
+        ("sigma", "--epsilon", "3", "--delta", "1e-5", "--step", "2,0.02,1000", "--step", "1,0.02,1000"),
+        ("steps", "--epsilon", "3", "--delta", "1e-5", "--noise-multiplier", "1.5", "--sampling-rate", "0.02"),
+        ("tradeoff", "--noise-multiplier", "1", "--sampling-rate", "0.02", "--steps", "1000"),
+        (
+            "compare",
+            "--noise-multiplier",
+            "1",
+            "--sampling-rate",
+            "0.02",
+            "--steps",
+            "9",
+            "--delta",
+            "1e-5",
+            "--tool",
+            "dptheory",
+        ),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_a_run_costs_fits_the_window_and_every_number_has_a_name(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = _run_of_privacy(*words).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    cells = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
+    assert not {"lower", "estimate", "upper"} & set(cells)
+    title = (
+        [line for line in lines[: lines.index(next(line for line in lines if line.startswith("┏")))]] if cells else []
+    )
+    assert len(title) == (1 if cells else 0)
+
+
+def test_an_error_names_every_option_as_it_is_typed() -> None:
+    said = _run_of_privacy("sigma", "--epsilon", "3", "--sampling-rate", "0.02", "--steps", "20").stderr
+    assert said.startswith("Error: --delta ") and "--true-positive-rate" in said
+    said = _run_of_privacy("epsilon", "--composition", "no_such_file.toml", "--delta", "1e-5").stderr
+    assert said.startswith("Error: --composition ") and "no_such_file.toml" in said

@@ -264,6 +264,15 @@ def test_pages_load_in_silence_and_scroll_sideways_only_in_tables_formulas_and_c
     assert {address: found for address, found in wide.items() if found} == {}
 
 
+_CUT_CODE = """() => Array.from(document.querySelectorAll("article .highlight pre")).filter(
+  (one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent.slice(0, 60))"""
+
+
+def test_code_of_the_front_page_and_of_a_guide_is_read_without_scrolling(visit: _Visit) -> None:
+    for address in ("index.html", "proofs/guides/calculators.html"):
+        assert visit.open(address).evaluate(_CUT_CODE) == []
+
+
 def test_formulas_are_drawn_in_the_font_that_comes_along(visit: _Visit) -> None:
     page = visit.open("proofs/gip/mse_t0.html")
     page.evaluate("document.fonts.ready")
@@ -334,8 +343,10 @@ def test_the_page_of_budgets_finds_the_noise_of_the_planner(
     page = visit.open("proofs/website/plan.html")
     for name, value in {"epsilon": epsilon, "delta": delta, "epochs": epochs, "smallest": 128, "largest": 8192}.items():
         page.fill(f"#plan [name={name}]", str(value))
+    assert not page.locator("#plan-rows").is_visible(), "no head without rows"
     page.click("#plan button")
     page.wait_for_selector("#plan-rows tbody tr")
+    assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('#plan-rows th')).paddingLeft)") > 2
     rows = [one.split("\t") for one in page.locator("#plan-rows tbody tr").all_inner_texts()]
     found = planning.candidates(num_examples=60_000, epsilon=epsilon, delta=delta, max_epochs=epochs)
     wanted = [one for one in found if one.epochs == epochs and 128 <= one.batch_size <= 8192]
