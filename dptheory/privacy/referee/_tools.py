@@ -12,7 +12,10 @@ from dptheory.privacy._composition import epsilon_bounds, rdp_epsilon
 
 Bracket = tuple[float | None, float]
 """Lower bound, where the tool gives one, and the upper bound that it reports."""
-LIBRARIES = ("dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant")
+LIBRARIES = (
+    "dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant", "PLD-accounting", "riskcal",
+    "jax-privacy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +158,30 @@ def _dp_accounting_rdp(setting: Setting) -> Bracket:
     return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
 
 
+def _pld_accounting(setting: Setting) -> Bracket:
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+    from PLD_accounting import DEFAULT_LOSS_DISCRETIZATION, subsample_pld
+
+    whole = from_gaussian_mechanism(setting.noise_multiplier, value_discretization_interval=DEFAULT_LOSS_DISCRETIZATION)
+    one = subsample_pld(pld=whole, sampling_probability=setting.sampling_rate)
+    return None, float(one.self_compose(setting.steps).get_epsilon_for_delta(setting.delta))
+
+
+def _riskcal(setting: Setting) -> Bracket:
+    from riskcal.accountants import CTDAccountant
+
+    accountant = CTDAccountant()
+    accountant.history = [(setting.noise_multiplier, setting.sampling_rate, setting.steps)]
+    return None, float(accountant.get_epsilon(delta=setting.delta))
+
+
+def _jax_privacy(setting: Setting, name: str) -> Bracket:
+    from jax_privacy.accounting import accountants
+
+    accountant = getattr(accountants, name)().create_accountant()
+    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
+
+
 TOOLS: dict[str, Tool] = {
     "dptheory": Tool(module="dptheory", epsilon=_ours, noise_multiplier=_ours_noise),
     "dptheory RDP": Tool(module="dptheory", epsilon=_our_rdp),
@@ -177,5 +204,9 @@ TOOLS: dict[str, Tool] = {
     ),
     "Opacus GDP": Tool(module="opacus", epsilon=functools.partial(_opacus, name="gdp"), estimate=True),
     "prv-accountant": Tool(module="prv_accountant", epsilon=_prv_accountant),
+    "PLD-accounting": Tool(module="PLD_accounting", epsilon=_pld_accounting),
+    "riskcal": Tool(module="riskcal", epsilon=_riskcal),
+    "JAX-Privacy PLD": Tool(module="jax_privacy", epsilon=functools.partial(_jax_privacy, name="PldAccountantConfig")),
+    "JAX-Privacy RDP": Tool(module="jax_privacy", epsilon=functools.partial(_jax_privacy, name="RdpAccountantConfig")),
 }
 """The tools by name, with their own defaults where they have any; prv-accountant's errors are those that Opacus takes."""
