@@ -11,7 +11,7 @@ import numpy as np
 
 from dptheory import privacy
 from dptheory.privacy import referee
-from dptheory.privacy.referee import ROUNDING, TOOLS, Outcome, Setting, Worker, warm_up
+from dptheory.privacy.referee import ROUNDING, Outcome, Setting, Worker, installed, warm_up
 
 Quantity = Literal["epsilon", "noise_multiplier"]
 LARGEST_EPSILON = 1000.0
@@ -79,12 +79,12 @@ def measure(
 ) -> Iterator[tuple[Certified, list[Answer]]]:
     """Setting after setting, what every tool says of epsilon, and of the first ``noise_count`` also of the noise multiplier."""
     with contextlib.ExitStack() as stack:
-        workers = {name: stack.enter_context(Worker(functools.partial(warm_up, name))) for name in TOOLS}
+        workers = {name: stack.enter_context(Worker(functools.partial(warm_up, name))) for name in installed()}
         for number, one in enumerate(draw(count, seed, known)):
             if number < len(known):
                 continue
             answers = []
-            for name, tool in TOOLS.items():
+            for name, tool in installed().items():
                 answers.append(_answer(workers[name], number, name, "epsilon", one, limit))
                 if tool.noise_multiplier is not None and number < noise_count:
                     answers.append(_answer(workers[name], number, name, "noise_multiplier", one, limit))
@@ -142,7 +142,7 @@ def _answer(worker: Worker, number: int, name: str, quantity: Quantity, one: Cer
     asked: dict[str, Any] = {"setting": one.setting}
     if quantity == "noise_multiplier":
         asked["epsilon"] = one.upper
-    outcome: Outcome = worker.call(getattr(TOOLS[name], quantity), asked, limit)
+    outcome: Outcome = worker.call(getattr(installed()[name], quantity), asked, limit)
     lower, upper = (None, None) if outcome.refused else outcome.value
     refused = outcome.refused
     if upper is not None and not math.isfinite(upper):

@@ -6,6 +6,7 @@ from dptheory.privacy.referee._processes import Outcome as Outcome
 from dptheory.privacy.referee._processes import Worker as Worker
 from dptheory.privacy.referee._tools import TOOLS as TOOLS
 from dptheory.privacy.referee._tools import Setting
+from dptheory.privacy.referee._tools import installed as installed
 from dptheory.privacy.referee._tools import versions as versions
 from dptheory.privacy.referee._tools import warm_up as warm_up
 
