@@ -88,6 +88,14 @@ def test_the_reach_in_kinds(number: int, width: float) -> None:
     assert time.process_time() - start < 10.0  # five on a core of its own
 
 
+def test_the_reach_in_rates() -> None:
+    """A rate for every kind, within what the lattice says, which bins them."""
+    steps = tuple(Step(noise_multiplier=1.2 + i % 3 / 10, sampling_rate=0.005 + 4e-5 * i, count=6) for i in range(300))
+    found, lattice = Composition(steps).epsilon(1e-5), ManyKinds().epsilon(steps, "remove", 1e-5)
+    assert found.method == "saddle line" and found.upper - found.lower <= 1e-8 * found.upper
+    assert lattice.lower <= found.lower and found.upper <= lattice.upper
+
+
 @pytest.mark.parametrize("direction", ["remove", "add", "replace"])
 def test_kinds_that_are_nearly_alike_cost_what_alike_ones_do(direction: Direction) -> None:
     """Steps of noise 1 to 1 + 1e-9 in 20 kinds, against the saddle line of one kind."""
