@@ -161,7 +161,7 @@ _ROUNDING = 2e-12  # in the logarithm of a bound, of two bounds together: twice 
 _LOG_LARGEST = 709.0
 _LEAST_HALF = 1e-300
 _SMALLEST_Z = 1e-70
-_FLAT_DIM, _FLAT_NORM = 10**7, 1e-66  # so that no entry is below 1e-70
+_MAX_DIM, _SHARE = 10**12, 0.75
 _BEYOND = 1e70  # entries so far above the threshold decide a row whatever their size
 
 
@@ -274,8 +274,8 @@ def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float
     By :func:`kappa` at its default z = 3/4, the random-sparsification paper's.
 
     Args:
-        grad_norm: \|w|, in [1e-66, 1e70].
-        dim: number of entries d, 1..1e7.
+        grad_norm: \|w|, in [1e-70, 1e70].
+        dim: number of entries d, 1..1e12.
         clip_norm: C, in [1e-70, 1e70].
         drop_rate: r in [0, 1) with (1 - r) d whole.
         deviation: s in [0, 1e70]; one example's gradient is w + xi with xi ~ N(0, s^2 I).
@@ -294,11 +294,15 @@ def flat_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float
         >>> round(found.value, 6), found.lower
         (0.707107, 0.5)
     """
-    dim = _validate.integer("dim", dim, 1, _FLAT_DIM)
-    grad_norm = _validate.size("grad_norm", grad_norm, _FLAT_NORM)
-    deviation = _validate.size("deviation", deviation, 0.0)
-    flat = np.full(dim, grad_norm / math.sqrt(dim))
-    return kappa(flat, clip_norm=clip_norm, drop_rate=drop_rate, deviation=deviation)
+    dim = _validate.integer("dim", dim, 1, _MAX_DIM)
+    size, clip = _validate.size("grad_norm", grad_norm), _validate.size("clip_norm", clip_norm)
+    spread = _validate.size("deviation", deviation, 0.0) / (_SHARE * clip)
+    keep = kept_entries(dim=dim, drop_rate=drop_rate)
+    kept, scale = keep / dim, max(1.0, size / ((1.0 - _SHARE) * clip))
+    ratio = min(kept * scale, math.sqrt(kept))
+    gain = _gaussian_gain(_log_gaussian_gain(dim, keep, spread)) if keep < dim else 1.0
+    exact = RowsMean(ratio, ratio, ratio, 0.0)
+    return _made_of(kept, ratio, _gaussian_probability(dim, spread), gain, Bracket(ratio, ratio), exact)
 
 
 def best_rate(
@@ -429,18 +433,8 @@ class _Problem:
         dim, p = self.shares.size, self.probability
         x = keep / dim
         highest = min(x * self.scale, math.sqrt(x))
-        upper = highest / p if p > 0.0 else math.inf
         if keep == dim:
-            return Kappa(
-                value=1.0,
-                standard_error=0.0,
-                norm_ratio=1.0,
-                probability=p,
-                lower=x,
-                upper=upper,
-                error=0.0,
-                norm_ratio_error=0.0,
-            )
+            return _made_of(1.0, 1.0, p, 1.0, Bracket(1.0, 1.0), RowsMean(1.0, 1.0, 1.0, 0.0))
         squares = self.squares if self.squares is not None else np.zeros((1, dim))
         if _few_masks(dim, keep, masks):
             ratio, mean = all_masks_mean(self.shares, squares, keep, self.scale)
@@ -450,21 +444,26 @@ class _Problem:
             rows = RowsMean(plain.middle, plain.low, plain.high, 0.0)
             if self.squares is not None:
                 rows = rows_mean(self.shares, squares, keep, self.scale, plain, masks, seed)
-        log_gain = _log_gaussian_gain(dim, keep, self.spread)
-        gain = 1.0 / p if self.squares is not None else math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
-        # rounding alone can lead out of the range, or masks drawn
-        low, value, high = (min(max(y * gain, x), upper) for y in (rows.low, rows.value, rows.high))
-        error = max(high - value, value - low) if high > low else 0.0
-        return Kappa(
-            value=value,
-            standard_error=rows.standard_error * gain if rows.standard_error else 0.0,
-            norm_ratio=plain.middle,
-            probability=p,
-            lower=x,
-            upper=upper,
-            error=error,
-            norm_ratio_error=plain.half_width,
-        )
+        gain = 1.0 / p if self.squares is not None else _gaussian_gain(_log_gaussian_gain(dim, keep, self.spread))
+        return _made_of(x, highest, p, gain, plain, rows)
+
+
+def _made_of(x: float, highest: float, p: float, gain: float, plain: Bracket, rows: RowsMean) -> Kappa:
+    """kappa of the share x: R is within ``plain`` and at most ``highest``, and kappa is what ``rows`` say times the gain."""
+    upper = highest / p if p > 0.0 else math.inf
+    # rounding alone can lead out of the range, or masks drawn
+    low, value, high = (min(max(y * gain, x), upper) for y in (rows.low, rows.value, rows.high))
+    error = max(high - value, value - low) if high > low else 0.0
+    return Kappa(
+        value=value,
+        standard_error=rows.standard_error * gain if rows.standard_error else 0.0,
+        norm_ratio=plain.middle,
+        probability=p,
+        lower=x,
+        upper=upper,
+        error=error,
+        norm_ratio_error=plain.half_width,
+    )
 
 
 def _few_masks(dim: int, keep: int, masks: int) -> bool:
@@ -489,6 +488,10 @@ def _log_gaussian_gain(dim: int, keep: int, spread: float) -> float:
     return _log_gammainc(keep / 2, half) - _log_gammainc(dim / 2, half)
 
 
+def _gaussian_gain(log_gain: float) -> float:
+    return math.exp(log_gain) if log_gain < _LOG_LARGEST else math.inf
+
+
 def _log_gammainc(shape: float, point: float) -> float:
     """Logarithm of the regularised lower incomplete gamma function; its power series where that underflows."""
     value = float(scipy.special.gammainc(shape, point))
@@ -507,9 +510,6 @@ def _log_gammainc(shape: float, point: float) -> float:
 
 
 # --- kappa without any bound between: the share of the exact descent that a mask keeps, for isotropic Gaussian deviation
-
-
-_MAX_DIM = 10**12
 
 
 def isotropic_kappa(*, grad_norm: float, dim: int, clip_norm: float, drop_rate: float, deviation: float = 0.0) -> float:

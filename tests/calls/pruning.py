@@ -52,8 +52,8 @@ CALLS: Calls = {
         call(**_LARGE, sigma_g=0.1, noise_std=0.5),
     ],
     "dptheory.sparsification.flat_kappa": [
-        dear(grad_norm=2.0, dim=10, clip_norm=4.0, drop_rate=0.5, deviation=0.05),
-        dear(grad_norm=2.0, dim=20_000, clip_norm=4.0, drop_rate=0.5),
+        call(grad_norm=2.0, dim=10, clip_norm=4.0, drop_rate=0.5, deviation=0.05),
+        call(grad_norm=2.0, dim=10**12, clip_norm=4.0, drop_rate=0.5),
     ],
     "dptheory.sparsification.optimal_rates": [call(delta_c=0.5, step_noise=1.0)],
     "dptheory.sparsification.reconstruction_errors": [

@@ -390,7 +390,17 @@ def test_gain_of_clip_probability_where_it_underflows(dim: int, keep: int, half_
 @pytest.mark.parametrize("deviation", [0.0, 0.05])
 def test_a_flat_gradient_has_kappa_of_its_entries(dim: int, deviation: float) -> None:
     found = sparsification.flat_kappa(grad_norm=2.0, dim=dim, clip_norm=10.0, drop_rate=0.5, deviation=deviation)
-    assert found == kappa(np.full(dim, 2.0 / math.sqrt(dim)), clip_norm=10.0, drop_rate=0.5, deviation=deviation)
+    entries = kappa(np.full(dim, 2.0 / math.sqrt(dim)), clip_norm=10.0, drop_rate=0.5, deviation=deviation)
+    assert vars(found) == pytest.approx(vars(entries), rel=1e-11, abs=1e-11)
+
+
+def test_a_flat_gradient_of_a_trillion_entries() -> None:
+    """Deviations as long as the threshold for one half of the examples, and shorter for all where half is masked."""
+    found = sparsification.flat_kappa(
+        grad_norm=2.0, dim=10**12, clip_norm=10.0, drop_rate=0.5, deviation=7.5 / math.sqrt(1e12)
+    )
+    assert found.probability == pytest.approx(0.5, abs=1e-6) and found.error == 0.0
+    assert found.norm_ratio == 0.5 and found.value == pytest.approx(0.5 / found.probability, rel=1e-9)
 
 
 def test_the_exact_kappa_at_its_limits() -> None:
