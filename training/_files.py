@@ -1,5 +1,6 @@
 """Files that people and runs write: lines of JSON, TOML, and the Python files that a user names."""
 
+import difflib
 import fcntl
 import importlib.util
 import json
@@ -84,7 +85,13 @@ def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", sa
     """Reject unknown keys; the message begins with ``says``, and ``prefix`` stands before each of them."""
     unknown = [prefix + key for key in table if key not in known]
     if unknown:
-        raise ArgumentError.about(unknown[0], unknown, f"{says} {', '.join(unknown)}; there are {', '.join(known)}")
+        near = [one for one in known if one.rpartition(".")[2] == unknown[0]] or difflib.get_close_matches(
+            unknown[0], known
+        )
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ArgumentError.about(
+            unknown[0], unknown, f"{says} {', '.join(unknown)}{meant}; there are {', '.join(known)}"
+        )
 
 
 def said(table: Mapping[str, Any], key: str) -> str:

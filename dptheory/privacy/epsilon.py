@@ -12,7 +12,7 @@ Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
 
     Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
     one step        one sampled step: one integral over its output.
-    saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of near noise; add/remove, at most 10^4 rates.
+    saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of near noise; add/remove, at most 1000 rates.
     lattice         other schedules: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
     saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
                     steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards

@@ -56,8 +56,9 @@ CALLS: Calls = {
     f"{_COMPOSITION}.plot": [dear(self=_RELEASE, ax=Figure().add_subplot())],
     f"{_PRIVACY}.privacy_statement": [
         dear(
-            composition=_RELEASE, delta=1e-5, mechanism="DP-SGD", unit="one record", adjacency="zero-out", public=("N",),
-            sampler="Poisson", randomness="seed 0", secure=False, epsilon_if_secure=1.0, tuning="none", software=("a 1",),
+            composition=_RELEASE, delta=1e-5, mechanism="DP-SGD", train_size=100, unit="one record", adjacency="zero-out",
+            public=("N",), sampler="Poisson",
+            randomness="seed 0", secure=False, epsilon_if_secure=1.0, tuning="none", software=("a 1",),
             certified=False,
         ),
     ],

@@ -252,7 +252,8 @@ CALLS: Calls = {
             data="excerpt", model="small-cnn", epochs=3, batch_size=30, max_grad_norm=1.0, delta=1e-5,
             noise_multiplier=1.0, epsilon=3.0, physical_batch_size=16, seed=0, inputs="unit", grad_sample_mode="hooks",
             secure=False, sampling="partition", optimizer=OptimizerConfig(), mechanism={"name": "dp-sgd"},
-            unjudged=3, aside=2, average=0.5, average_decay=0.0, standardised_weights=False, views=1, augmentation="none",
+            unjudged=3, aside=2, num_examples=100, average=0.5, average_decay=0.0, standardised_weights=False, views=1,
+            augmentation="none",
         ),
     ],
     "dptheory.training.engine.generator_noise": [

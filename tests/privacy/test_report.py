@@ -130,7 +130,7 @@ def test_all_of_it_is_in_the_text_and_in_the_json() -> None:
                  *found.composition, found.accountant, found.randomness, found.tuning, *found.software):  # fmt: skip
         assert told in plain
     assert (
-        says(text, "3.34141", "1e-05", "28.3", "1e-05", "2.5")
+        says(text, "2.5", "3.34141", "1e-05", "28.3", "1e-05")
         and says(text, 10, 10, 4, 1)
         and says(text, "3.3414", "3.34141")
     )

@@ -120,6 +120,11 @@ class Windows(nn.Module):
         return torch.tanh(self.inner(windows) @ self.table[self.index])
 
 
+def _zero(layer: nn.Linear) -> nn.Linear:
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
 class Halves(nn.Module):
     """A layer with a parameter for each kind of call."""
 
@@ -238,6 +243,11 @@ RIGHT: dict[str, Case] = {
             b=Linear(6, 3)), (FRAMES, Y), cross_entropy),
     "the last of a table's rows": (
         lambda: Model(lambda s, x: s.b(x + s.a(torch.ones(1, 6))[-1]), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),
+    "one row behind a head of zeros": (
+        lambda: Model(lambda s, x: s.b(x * s.a(torch.ones(1, 6))[0]), a=Linear(6, 6), b=_zero(Linear(6, 3))), (X, Y), cross_entropy),
+    "the third of a table's rows": (
+        lambda: Model(lambda s, x: s.b(x + (lambda h: h[torch.arange(len(x)).clamp(max=len(h) - 1).clamp(max=2)])(
+            s.a(torch.ones(1, 6)))), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),
     "layer norm without bias": (
         lambda: nn.Sequential(Linear(6, 5), nn.LayerNorm(5, bias=False), Linear(5, 3)), (X, Y), cross_entropy),
     "a parameter for each kind of call": (

@@ -173,6 +173,8 @@ def test_unknown_keys_are_named_in_their_order() -> None:
         _files.only({"d": 1, "a": 1, "c": 1}, ("a", "b"))
     with refused("x.c", "the run has no key"):
         _files.only({"c": 1}, ["a"], prefix="x.", says="the run has no key")
+    with refused("secur", "secure"):
+        _files.only({"secur": 1}, ["a", "secure"])
 
 
 def test_words_on_one_line_and_lists() -> None:

@@ -222,7 +222,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             changed = {hook for hook, layer in self.passes.hooked.items() if layer in layers}
             rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after), views=self.passes.views))
             own = {id(p) for layer in layers for p in trained(layer)}
-            each = [trial.passed(self, leaves, spec, trial.MORE, held=held) for held in range(trial.MORE)]
+            each = [trial.passed(self, leaves, spec, trial.EACH, held=held) for held in range(trial.EACH)]
             astray = {id(p) for found in each for p in found.astray}
             fits = trial.same(before, after) and not changed & rest and not own & astray
         except torch.OutOfMemoryError:
@@ -494,6 +494,15 @@ class LayerHook(_RestsInCopies):
             return
         recorded.check_unwritten(self._label)
         rows, views = max(one.call.rows for one in self._calls if one.number == recorded.number), self._passes.views
+        if recorded.call.rows not in (0, rows) and not self.of_packed and self._passes.watch is None:
+            # nothing says whose they are, and the first examples would have them
+            raise ArgumentError(
+                "module",
+                "call a layer with the same number of rows each time",
+                recorded.call.rows,
+                got=f"{recorded.call.rows} and {rows} at {self._label}",
+                then=": expand one row that stands for all examples to the batch, or take grad_sample_mode='whole network'",
+            )
         with torch.no_grad():
             try:
                 rows = examples_of(rows, views, self._label)

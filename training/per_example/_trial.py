@@ -19,8 +19,8 @@ from dptheory.training._randomness import RandomStates
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import Representation
 
-FEW, MORE = 2, 3
-"""Examples of the two passes."""
+FEW, MORE, EACH = 2, 3, 7
+"""Examples of the two passes, and of those for each example by itself."""
 OF_HALF_ROWS, _OF_ROWS = 3e-2, 3e-3
 """Largest difference between a gradient and its rows' sum, as a share of the rows' norms: in half precision, and in any other
 (models compute in float32 in places)."""
@@ -43,7 +43,7 @@ class Outcome:
         watch: what the hooks noted.
         outputs: of the network.
         unlike: parameters whose per-example gradients do not add up to the gradient, or are not there.
-        astray: parameters with gradients of examples that the loss does not hold.
+        astray: parameters with gradients of examples that the loss does not hold, or none of the one that it holds.
     """
 
     watch: Watch
@@ -55,7 +55,7 @@ class Outcome:
 def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int, *, held: int | None = None) -> Outcome:
     """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays.
 
-    The loss is one of all outputs, or of example ``held`` alone, and then of those outputs that have its rows.
+    The loss is one of all outputs, or of example ``held`` alone: where every output has its rows.
     """
     arguments, views = private.passes.arguments, private.passes.views
     rows = count * views
@@ -76,13 +76,12 @@ def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int,
             outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
             ends = [one for one in outputs if one.requires_grad]
             own = slice(None) if held is None else slice(held * views, (held + 1) * views)
-            if held is not None:
-                ends = [one for one in ends if one.dim() and len(one) == rows]
-            if ends:
+            by_example = held is None or all(one.dim() and len(one) == rows for one in ends)
+            if ends and by_example:
                 torch.autograd.backward(ends, [_slope(one, at, own) for at, one in enumerate(ends)])
         hooked = private.passes.of_hooks(params)
         unlike = _unlike(hooked, count if private.loss_reduction == "mean" else 1 / views)
-        astray = [] if held is None else _astray(hooked, held) if ends else hooked
+        astray = [] if held is None else _astray(hooked, held) if by_example else hooked
         return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike, astray)
     finally:
         states.restore()
@@ -110,9 +109,16 @@ def _slope(output: torch.Tensor, number: int, own: slice) -> torch.Tensor:
 
 
 def _astray(params: Sequence[Any], held: int) -> list[nn.Parameter]:
-    there = ((p, getattr(p, "grad_sample", None)) for p in params)
-    rows = ((p, one if isinstance(one, Representation) else Formed(one)) for p, one in there if one is not None)
-    return [p for p, one in rows if any(norm for at, norm in enumerate(one.square_norms().tolist()) if at != held)]
+    """No gradient is no evidence: a head that starts at zero hides whose it is."""
+    found = []
+    for p in params:
+        one = getattr(p, "grad_sample", None)
+        rows = None if one is None else one if isinstance(one, Representation) else Formed(one)
+        if rows is None or [norm > 0.0 for norm in rows.square_norms().tolist()] != [
+            at == held for at in range(len(rows))
+        ]:
+            found.append(p)
+    return found
 
 
 def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:

@@ -248,7 +248,7 @@ class Choice:
             f"{rounded_up(self.noise_multiplier, 4)}, clip norm {self.clip_norm:.3g}, learning rate {self.learning_rate:.3g}"
             f"{rate}{momentum}{average}: {self._expectation()}, {self._beside_usual()}.",
             f"This keeps epsilon {self.epsilon:g} at delta {self.delta:g} for {self.num_examples:,} records "
-            "(Poisson batches; one record added, removed or zeroed out).",
+            "(Poisson batches; one record replaced by a null one, their number being public).",
             f"It rests on {self.pilots} pilots on {self.public}: trainings at the noise per step that the private run will have. "
             f"Planning took {self.seconds:.0f} seconds in all.",
             *self._table(),

@@ -363,7 +363,8 @@ def check(problem: Problem, *, classes: bool) -> None:
                 "public",
                 "hold records that the model takes",
                 tuple(features.shape[1:]),
-                got=f"features of shape {tuple(features.shape[1:])}: {error}",
+                got=f"features of shape {tuple(features.shape[1:])}, {str(features.dtype).removeprefix('torch.')}: {error}",
+                then=" (a network that computes with its features takes float32)",
             ) from error
         if classes:
             _check_labels(outputs, labels)

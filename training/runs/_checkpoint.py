@@ -188,11 +188,17 @@ def write_statement(run: "Run", folder: Path) -> None:
     found = run.optimizer.statement(run.config.delta, seeds=seeds)
     if found.adjacency != engine.ADD_REMOVE:
         found = replace(found, train_size=len(run.train))
+    if run.equal:  # the reader of the statement does not see the warning of the run
+        unit = (
+            f"{found.unit}, a row of the file; {run.equal} of the {len(run.train)} rows are equal to another one, and a record that is "
+            "there several times is protected less"
+        )
+        found = replace(found, unit=unit)
     if run.mean is not None and run.mean.count:
         # The guarantee is of all weights of all steps: a function of them alone, as their mean, has it too.
         decay, count = run.config.average_decay, run.mean.count
         named = f"exponential average, decay {decay:g}," if decay else "mean"
-        averaged = f"the {named} of the weights after the last {count} steps, which costs nothing more"
+        averaged = f"the {named} of the weights after the last {count} steps, which is covered, too"
         found = replace(found, output=f"{found.output}; {averaged}")
     write_atomically(folder / STATEMENT, found.markdown())
     write_atomically(folder / STATEMENT_JSON, found.json())

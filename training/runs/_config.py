@@ -391,6 +391,11 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
 
 def _known(prefix: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
     names = [f.name for f in dataclasses.fields(kind)]
+    for key in table:
+        if kind is RunConfig and key not in names and key in {f.name for f in dataclasses.fields(OptimizerConfig)}:
+            raise ArgumentError.about(
+                key, table[key], f"the configuration has no key {key}; did you mean optimizer.{key}?"
+            )
     only(table, names, prefix=prefix, says="the configuration has no key")
     return dict(table)
 

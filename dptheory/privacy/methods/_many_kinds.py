@@ -20,8 +20,8 @@ from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleL
 from dptheory.privacy.methods.saddle._line import Plan, line_of, plan_line, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
-_MOST_RATES = 10_000
-"""A product of matrices each: these take some ten seconds."""
+_MOST_RATES = 1000
+"""Products of matrices of their own: these take a second, half a minute where rates are spread over many orders of magnitude."""
 _TURNS, _NEAR = 3, 3e-3
 _CELLS = 2**12
 _MOST = 128

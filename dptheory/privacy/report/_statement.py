@@ -190,10 +190,12 @@ class PrivacyStatement:
                 "Provided that batches are drawn and records clipped as stated below, and that batches and noise come from "
                 "generators that nobody can repeat."
             )
-        if not self.secure:
-            lines.append(
-                "It is a simulation: its randomness can be repeated, and the guarantee holds only against those who know neither "
-                f"batches nor noise. A secure run of the same steps has epsilon = {_number(self.epsilon_if_secure)}."
+        if not self.secure:  # first, as many readers stop after the verdict
+            lines.insert(
+                0,
+                "**A simulation, not to be released**: its randomness can be repeated, and what follows holds only against those who "
+                "know neither batches nor noise. A secure run of the same steps has epsilon = "
+                f"{_number(self.epsilon_if_secure)}.\n",
             )
         return lines
 

@@ -486,6 +486,28 @@ def test_hooks_do_what_hooks_can(name: str, mode: str) -> None:
     assert private.passes.alone == {}
 
 
+@pytest.mark.parametrize(
+    "name", ["one row behind a head of zeros", "the third of a table's rows", "a table that is flattened"]
+)
+def test_a_row_is_expanded_only_where_each_example_is_seen_to_take_its_own(name: str) -> None:
+    private, *_ = tried(*t.RIGHT[name])
+    assert set(private.passes.alone.values()) == {"a.weight", "a.bias"}
+
+
+def test_another_number_of_rows_than_in_the_trial_is_refused() -> None:
+    """The one row comes later than the trial, and would be the first example's."""
+    model = t.Model(
+        lambda s, x: s.b(s.a(x) + (s.a(torch.ones(1, 6)) if s.late else 0.0)), a=nn.Linear(6, 6), b=nn.Linear(6, 3)
+    )
+    model.late = False
+    private, optimizer, _ = made = t.private_loop(model, (t.X, t.Y))
+    t.one_step(made)
+    model.late = True
+    optimizer.zero_grad()
+    with refused("module", "expand one row"):
+        t.cross_entropy(private, t.X, t.Y).backward()
+
+
 def test_only_what_no_hook_reaches_takes_a_pass_of_the_network(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "dptheory.training"):
         private, optimizer, _ = tried(*t.RIGHT["one row that must stay one"])

@@ -132,6 +132,8 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
         with refused(named[0], ", ".join(named)) as error:
             from_dict(table)
         assert error.value.value == named
+    with refused("learning_rate", "optimizer.learning_rate"):
+        from_dict({"learning_rate": 0.5})
     for name in ("optimizer", "mechanism"):
         with refused(name, name, name, "3"):
             from_dict({name: 3})

@@ -653,7 +653,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_errors_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(app, ["rerun", "nowhere.jsonl", "it"])
-    assert result.exit_code == 2 and "path must be a file of results" in result.output
+    assert result.exit_code == 2 and "PATH must be a file of results" in result.output
 
     def interrupted(path: Path, run: str) -> None:
         raise KeyboardInterrupt
