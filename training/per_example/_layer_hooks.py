@@ -221,10 +221,11 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             after = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
             changed = {hook for hook, layer in self.passes.hooked.items() if layer in layers}
             rest = set[Any]().union(*trial.not_apart(*(one.watch for one in after), views=self.passes.views))
-            own = {id(p) for layer in layers for p in trained(layer)}
-            each = [trial.passed(self, leaves, spec, trial.EACH, held=held) for held in range(trial.EACH)]
-            astray = {id(p) for found in each for p in found.astray}
-            fits = trial.same(before, after) and not changed & rest and not own & astray
+            fits = trial.same(before, after) and not changed & rest
+            if fits:
+                own = {id(p) for layer in layers for p in trained(layer)}
+                each = (trial.passed(self, leaves, spec, trial.EACH, held=held) for held in range(trial.EACH))
+                fits = all(own.isdisjoint(map(id, found.astray)) for found in each)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # rows are what something counts on

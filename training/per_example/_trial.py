@@ -110,20 +110,23 @@ def _slope(output: torch.Tensor, number: int, own: slice) -> torch.Tensor:
 
 def _astray(params: Sequence[Any], held: int) -> list[nn.Parameter]:
     """No gradient is no evidence: a head that starts at zero hides whose it is."""
-    found = []
-    for p in params:
-        one = getattr(p, "grad_sample", None)
-        rows = None if one is None else one if isinstance(one, Representation) else Formed(one)
-        if rows is None or [norm > 0.0 for norm in rows.square_norms().tolist()] != [
-            at == held for at in range(len(rows))
-        ]:
-            found.append(p)
-    return found
+
+    def moved(p: Any) -> list[int]:
+        rows = _rows(p)
+        return [] if rows is None else [at for at, norm in enumerate(rows.square_norms().tolist()) if norm != 0.0]
+
+    return [p for p in params if moved(p) != [held]]
+
+
+def _rows(p: Any) -> Representation | None:
+    """The per-example gradients at a parameter."""
+    found = getattr(p, "grad_sample", None)
+    return found if found is None or isinstance(found, Representation) else Formed(found)
 
 
 def _unlike(params: Sequence[Any], divisor: float) -> list[nn.Parameter]:
-    held = [(p, getattr(p, "grad_sample", None)) for p in params if p.grad is not None]
-    there = [(p, one if isinstance(one, Representation) else Formed(one)) for p, one in held if one is not None]
+    held = [(p, _rows(p)) for p in params if p.grad is not None]
+    there = [(p, one) for p, one in held if one is not None]
     largest = max((size_of(rows, divisor) for _, rows in there), default=0.0)
     found = [p for p, one in held if one is None]
     for p, rows in there:

@@ -18,6 +18,7 @@ from dptheory.errors import ArgumentError
 from dptheory.files import write_atomically
 from dptheory.training import engine
 from dptheory.training._machine import only_here
+from dptheory.training.runs._own import is_file
 
 if TYPE_CHECKING:
     from dptheory.training.runs._prepare import Run
@@ -188,11 +189,9 @@ def write_statement(run: "Run", folder: Path) -> None:
     found = run.optimizer.statement(run.config.delta, seeds=seeds)
     if found.adjacency != engine.ADD_REMOVE:
         found = replace(found, train_size=len(run.train))
-    if run.equal:  # the reader of the statement does not see the warning of the run
-        unit = (
-            f"{found.unit}, a row of the file; {run.equal} of the {len(run.train)} rows are equal to another one, and a record that is "
-            "there several times is protected less"
-        )
+    if is_file(run.config.data):
+        # whatever the file holds: how many of its rows are equal is private, and the statement is published
+        unit = f"{found.unit}, a row of the file; a person with several rows in it is protected less"
         found = replace(found, unit=unit)
     if run.mean is not None and run.mean.count:
         # The guarantee is of all weights of all steps: a function of them alone, as their mean, has it too.

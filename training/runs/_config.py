@@ -377,6 +377,9 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
     for name in ("optimizer", "mechanism"):
         if not isinstance(table.get(name, {}), Mapping):
             raise ArgumentError(name, f"be a table such as [{name}]", table[name], then=f"; did you mean {name}.name?")
+    runs, optimizers = ({f.name for f in dataclasses.fields(kind)} for kind in (RunConfig, OptimizerConfig))
+    for key in table.keys() & (optimizers - runs):
+        raise ArgumentError.about(key, table[key], f"the configuration has no key {key}; did you mean optimizer.{key}?")
     optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))
     plain = _known("", RunConfig, table)
     missing = [
@@ -391,11 +394,6 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
 
 def _known(prefix: str, kind: type, table: Mapping[str, Any]) -> dict[str, Any]:
     names = [f.name for f in dataclasses.fields(kind)]
-    for key in table:
-        if kind is RunConfig and key not in names and key in {f.name for f in dataclasses.fields(OptimizerConfig)}:
-            raise ArgumentError.about(
-                key, table[key], f"the configuration has no key {key}; did you mean optimizer.{key}?"
-            )
     only(table, names, prefix=prefix, says="the configuration has no key")
     return dict(table)
 

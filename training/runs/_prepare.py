@@ -113,7 +113,6 @@ class Run:
         spent: whether the budget stopped it.
         rows: metrics of the epochs so far.
         mean: of the weights after the steps, where the configuration asks for it.
-        equal: rows of the user's own file that are equal to another one.
         held: memory for the records of a part, which each part overwrites: new memory is cleared page by page, at three times the
             cost of the copy.
     """
@@ -135,7 +134,6 @@ class Run:
     spent: bool = False
     rows: list[dict[str, Any]] = field(default_factory=list)
     mean: LastWeights | None = None
-    equal: int = 0
     held: torch.Tensor = field(default_factory=lambda: torch.zeros(0))
 
 
@@ -194,7 +192,8 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     _check_images(config, train)
     if is_own(config.model) or is_file(config.data):
         _check_own(model, config, train, device)
-    equal = _equal(train) if is_file(config.data) else 0
+    if is_file(config.data):
+        _warn_of_equal(train)
     apart = _compared(model, config, train, device)
     setting = _build.MechanismSetting(
         run=config,
@@ -231,7 +230,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     test = aside if config.aside else Images(test.name, test.pixels[out:], test.labels[out:])
     averaged = config.average or config.average_decay
     mean = LastWeights(model, decay=config.average_decay or 1.0) if averaged else None
-    return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean, equal=equal)
+    return Run(config, model, private, optimizer, batches, train, test, device, steps, mean=mean)
 
 
 def _warn_of_another_number(config: RunConfig, records: int, steps: int, noise: float) -> None:
@@ -325,8 +324,8 @@ def _check_own(model: nn.Module, config: RunConfig, train: Images, device: torch
         )
 
 
-def _equal(train: Images) -> int:
-    """How many records are there several times, with a warning: copies or people who look alike, which only the user can tell."""
+def _warn_of_equal(train: Images) -> None:
+    """Say how many records are there several times: copies of one, or people who look alike, which only the user can tell."""
     rows = Counter(
         pixels.tobytes() + label.tobytes()
         for pixels, label in zip(train.pixels.numpy(), train.labels.numpy(), strict=True)
@@ -340,7 +339,6 @@ def _equal(train: Images) -> int:
             equal,
             len(train),
         )
-    return equal
 
 
 def _compared(model: nn.Module, config: RunConfig, train: Images, device: torch.device) -> str:

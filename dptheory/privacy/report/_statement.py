@@ -190,14 +190,13 @@ class PrivacyStatement:
                 "Provided that batches are drawn and records clipped as stated below, and that batches and noise come from "
                 "generators that nobody can repeat."
             )
-        if not self.secure:  # first, as many readers stop after the verdict
-            lines.insert(
-                0,
-                "**A simulation, not to be released**: its randomness can be repeated, and what follows holds only against those who "
-                "know neither batches nor noise. A secure run of the same steps has epsilon = "
-                f"{_number(self.epsilon_if_secure)}.\n",
-            )
-        return lines
+        return lines if self.secure else [*self._simulation(), "", *lines]  # first: many readers stop after the verdict
+
+    def _simulation(self) -> list[str]:
+        return [
+            "**A simulation, not to be released**: its randomness can be repeated, and what follows holds only against those who "
+            f"know neither batches nor noise. A secure run of the same steps has epsilon = {_number(self.epsilon_if_secure)}."
+        ]
 
 
 def privacy_statement(
