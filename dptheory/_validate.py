@@ -5,9 +5,11 @@ such as lists, integer arrays and tensors on the CPU. Booleans and strings do no
 calculator would read what the mask hides.
 """
 
+import difflib
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import SupportsIndex, TypeVar
 
 import numpy as np
@@ -178,10 +180,18 @@ def per_step(
 
 
 def choice(name: str, value: str, allowed: tuple[str, ...], *, then: str = "") -> str:
-    """``value`` if it is one of ``allowed``; an error ends with ``then``."""
+    """``value`` if it is one of ``allowed``; an error says the nearest and ends with ``then``."""
     if not isinstance(value, str) or value not in allowed:
-        raise ArgumentError(name, f"be one of {', '.join(map(repr, allowed))}", value, then=then)
+        wanted = f"be one of {', '.join(map(repr, allowed))}"
+        raise ArgumentError(name, wanted, value, then=f"{meant(value, allowed)}{then}")
     return value
+
+
+def meant(word: object, known: Iterable[str]) -> str:
+    """The end of a message: which of the known words may be meant, whatever its capitals; nothing where none is near."""
+    by_letters = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(word.lower(), by_letters, n=1) if isinstance(word, str) else []
+    return f"; did you mean {by_letters[near[0]]}?" if near else ""
 
 
 def booleans_as_numbers(value: ArrayLike) -> ArrayLike:

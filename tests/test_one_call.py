@@ -12,7 +12,9 @@ import pytest
 import dptheory.cli
 from dptheory._progress import ProgressLines, lines_on_stderr
 from dptheory._rounding import for_json, rounded_down, rounded_up
+from dptheory._validate import meant
 from dptheory.claims import bibtex, ledger_markdown, page_markdown
+from dptheory.privacy import in_words, of_all
 from tests.calls.command_line import LEAVES
 
 PRINTS = {
@@ -22,10 +24,12 @@ PRINTS = {
     (rounded_down.__name__,),
     (rounded_up.__name__,),
     (for_json.__name__,),
+    ("_validate", meant.__name__),
+    *((room, form.__name__) for room in ("accounting", "privacy") for form in (in_words, of_all)),
     (lines_on_stderr.__name__,),
     (ProgressLines.__name__,),
 }
-"""Forms of a result, and of a number; lines of progress."""
+"""Forms of a result, and of a number; what a word may mean; lines of progress."""
 READ = {
     "_app._labelled": ["find"],
     "_other_samplers.other_sampler": [
@@ -42,6 +46,7 @@ READ = {
     "_privacy.statement": ["privacy_statement", "read_statement"],
     "_plan.show_candidates": ["candidates"],
     "_compare.compare": ["compare", "search"],
+    "_privacy_options.of_a_run": ["choice"],
     "_privacy_options._step": ["Step", "of_epochs"],
     "_privacy_options.of_epochs": ["of_epochs", "of_epochs"],
 }  # fmt: skip

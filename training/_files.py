@@ -1,6 +1,5 @@
 """Files that people and runs write: lines of JSON, TOML, and the Python files that a user names."""
 
-import difflib
 import fcntl
 import importlib.util
 import json
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dptheory import _validate
 from dptheory.errors import ArgumentError
 
 Line = Mapping[str, Any]
@@ -85,12 +85,10 @@ def only(table: Mapping[str, Any], known: Sequence[str], *, prefix: str = "", sa
     """Reject unknown keys; the message begins with ``says``, and ``prefix`` stands before each of them."""
     unknown = [prefix + key for key in table if key not in known]
     if unknown:
-        near = [one for one in known if one.rpartition(".")[2] == unknown[0]] or difflib.get_close_matches(
-            unknown[0], known
-        )
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        within = [one for one in known if one.rpartition(".")[2] == unknown[0]]
+        meant = _validate.meant(within[0] if within else unknown[0], [prefix + one for one in known])
         raise ArgumentError.about(
-            unknown[0], unknown, f"{says} {', '.join(unknown)}{meant}; there are {', '.join(known)}"
+            unknown[0], unknown, f"{says} {', '.join(unknown)}{meant}; there are {', '.join(known) or 'none'}"
         )
 
 

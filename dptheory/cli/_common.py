@@ -23,6 +23,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from dptheory import _validate
 from dptheory._rounding import for_json, rounded_down, rounded_up
 
 _click = typer.Context.__mro__[1].__module__.rpartition(".")[0]  # newer versions of typer bring their own
@@ -107,6 +108,12 @@ class Commands(TyperGroup):
     That is so for a wrong option and for output that cannot be written. A reader that has seen enough, as in ``| head -1``,
     is no error.
     """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command; a wrong name is answered with the nearest, of groups that are not loaded yet too."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{_validate.meant(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         if not standalone_mode:

@@ -44,7 +44,7 @@ class JoinedCommands(Commands):
         return _loaded(cmd_name) if own is None and cmd_name in joining() else own
 
 
-class _Group(TyperGroup):
+class _Group(Commands):
     """A group of commands, made when one of them is asked for."""
 
     def __init__(self, name: str) -> None:

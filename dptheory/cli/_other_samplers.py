@@ -3,7 +3,7 @@
 from typing import Any
 
 from dptheory import privacy
-from dptheory.cli._privacy_options import SHUFFLED, Given, Plain
+from dptheory.cli._privacy_options import SHUFFLED, Given
 from dptheory.errors import ArgumentError
 
 
@@ -37,7 +37,7 @@ def other_sampler(
     if plot is not None:
         raise ValueError(f"plot must be left out with --{chosen[0].replace('_', '-')}, got {str(plot)!r}")
     if chosen == ["sampling"]:
-        return _shuffled(plain, delta, adjacency)
+        return _shuffled(given, delta)
     if adjacency != "add-remove" or sampling != "poisson":
         name, value = ("adjacency", adjacency) if adjacency != "add-remove" else ("sampling", sampling)
         wanted = "'add-remove'" if name == "adjacency" else "'poisson'"
@@ -64,11 +64,11 @@ def other_sampler(
 _OF_SHUFFLING = """.
 lower: by an attack on batches that are shuffled afresh in each epoch.
 upper: of any order, kept or not, that is told to the attacker; all batches keep their sizes (a record is emptied or replaced).
-Sign the upper end, or draw Poisson batches, which would cost the last number."""
+Sign the upper end, or draw Poisson batches, which would cost the last number: at rate 1/{batches}, as many steps{poisson}."""
 
 
-def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str, Any], str]:
-    noise_multiplier, rate, steps = plain
+def _shuffled(given: Given, delta: float) -> tuple[str, dict[str, Any], str]:
+    (noise_multiplier, rate, steps), adjacency = given.plain, given.neighbours
     batches = round(1 / rate) if 1e-6 <= rate <= 1 else 0
     if batches < 1 or abs(batches * rate - 1) > 1e-9:
         raise ValueError(
@@ -91,4 +91,7 @@ def _shuffled(plain: Plain, delta: float, adjacency: str) -> tuple[str, dict[str
         noise_multiplier=noise_multiplier, epochs=epochs, delta=delta, adjacency=adjacency
     )
     values = {"lower": found, "upper": told, "epsilon of Poisson batches instead": poisson.upper}
-    return f"Epsilon of {epochs} epochs of {batches} shuffled batches", values, _OF_SHUFFLING
+    whole = given.batch_size is None or batches * given.batch_size == given.train_size
+    other = "" if whole else f" (--sampling poisson counts {given.batch_size}/{given.train_size})"
+    note = _OF_SHUFFLING.format(batches=batches, poisson=other)
+    return f"Epsilon of {epochs} epochs of {batches} shuffled batches", values, note

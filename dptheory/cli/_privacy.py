@@ -138,7 +138,7 @@ def show_sigma(
             noises = [part.noise_multiplier for part in scaled.parts if hasattr(part, "noise_multiplier")]
             values: dict[str, Any] = {"factor on the noise multipliers": scale, "noise multipliers": noises}
             values |= dataclasses.asdict(scaled.epsilon(delta, certified=given.certified))
-            show_values(_NOISE, values, given.as_json, given.told(run, delta=delta), "epsilon")
+            show_values(_NOISE, values, given.as_json, given.told(scaled, delta=delta), "epsilon")
             label = "factor on the noise multipliers"
             spent = lambda factor: run.scaled(factor).epsilon(delta).upper  # noqa: E731
             return _budget_curve(given.plot, spent, around=scale, epsilon=epsilon, label=label)
@@ -349,6 +349,8 @@ def _show_bounds(
     if given.batch_size is not None:
         counted = {"sampling rate": given.sampling_rate, "steps per epoch": given.steps_per_epoch, "steps": given.steps}
         counted = {name: value for name, value in counted.items() if value is not None}
+    if run is not None and given.as_json:
+        counted = {"composition": accounting.in_words(run)}
     values = dataclasses.asdict(found) | dict(more) | counted
     told = given.told(run, **budget)
     show_values(f"{title}; report the upper bound", values, given.as_json, told, title.lower())

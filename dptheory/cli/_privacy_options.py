@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from dptheory import _validate
 from dptheory.cli._common import numbers, user_errors
 from dptheory.errors import ArgumentError
 
@@ -25,6 +26,8 @@ Adjacency = Annotated[
 Sampling = Annotated[str, typer.Option(help="poisson, 'without replacement' or 'random allocation'.")]
 ALLOCATION = "random allocation"
 SHUFFLED = "shuffled"
+SAMPLINGS = ("poisson", "without replacement", ALLOCATION, SHUFFLED)
+"""Of epsilon; of shuffled batches there is nothing else."""
 Certified = Annotated[
     bool,
     typer.Option(
@@ -93,11 +96,15 @@ class Given:
         """One line of all that a number holds for: budget, neighbours, sampling and steps, those of ``run`` where they differ."""
         spent = [f"{name} {value:g}" for name, value in budget.items() if value is not None]
         if run is not None:
-            return ", ".join([*spent, f"neighbours {run.adjacency}", f"{len(run.parts)} kinds of steps"])
+            from dptheory import privacy
+
+            return ", ".join([*spent, f"neighbours {run.adjacency}", f"steps: {privacy.of_all(privacy.in_words(run))}"])
         names = ("noise_multiplier", "sampling_rate", "steps", "steps_per_epoch", "participations")
         told = {name: value for name in names if (value := getattr(self, name)) is not None}
         steps = [f"{name.replace('_', ' ')} {value:.10g}" for name, value in told.items()]
-        return ", ".join([*spent, f"neighbours {self.neighbours}", self.sampling, *steps])
+        kept = self.sampling == SHUFFLED and self.neighbours == "add-remove"
+        neighbours = f"{self.neighbours} (an empty record keeps the place, as by zero-out)" if kept else self.neighbours
+        return ", ".join([*spent, f"neighbours {neighbours}", self.sampling, *steps])
 
     @property
     def neighbours(self) -> str:
@@ -245,6 +252,8 @@ def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Cal
         @functools.wraps(command)
         def call(**options: Any) -> None:
             with user_errors():
+                if "sampling" in other:
+                    _validate.choice("sampling", options["sampling"], SAMPLINGS)
                 options |= of_epochs(options)
             command(Given(**{one.name: options.pop(one.name) for one in taken}), **options)
 

@@ -45,6 +45,8 @@ from dptheory.privacy.methods.renyi._conversion import conversion, epsilon_from_
 from dptheory.privacy.methods.renyi._curves import ORDERS, FreshMask, subsampled_gaussian_rdp
 from dptheory.privacy.report._attack import AttackRisk
 from dptheory.privacy.report._statement import PrivacyStatement, privacy_statement, read_statement
+from dptheory.privacy.report._statement import in_words as in_words
+from dptheory.privacy.report._statement import of_all as of_all
 
 __all__ = [
     "DELTA",

@@ -290,6 +290,34 @@ def test_passes_over_shuffled_batches_the_last_of_which_is_short() -> None:
     run: dict[str, Any] = {"noise_multiplier": 2.0, "epochs": 3, "delta": 1e-5}
     assert found["lower"] == privacy.samplers.shuffled_epsilon_lower_bound(**run, batches=4)
     assert found["upper"] == privacy.samplers.shuffled_epsilon_upper_bound(**run)
+    told = " ".join(_run_of_privacy("epsilon", *words, "--train-size", "1000", "--epochs", "3").stdout.split())
+    assert "1/4" in told and "300/1000" in told and "zero-out" in told  # whose rate, and which neighbours
+
+
+def test_a_near_word_is_named() -> None:
+    said = _run_of_privacy("epsilon", *ONE, "--sampling", "shufled").stderr
+    assert said.startswith("Error: --sampling ") and said.endswith("shuffled?\n")
+    assert _run_of_privacy("epsilo").stderr.endswith("epsilon?\n")
+    assert "mean" not in _run_of_privacy("epsilon", *ONE, "--sampling", "xyz").stderr
+
+
+def test_steps_that_differ_stand_in_the_answer() -> None:
+    words = (
+        "epsilon",
+        "--step",
+        "1,10",
+        "--step",
+        "2,3",
+        "--batch-size",
+        "10",
+        "--train-size",
+        "100",
+        "--delta",
+        "1e-5",
+    )
+    kinds = ["100 at noise multiplier 1 and sampling rate 0.1", "30 at noise multiplier 2 and sampling rate 0.1"]
+    assert "; ".join(kinds) in " ".join(_run_of_privacy(*words).stdout.split())
+    assert _json_of_privacy(*words)["composition"] == kinds
 
 
 @pytest.mark.parametrize(
@@ -419,7 +447,8 @@ def test_options_that_do_not_go_together(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_noise_of_many_steps_is_shown_by_its_ends() -> None:
+def test_the_noise_of_many_steps_is_shown_by_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     parts = [word for number in range(12) for word in ("--step", f"{30 + number},1,1")]
     table = _run_of_privacy("sigma", *parts, "--epsilon", "1", "--delta", "1e-5").stdout
     assert max(map(len, table.splitlines())) <= 80 and "..." in table

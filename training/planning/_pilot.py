@@ -84,7 +84,7 @@ class Score:
 
     Attributes:
         aside: the metric on the records kept aside.
-        seen: on those that it was trained on.
+        seen: on those that it was trained on; of simulated ones, which nobody asks for, as ``aside``.
         guide: what the search goes by.
     """
 
@@ -152,8 +152,8 @@ def pilot(problem: Problem, job: Job) -> Outcome:
 
 def _score(problem: Problem, network: nn.Module, job: Job, train: Records, aside: Records) -> Score:
     outside = judged(problem.metric, network, aside)
-    seen = judged(problem.metric, network, (train[0][:_SEEN], train[1][:_SEEN]))
     if job.simulated and problem.simulated is not None:
-        return Score(aside=outside, seen=seen, guide=outside)
+        return Score(aside=outside, seen=outside, guide=outside)
+    seen = judged(problem.metric, network, (train[0][:_SEEN], train[1][:_SEEN]))
     guide = judged(problem.guide, network, aside)
     return Score(aside=outside, seen=seen, guide=(1.0 - problem.weight) * guide + problem.weight * seen)

@@ -11,6 +11,7 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.pruning import theta_for_budget
 from dptheory.training import _argument_ranges, mechanisms
+from dptheory.training._files import only
 from dptheory.training._streams import LABELS, derived
 from dptheory.training.data import NAMES, Images
 from dptheory.training.mechanisms import AnchorGradients, Clipping, Mechanism, Schedule, layers
@@ -114,7 +115,10 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     unknown = [key for key in arguments if key not in wanted]
     if unknown:
         there = f"there are {', '.join(wanted)}" if wanted else "it takes none"
-        raise ArgumentError(f"mechanism.{unknown[0]}", f"be an argument of {name!r}; {there}", arguments[unknown[0]])
+        told = f"be an argument of {name!r}; {there}"
+        of_run = unknown[0] in vars(setting.run)
+        near = f"; did you mean {unknown[0]}, above the tables?" if of_run else _validate.meant(unknown[0], wanted)
+        raise ArgumentError(f"mechanism.{unknown[0]}", told, arguments[unknown[0]], then=near)
     try:
         inspect.signature(builder).bind(setting, **arguments)  # whose error names no function
         built = builder(setting, **arguments)
@@ -130,14 +134,20 @@ def build_mechanism(setting: MechanismSetting, table: Mapping[str, Any]) -> Mech
     return built
 
 
-CLIPPINGS = ("flat", "by-layer", "automatic", "adaptive")
-"""Rules that the argument ``clipping`` of a mechanism can name."""
+CLIPPINGS: Mapping[str, tuple[str, ...]] = {
+    "flat": (),
+    "by-layer": ("shares",),
+    "automatic": ("gamma",),
+    "adaptive": ("by_layer", "quantile", "clip_rate", "count_share"),
+}
+"""Rules that the argument ``clipping`` of a mechanism can name, with their arguments."""
 
 
 def _clipping(clipping: Mapping[str, Any]) -> tuple[Clipping, dict[str, Any]]:
     """The rule that a table names, and the arguments that are left."""
     arguments = dict(clipping)
-    name = _validate.choice("mechanism.clipping.name", arguments.pop("name", "flat"), CLIPPINGS)
+    name = _validate.choice("mechanism.clipping.name", arguments.pop("name", "flat"), tuple(CLIPPINGS))
+    only(arguments, CLIPPINGS[name], prefix="mechanism.clipping.", says=f"the rule {name!r} has no argument")
     if name == "by-layer":
         return mechanisms.LayerClipping(arguments.pop("shares", None)), arguments
     if name == "automatic":
@@ -159,21 +169,12 @@ def _clipped(
     table = dict(clipping or {})
     rule, left = _clipping(table)
     if table.get("name") != "adaptive":
-        if left:
-            raise ArgumentError(
-                "clipping", "be a table of the arguments of its rule", clipping, got=f"{', '.join(left)} too"
-            )
         return build(rule)
     inner = (
         mechanisms.LayerClipping()
         if _validate.flag("mechanism.clipping.by_layer", left.pop("by_layer", False))
         else rule
     )
-    unknown = [key for key in left if key not in ("quantile", "clip_rate", "count_share")]
-    if unknown:
-        raise ArgumentError(
-            "clipping", "be a table of the arguments of its rule", clipping, got=f"{', '.join(unknown)} too"
-        )
     return mechanisms.AdaptiveClipping(build(inner), expected_batch_size=setting.run.batch_size, **left)
 
 

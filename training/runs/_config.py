@@ -378,9 +378,13 @@ def from_dict(table: Mapping[str, Any]) -> RunConfig:
         if not isinstance(table.get(name, {}), Mapping):
             raise ArgumentError(name, f"be a table such as [{name}]", table[name], then=f"; did you mean {name}.name?")
     runs, optimizers = ({f.name for f in dataclasses.fields(kind)} for kind in (RunConfig, OptimizerConfig))
-    for key in table.keys() & (optimizers - runs):
-        raise ArgumentError.about(key, table[key], f"the configuration has no key {key}; did you mean optimizer.{key}?")
-    optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, table.get("optimizer", {})))
+    own = table.get("optimizer", {})
+    for path, meant in (
+        *((key, f"optimizer.{key}") for key in table.keys() & (optimizers - runs)),
+        *((f"optimizer.{key}", f"{key}, above the tables") for key in own.keys() & (runs - optimizers)),
+    ):
+        raise ArgumentError.about(path, table, f"the configuration has no key {path}; did you mean {meant}?")
+    optimizer = OptimizerConfig(**_known("optimizer.", OptimizerConfig, own))
     plain = _known("", RunConfig, table)
     missing = [
         f.name

@@ -1,5 +1,6 @@
 """A network and records of the user's own: a function in a Python file, and arrays in an .npz file."""
 
+import logging
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dptheory.training._randomness import seeded
 _FEATURES, _LABELS = "features", "labels"
 _TEST = ("test_features", "test_labels")
 _MOST_LISTED = 6
+_log = logging.getLogger("dptheory.progress")
 
 
 def is_file(data: object) -> bool:
@@ -65,7 +67,7 @@ def own_network(model: str, *, seed: int = 0) -> nn.Module:
 def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor]:
     """Features and labels from an .npz file, as ``numpy.savez(path, features=..., labels=...)`` writes it.
 
-    Floating-point numbers become float32, as layers have them, and whole ones int64, as embeddings and cross entropy take them;
+    Floating-point features become float32, as layers have them, and whole numbers int64, as embeddings and cross entropy take them;
     features of uint8 are refused, as images in bytes are meant to be scaled.
 
     Args:
@@ -73,11 +75,11 @@ def own_records(path: Path | str, *, test: bool = False) -> tuple[Tensor, Tensor
         test: take the arrays ``test_features`` and ``test_labels`` instead, to judge by; none of either gives no record.
 
     Returns:
-        Features, shape (n, ...), and labels, shape (n, ...).
+        Features, shape (n, ...), and labels, shape (n,).
 
     Raises:
-        ValueError: no such file, another format, an array that is missing or no array of numbers, numbers that are not finite, or
-            arrays of different lengths.
+        ValueError: no such file, another format, an array that is missing or no array of numbers, labels that are not whole or
+            not one a record, numbers that are not finite, or arrays of different lengths.
 
     Example: three records.
         >>> import tempfile
@@ -137,6 +139,18 @@ def _tensor(path: Path, name: str, array: NDArray[Any]) -> Tensor:
         raise ArgumentError(
             str(path), f"hold numbers in {name}, one row a record", None, got=f"{array.dtype} of shape {array.shape}"
         )
+    if name in (_LABELS, _TEST[1]) and (array.dtype.kind == "f" or array.ndim != 1):
+        raise ArgumentError(
+            str(path),
+            f"hold whole numbers in {name}, the classes from 0, one a record",
+            array.dtype,
+            got=f"{array.dtype} of shape {array.shape}",
+            then=f": numpy.int64({name}) makes some of classes held as floating-point numbers"
+            if array.ndim == 1
+            else "",
+        )
+    if array.dtype == np.float64:
+        _log.info("%s: %s are float64, and taken as float32", path, name)
     if name in (_FEATURES, _TEST[0]) and array.dtype == np.uint8:  # bytes of images, which no layer takes as they are
         raise ArgumentError(
             str(path),

@@ -189,6 +189,8 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     auxiliary = _build.Auxiliary(lambda name: _auxiliary(config, test, name), own=config.data)
     model = _network(config, train).to(device).train()
     _check_shape(model, config, train, device)
+    if len(test):
+        _check_shape(model, config, test, device, kind="test records")
     _check_images(config, train)
     if is_own(config.model) or is_file(config.data):
         _check_own(model, config, train, device)
@@ -408,10 +410,6 @@ def images_of(config: RunConfig, *, train: bool) -> Images:
     if not is_file(config.data):
         return _inputs(config, load(name=config.data, train=train))
     features, labels = own_records(config.data, test=not train)
-    if labels.dim() != 1 or labels.dtype != torch.int64:
-        raise ArgumentError(
-            "data", "have whole numbers as labels, one a record", config.data, got=f"{config.data!r} with others"
-        )
     if train and not len(labels):
         raise ArgumentError("data", "have records", config.data, got=f"{config.data!r} with none")
     return Images(config.data, features, labels)
@@ -434,7 +432,9 @@ def _inputs(config: RunConfig, images: Images) -> Images:
     return Images(images.name, kept_features(pixels), images.labels)
 
 
-def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: torch.device) -> None:
+def _check_shape(
+    model: nn.Module, config: RunConfig, images: Images, device: torch.device, *, kind: str = "records"
+) -> None:
     """Two images through the model, so that a mismatch is said before the run."""
     try:
         with torch.no_grad():
@@ -442,9 +442,12 @@ def _check_shape(model: nn.Module, config: RunConfig, images: Images, device: to
                 images.pixels[:2].to(device)
             )  # one alone is too few for what normalises batches, which is refused later
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        shape = tuple(images.pixels.shape[1:])
+        shape, dtype = tuple(images.pixels.shape[1:]), str(images.pixels.dtype).removeprefix("torch.")
+        hint = "" if images.pixels.is_floating_point() else " (a network that computes with its features takes float32)"
         raise ArgumentError.about(
-            "model", shape, f"model {config.model!r} does not take the {shape} images of {config.data!r}: {error}"
+            "model",
+            shape,
+            f"model {config.model!r} does not take the {shape} {kind} of {config.data!r}, {dtype}: {error}{hint}",
         ) from None
 
 

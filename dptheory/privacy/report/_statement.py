@@ -152,7 +152,7 @@ class PrivacyStatement:
             ("Data accesses covered", self.covered),
             ("Taken to be public", ", ".join(self.public) or "nothing"),
             ("Sampler accounted for", self.sampler),
-            ("Steps", f"{self.steps}: " + "; ".join(_shown(self.composition)) if self.composition else str(self.steps)),
+            ("Steps", f"{self.steps}: {of_all(self.composition)}" if self.composition else str(self.steps)),
             ("Accountant", self.accountant),
             (
                 "Bounds of the least epsilon at this delta",
@@ -291,7 +291,7 @@ def privacy_statement(
         covered=COVERED,
         public=public,
         sampler=sampler,
-        composition=() if composition is None else tuple(described(part) for part in composition.parts),
+        composition=() if composition is None else in_words(composition),
         steps=0 if composition is None else sum(_count(part) for part in composition.parts),
         delta=delta,
         epsilon=epsilon,
@@ -316,6 +316,11 @@ def _laws(composition: Composition | None) -> tuple[str, ...]:
         "without replacement": any(isinstance(part, FixedSizeStep) for part in parts),
     }
     return tuple(law for law, rests in found.items() if rests)
+
+
+def in_words(composition: Composition) -> tuple[str, ...]:
+    """Its steps, kind by kind."""
+    return tuple(described(part) for part in composition.parts)
 
 
 def described(part: Part) -> str:
@@ -362,9 +367,10 @@ def _factor(epsilon: float) -> str:
     return rounded_up(math.exp(epsilon), 3) if epsilon < _READABLE else f"e^{_number(epsilon)}"
 
 
-def _shown(kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """All kinds of steps, or the ends of a schedule with many; the JSON has all."""
-    return kinds if len(kinds) <= _KINDS else (*kinds[: _KINDS - 1], f"{len(kinds) - _KINDS} more kinds", kinds[-1])
+def of_all(kinds: tuple[str, ...]) -> str:
+    """All kinds of steps in words, or the ends of a schedule with many; the JSON has all."""
+    many = len(kinds) > _KINDS
+    return "; ".join((*kinds[: _KINDS - 1], f"{len(kinds) - _KINDS} more kinds", kinds[-1]) if many else kinds)
 
 
 # --- The privacy statement of a finished run, read from its folder

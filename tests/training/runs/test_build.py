@@ -330,8 +330,8 @@ def test_runs_clip_by_another_rule(clipping: dict[str, Any], mechanism: dict[str
     [
         ("adaptive", "mechanism.clipping"),
         ({"name": "layers"}, "mechanism.clipping.name"),
-        ({"name": "automatic", "quantile": 0.5}, "mechanism.clipping"),
-        ({"name": "adaptive", "gamma": 0.5}, "mechanism.clipping"),
+        ({"name": "automatic", "quantile": 0.5}, "mechanism.clipping.quantile"),
+        ({"name": "adaptive", "gamma": 0.5}, "mechanism.clipping.gamma"),
         ({"name": "adaptive", "by_layer": 1}, "mechanism.clipping.by_layer"),
         ({"name": "by-layer", "shares": [1.0]}, "shares"),
     ],

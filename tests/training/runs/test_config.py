@@ -134,6 +134,11 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
         assert error.value.value == named
     with refused("learning_rate", "optimizer.learning_rate"):
         from_dict({"learning_rate": 0.5})
+    with refused("optimizer.epochs", "epochs"):  # a line at the end of the file
+        from_dict({"optimizer": {"epochs": 2}})
+    for near in ({"optimizer": {"learnin_rate": 0.5}}, {"optimizer": {"Learning_Rate": 0.5}}):
+        with pytest.raises(ValueError, match=r"optimizer\.learning_rate\?"):
+            from_dict(near)
     for name in ("optimizer", "mechanism"):
         with refused(name, name, name, "3"):
             from_dict({name: 3})

@@ -77,6 +77,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = (features[:, 0] > 0).astype(int) + (features[:, 1] > 0)
     np.savez("private.npz", features=features, labels=labels, test_features=features[:50], test_labels=labels[:50])
     np.savez("alone.npz", features=features, labels=labels)
+    np.savez("narrow.npz", features=features, labels=labels, test_features=features[:, :1], test_labels=labels)
     np.savez("words.npz", features=rng.integers(9, size=(120, 4)), labels=labels)
 
 
@@ -253,15 +254,17 @@ FILES: dict[str, Callable[[Path], object]] = {
     "half": lambda path: path.write_bytes(Path("private.npz").read_bytes()[:300]),
     "one array": _array,
     "no labels": lambda path: np.savez(path, features=np.ones((3, 2))),
-    "lengths": lambda path: np.savez(path, features=np.ones((3, 2)), labels=np.ones(4)),
-    "words": lambda path: np.savez(path, features=np.array(["a", "b"]), labels=np.ones(2)),
-    "objects": lambda path: np.savez(path, features=np.array([{}, {}]), labels=np.ones(2)),
-    "one number": lambda path: np.savez(path, features=3.0, labels=np.ones(2)),
-    "bytes of images": lambda path: np.savez(path, features=np.ones((3, 1, 4, 4), np.uint8), labels=np.ones(3)),
-    "NaN": lambda path: np.savez(path, features=np.full((2, 2), np.nan), labels=np.ones(2)),
-    "too large": lambda path: np.savez(path, features=np.full((2, 2), 1e300), labels=np.ones(2)),
+    "lengths": lambda path: np.savez(path, features=np.ones((3, 2)), labels=np.ones(4, int)),
+    "words": lambda path: np.savez(path, features=np.array(["a", "b"]), labels=np.ones(2, int)),
+    "objects": lambda path: np.savez(path, features=np.array([{}, {}]), labels=np.ones(2, int)),
+    "one number": lambda path: np.savez(path, features=3.0, labels=np.ones(2, int)),
+    "bytes of images": lambda path: np.savez(path, features=np.ones((3, 1, 4, 4), np.uint8), labels=np.ones(3, int)),
+    "labels that are no classes": lambda path: np.savez(path, features=np.ones((3, 2)), labels=np.ones(3)),
+    "labels in columns": lambda path: np.savez(path, features=np.ones((3, 2)), labels=np.ones((3, 1), int)),
+    "NaN": lambda path: np.savez(path, features=np.full((2, 2), np.nan), labels=np.ones(2, int)),
+    "too large": lambda path: np.savez(path, features=np.full((2, 2), 1e300), labels=np.ones(2, int)),
     "a test set without labels": lambda path: np.savez(
-        path, features=np.ones((3, 2)), labels=np.ones(3), test_features=np.ones((3, 2))
+        path, features=np.ones((3, 2)), labels=np.ones(3, int), test_features=np.ones((3, 2))
     ),
 }
 
@@ -282,6 +285,7 @@ def test_what_holds_no_records_is_refused_in_one_line(kind: str) -> None:
         ({"model": "mynetwork.py:batch_norm"}, "module"),
         ({"model": "mynetwork.py:narrow"}, "data"),
         ({"model": "mynetwork.py:words"}, "model"),
+        ({"data": "narrow.npz"}, "model"),
         ({"model": "mynetwork"}, "model"),
         ({"model": "mynetwork:build"}, "model"),
         ({"data": "other.npz"}, "other.npz"),
