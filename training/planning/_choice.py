@@ -16,6 +16,7 @@ MEAN_RUNS = 5
 _MOST_NOISE = 1000.0
 _PRECISION = 1e-3
 _LIKELY_SHARE = 0.4
+_USUAL = "the settings that people take without a plan, a tutorial's, De et al.'s, Tramer and Boneh's"
 _WIDTH = 80
 
 
@@ -289,10 +290,10 @@ class Choice:
 
     def _beside_usual(self) -> str:
         if self.ahead is None:
-            return "next to a usual setting, which nothing beat in pilots by more than a standard error"
+            return f"next to one of {_USUAL}, which nothing beat in pilots by more than a standard error"
         low, high = self.ahead.low, self.ahead.high
         return (
-            f"in pilots {(low + high) / 2:+.3f} over the best usual setting ({low:+.3f} to {high:+.3f}, 95 %), "
+            f"in pilots {(low + high) / 2:+.3f} over the best of {_USUAL} ({low:+.3f} to {high:+.3f}, 95 %), "
             f"which is {'sure' if low > 0 else 'not sure'}"
         )
 
@@ -322,6 +323,11 @@ class Choice:
             return "as given"
         return "smallest tried" if value <= tried.low else "largest tried" if value >= tried.high else ""
 
+    def _further(self, name: str) -> float:
+        """Half or twice the choice, beyond the edge that it is at."""
+        further = self._value(name) * (0.5 if self._value(name) <= self.tried[name].low else 2.0)
+        return min(round(further), self.num_examples) if name == "batch size" else further
+
     def _edges(self) -> str:
         known = f"More than {self.epochs:g} epochs were not tried: max_epochs (--max-epochs) allows more."
         for name in self.tried:
@@ -329,7 +335,10 @@ class Choice:
                 known += " Batches hold all records, and cannot be larger."
             elif self._edge(name).endswith("tried"):
                 argument = name.replace(" ", "_")
-                known += f" Fix {argument} (--{argument.replace('_', '-')}) beyond that edge to look further."
+                known += (
+                    f" The {name} is the {self._edge(name).replace(' tried', '')} that was tried: to look further, plan again with "
+                    f"{argument} (--{argument.replace('_', '-')}) fixed at {self._further(name):.6g}."
+                )
         return known
 
 

@@ -186,7 +186,8 @@ def plan(
     pace = Pace(LEAST_SECONDS if seconds is None else seconds, workers(problem, executor))
     lines = ProgressLines()
     lines.say(
-        f"plan: pilots of {pace.left:,.0f} s if nothing else runs, side by side: {pace.workers}; first the records that they train on"
+        f"plan: about {pace.left:,.0f} s of pilots if nothing else runs, {pace.workers} side by side, but some hundred short ones at "
+        "least, however long they take; first the records that they train on"
     )
     lines.say(
         "no journal: a plan that is stopped starts again"
