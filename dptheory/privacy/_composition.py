@@ -74,11 +74,11 @@ class Composition:
 
     .. math:: \delta(\epsilon) = \sup_A\; P(A) - e^\epsilon Q(A) .
 
-    Every answer is a bracket that holds. Of values alone it is some 1e-9 wide (the saddle line); with index sets, where
-    a grid serves, the upper end is about 1e-6 from the truth and the lower one about 1e-2, relative to delta; with many groups or
-    steps, or few that are rarely sampled, they can be far from it. Masks have upper bounds that may be
-    far from the truth; the lower ones are those of an example whose gradient has one entry. Outside the range of these methods
-    the bounds are wider, down to 0 and 1, and ``method`` says which they are.
+    Every answer is a bracket that holds. Of values alone it is some 1e-9 wide (the saddle line), and of index sets of one mechanism
+    alone, of groups of up to 1e12 entries; with both, where a grid serves, the upper end is about 1e-6 from the truth and the lower
+    one about 1e-2, relative to delta; with many groups or steps, or few that are rarely sampled, they can be far from it. Masks have
+    upper bounds that may be far from the truth; the lower ones are those of an example whose gradient has one entry. Outside the
+    range of these methods the bounds are wider, down to 0 and 1, and ``method`` says which they are.
 
     Args:
         parts: one or more of those, a sequence.

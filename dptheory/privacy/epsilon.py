@@ -31,6 +31,7 @@ Index sets and masks (:class:`JointStep`, :class:`IndexSteps`, :class:`MaskedSte
     values and index sets   above: epsilon of the values plus what index sets spend for given batches, exactly or as zCDP.
       added up
     RDP                     above: Renyi curves of all parts.
+    lattice                 both: index sets of one mechanism alone, by the moments of their losses.
     grid                    both: the losses of values and index sets from one sample. Seconds, so only where the rest is wide.
 
 Batches of a fixed size (:class:`FixedSizeStep`), replace-one alone:
@@ -58,7 +59,20 @@ import functools
 import math
 from collections.abc import Callable
 
-from dptheory.privacy._bounds import ADDED, CHANCE, GRID, LINE, NONE, RENYI, RTOL, Direction, Found, Unresolved
+from dptheory.privacy._bounds import (
+    ADDED,
+    CHANCE,
+    GRID,
+    LATTICE,
+    LINE,
+    MAX_RELEASES,
+    NONE,
+    RENYI,
+    RTOL,
+    Direction,
+    Found,
+    Unresolved,
+)
 from dptheory.privacy._parts import (
     BlackBox,
     FixedSizeStep,
@@ -80,6 +94,7 @@ from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
+from dptheory.privacy.methods.lattice._index_law import POINT_MASS, ContourLoss
 from dptheory.privacy.methods.lattice._method import Lattice, RareSteps
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
@@ -300,7 +315,19 @@ def _around(parts: Parts, direction: Direction, epsilon: float) -> Found:
     if pure <= epsilon:
         alone = delta_in(outer, direction, epsilon - pure)
         found = found.with_upper(alone.upper, ADDED if pure > 0.0 else f"{alone.above} without masks")
+    for loss, count in _index_sets_alone(parts):
+        lower, upper = loss.delta_bounds(epsilon=epsilon, count=count)
+        found = found.with_lower(lower, LATTICE).with_upper(upper, LATTICE)
     return found.with_upper(renyi_delta(parts, epsilon), RENYI)
+
+
+def _index_sets_alone(parts: Parts) -> list[tuple[ContourLoss, int]]:
+    """The law of one release and the number of releases, where nothing but index sets of one mechanism is released."""
+    index_sets = [part for part in parts if isinstance(part, IndexSteps)]
+    mechanisms, count = {part.mechanism for part in index_sets}, sum(part.steps * part.groups for part in index_sets)
+    if len(index_sets) < len(parts) or len(mechanisms) > 1 or count > MAX_RELEASES:
+        return []
+    return [(ContourLoss(one), count) for one in mechanisms if one.theta <= POINT_MASS]
 
 
 def _on_the_grid(found: Found, parts: Parts, direction: Direction, epsilon: float) -> Found:
@@ -324,6 +351,9 @@ def _with_more_than_values_epsilon(parts: Parts, direction: Direction, delta: fl
     if pure == 0.0:
         found = found.with_upper(values(delta).upper, f"{values(delta).above} without masks")
     found = found.with_upper(renyi_epsilon(parts, delta), RENYI)
+    for loss, count in _index_sets_alone(parts):
+        lower, upper = loss.epsilon_bounds(delta=delta, count=count)
+        found = found.with_lower(lower, LATTICE).with_upper(upper, LATTICE)
     if pure > 0.0:
         added = joint_epsilon(
             delta=delta,

@@ -29,7 +29,9 @@ from dptheory.privacy.index_sets import (
 )
 from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods import _log_sum, references
+from dptheory.privacy.methods.lattice import _index_law
 from dptheory.privacy.methods.lattice import _loss as _lattice_loss
+from dptheory.privacy.methods.lattice._index_law import ContourLoss, index_loss
 from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 from tests.named import by_name
@@ -687,3 +689,221 @@ def test_fresh_mask_limits() -> None:
     tiny = FreshMask(dim=10, keep=1).rdp(orders=[2], sampling_rate=1e-9, noise_multiplier=1.0)[0]
     assert tiny == pytest.approx(0.1 * 1e-18 * math.expm1(1.0), rel=1e-9)
     assert [name for name in vars(FreshMask) if not name.startswith("_")] == ["rdp"]
+
+
+# --- Groups of any size: the bracket of moments on a contour ---------------------------------------------------------------
+
+
+def _spread(model: SubsetMallows, count: int) -> float:
+    """Standard deviation of the sum of the losses, about."""
+    share = model.keep / model.dim
+    return 2 * model.theta * math.sqrt(2 * count * model.max_swaps * share * (1 - share))
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep", "theta", "count"),
+    [
+        (10, 5, 0.3, 3),
+        (10, 8, 0.3, 30),
+        (100, 50, 0.1, 1),
+        (1000, 499, 0.05, 1),
+        (1000, 499, 2.0, 4),
+        (10**5, 10, 0.5, 7),
+        (10**5, 10**4, 0.004, 1000),
+        (10**6, 5 * 10**5, 1e-3, 1),
+        (10**7, 10**4, 0.05, 20),
+    ],
+)
+def test_a_contour_brackets_the_exact_law(dim: int, keep: int, theta: float, count: int) -> None:
+    model = SubsetMallows(dim, keep, theta=theta)
+    table, contour = loss_law(mechanism=model), ContourLoss(model)
+    rounding = 1e-12 + 1e-15 * count  # of the table
+    scale = _spread(model, count)
+    for epsilon in (0.0, 0.1 * scale, scale * (1 + scale / 2), scale * (4 + scale / 2), scale * (8 + scale / 2)):
+        lower, upper = contour.delta_bounds(epsilon=epsilon, count=count)
+        exact = table.delta(epsilon=epsilon, count=count)
+        assert lower <= exact * (1 + rounding) and exact * (1 - rounding) <= upper
+        assert upper - lower <= (2e-10 + 1e-12 * count) * upper
+    for delta in (1e-3, 1e-9):
+        lower, upper = contour.epsilon_bounds(delta=delta, count=count)
+        assert upper - lower <= 1e-8 * upper
+        assert contour.delta_bounds(epsilon=upper, count=count)[1] <= delta
+        assert lower == 0 or contour.delta_bounds(epsilon=lower, count=count)[0] >= delta
+        exact = table.epsilon(delta=delta, count=count)
+        assert lower * (1 - 1e-9) <= exact <= upper * (1 + 1e-8)
+
+
+def _enumerated(model: SubsetMallows, count: int, epsilon: float) -> mpmath.mpf:
+    """delta by the counts X and Y of the statement of gip.tight, in whole numbers but for e^(2 theta), 60 digits."""
+    with mpmath.workdps(60):
+        weight, m = mpmath.exp(2 * mpmath.mpf(model.theta)), model.max_swaps
+        single: dict[int, mpmath.mpf] = {}
+        for x in range(m + 1):
+            for y in range(m + 1):
+                rest = model.keep - x - y
+                for w in range(max(0, rest - (model.dim - model.keep - m)), min(model.keep - m, rest) + 1):
+                    ways = math.comb(m, x) * math.comb(m, y) * math.comb(model.keep - m, w)
+                    ways *= math.comb(model.dim - model.keep - m, rest - w)
+                    single[x - y] = single.get(x - y, mpmath.mpf(0)) + ways * weight ** (x + w)
+        whole = mpmath.fsum(single.values())
+        total = {0: mpmath.mpf(1)}
+        for _ in range(count):
+            grown: dict[int, mpmath.mpf] = {}
+            for i, p in total.items():
+                for j, q in single.items():
+                    grown[i + j] = grown.get(i + j, mpmath.mpf(0)) + p * q / whole
+            total = grown
+        losses = {2 * mpmath.mpf(model.theta) * j: p for j, p in total.items()}
+        return mpmath.fsum(p * (1 - mpmath.exp(epsilon - loss)) for loss, p in losses.items() if loss > epsilon)
+
+
+@pytest.mark.parametrize(
+    ("dim", "keep", "theta", "count"),
+    [
+        (2, 1, 0.4, 1),
+        (2, 1, 0.4, 9),
+        (3, 2, 1.5, 5),
+        (7, 3, 0.2, 2),
+        (8, 4, 0.2, 4),
+        (12, 6, 0.05, 3),
+        (12, 9, 3.0, 2),
+        (10**12, 6, 13.0, 1),  # large groups of which next to nothing, or next to all, is kept
+        (10**12, 6, 13.0, 3),
+        (10**12, 5, 0.5, 2),
+        (10**12 - 3, 10**12 - 9, 14.5, 2),
+    ],
+)
+def test_a_contour_against_whole_numbers(dim: int, keep: int, theta: float, count: int) -> None:
+    """No slack: the exact value itself lies between."""
+    model = SubsetMallows(dim, keep, theta=theta)
+    for share in (0.0, 0.11, 0.37, 0.5, 0.8, 0.97):
+        epsilon = share * count * model.epsilon(2 * model.max_swaps)
+        exact = _enumerated(model, count, epsilon)
+        lower, upper = ContourLoss(model).delta_bounds(epsilon=epsilon, count=count)
+        assert lower <= exact <= upper
+        assert upper - lower <= 1e-10 * upper or exact < 1e-60
+    assert ContourLoss(model).delta_bounds(epsilon=count * model.epsilon(2 * model.max_swaps), count=count) == (0, 0)
+
+
+@pytest.mark.parametrize(("nats", "wanted"), [(75.0, 2.0), (6.0, 35.0), (10.0, 5.0)])
+@pytest.mark.parametrize(
+    ("dim", "keep", "theta", "count"), [(8, 4, 0.2, 4), (12, 9, 3.0, 2), (300, 150, 0.05, 1), (300, 147, 0.1, 3)]
+)
+def test_fewer_nodes_cost_width_alone(
+    dim: int, keep: int, theta: float, count: int, nats: float, wanted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What rules leave out and add is counted: so little as to be invisible, unless they are made rough."""
+    model = SubsetMallows(dim, keep, theta=theta)
+    table = loss_law(mechanism=model)
+    caches = (_index_law._tilted, _index_law._log_moment)
+    with monkeypatch.context() as rough:
+        rough.setattr(_index_law, "_NATS", nats)
+        rough.setattr(_index_law, "_WANTED", wanted)
+        for cache in caches:
+            cache.cache_clear()
+        for share in (0.01, 0.05, 0.1, 0.2, 0.4):
+            epsilon = share * count * model.epsilon(2 * model.max_swaps)
+            exact = table.delta(epsilon=epsilon, count=count)
+            lower, upper = ContourLoss(model).delta_bounds(epsilon=epsilon, count=count)
+            assert lower <= exact * (1 + 2e-12) and exact * (1 - 2e-12) <= upper
+            assert upper - lower > 1e-9 * exact
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("share", [1e-4, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("tilt", [1e-7, 3e-6])
+def test_rounding_of_a_large_group_is_within_its_bound(share: float, tilt: float) -> None:
+    """Step 11's sum over omega in 50 digits, at users' sizes."""
+    dim = 10**12
+    model = SubsetMallows(dim, round(dim * share), theta=1e-6)
+    at = _index_law._tilted(model, tilt)
+    psi = 2.0 / math.sqrt(at.variance)
+    logs, errors = at.log_ratios(np.array([0.0, psi]), 0)
+    with mpmath.workdps(50):
+        r = mpmath.exp(mpmath.mpf(_index_law._log_radius(model, tilt)))
+        low, step = mpmath.exp(-mpmath.mpf(tilt)), mpmath.exp(-2 * mpmath.mpf(model.theta))
+        odds = (step * low / r, low * r, r)
+        m = model.max_swaps
+        width = 14 / mpmath.sqrt(sum(at.variances))
+        nodes = [width * k / 60 for k in range(-70, 71)]
+
+        def mean(angle: float) -> mpmath.mpc:
+            total = mpmath.mpc(0)
+            for omega in nodes:
+                log = 1j * angle * m
+                for size, odd, phase in zip(at.sizes, odds, (-angle - omega, omega - angle, omega), strict=True):
+                    log += size * mpmath.log((1 + odd * mpmath.expj(phase)) / (1 + odd))
+                total += mpmath.exp(log)
+            return total
+
+        exact = mpmath.log(mpmath.fabs(mean(mpmath.mpf(psi)) / mean(mpmath.mpf(0))))
+    assert logs[0] == pytest.approx(0, abs=1e-15)
+    assert exact < -1  # far from 0, where all is near 1
+    assert abs(logs[1].real - float(exact)) <= errors[1] <= 1e-12
+
+
+def test_a_large_group_is_gaussian_in_the_limit() -> None:
+    for dim, releases in ((10**9, 1), (10**12, 1), (10**12, 10**4)):
+        theta = 0.5 / math.sqrt(dim * releases)
+        for share in (0.5, 0.1):
+            keep = round(share * dim)
+            mu = theta * math.sqrt(8 * share * (1 - share) * min(keep, dim - keep) * releases)
+            spent = privacy.Composition(
+                [IndexSteps(steps=releases, mechanism=SubsetMallows(dim, keep, theta=theta))]
+            ).epsilon(1e-6)
+            assert spent.method == "lattice" and spent.upper - spent.lower <= 1e-9
+            assert spent.upper == pytest.approx(privacy.gaussian_epsilon(mu, 1e-6), rel=2e-5)
+
+
+@pytest.mark.parametrize(("keep", "theta"), [(10**6, 1e-3), (5 * 10**7, 1e-5), (10**8 - 10**4, 0.03)])
+def test_calculators_of_large_groups(keep: int, theta: float) -> None:
+    """They go on where the tables end: what is bought keeps its budget, and one step in size moves nothing."""
+    dim = 10**8
+    run = dict(epsilon=1.0, delta=1e-6, dim=dim, keep=keep, steps=100)
+    best, zcdp = (theta_for_delta_budget(**run, method=method) for method in ("exact", "zcdp"))  # type: ignore[arg-type]
+    assert best > 1.3 * zcdp
+    loss = index_loss(SubsetMallows(dim, keep, theta=best))
+    assert isinstance(loss, ContourLoss)
+    assert 1e-6 * (1 - 1e-6) <= loss.delta(epsilon=1.0, count=100) <= 1e-6
+    next_size = theta_for_delta_budget(**{**run, "dim": dim + 1})  # type: ignore[arg-type]
+    assert next_size == pytest.approx(best, rel=2 / min(keep, dim - keep))
+    model = SubsetMallows(dim, keep, theta=theta)
+    alone = index_loss(model).epsilon(delta=1e-6, count=10)
+    values = dict(sampling_rate=1.0, noise_multiplier=50.0, delta=1e-6)
+    both = run_epsilon(releases=[IndexSteps(steps=10, mechanism=model)], **values)  # type: ignore[arg-type]
+    assert alone < both < alone + privacy.gaussian_epsilon(math.sqrt(10) / 50, 1e-6) + 1
+    found = compare_index_accountings(dim=dim, keep=keep, epsilon=1.0, delta=1e-6, steps=100)
+    assert found.exact.theta == best
+
+
+def test_a_table_ends_where_the_contour_begins() -> None:
+    table, contour = (index_loss(SubsetMallows(10**5 + more, 1000, theta=0.05)) for more in (0, 1))
+    assert isinstance(table, LatticeLoss) and isinstance(contour, ContourLoss)
+    assert contour.epsilon(delta=1e-5, count=5) == pytest.approx(table.epsilon(delta=1e-5, count=5), rel=1e-4)
+    beyond = SubsetMallows(10**7 + 1, 1000, theta=0.3)
+    with refused("dim", "10000000", "IndexSteps"):
+        loss_law(mechanism=beyond)
+    with refused("dim", "10000000"):
+        IndexPRV(mechanism=beyond, releases=1)
+    revealed = SubsetMallows(10**12, 3, theta=301.0)  # a single value needs no table
+    assert index_loss(revealed).delta(epsilon=1800.0) == 1 - math.exp(-6)
+
+
+def test_renyi_curve_of_a_contour() -> None:
+    model = SubsetMallows(400, 150, theta=0.02)  # of which the table leaves nothing out
+    assert loss_law(mechanism=model).log_omitted == -math.inf
+    orders = np.array([1.5, *range(2, 200)])
+    exact = _lattice_loss.renyi_curve(loss_law(mechanism=model), orders)
+    found = ContourLoss(model).renyi(orders=orders)
+    assert (found >= exact * (1 - 1e-13)).all() and found == pytest.approx(exact, rel=1e-10)
+    many = np.arange(2.0, 3_000.0)
+    exact = _lattice_loss.renyi_curve(loss_law(mechanism=model), many)
+    found = ContourLoss(model).renyi(orders=many)
+    assert (found >= exact * (1 - 1e-12)).all() and found == pytest.approx(exact, rel=1e-3)
+    joint = dict(orders=[2, 30], sampling_rate=0.1, noise_multiplier=1.0)
+    sizes = [
+        joint_rdp(**joint, mechanism=SubsetMallows(10**7 + one, 10**4, theta=0.02))  # type: ignore[arg-type]
+        for one in (0, 1)
+    ]
+    assert sizes[1] == pytest.approx(sizes[0], rel=1e-6)

@@ -62,7 +62,7 @@ def compare_index_accountings(
     :func:`~dptheory.privacy.index_sets.theta_for_joint_budget` at epsilon on top of what the values spend alone by Renyi privacy.
 
     Args:
-        dim: entries of one group, 2..1e7.
+        dim: entries of one group, 2..1e12.
         keep: entries kept in one group, 1..dim - 1.
         epsilon: budget that the index sets may add to the run, > 0.
         delta: of the run, in (0, 1).

@@ -16,7 +16,7 @@ from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods._added import joint_epsilon, least_sum, split_delta
 from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.lattice._index_law import loss_law
+from dptheory.privacy.methods.lattice._index_law import index_loss
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.privacy.methods.renyi._curves import ORDERS
 from dptheory.privacy.methods.renyi._parts import MAX_ORDER, joint_rdp
@@ -87,7 +87,7 @@ def run_epsilon(
     count = sum(one.steps * one.groups for one in releases)
     if len({one.mechanism for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].mechanism.theta):
         return found
-    law = loss_law(mechanism=releases[0].mechanism)  # of one mechanism the index sets are composed exactly
+    law = index_loss(releases[0].mechanism)  # of one mechanism the index sets are composed exactly
     return least_sum(delta, values, lambda mine: law.epsilon(delta=mine, count=count), found, values(delta))
 
 

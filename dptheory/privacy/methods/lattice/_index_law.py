@@ -1,20 +1,28 @@
-"""The law of the privacy loss of the index mechanism, on a lattice."""
+"""The law of the privacy loss of the index mechanism, on a lattice: as a table, and of large groups by its moments."""
 
+import decimal
+import functools
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy.methods.lattice._loss import LatticeLoss
+from dptheory.privacy.methods.lattice._loss import LatticeLoss, renyi_curve
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
+Reals = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
 
 _CUT = 230.0  # nats: three factors of e^-230 do not underflow
-_MOST_ENTRIES = 10**7
-_POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
+_MOST_ENTRIES, _SMALL_GROUP = 10**7, 10**5
+POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
 
 
 def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> LatticeLoss:
@@ -40,7 +48,8 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
         The law.
 
     Raises:
-        ValueError: an argument outside its range, or a group of more than 1e7 entries.
+        ValueError: an argument outside its range, or a group of more than 1e7 entries: of those
+            :class:`dptheory.privacy.Composition` of :class:`dptheory.privacy.IndexSteps` bounds epsilon and delta.
 
     Source: GIP, Theorems 1 and 2 (gip.tight).
 
@@ -53,14 +62,18 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
         (1.0986, -1, [0.25, 0.0, 0.75])
     """
     _validate.instance("mechanism", mechanism, SubsetMallows)
-    if mechanism.dim > _MOST_ENTRIES:
-        raise ArgumentError("dim", f"be at most {_MOST_ENTRIES} for the law of a loss", mechanism.dim)
+    if mechanism.dim > _MOST_ENTRIES and mechanism.theta <= POINT_MASS:
+        raise ArgumentError(
+            "dim",
+            f"be at most {_MOST_ENTRIES} for a table of losses; Composition([IndexSteps(...)]) bounds epsilon and delta beyond",
+            mechanism.dim,
+        )
     if distance is None:
         distance = 2 * mechanism.max_swaps
     distance = _validate.integer("distance", distance, 2, 2 * mechanism.max_swaps)
     mechanism.epsilon(distance)  # an odd distance is an error
     m, theta = distance // 2, mechanism.theta
-    if theta > _POINT_MASS:
+    if theta > POINT_MASS:
         return LatticeLoss(spacing=2.0 * theta, low=m, log_pmf=np.zeros(1), top=m)
     # A tilt tau of all sizes changes nothing, as |I| is fixed; this one makes K the mean size of independent choices.
     log_tau = _log_size_tilt(mechanism)
@@ -109,3 +122,410 @@ def _binomial(trials: int, log_odds: float) -> tuple[int, Array, bool]:
     logs = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
     kept = np.flatnonzero(logs > -_CUT)
     return int(kept[0]), np.exp(logs[kept]), kept.size < logs.size
+
+
+def index_loss(mechanism: SubsetMallows) -> "LatticeLoss | ContourLoss":
+    """The table of :func:`loss_law`, or the contour where a table is slow, its sums are bounded by a normal law, or there is none."""
+    large = mechanism.dim > _SMALL_GROUP and mechanism.theta <= POINT_MASS
+    return ContourLoss(mechanism) if large else loss_law(mechanism=mechanism)
+
+
+def index_renyi(mechanism: SubsetMallows, orders: Reals) -> Reals:
+    """Renyi divergences of one release at orders in (1, 1e9], a vector: exact, or upper bounds next to that."""
+    loss = index_loss(mechanism)
+    return loss.renyi(orders=orders) if isinstance(loss, ContourLoss) else renyi_curve(loss, orders)
+
+
+# --- Groups too large for a table: by moments on a contour (proofs/gip/tight.md, steps 11 to 14)
+
+
+_DIGITS = decimal.Context(prec=36)
+_ROUNDED = 2.0**-50  # relative error of an elementary function, and of a product with one: assumed
+_NATS = 75.0  # a rule for one release leaves out e^-75
+_WANTED = 35.0  # nats below delta at which the rule for a run leaves out
+_STEEPEST = 60.0  # most of the tilt, nats per lattice step
+_FARTHEST = 600.0  # most of it for a Renyi divergence
+_BENT = 0.1  # phase up to which its argument is summed as a series
+_MOST_NODES, _ROWS = 2**15, 2**12
+_MOST_ORDERS = 300
+_LEAST_LOG_DELTA = -650.0
+_LEAST_VARIANCE = 1e-200
+
+
+@dataclass(frozen=True)
+class ContourLoss:
+    r"""Law of the privacy loss :math:`2\theta S` of the farthest two references, for a group of any size.
+
+    Bounds of delta and epsilon of ``count`` adaptive releases, each with a pair of references as far apart as they can be; proved
+    but for rounding. Where nodes would be too many, or delta is below e^-650, they are 0 and Chernoff's bound.
+    """
+
+    mechanism: SubsetMallows
+
+    @property
+    def spacing(self) -> float:
+        return 2.0 * self.mechanism.theta
+
+    @property
+    def top(self) -> int:
+        return self.mechanism.max_swaps
+
+    def delta(self, *, epsilon: float, count: int = 1) -> float:
+        return self.delta_bounds(epsilon=epsilon, count=count)[1]
+
+    def epsilon(self, *, delta: float, count: int = 1) -> float:
+        return self.epsilon_bounds(delta=delta, count=count)[1]
+
+    def delta_bounds(self, *, epsilon: float, count: int = 1) -> tuple[float, float]:
+        if self.spacing == 0.0 or epsilon >= self.spacing * self.top * count:
+            return 0.0, 0.0
+        first = math.floor(Fraction(epsilon) / Fraction(self.spacing)) + 1
+        losses = _Losses(self.spacing, first, float(first * Fraction(self.spacing) - Fraction(epsilon)), count)
+        return losses.delta_bounds(self.mechanism)
+
+    def epsilon_bounds(self, *, delta: float, count: int = 1) -> tuple[float, float]:
+        largest = self.spacing * self.top * count
+        if delta == 0.0 or largest == 0.0:
+            return largest, largest
+
+        def upper(epsilon: float) -> float:
+            return self.delta_bounds(epsilon=epsilon, count=count)[1]
+
+        def excess(epsilon: float) -> float:
+            return math.log(max(upper(epsilon), 1e-300)) - math.log(delta)
+
+        high, step = self._chernoff(delta, count)
+        high = min(high, largest)
+        if not upper(high) <= delta:  # by rounding
+            return 0.0, largest
+        low = max(high - step, 0.0)
+        while low > 0.0 and excess(low) <= 0.0:
+            high, low, step = low, max(low - step, 0.0), 2.0 * step
+        if excess(low) <= 0.0:
+            return 0.0, 0.0
+        found = float(scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-13))
+        above, step = found, 1e-13 * found
+        while above < high and upper(above) > delta:
+            above, step = above + step, 4.0 * step
+        below, step = found, 1e-13 * found
+        while below > 0.0 and self.delta_bounds(epsilon=below, count=count)[0] < delta:
+            below, step = below - step, 4.0 * step
+        return max(below, 0.0), min(above, high)
+
+    def _chernoff(self, delta: float, count: int) -> tuple[float, float]:
+        """An epsilon whose delta is at most this, and about how far that is from the least."""
+
+        def bound(log_tilt: float) -> float:
+            log_moment, error = _log_moment(self.mechanism, math.exp(log_tilt))
+            return self.spacing * (count * (log_moment + error) - math.log(delta)) / math.exp(log_tilt)
+
+        guess = math.sqrt(-2.0 * math.log(delta) / (count * _tilted(self.mechanism, 0.0).variance))
+        middle = math.log(min(guess, 1.0))
+        found = scipy.optimize.minimize_scalar(
+            bound, bounds=(middle - 3.0, math.log(_STEEPEST)), method="bounded", options={"xatol": 0.01}
+        )
+        return float(found.fun) * (1.0 + 1e-9), 3.0 * self.spacing / math.exp(float(found.x))
+
+    def renyi(self, *, orders: Reals) -> Reals:
+        """Upper bounds of the Renyi divergences of orders > 1; of very many, all but some by the convexity of log moments."""
+        largest = self.spacing * self.top
+        knots = orders
+        if orders.size > _MOST_ORDERS:
+            knots = np.unique(np.geomspace(orders.min(), orders.max(), _MOST_ORDERS).round())
+            knots[[0, -1]] = orders.min(), orders.max()
+        logs = np.array([self._log_moment_above(order) for order in knots])
+        found = np.interp(orders, knots, logs) / (orders - 1.0) if knots is not orders else logs / (orders - 1.0)
+        return np.minimum(np.minimum(largest, 0.5 * orders * self.spacing * largest), np.maximum(found, 0.0))
+
+    def _log_moment_above(self, order: float) -> float:
+        tilt = self.spacing * (order - 1.0)
+        log_moment, error = _log_moment(self.mechanism, tilt) if tilt <= _FARTHEST else (tilt * self.top, 0.0)
+        return log_moment + error
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """The sum of ``count`` losses from epsilon on: ``first`` steps of the lattice are the first loss beyond, by ``beyond``."""
+
+    spacing: float
+    first: int
+    beyond: float
+    count: int
+
+    def kernel(self, z: Complexes) -> Complexes:
+        """sum over n >= first of (1 - e^(epsilon - spacing n)) e^(-z (n - first))."""
+        falls = np.exp(-z)
+        gains = -math.expm1(-self.beyond) - falls * (math.exp(-self.beyond) * math.expm1(self.beyond - self.spacing))
+        return np.asarray(gains / (np.expm1(-z) * np.expm1(-z - self.spacing)))
+
+    def tilt(self, mechanism: SubsetMallows) -> float:
+        """About where moment times kernel is least, near the saddle point of a Gaussian loss: no bound."""
+
+        def slope(log_tilt: float) -> float:
+            tilt = math.exp(log_tilt)
+            poles = 1.0 / math.expm1(tilt) + 1.0 / math.expm1(tilt + self.spacing)
+            return self.count * _mean(mechanism, tilt) - self.first - poles
+
+        def height(log_tilt: float) -> float:
+            tilt = math.exp(log_tilt)
+            kernel = float(self.kernel(np.array([tilt + 0j]))[0].real)
+            return self.count * _log_moment(mechanism, tilt)[0] - tilt * self.first + math.log(kernel)
+
+        low, high = math.log(1e-12 * self.spacing), math.log(_STEEPEST)
+        if slope(low) >= 0.0 or slope(high) <= 0.0:
+            guess = low if slope(low) >= 0.0 else high
+        else:
+            guess = float(scipy.optimize.brentq(slope, low, high, xtol=1e-3))
+        ends = guess - 2.0, min(guess + 2.0, high)
+        found = scipy.optimize.minimize_scalar(height, bounds=ends, method="bounded", options={"xatol": 0.01})
+        return math.exp(float(found.x))
+
+    def delta_bounds(self, mechanism: SubsetMallows) -> tuple[float, float]:
+        tilt = self.tilt(mechanism)
+        at, count = _tilted(mechanism, tilt), self.count
+        log_moment, error = _log_moment(mechanism, tilt)
+        log_scale = count * log_moment - tilt * self.first
+        chernoff = math.exp(min(0.0, log_scale + count * error + _ROUNDED * (tilt * self.first + 1.0)))
+        log_kernel = math.log(float(self.kernel(np.array([tilt + 0j]))[0].real))
+        log_spread = 0.5 * math.log1p(2.0 * math.pi * count * at.variance)
+        log_delta = log_scale + log_kernel - log_spread  # about
+        size, log_aliases = self._size(mechanism, tilt, log_delta)
+        plain, turned, log_omitted = at.windows(size, count, _WANTED + log_spread)
+        if log_delta < _LEAST_LOG_DELTA or plain + turned > _MOST_NODES:
+            return 0.0, chernoff
+        value = wrong = 0.0
+        for number, turn in ((plain, 0), (turned, 1)):
+            for start in range(0, number, _ROWS):
+                found, doubt = self._sum(at, range(start, min(start + _ROWS, number)), size, turn)
+                value, wrong = value + found, wrong + doubt
+        scale = math.exp(log_scale)
+        wrong += abs(value) * (count * error + _ROUNDED * (tilt * self.first + count * abs(log_moment) + 8.0))
+        wrong += math.exp(log_kernel + log_omitted)
+        low, high = scale * (value - wrong) - math.exp(log_aliases), scale * (value + wrong)
+        return max(0.0, low), min(high, chernoff)
+
+    def _size(self, mechanism: SubsetMallows, tilt: float, log_delta: float) -> tuple[int, float]:
+        """An even number of nodes on the whole circle, and the log of a bound of what the rule adds to delta."""
+        at = _tilted(mechanism, tilt)
+        steeper = tilt + min(6.0 / math.sqrt(self.count * at.variance), 40.0)
+        log_moment, error = _log_moment(mechanism, steeper)
+        log_above = self.count * (log_moment + error) - steeper * self.first + 1e-9
+        wanted = _WANTED - log_delta
+        size = 2 * math.ceil(max(wanted / tilt, (wanted + log_above) / (steeper - tilt), 16.0) / 2.0)
+        below, above = -tilt * size, log_above - (steeper - tilt) * size
+        below -= math.log(-math.expm1(-tilt * size))
+        above -= math.log(-math.expm1(-(steeper - tilt) * size))
+        return size, float(np.logaddexp(below, above)) + 1e-9
+
+    def _sum(self, at: "_Tilted", nodes: range, size: int, turn: int) -> tuple[float, float]:
+        """The nodes' part of delta over its scale, and a bound of its error."""
+        angle = 2.0 * math.pi / size * np.array(nodes, dtype=np.float64)
+        logs, errors = at.log_ratios(angle, turn)
+        z = np.asarray(at.tilt + 1j * (angle + math.pi * turn), dtype=np.complex128)
+        turns = angle * (self.count * at.mean - self.first)
+        kernel = self.kernel(z)
+        weights = np.full(angle.size, 2.0 / size)
+        weights[(angle == 0.0) | (np.array(nodes) == size // 2)] = 1.0 / size
+        sign = -1.0 if turn and (at.sizes[0] * self.count + self.first) % 2 else 1.0
+        terms = sign * weights * kernel * np.exp(self.count * logs + 1j * turns)
+        exponents = self.count * np.abs(logs) + angle * (self.count * abs(at.mean) + self.first)
+        # (|R| + error)^count - |R|^count, where |R| may be far below its error
+        grown, lost = self.count * errors, self.count * errors > 1.0
+        doubts = np.abs(terms) * (np.expm1(np.where(lost, 0.0, grown)) + _ROUNDED * (16.0 + exponents))
+        doubts += lost * weights * np.abs(kernel) * np.exp(self.count * logs.real + grown)
+        doubts += _ROUNDED * float(self.kernel(np.array([at.tilt + 0j]))[0].real) * np.abs(terms / kernel)
+        return math.fsum(terms.real), math.fsum(doubts)
+
+
+def _mean(mechanism: SubsetMallows, tilt: float) -> float:
+    """About the mean of S under the law tilted by e^(tilt S), without cancellation."""
+    pairs, step = mechanism.max_swaps, 2.0 * mechanism.theta
+    x = _log_radius(mechanism, tilt)
+    return -pairs * math.expm1(-step - 2.0 * tilt) * float(expit(x + step + tilt)) * float(expit(tilt - x))
+
+
+def _log_radius(mechanism: SubsetMallows, tilt: float) -> float:
+    """log r at which B2 + B3 - B1 has mean 0 (but for rounding)."""
+    pairs, step = mechanism.max_swaps, 2.0 * mechanism.theta
+    rest = mechanism.dim - 2 * pairs
+
+    def drift(x: float) -> float:
+        return float(pairs * expit(x - tilt) + rest * expit(x) - pairs * expit(-step - tilt - x))
+
+    reach = 60.0 + step + tilt
+    return float(scipy.optimize.brentq(drift, -reach, reach, xtol=1e-15, rtol=1e-15, maxiter=300))
+
+
+@functools.lru_cache(maxsize=256)
+def _log_moment(mechanism: SubsetMallows, tilt: float) -> tuple[float, float]:
+    """log E e^(tilt S), and a bound of its error."""
+    at, base = _tilted(mechanism, tilt), _tilted(mechanism, 0.0)
+    (log_top, top_error), (log_bottom, bottom_error) = at.log_chance, base.log_chance
+    found = float(at.log_weight - base.log_weight) + (log_top - log_bottom)
+    return found, top_error + bottom_error + _ROUNDED * (abs(log_top) + abs(log_bottom) + abs(found))
+
+
+@functools.lru_cache(maxsize=256)
+def _tilted(mechanism: SubsetMallows, tilt: float) -> "_Tilted":
+    pairs = mechanism.max_swaps
+    sizes = (pairs, pairs, mechanism.dim - 2 * pairs)
+    with decimal.localcontext(_DIGITS):
+        radius = decimal.Decimal(_log_radius(mechanism, tilt)).exp()
+        lowered, step = (-decimal.Decimal(tilt)).exp(), 2 * decimal.Decimal(mechanism.theta)
+        odds = ((-step).exp() * lowered / radius, lowered * radius, radius)
+        log_weight = pairs * decimal.Decimal(tilt)
+        for size, one in zip(sizes, odds, strict=True):
+            log_weight += size * (1 + one).ln()
+        chances, others = [one / (1 + one) for one in odds], [1 / (1 + one) for one in odds]
+        means = [size * chance for size, chance in zip(sizes, chances, strict=True)]
+        return _Tilted(
+            tilt,
+            sizes,
+            tuple(float(chance) for chance in chances),
+            tuple(float(other) for other in others),
+            tuple(float(mean * other) for mean, other in zip(means, others, strict=True)),
+            mean=float(pairs - means[0] - means[1]),
+            drift=float(means[1] + means[2] - means[0]),
+            half_turn=math.pi * float(means[2] % 2),
+            log_weight=log_weight,
+        )
+
+
+Three = tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilted:
+    """Independent binomials B1, B2, B3; given D = B2 + B3 - B1 = 0, S = m - B1 - B2 has the law tilted by e^(tilt S)."""
+
+    tilt: float
+    sizes: tuple[int, int, int]
+    chances: Three
+    others: Three
+    """1 - chances."""
+    variances: Three
+    mean: float
+    """m - E B1 - E B2."""
+    drift: float
+    """E D: 0 but for rounding."""
+    half_turn: float
+    """pi E B3, modulo 2 pi."""
+    log_weight: decimal.Decimal
+
+    @property
+    def variance(self) -> float:
+        """About that of S."""
+        v1, v2, v3 = self.variances
+        return v1 + v2 - (v1 - v2) ** 2 / (v1 + v2 + v3 + _LEAST_VARIANCE) + _LEAST_VARIANCE
+
+    @functools.cached_property
+    def log_chance(self) -> tuple[float, float]:
+        """log P(D = 0), and a bound of its error."""
+        values, wrong = self._rule(np.zeros(1), 0)
+        value, error = float(values[0].real), float(wrong[0])
+        if not error < value / 2:
+            return -math.inf, math.inf
+        return math.log(value), -math.log1p(-error / value)
+
+    def log_ratios(self, angle: Reals, turn: int) -> tuple[Complexes, Reals]:
+        """log of E[e^(i psi (S - mean)) | D = 0], psi = angle + pi turn and the sign left out, and the error of its modulus's log."""
+        values, wrong = self._rule(angle, turn)
+        log_chance, error = self.log_chance
+        sizes = np.maximum(np.abs(values), 1e-300)
+        logs = np.asarray(np.log(np.where(values == 0, 1e-300, values)), dtype=np.complex128) - log_chance
+        return logs, np.log1p(wrong / sizes) + error
+
+    def _rule(self, angle: Reals, turn: int) -> tuple[Complexes, Reals]:
+        """P(D = 0) E[e^(i psi (S - mean)) | D = 0] by the trapezoid rule in omega, and a bound of its error."""
+        v1, v2, v3 = self.variances
+        total = v1 + v2 + v3
+        turned = v1 * np.exp(1j * angle) + v2 * np.exp(-1j * angle) + (-v3 if turn else v3)
+        number = math.ceil(_NATS / 3.0 + math.sqrt((_NATS / 3.0) ** 2 + 2.0 * _NATS * total) + abs(self.drift)) + 1
+        least, reach = float(np.abs(turned).min()), number
+        if least > _NATS / 2.0:
+            reach = math.ceil(math.asin(math.sqrt(_NATS / (2.0 * least))) * number / math.pi)
+        k = np.arange(max(-reach, -(number // 2)), min(reach, (number - 1) // 2) + 1)
+        psi, omega = angle[:, None], -np.angle(turned)[:, None] + 2.0 * math.pi / number * k
+        log = 1j * (omega * self.drift + turn * self.half_turn)
+        reached = np.abs(psi) + np.abs(omega)
+        share = np.abs(omega * self.drift) + k.size / 8.0 + 1.0
+        lost = np.zeros_like(reached)
+        for index, phase in enumerate((-psi - omega, omega - psi, omega + math.pi * turn)):
+            if self.sizes[index]:
+                found, its_share, its_lost = self._log_characteristic(index, phase, reached)
+                log, share, lost = log + found, share + its_share, lost + its_lost
+        terms = np.exp(log) / number
+        error = _ROUNDED * (np.abs(terms) * share + lost / number).sum(axis=1)
+        return terms.sum(axis=1), error + 3.0 * math.exp(-_NATS)
+
+    def _log_characteristic(self, index: int, phase: Reals, reached: Reals) -> tuple[Complexes, Reals, Reals]:
+        """log E e^(i phase (B - E B)), and the error of its exponential in units of 2^-50: a share of it, and what is added."""
+        size, chance, other, variance = (
+            values[index] for values in (self.sizes, self.chances, self.others, self.variances)
+        )
+        turns = np.round(phase / (2.0 * math.pi))
+        phase = phase - 2.0 * math.pi * turns
+        sign, rarer = (1.0, chance) if chance <= 0.5 else (-1.0, other)
+        sine, cosine = np.sin(phase / 2.0), np.cos(phase / 2.0)
+        fallen = 4.0 * chance * other * sine * sine  # 1 less the square of the modulus of one of ``size`` factors
+        small = fallen > 0.5
+        square = np.where(small, cosine**2 + ((1.0 - 2.0 * rarer) * sine) ** 2, 1.0)
+        log_modulus = 0.5 * size * np.where(small, np.log(np.maximum(square, 1e-300)), np.log1p(-fallen * ~small))
+        argument = size * _bend(rarer, phase)
+        far = np.abs(phase) > _BENT
+        share = np.abs(log_modulus) + np.abs(argument) + 4.0 * math.pi * variance * np.abs(turns)
+        share += 2.0 * variance * np.abs(phase) * (reached + far)
+        return (
+            log_modulus + 1j * sign * (argument - 2.0 * math.pi * size * rarer * turns),
+            share,
+            small * (1.0 + reached),
+        )
+
+    def windows(self, size: int, count: int, nats: float) -> tuple[int, int, float]:
+        """How many nodes from angle 0 on, and from angle pi on, and the log of a bound of the others' ratios to ``count``."""
+        v1, v2, v3 = self.variances
+        total, (log_chance, error) = v1 + v2 + v3, self.log_chance
+        whole = log_chance - error
+
+        def omitted(short: float) -> float:
+            return count * (_log_bessel(total - short) - short - whole)
+
+        if omitted(total) > -nats:
+            return size // 2 + 1, 0, -math.inf
+        short = float(scipy.optimize.brentq(lambda one: omitted(one) + nats, 0.0, total, xtol=1e-300, rtol=1e-9))
+        plain = _reach(v1, v2, v3, short)
+        turned = _reach(v1, v2, -v3, short - 2.0 * v3) if short > 2.0 * v3 and v3 < v1 + v2 else 0.0
+        if plain + turned >= math.pi:
+            return size // 2 + 1, 0, -math.inf
+        steps = size / (2.0 * math.pi)
+        return math.ceil(plain * steps) + 2, math.ceil(turned * steps) + 2 if turned else 0, omitted(short)
+
+
+def _log_bessel(x: float) -> float:
+    """log of e^-x I0(x)."""
+    return math.log(float(scipy.special.i0e(x)))
+
+
+def _reach(v1: float, v2: float, v3: float, short: float) -> float:
+    """The angle at which |v1 e^(i psi) + v2 e^(-i psi) + v3| has fallen by ``short``, from angle 0 on; pi where it never has."""
+    total = v1 + v2 + v3
+    fall = short * (2.0 * total - short)
+    linear = 2.0 * v3 * (v1 + v2) + 8.0 * v1 * v2
+    square = linear * linear - 16.0 * v1 * v2 * fall
+    if square < 0.0 or linear <= 0.0:
+        return math.pi
+    return 2.0 * math.asin(math.sqrt(min(fall / (linear + math.sqrt(square)), 1.0)))
+
+
+def _bend(chance: float, phase: Reals) -> Reals:
+    """arg(1 - p + p e^(i phase)) - p phase for p <= 1/2, |phase| <= pi."""
+    tangent, slope = np.tan(phase / 2.0), 1.0 - 2.0 * chance
+    near = np.abs(phase) <= _BENT
+    x = np.where(near, tangent, 0.0)
+    total, powers, power = np.zeros_like(x), 0.0, x
+    for k in range(1, 9):
+        powers, power = powers + slope ** (2 * k - 2), -power * x * x
+        total = total + power * (powers / (2 * k + 1))
+    half = np.sin(phase / 2.0)
+    far = np.arctan2(chance * np.sin(phase), 1.0 - 2.0 * chance * half * half) - chance * phase
+    return np.asarray(np.where(near, 4.0 * chance * (1.0 - chance) * slope * total, far))

@@ -347,11 +347,11 @@ class _Trimmed:
         return self._fourier(law, float(law @ self.j), count, tilt, self.window(count, tilt))
 
     def window(self, count: int, tilt: float) -> int:
-        """Lattice points that hold all but 2 e^-_WINDOW of the tilted sum, by Bernstein's inequality."""
+        """Lattice points that hold all but 2 e^-_WINDOW of the tilted sum, by Bernstein's inequality, or all of them."""
         law, width = self.tilted(tilt), self.j.size - 1
         spread = count * float(law @ np.square(self.j - float(law @ self.j)))
         reach = width * _WINDOW / 3.0 + math.sqrt((width * _WINDOW / 3.0) ** 2 + 2.0 * spread * _WINDOW)
-        return 2 * math.ceil(reach) + 3
+        return min(2 * math.ceil(reach) + 3, count * width + 1)
 
     def _fourier(self, law: Array, mean: float, count: int, tilt: float, size: int) -> _Sums:
         if size > _MAX_GRID:

@@ -14,8 +14,7 @@ from dptheory.privacy._bounds import MAX_RELEASES, RENYI, Direction
 from dptheory.privacy._parts import Apart, IndexSteps, JointStep, MaskedStep, Part, Parts, Step, Steps
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods._method import Bracket
-from dptheory.privacy.methods.lattice._index_law import loss_law
-from dptheory.privacy.methods.lattice._loss import renyi_curve
+from dptheory.privacy.methods.lattice._index_law import index_renyi
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.privacy.methods.renyi._curves import ORDERS, subsampled_gaussian_rdp
 from dptheory.pruning import SubsetMallows
@@ -60,8 +59,7 @@ def _curve(parts: Parts) -> Array:
 @functools.lru_cache(maxsize=1024)
 def _part_curve(part: Part) -> Array:
     if isinstance(part, IndexSteps):
-        law = loss_law(mechanism=part.mechanism)
-        return part.steps * part.groups * renyi_curve(law, np.array(ORDERS, dtype=np.float64))
+        return part.steps * part.groups * index_renyi(part.mechanism, np.array(ORDERS, dtype=np.float64))
     assert not isinstance(part, Apart)  # has methods of its own
     sampled = {"orders": ORDERS, "sampling_rate": part.sampling_rate, "noise_multiplier": part.noise_multiplier}
     if isinstance(part, MaskedStep):
@@ -104,7 +102,7 @@ def joint_rdp(
         (array([185.5]), array([176.9]))
     """
     groups = _validate.integer("groups", groups, 1, MAX_RELEASES)
-    law = loss_law(mechanism=mechanism)
+    mechanism = _validate.instance("mechanism", mechanism, SubsetMallows)
     order = _validate.finite("orders", orders)
     if order.size == 0 or not ((order >= 2) & (order <= MAX_ORDER) & (order == np.floor(order))).all():
         raise ArgumentError("orders", f"hold whole numbers in 2..{MAX_ORDER}", orders)
@@ -112,7 +110,7 @@ def joint_rdp(
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     i = np.arange(2.0, float(order.max()) + 1.0)
     with np.errstate(over="ignore", divide="ignore"):
-        log_moments = (i - 1.0) * groups * renyi_curve(law, i) + i * (i - 1.0) / 2.0 / sigma / sigma
+        log_moments = (i - 1.0) * groups * index_renyi(mechanism, i) + i * (i - 1.0) / 2.0 / sigma / sigma
         # log(moment - 1): the binomial weights sum to 1, so e^((a-1) R) - 1 = sum over i >= 2 of weight * (moment - 1)
         log_excess = log_moments + np.log(-np.expm1(-log_moments))
     log_factorials = scipy.special.gammaln(np.arange(1.0, float(order.max()) + 2.0))
